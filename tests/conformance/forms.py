@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from conformance.reader import Record
-from plugrad.extend import KERNELS, as_dtype, axes_of, axis_of
-from plugrad.types.shapes import completed
+from plugrad.extend import KERNELS, as_dtype, normalize_axes, normalize_axis
+from plugrad.types.shapes import resolve_shape
 
 Forms = dict[str, Any]
 
@@ -85,21 +85,23 @@ def forms(record: Record, x: Any = None) -> Forms:
     }
     table = {
         "axis": lambda v: (
-            axis_of(v, rank + 1)
+            normalize_axis(v, rank + 1)
             if name == "Pack"
-            else axis_of(v, rank)
+            else normalize_axis(v, rank)
             if has_one_axis
-            else axes_of(v, rank)
+            else normalize_axes(v, rank)
         ),
-        "reduction_indices": lambda v: axes_of(v, rank),
-        "dims": lambda v: axes_of(v, rank),
-        "dim": lambda v: axis_of(v, rank + (name == "ExpandDims")),
+        "reduction_indices": lambda v: normalize_axes(v, rank),
+        "dims": lambda v: normalize_axes(v, rank),
+        "dim": lambda v: normalize_axis(v, rank + (name == "ExpandDims")),
         "batch_dims": lambda v: v + len(record.arrays[1].shape) if v < 0 else v,
-        "num_or_size_splits": lambda v: parts(v, x[axis_of(attrs["axis"], rank)]),
+        "num_or_size_splits": lambda v: parts(v, x[normalize_axis(attrs["axis"], rank)]),
         **dict.fromkeys(("paddings", "crops"), lambda v: tuple(map(tuple, v))),
         "dtype": as_dtype,
         "seed": int,
-        "shape": lambda v: completed(integers(v), prod(x)) if name == "Reshape" else integers(v),
+        "shape": lambda v: (
+            resolve_shape(integers(v), prod(x)) if name == "Reshape" else integers(v)
+        ),
         **dict.fromkeys(
             ("perm", "reps", "input_shape", "filter_shape", "output_shape", "block_shape"), integers
         ),

@@ -21,7 +21,7 @@ from conformance.forms import window_forms
 from conformance.reader import Record
 from families import images, windows as loops
 from plugrad.errors import ShapeError
-from plugrad.extend import axes_of
+from plugrad.extend import normalize_axes
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def drops_a_window(record: Record) -> bool:
 def shared_by_ties(record: Record, name: str) -> np.ndarray:
     """Return dy, shared evenly by the elements that are the largest (or smallest)."""
     x, attrs = record.saved[0], record.attrs
-    axes = axes_of(attrs.get("axis", attrs.get("reduction_indices")), x.ndim)
+    axes = normalize_axes(attrs.get("axis", attrs.get("reduction_indices")), x.ndim)
     extreme = (np.max if record.kernel == "Max" else np.min)(x, axis=axes, keepdims=True)
     is_extreme = x == extreme
     return record.dy.reshape(extreme.shape) * is_extreme / is_extreme.sum(axes, keepdims=True)

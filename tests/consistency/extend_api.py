@@ -134,7 +134,7 @@ def needed(committed: str, lines: list[str]) -> tuple[int, int]:
 def remedy(committed: str, lines: list[str]) -> str:
     """Return what to do if the snapshot and the number do not fit together, or ""."""
     least = needed(committed, lines)
-    if least <= manifest.API:
+    if least <= manifest.API_VERSION:
         return ""
     return (
         "what plugins may rely on has changed since the last release: raise API in plugrad/discovery/manifest.py to "
@@ -152,6 +152,6 @@ def page(committed: str) -> str:
     if what := remedy(committed, lines):
         raise SystemExit(what)
     api, is_released, before = read(committed)
-    if is_released and (api, before) == (manifest.API, lines):
+    if is_released and (api, before) == (manifest.API_VERSION, lines):
         return committed
-    return "\n".join([f"plugin API {number(manifest.API)}, {UNRELEASED}", *lines]) + "\n"
+    return "\n".join([f"plugin API {number(manifest.API_VERSION)}, {UNRELEASED}", *lines]) + "\n"

@@ -21,7 +21,7 @@ def test_the_signatures_are_those_of_the_snapshot():
 
 
 def test_the_number_is_that_of_the_code():
-    assert read(COMMITTED)[0] == manifest.API
+    assert read(COMMITTED)[0] == manifest.API_VERSION
     assert remedy(COMMITTED, extend_api.snapshot()) == ""
 
 
@@ -29,14 +29,14 @@ def test_the_number_is_that_of_the_code():
 def test_our_plugins_are_written_for_an_api_that_is_served(plugin):
     (file,) = plugin.glob("src/*/plugrad-*.toml")
     found = re.search(r'^api = "(\d+)\.(\d+)"$', file.read_text("utf-8"), re.M)
-    assert manifest.is_served((int(found[1]), int(found[2])))
+    assert manifest.is_api_supported((int(found[1]), int(found[2])))
 
 
 RELEASED = "plugin API 1.3, released with 0.4.0\na(x)\nb(y)\n"
 
 
 def test_a_change_after_a_release_needs_another_number(monkeypatch):
-    monkeypatch.setattr(manifest, "API", (1, 3))
+    monkeypatch.setattr(manifest, "API_VERSION", (1, 3))
     assert remedy(RELEASED, ["a(x)", "b(y)"]) == ""
     assert needed(RELEASED, ["a(x)", "b(y)", "c(z)"]) == (1, 4)  # old plugins run
     for changed in (["a(x, other)", "b(y)"], ["a(x)"]):  # old plugins may not run
@@ -45,13 +45,13 @@ def test_a_change_after_a_release_needs_another_number(monkeypatch):
     monkeypatch.setattr(extend_api, "snapshot", lambda: ["a(x)"])
     with pytest.raises(SystemExit, match=r"to 2\.0"):
         page(RELEASED)
-    monkeypatch.setattr(manifest, "API", (2, 0))
+    monkeypatch.setattr(manifest, "API_VERSION", (2, 0))
     assert page(RELEASED) == "plugin API 2.0, not released\na(x)\n"
     assert page(page(RELEASED)) == page(RELEASED)
 
 
 def test_between_releases_the_number_changes_once(monkeypatch):
-    monkeypatch.setattr(manifest, "API", (1, 4))
+    monkeypatch.setattr(manifest, "API_VERSION", (1, 4))
     monkeypatch.setattr(extend_api, "snapshot", lambda: ["c(z)"])
     unreleased = RELEASED.replace("1.3, released with 0.4.0", "1.4, not released")
     assert page(unreleased) == "plugin API 1.4, not released\nc(z)\n"

@@ -7,7 +7,7 @@ from consistency import generated, notebooks
 from consistency.committed import committed
 from consistency.coverage import FAMILIES, contracts, coverage
 from consistency.tfjs import tfjs_kernels
-from plugrad.discovery.listing import first_party
+from plugrad.discovery.listing import first_party_distributions
 
 REMEDY = "run `make docs` and commit what it writes"
 
@@ -18,7 +18,7 @@ def test_page_of_kernels_lists_every_contract():
 
 def test_page_of_kernels_says_what_the_backend_runs(backend):
     (candidate,) = [b for b in plugrad.backends() if b.name == backend]
-    if candidate.distribution.lower() not in first_party():
+    if candidate.distribution.lower() not in first_party_distributions():
         pytest.skip(f"the page is about first-party backends, not about {candidate.distribution}")
     cells = {name: row[backend] for name, row in committed().items()}
     ran = coverage()

@@ -8,7 +8,7 @@ import pytest
 
 import plugrad
 from plugrad.ops.chained import CHAINED
-from plugrad.tensor.trees import tensors_in
+from plugrad.tensor.trees import iter_tensors
 
 SHAPE = (2, 4, 4, 2)
 FILTER = np.random.default_rng(1).normal(size=(2, 2, 2, 2)).astype("float32")
@@ -74,7 +74,7 @@ SIMPLE = sorted({*ALONE.split(), *OF_TWO.split(), *ARGUMENTS, *OWN_SHAPE})
 
 
 def same(one, other):
-    ours, theirs = list(tensors_in(one)), list(tensors_in(other))
+    ours, theirs = list(iter_tensors(one)), list(iter_tensors(other))
     assert len(ours) == len(theirs) > 0
     for a, b in zip(ours, theirs, strict=True):
         assert a.dtype == b.dtype

@@ -9,7 +9,7 @@ import plugrad
 from plugrad import optimizers
 from plugrad.discovery.state import state
 from plugrad.errors import ArgumentValueError, ConfigError, UnsupportedDtype
-from plugrad.types.dtype import DTYPES, as_dtype, nearest
+from plugrad.types.dtype import DTYPES, as_dtype, nearest_dtype
 
 SETTING = "unsupported_dtype"
 
@@ -40,7 +40,7 @@ def unwarned(monkeypatch):
     ],
 )
 def test_nearest_dtype(dtype, available, wanted):
-    found = nearest(as_dtype(dtype), {as_dtype(d) for d in available.split()})
+    found = nearest_dtype(as_dtype(dtype), {as_dtype(d) for d in available.split()})
     assert found is (wanted and as_dtype(wanted))
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import plugrad
 from plugrad.errors import ArgumentError, ArgumentValueError
-from plugrad.pictures.layout import arranged
-from plugrad.pictures.trace import traced
+from plugrad.pictures.layout import arrange_graph
+from plugrad.pictures.trace import trace_graph
 
 IMAGES = np.linspace(-1, 1, 2 * 8 * 8, dtype="float32").reshape(2, 8, 8, 1)
 LABELS = np.array([1, 2])
@@ -57,7 +57,7 @@ def test_what_leads_to_what():
     def f(x, y):
         return plugrad.sin(x) * y
 
-    nodes, edges = traced(f, (2.0, plugrad.asarray([1.0, 2.0], device="cpu")))
+    nodes, edges = trace_graph(f, (2.0, plugrad.asarray([1.0, 2.0], device="cpu")))
     kernel = [node.title for node in nodes if node.kind == "kernel"]
     assert kernel[:2] == ["Sin", "Multiply"]
     into = titles(nodes, edges, "kernel")
@@ -76,7 +76,7 @@ def test_steps_that_compute_gradients_themselves():
     def step():
         return plugrad.optimizers.SGD(0.1).minimize(lambda: plugrad.sum(plugrad.square(w)), [w])
 
-    nodes, edges = traced(step, ())
+    nodes, edges = trace_graph(step, ())
     assert ("weights", "Square") in titles(nodes, edges, "kernel")
     kernels = [node for node in nodes if node.kind == "kernel"]
     forward = {node.title for node in kernels if not node.is_backward}
@@ -101,8 +101,8 @@ def test_steps_that_compute_gradients_themselves():
     ],
 )
 def test_boxes_do_not_overlap_and_values_flow_in_one_direction(function, args):
-    nodes, edges = traced(function, args)
-    places = arranged(nodes, edges)
+    nodes, edges = trace_graph(function, args)
+    places = arrange_graph(nodes, edges)
     for i, a in enumerate(places.boxes):
         assert a.width / 2 <= a.x + 1e-6
         assert a.x + a.width / 2 <= places.width + 1e-6

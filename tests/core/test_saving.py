@@ -328,7 +328,7 @@ def test_failures_leave_the_old_file_and_nothing_else(path, monkeypatch):
     for target, name, replacement, error in (
         (os, "fsync", fail, KeyboardInterrupt),
         (os, "replace", fail, KeyboardInterrupt),
-        (checkpoint, "_values", full, OSError),  # while the file is half written
+        (checkpoint, "_iter_values", full, OSError),  # while the file is half written
         (safetensors, "safe_open", refused, OSError),
     ):
         with monkeypatch.context() as patched:

@@ -11,7 +11,7 @@ import pytest
 
 import plugrad
 from plugrad.discovery import listing
-from plugrad.discovery.listing import first_party
+from plugrad.discovery.listing import first_party_distributions
 from plugrad.errors import BackendNotFound, BackendUnavailable, ConfigError, PluginConflict
 from plugrad.extend import DeviceInfo, Probe
 
@@ -118,7 +118,9 @@ def test_unknown_backend_suggests_the_nearest_and_lists_the_installed():
 
 
 def test_backend_with_an_extra_names_it(monkeypatch):
-    monkeypatch.setattr(listing, "first_party", lambda: frozenset({"plugrad-quantum"}))
+    monkeypatch.setattr(
+        listing, "first_party_distributions", lambda: frozenset({"plugrad-quantum"})
+    )
     with pytest.raises(
         BackendNotFound,
         match=r'called \'quantum\'; install it with: pip install "plugrad\[quantum\]"',
@@ -233,7 +235,7 @@ def test_none_of_the_choices_lists_every_reason():
 def only(unconfigured, monkeypatch):
     """A function that leaves the first-party cpu backend and one of this process to choose from."""
     monkeypatch.setattr(
-        "plugrad.discovery.selection.first_party", lambda: frozenset({"plugrad-cpu"})
+        "plugrad.discovery.selection.first_party_distributions", lambda: frozenset({"plugrad-cpu"})
     )
 
 
@@ -287,16 +289,16 @@ def test_plugrads_own_backends_are_chosen_without_the_meta_distribution(unconfig
         assert distribution == "plugrad-core"
         return importlib_metadata.distribution(distribution).requires
 
-    first_party.cache_clear()
+    first_party_distributions.cache_clear()
     monkeypatch.setattr(importlib_metadata, "requires", requires)
-    assert first_party() >= {"plugrad-cpu", "plugrad-wasm", "plugrad-webgpu"}
+    assert first_party_distributions() >= {"plugrad-cpu", "plugrad-wasm", "plugrad-webgpu"}
     disabled = [p.name for p in plugrad.backends() if p.distribution != "plugrad-cpu"]
     plugrad.config.set("plugins.disable", disabled)
     assert device() == "cpu:0"
 
 
 def test_nothing_to_choose_gives_every_reason_and_says_what_to_install(unconfigured, monkeypatch):
-    monkeypatch.setattr("plugrad.discovery.selection.first_party", frozenset)
+    monkeypatch.setattr("plugrad.discovery.selection.first_party_distributions", frozenset)
     with pytest.raises(
         BackendNotFound, match=r"no backend can be chosen automatically.*plugrad\.use.*pip install"
     ) as caught:

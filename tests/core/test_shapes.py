@@ -9,22 +9,22 @@ import plugrad
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError
 from plugrad.extend import KERNELS
 from plugrad.types.shapes import (
-    axes_of,
-    axis_of,
+    as_shape,
     broadcast,
-    completed,
-    reduced,
-    shape_of,
-    size_of,
-    sliced,
-    stretched_axes,
+    broadcast_axes,
+    count_elements,
+    normalize_axes,
+    normalize_axis,
+    reduced_shape,
+    resolve_shape,
+    sliced_shape,
 )
 from plugrad.types.windows import (
+    as_sizes,
     cell_slices,
     is_channels_first,
     margins,
-    padding_of,
-    sizes_of,
+    parse_padding,
     sliding_window,
 )
 
@@ -40,8 +40,8 @@ def test_broadcasting_is_numpys(a, b):
             broadcast(a, b)
     else:
         assert broadcast(a, b) == expected
-        stretched = stretched_axes(a, expected)
-        assert np.ones(expected).sum(stretched).size == size_of(a) or 0 in expected
+        stretched = broadcast_axes(a, expected)
+        assert np.ones(expected).sum(stretched).size == count_elements(a) or 0 in expected
 
 
 def test_broadcasting_several_shapes():
@@ -54,58 +54,58 @@ def test_broadcasting_several_shapes():
 
 
 def test_shape_of_takes_numbers_and_sequences():
-    assert shape_of(3) == (3,)
-    assert shape_of([2, np.int64(3)]) == (2, 3)
-    assert shape_of(()) == ()
+    assert as_shape(3) == (3,)
+    assert as_shape([2, np.int64(3)]) == (2, 3)
+    assert as_shape(()) == ()
     for wrong in (-1, (2, -3)):
         with pytest.raises(ShapeError, match="negative size"):
-            shape_of(wrong)
+            as_shape(wrong)
     for wrong in (2.0, "ab", (2, None)):
         with pytest.raises(ShapeError, match="sizes must be integers"):
-            shape_of(wrong)
+            as_shape(wrong)
 
 
 def test_one_size_is_inferred():
-    assert completed((2, -1), 6) == (2, 3)
-    assert completed(-1, 6) == (6,)
-    assert completed((), 1) == ()
-    assert completed((0, 3), 0) == (0, 3)
-    assert completed((-1, 3), 0) == (0, 3)
+    assert resolve_shape((2, -1), 6) == (2, 3)
+    assert resolve_shape(-1, 6) == (6,)
+    assert resolve_shape((), 1) == ()
+    assert resolve_shape((0, 3), 0) == (0, 3)
+    assert resolve_shape((-1, 3), 0) == (0, 3)
     for shape, size in (((4, -1), 6), ((-1, -1), 6), ((2, 2), 6), ((0, -1), 0), ((-2, 3), 6)):
         with pytest.raises(ShapeError):
-            completed(shape, size)
+            resolve_shape(shape, size)
 
 
 def test_axes_count_from_either_end():
-    assert [axis_of(a, 3) for a in (-3, -1, 0, 2)] == [0, 2, 0, 2]
-    assert axes_of(None, 3) == (0, 1, 2)
-    assert axes_of((-1, 0), 3) == (0, 2)
-    assert axes_of(-1, 3) == (2,)
-    assert axes_of((), 3) == ()
+    assert [normalize_axis(a, 3) for a in (-3, -1, 0, 2)] == [0, 2, 0, 2]
+    assert normalize_axes(None, 3) == (0, 1, 2)
+    assert normalize_axes((-1, 0), 3) == (0, 2)
+    assert normalize_axes(-1, 3) == (2,)
+    assert normalize_axes((), 3) == ()
     for axis in (3, -4):
         with pytest.raises(AxisError, match="out of range for rank 3; use -3 to 2"):
-            axis_of(axis, 3)
+            normalize_axis(axis, 3)
     with pytest.raises(IndexError, match="a 0-d tensor has no axes"):
-        axis_of(0, 0)
+        normalize_axis(0, 0)
     with pytest.raises(AxisError, match="names an axis twice"):
-        axes_of((0, -3), 3)
+        normalize_axes((0, -3), 3)
     with pytest.raises(AxisError, match="is not an integer"):
-        axis_of(1.0, 3)
+        normalize_axis(1.0, 3)
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_reduced_shape_is_numpys(keep):
     x = np.ones((2, 3, 4))
     for axes in ((), (0,), (1, 2), (0, 1, 2)):
-        assert reduced(x.shape, axes, keep) == x.sum(axes, keepdims=keep).shape
+        assert reduced_shape(x.shape, axes, keep) == x.sum(axes, keepdims=keep).shape
 
 
 def test_sliced_sizes_are_those_of_ranges():
-    assert sliced((5, 4), (4, 0), (-1, 4), (-2, 3)) == (3, 2)
-    assert sliced((5,), (5,), (5,), (1,)) == (0,)
+    assert sliced_shape((5, 4), (4, 0), (-1, 4), (-2, 3)) == (3, 2)
+    assert sliced_shape((5,), (5,), (5,), (1,)) == (0,)
     for begin, end, strides in (((0,), (6,), (1,)), ((0,), (3,), (0,)), ((0, 0), (1, 1), (1, 1))):
         with pytest.raises(ShapeError):
-            sliced((5,), begin, end, strides)
+            sliced_shape((5,), begin, end, strides)
 
 
 @pytest.mark.parametrize("size", [1, 4, 5, 7])
@@ -190,14 +190,14 @@ def test_data_formats():
 
 
 def test_sizes_and_paddings():
-    assert sizes_of(3, 2, "strides") == sizes_of([3, 3], 2, "strides") == (3, 3)
-    assert padding_of(2, 2, "op") == ((2, 2), (2, 2))
-    assert padding_of([[1, 2], [0, 3]], 2, "op") == ((1, 2), (0, 3))
-    assert padding_of(1, 3, "op") == ((1, 1), (1, 1), (1, 1))
-    assert padding_of("same", 2, "op") == "same"
+    assert as_sizes(3, 2, "strides") == as_sizes([3, 3], 2, "strides") == (3, 3)
+    assert parse_padding(2, 2, "op") == ((2, 2), (2, 2))
+    assert parse_padding([[1, 2], [0, 3]], 2, "op") == ((1, 2), (0, 3))
+    assert parse_padding(1, 3, "op") == ((1, 1), (1, 1), (1, 1))
+    assert parse_padding("same", 2, "op") == "same"
     for wrong in (0, (1, 2, 3), 1.5, (1, 0), "ab"):
         with pytest.raises(ArgumentValueError, match="strides="):
-            sizes_of(wrong, 2, "strides")
+            as_sizes(wrong, 2, "strides")
     for wrong in (-1, "full", (1, 2, 3), [[1], [2]], True, [[1, -1], [0, 0]]):
         with pytest.raises(ArgumentValueError, match="op: padding="):
-            padding_of(wrong, 2, "op")
+            parse_padding(wrong, 2, "op")

@@ -192,7 +192,7 @@ class Case:
         """Return the dtypes of the results, or the one of all of them, for inputs of a dtype."""
         if self.kernel is None or self.result:
             return [self.result or dtype]
-        attrs = self.kernel.complete(self.attributes(dtype))
+        attrs = self.kernel.fill_defaults(self.attributes(dtype))
         described = [None if x is None else Shaped(x.shape, as_dtype(x.dtype)) for x in inputs]
         promised = self.kernel.infer(*described, **attrs)
         return [str(x.dtype) for x in ([promised] if hasattr(promised, "dtype") else promised)]

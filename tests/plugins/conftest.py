@@ -71,7 +71,7 @@ def site(tmp_path, monkeypatch):
         if plugin.status == "active" and plugin.distribution != "<this process>":
             hooks.unload(plugin)
     for name in list(state.brought):
-        packs.take_back(name)
+        packs.unregister_plugin_kernels(name)
     for backend in loading.opened_backends():
         if backend not in before:
             plugrad.close_backend(backend)

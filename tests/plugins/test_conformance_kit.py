@@ -100,7 +100,7 @@ def test_one_wrong_element_is_seen(name):
 
 def test_rows_have_the_attributes_of_their_contract():
     for row in rows():
-        row.kernel.complete(row.attributes(row.runs_on[0]))
+        row.kernel.fill_defaults(row.attributes(row.runs_on[0]))
         assert (
             len(row.inputs) == len(row.kernel.inputs)
             or row.kernel.takes_list

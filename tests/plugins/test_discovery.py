@@ -9,7 +9,7 @@ import pytest
 
 import plugrad
 from plugins.hostile import backend_source
-from plugrad.discovery.listing import first_party
+from plugrad.discovery.listing import first_party_distributions
 from plugrad.discovery.selection import automatic_choices, numpy_backend
 from plugrad.discovery.state import fresh_state, state
 from plugrad.errors import (
@@ -323,16 +323,16 @@ def test_core_itself_says_whose_backends_are_chosen_automatically(monkeypatch):
         return required(name)
 
     monkeypatch.setattr(importlib_metadata, "requires", without_the_meta_distribution)
-    first_party.cache_clear()
+    first_party_distributions.cache_clear()
     try:
-        assert {"plugrad-cpu", "plugrad-wasm", "plugrad-webgpu"} <= first_party()
-        assert "plugrad-acme" not in first_party()
+        assert {"plugrad-cpu", "plugrad-wasm", "plugrad-webgpu"} <= first_party_distributions()
+        assert "plugrad-acme" not in first_party_distributions()
         chosen = {plugin.name for plugin in automatic_choices()}
         assert "cpu" in chosen
         assert chosen <= {"cpu", "wasm", "webgpu"}
         assert numpy_backend().name == "cpu"
     finally:
-        first_party.cache_clear()
+        first_party_distributions.cache_clear()
 
 
 def test_numbers_on_a_device_do_not_open_the_backend_that_computes_strings():

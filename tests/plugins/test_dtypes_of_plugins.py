@@ -11,7 +11,7 @@ import plugrad
 from plugrad.errors import ArgumentError, DTypeError, RegistrationError, UnsupportedDtype
 from plugrad.extend import DTYPES, register_dtype
 from plugrad.settings.journal import recorded
-from plugrad.types.dtype import every_dtype, nearest, promote, promote_scalar
+from plugrad.types.dtype import every_dtype, nearest_dtype, promote, promote_scalar
 
 BACKEND = """
     import ml_dtypes
@@ -106,9 +106,9 @@ def test_promotion_with_numbers_and_strings(bfloat16):
 
 def test_nearest(bfloat16):
     """It has the range of float32 and fewer digits than float16, so neither of these two holds the other."""
-    assert nearest(bfloat16, set(DTYPES)) == "float32"
-    assert nearest(bfloat16, {plugrad.float16}) == "float16"
-    assert nearest(plugrad.float16, {bfloat16, plugrad.float32}) == "float32"
+    assert nearest_dtype(bfloat16, set(DTYPES)) == "float32"
+    assert nearest_dtype(bfloat16, {plugrad.float16}) == "float16"
+    assert nearest_dtype(plugrad.float16, {bfloat16, plugrad.float32}) == "float32"
 
 
 def test_kernels_of_its_kind_take_it(bfloat16):
@@ -138,10 +138,10 @@ def test_it_goes_with_its_plugin(bfloat16):
     with pytest.raises(DTypeError, match="'bfloat16' is not a dtype"):
         plugrad.DType("bfloat16")
     assert every_dtype() == DTYPES
-    assert not plugrad.kernels.unary.exp.accepted_spellings & {bfloat16, bfloat16.numpy}
+    assert not plugrad.kernels.unary.exp.accepted_dtypes & {bfloat16, bfloat16.numpy}
     plugin.imported.redo()
     assert plugrad.DType("bfloat16") is bfloat16
-    assert bfloat16 in plugrad.kernels.unary.exp.accepted_spellings
+    assert bfloat16 in plugrad.kernels.unary.exp.accepted_dtypes
 
 
 INFO = {

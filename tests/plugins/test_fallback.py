@@ -22,7 +22,7 @@ LACKING = (
 def policy(site, monkeypatch):
     """A function that sets the policy for one test, which starts without counts; cpu alone is first-party."""
     monkeypatch.setattr(
-        "plugrad.discovery.selection.first_party", lambda: frozenset({"plugrad-cpu"})
+        "plugrad.discovery.selection.first_party_distributions", lambda: frozenset({"plugrad-cpu"})
     )
     plugrad.fallback_report(clear=True)
 
@@ -313,7 +313,7 @@ def test_kernel_that_is_there_pays_nothing(site, policy, monkeypatch):
     x = plugrad.asarray([1.0], device="toy")
     plugrad.exp(x)  # the first call of a kernel looks it up
     with monkeypatch.context() as patch:
-        patch.setattr(fallback, "borrowed", None)
+        patch.setattr(fallback, "fallback_implementation", None)
         patch.setattr(plugrad.config, "explain", None)
         assert plugrad.exp(x).device == "toy:0"
 
@@ -359,6 +359,6 @@ def test_name_that_nobody_knows_suggests_the_nearest(site):
 
 
 def test_first_party_backends_that_are_not_loaded_are_known_to_have_a_kernel(site):
-    names = {b.name for b in fallback.owners("Exp")}
+    names = {b.name for b in fallback.backends_with_kernel("Exp")}
     installed = {b.name for b in plugrad.backends() if b.status in ("available", "active")}
     assert names == installed

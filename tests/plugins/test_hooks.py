@@ -9,7 +9,7 @@ import pytest
 
 import plugrad
 from plugrad.discovery import hooks
-from plugrad.discovery.hooks import SPECIFICATIONS, call
+from plugrad.discovery.hooks import SPECIFICATIONS, call_hooks
 from plugrad.engine import watching
 from plugrad.errors import BackendNotFound, PluginNotFound, RegistrationError
 
@@ -51,7 +51,7 @@ HOOKS = """
 def test_hooks_are_loaded_when_one_is_called(site):
     site.install_pack("plugins", "acme", HOOKS)
     assert (listed("acme").status, site.imported()) == ("available", [])
-    assert call("plugrad_doctor_section") == [("acme-acme::acme", ("acme", "all is well"))]
+    assert call_hooks("plugrad_doctor_section") == [("acme-acme::acme", ("acme", "all is well"))]
     assert listed("acme").status == "active"
 
 
@@ -108,7 +108,7 @@ def test_plugin_that_fails_is_left_out_with_one_warning(site, source, message):
     with pytest.warns(
         RuntimeWarning, match=rf"hooks 'bad' \(acme-bad 1.2\) is failed.*{message}"
     ) as caught:
-        assert [name for name, _ in call("plugrad_doctor_section")] == ["acme-good::good"]
+        assert [name for name, _ in call_hooks("plugrad_doctor_section")] == ["acme-good::good"]
     assert len(caught) == 1
     assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]  # a second warning would be an error
     assert listed("bad").status == "failed"
@@ -122,25 +122,25 @@ def test_class_instead_of_an_object_is_an_error(site):
         "plugins", "acme", source.replace("        return", "         return"), target=":Plugin"
     )
     with pytest.warns(RuntimeWarning, match="acme_acme:Plugin is a class; name an instance of it"):
-        assert call("plugrad_doctor_section") == []
+        assert call_hooks("plugrad_doctor_section") == []
 
 
 @pytest.mark.parametrize("value", ["acme", "acme-acme", "acme-acme::acme"])
 def test_disabled_plugin_is_not_imported(site, value):
     site.install_pack("plugins", "acme", HOOKS)
     plugrad.config.set("plugins.disable", value)
-    assert call("plugrad_doctor_section") == []
+    assert call_hooks("plugrad_doctor_section") == []
     assert (listed("acme").status, site.imported()) == ("blocked", [])
 
 
 def test_registered_plugin_is_listed_until_it_is_unregistered(register):
     plugin = register(plugrad_doctor_section=lambda: ("a", "b"))
     assert (listed("acme").status, listed("acme").distribution) == ("active", "<this process>")
-    assert call("plugrad_doctor_section") == [("<this process>::acme", ("a", "b"))]
+    assert call_hooks("plugrad_doctor_section") == [("<this process>::acme", ("a", "b"))]
     with pytest.raises(RegistrationError, match="hooks called 'acme' are registered already"):
         plugrad.register_plugin(plugin, name="acme")
     plugrad.unregister_plugin("acme")
-    assert call("plugrad_doctor_section") == []
+    assert call_hooks("plugrad_doctor_section") == []
     with pytest.raises(PluginNotFound, match=r"called 'acme'; there are none"):
         plugrad.unregister_plugin("acme")
 
@@ -176,7 +176,7 @@ def test_hook_that_raises_is_a_warning_that_names_it(register, failure):
         rf"hook plugrad_doctor_section failed: {type(failure).__name__}: .*'<this process>::bad'"
     )
     with pytest.warns(RuntimeWarning, match=message) as caught:
-        results = call("plugrad_doctor_section")
+        results = call_hooks("plugrad_doctor_section")
     assert [title for _, (title, _) in results] == ["last", "first"]
     assert len(caught) == 1
     assert (listed("bad").status, "Traceback" in listed("bad").details) == ("active", True)
@@ -186,7 +186,7 @@ def test_hook_may_take_fewer_arguments_and_return_nothing(register):
     seen = []
     register("a", plugrad_backend_activated=lambda: seen.append("a"))
     register("b", plugrad_backend_activated=lambda backend: seen.append(backend))
-    assert call("plugrad_backend_activated", backend="x") == []
+    assert call_hooks("plugrad_backend_activated", backend="x") == []
     assert seen == ["x", "a"]
 
 
@@ -202,7 +202,7 @@ def test_trace_is_one_switch(site, register, capsys, monkeypatch):
     assert "opened toy:0 of backend 'toy' (acme-toy 1.2) in " in trace
     assert "plugrad_backend_activated of <this process>::acme returned None" in trace
     monkeypatch.setenv("PLUGRAD_PLUGINS_TRACE", "no")
-    call("plugrad_backend_activated", backend=None)
+    call_hooks("plugrad_backend_activated", backend=None)
     assert capsys.readouterr().err == ""
 
 
@@ -252,7 +252,7 @@ def automatic(site, monkeypatch):
     monkeypatch.delenv("PLUGRAD_BACKEND")
     plugrad.config.set("plugins.allow_auto", "acme-*")
     monkeypatch.setattr(
-        "plugrad.discovery.selection.first_party", lambda: frozenset({"plugrad-cpu"})
+        "plugrad.discovery.selection.first_party_distributions", lambda: frozenset({"plugrad-cpu"})
     )
     site.install("toy")
     site.install("other_toy", distribution="other-toy")

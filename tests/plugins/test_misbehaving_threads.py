@@ -9,8 +9,8 @@ import pytest
 import plugrad
 from plugins.hostile import backend_source
 from plugins.test_misbehaving import others_compute, registered
+from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.loading import open_backend
-from plugrad.discovery.turns import turn
 from plugrad.errors import BackendUnavailable
 
 
@@ -113,14 +113,14 @@ def test_turn_is_given_back_whatever_happens():
     for error in (ValueError, KeyboardInterrupt):
         with pytest.raises(error):
             fail_inside_a_turn(error)
-    others = threading.Thread(target=lambda: turn("key").__enter__())
+    others = threading.Thread(target=lambda: load_lock("key").__enter__())
     others.start()
     others.join(10)
     assert not others.is_alive()
 
 
 def fail_inside_a_turn(error):
-    with turn("key") as has_turn, turn("key") as has_it_again:
+    with load_lock("key") as has_turn, load_lock("key") as has_it_again:
         assert (has_turn, has_it_again) == (True, True)
         raise error
 

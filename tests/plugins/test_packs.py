@@ -390,7 +390,7 @@ def test_pack_can_be_taken_back_and_loaded_again(site):
         plugrad.asarray([1.0], device="toy")
         assert {"Imported", "ThirdPower"} <= KERNELS.keys()
         assert cube("toy") == [8.0]
-        packs.take_back("toy-acme::toy.acme")
+        packs.unregister_plugin_kernels("toy-acme::toy.acme")
         assert not {"Imported", "ThirdPower"} & KERNELS.keys()
         assert listed("toy.acme", "kernels").status == "available"
         plugrad.close_backend(plugrad.asarray([1.0], device="toy").backend)

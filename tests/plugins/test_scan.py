@@ -9,8 +9,8 @@ import pytest
 
 import plugrad
 from plugins.hostile import write_backend, write_distribution
-from plugrad.discovery.listing import shadowed
-from plugrad.discovery.scan import EntryPoint, scanned
+from plugrad.discovery.listing import shadowed_distributions
+from plugrad.discovery.scan import EntryPoint, scan_distributions
 from plugrad.discovery.state import state
 
 
@@ -110,7 +110,7 @@ def test_copy_that_is_hidden_is_told(site, tmp_path, monkeypatch):
         version="1.0",
     )
     assert [e.target for e in found(site)] == ["acme_toy:backend"]
-    hidden = [s for s in shadowed() if s.distribution == "ACME-toy"]
+    hidden = [s for s in shadowed_distributions() if s.distribution == "ACME-toy"]
     assert [(s.version, s.path) for s in hidden] == [("1.0", str(further))]
 
 
@@ -120,7 +120,7 @@ def test_folder_that_is_on_the_path_twice_counts_once(site, monkeypatch):
         "sys.path", [*sys.path, str(site.folder / "." / "..") + f"/{site.folder.name}"]
     )
     assert len(found(site)) == 1
-    assert [s for s in shadowed() if s.distribution == "acme-toy"] == []
+    assert [s for s in shadowed_distributions() if s.distribution == "acme-toy"] == []
 
 
 def test_an_archive_and_a_finder_have_distributions_too(site, tmp_path, monkeypatch):
@@ -155,7 +155,7 @@ def test_two_hundred_distributions_take_little_time(site):
 
     def seconds():
         start = time.process_time()
-        scanned()
+        scan_distributions()
         return time.process_time() - start
 
     assert min(seconds() for _ in range(10)) < 0.04

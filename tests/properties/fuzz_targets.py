@@ -327,7 +327,7 @@ def by_name(values):
         inputs = tensors_of(row.drawn(dtype))
     except plugrad.errors.UnsupportedDtype:
         inputs = [plugrad.ones(2)]
-    kernel, attrs = row.kernel, row.kernel.complete(row.attributes(dtype))
+    kernel, attrs = row.kernel, row.kernel.fill_defaults(row.attributes(dtype))
     if values.rng.random() < 0.5 and inputs:
         inputs[values.rng.randrange(len(inputs))] = values.anything()
     if values.rng.random() < 0.5 and attrs:

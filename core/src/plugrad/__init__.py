@@ -438,7 +438,7 @@ _NAMESPACES = {
     "string",
     "tfjs",
 }
-_LATER = {
+_LAZY_EXPORTS = {
     "array_api": (
         "__array_api_version__ __array_namespace_info__ can_cast finfo iinfo isdtype result_type"
     ),
@@ -501,10 +501,12 @@ _LATER = {
     "transforms.variable": "Variable",
 }
 """The modules that are imported when one of their functions is first used, and these functions."""
-_MODULES = {name: module for module, names in _LATER.items() for name in names.split()}
+_MODULE_OF_EXPORT = {
+    name: module for module, names in _LAZY_EXPORTS.items() for name in names.split()
+}
 
 
-_INSTEAD = {
+_MISSING_NAME_HINTS = {
     "backend": "plugrad.which() tells which backend is active, and plugrad.backends() which are installed",
     "cast": "write plugrad.astype(x, dtype)",
     "clamp": "write plugrad.clip(x, least, most)",
@@ -544,21 +546,23 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
     def __getattr__(name: str) -> typing.Any:
         """Import what many programs do not need when it is first used, which keeps ``import plugrad`` light."""
         if name in _NAMESPACES:
-            namespace = plugrad.importing.imported(f"plugrad.{name}")
+            namespace = plugrad.importing.import_lazily(f"plugrad.{name}")
             # Set here and not written there, so that type checkers know the names of the namespace.
-            namespace.__getattr__ = functools.partial(errors.absent, namespace, _INSTEAD)
+            namespace.__getattr__ = functools.partial(errors.absent, namespace, _MISSING_NAME_HINTS)
             return namespace
-        if name in _MODULES:
-            found = getattr(plugrad.importing.imported(f"plugrad.{_MODULES[name]}"), name)
+        if name in _MODULE_OF_EXPORT:
+            found = getattr(
+                plugrad.importing.import_lazily(f"plugrad.{_MODULE_OF_EXPORT[name]}"), name
+            )
             globals()[name] = found  # from now on without this function
             return found
         if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything
             return [public for public in __dir__() if not public.startswith("_")]
-        return errors.absent(sys.modules[__name__], _INSTEAD, name)
+        return errors.absent(sys.modules[__name__], _MISSING_NAME_HINTS, name)
 
 
 def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
     own = {name for name, value in globals().items() if type(value) is not type(errors)}
-    own -= {"_INSTEAD", "_LATER", "_MODULES", "_NAMESPACES"}
-    return sorted(own | _NAMESPACES | _MODULES.keys() | {"errors"})
+    own -= {"_MISSING_NAME_HINTS", "_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_NAMESPACES"}
+    return sorted(own | _NAMESPACES | _MODULE_OF_EXPORT.keys() | {"errors"})

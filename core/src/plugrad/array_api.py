@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from plugrad.discovery.listing import backends
 from plugrad.discovery.loading import probe
 from plugrad.discovery.selection import backend_for, which
-from plugrad.errors import ArgumentValueError, BackendUnavailable, DTypeError, shown, suggestion
+from plugrad.errors import (
+    ArgumentValueError,
+    BackendUnavailable,
+    DTypeError,
+    short_repr,
+    suggestion,
+)
 from plugrad.types.dtype import (
     DTYPES,
     DType,
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 
 __array_api_version__: Final = "2024.12"
 VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
-MOST_AXES: Final = 32
+MAX_AXES: Final = 32
 """The limit of cpu and wasm; webgpu takes fewer axes if a kernel cannot merge any two of them."""
 
 _KINDS: Final[dict[str, frozenset[str]]] = {
@@ -66,8 +72,8 @@ class IntegerInfo(NamedTuple):
     dtype: DType
 
 
-def _dtype_of(x: TensorLike | DTypeLike) -> DType:
-    """Return the dtype of an array, or the dtype that is given."""
+def _as_dtype(x: TensorLike | DTypeLike) -> DType:
+    """Return the dtype of an array; a dtype is returned as a `DType`."""
     return as_dtype(x if isinstance(x, str | type) else getattr(x, "dtype", x))
 
 
@@ -80,7 +86,7 @@ def finfo(type: DTypeLike | Tensor) -> FloatInfo:
     Raises:
         ArgumentValueError: the dtype is neither floating nor complex.
     """
-    dtype = _dtype_of(type)
+    dtype = _as_dtype(type)
     if not dtype.is_inexact:
         raise ArgumentValueError(f"finfo: {dtype} is not floating; plugrad.iinfo is for integers")
     limits: Any = dtype.info
@@ -103,7 +109,7 @@ def iinfo(type: DTypeLike | Tensor) -> IntegerInfo:
     Raises:
         ArgumentValueError: the dtype is not an integer dtype.
     """
-    dtype = _dtype_of(type)
+    dtype = _as_dtype(type)
     if not dtype.is_integer:
         raise ArgumentValueError(f"iinfo: {dtype} is not an integer; plugrad.finfo is for floats")
     limits: Any = dtype.info
@@ -111,7 +117,7 @@ def iinfo(type: DTypeLike | Tensor) -> IntegerInfo:
 
 
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
-    """Whether a dtype equals `kind`, belongs to it, or does so for one kind of a tuple.
+    """Whether a dtype is `kind` or of that kind; for a tuple of kinds, whether it matches one of them.
 
     >>> plugrad.isdtype("float32", "real floating"), plugrad.isdtype("int8", ("bool", "int32"))
     (True, False)
@@ -131,7 +137,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
         return dtype.kind in _KINDS[kind]
     if isinstance(kind, str) and kind not in DTYPES:
         raise ArgumentValueError(
-            f"isdtype: {shown(kind)} is not a kind{suggestion(kind, _KINDS)}; it is a dtype or one of "
+            f"isdtype: {short_repr(kind)} is not a kind{suggestion(kind, _KINDS)}; it is a dtype or one of "
             f"{', '.join(map(repr, _KINDS))}"
         )
     return dtype is as_dtype(kind)
@@ -145,7 +151,7 @@ def can_cast(from_: DTypeLike | Tensor, to: DTypeLike) -> bool:
 
     plugrad promotes further than the standard, as from int64 to float32, which loses digits.
     """
-    start, end = _dtype_of(from_), as_dtype(to)
+    start, end = _as_dtype(from_), as_dtype(to)
     numbers = ("signed", "unsigned"), ("floating", "complex")
     if start is not end and not any({start.kind, end.kind} <= {*kinds} for kinds in numbers):
         return False
@@ -170,7 +176,7 @@ def result_type(*arrays_and_dtypes: TensorLike | DTypeLike) -> DType:
         DTypeError: two of them have no common dtype, or one is not a dtype.
     """
     scalars = [x for x in arrays_and_dtypes if type(x) in (bool, int, float, complex)]
-    dtypes = [_dtype_of(x) for x in arrays_and_dtypes if type(x) not in (bool, int, float, complex)]
+    dtypes = [_as_dtype(x) for x in arrays_and_dtypes if type(x) not in (bool, int, float, complex)]
     if not dtypes:
         raise ArgumentValueError(
             "result_type: give at least one tensor or dtype besides the scalars"
@@ -191,11 +197,11 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Return whether masks may index, whether shapes may depend on values, and the greatest number of axes."""
+        """Return the optional features: boolean indexing, data-dependent shapes, and the maximum number of axes."""
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
-            "max dimensions": MOST_AXES,
+            "max dimensions": MAX_AXES,
         }
 
     def default_device(self) -> str:
@@ -245,6 +251,6 @@ def __array_namespace__(  # noqa: N807 - a method of tensors
     """
     if api_version is not None and api_version not in VERSIONS:
         raise ArgumentValueError(
-            f"__array_namespace__: api_version={shown(api_version)} is not one of {', '.join(VERSIONS)}"
+            f"__array_namespace__: api_version={short_repr(api_version)} is not one of {', '.join(VERSIONS)}"
         )
     return sys.modules["plugrad"]

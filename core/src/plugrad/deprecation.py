@@ -6,7 +6,7 @@ import re
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from plugrad.errors import ArgumentValueError, shown, warn
+from plugrad.errors import ArgumentValueError, short_repr, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def deprecated(
     for name, version in (("since", since), ("removal", removal)):
         if not re.fullmatch(r"\d+\.\d+(\.\d+)*", version):
             raise ArgumentValueError(
-                f"deprecated: {name}={shown(version)} must be a version such as '1.2'"
+                f"deprecated: {name}={short_repr(version)} must be a version such as '1.2'"
             )
         versions.append(tuple(map(int, version.split(".")[:2])))
     if versions[1] <= versions[0]:

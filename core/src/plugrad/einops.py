@@ -1,4 +1,4 @@
-"""The functions of einops take tensors, whichever of einops and plugrad is imported first.
+"""Support for einops, which works whether einops or plugrad is imported first.
 
 einops has no other way to learn of a library than a class for it, which must be there when one of its
 functions meets an array of that library. The import of plugrad must not import einops, and programs
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-AWAITED: Final = "einops._backends"
+EINOPS_MODULE: Final = "einops._backends"
 """The module with the class from which those for libraries are derived."""
 
 
-def await_einops() -> None:
-    """Declare how einops treats tensors, now or when it is imported."""
-    if AWAITED in sys.modules:
-        declare(sys.modules[AWAITED])
+def register_with_einops() -> None:
+    """Register plugrad's tensors with einops, now or when einops is imported."""
+    if EINOPS_MODULE in sys.modules:
+        define_einops_backend(sys.modules[EINOPS_MODULE])
     else:
-        sys.meta_path.insert(0, Awaiting())
+        sys.meta_path.insert(0, EinopsFinder())
 
 
-class Awaiting:
-    """A finder for one module, which declares what plugrad has to say to it after it has been loaded."""
+class EinopsFinder:
+    """An import hook that registers plugrad's tensors right after einops has been imported."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec that the other finders give, with `declare` behind its loader's work."""
-        if name != AWAITED:
+        """Return the module's spec with a loader that also calls `define_einops_backend`."""
+        if name != EINOPS_MODULE:
             return None
         sys.meta_path.remove(self)
         from importlib.util import find_spec  # only programs with einops need it
@@ -50,14 +50,14 @@ class Awaiting:
 
             def load_and_declare(module: ModuleType) -> None:
                 load(module)
-                declare(module)
+                define_einops_backend(module)
 
             loader.exec_module = load_and_declare
         return spec
 
 
-def declare(backends: ModuleType) -> None:
-    """Derive the class for plugrad; a version of einops without the class to derive it from goes without."""
+def define_einops_backend(backends: ModuleType) -> None:
+    """Define einops' backend class for plugrad; do nothing if this version of einops has no base class for it."""
     abstract: Any = getattr(backends, "AbstractBackend", None)
     if abstract is None:
         return
@@ -97,4 +97,4 @@ def declare(backends: ModuleType) -> None:
     setattr(backends, PlugradBackend.__name__, PlugradBackend)
 
 
-await_einops()
+register_with_einops()

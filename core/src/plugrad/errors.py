@@ -276,7 +276,7 @@ def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def told(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """Return the type and the text of an error of foreign code, which may have no text or too much of it."""
     try:
         text = str(error)
@@ -285,7 +285,7 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {text if len(text) <= 2000 else text[:2000] + '…'}"
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return the text that stands for an argument in a message: short, whatever the argument is."""
     from reprlib import Repr  # needed only when something is wrong
 

@@ -3,15 +3,15 @@
 from plugrad.contract.annotations import Axes as Axes, Axis as Axis, NewAxis as NewAxis
 from plugrad.contract.kernel import (
     Kernel as Kernel,
-    accepted as accepted,
-    agreed as agreed,
-    contracts,
+    all_contracts,
+    check_dtype as check_dtype,
+    check_same_dtype as check_same_dtype,
     kernel as kernel,
 )
 from plugrad.deprecation import deprecated as deprecated
 from plugrad.discovery.hooks import hookimpl as hookimpl
 from plugrad.engine.composites import composite as composite
-from plugrad.engine.results import wrapped as wrapped
+from plugrad.engine.results import wrap_array as wrap_array
 from plugrad.errors import (
     ArgumentError as ArgumentError,
     ArgumentValueError as ArgumentValueError,
@@ -30,7 +30,7 @@ from plugrad.errors import (
 from plugrad.host import (
     host_bodies as host_bodies,
 )
-from plugrad.importing import imported as imported
+from plugrad.importing import import_lazily as import_lazily
 from plugrad.registry.dtypes import register_dtype as register_dtype
 from plugrad.registry.kernels import register_kernel as register_kernel
 from plugrad.registry.tables import KernelTable as KernelTable
@@ -87,12 +87,12 @@ from plugrad.types.dtype import (
 )
 from plugrad.types.factors import fourier_stages as fourier_stages
 from plugrad.types.shapes import (
-    axes_of as axes_of,
-    axis_of as axis_of,
     broadcast as broadcast,
-    reduced as reduced,
-    size_of as size_of,
-    sliced as sliced,
+    count_elements as count_elements,
+    normalize_axes as normalize_axes,
+    normalize_axis as normalize_axis,
+    reduced_shape as reduced_shape,
+    sliced_shape as sliced_shape,
 )
 from plugrad.types.specs import Shape as Shape, Shaped as Shaped, Spec as Spec
 from plugrad.types.windows import (
@@ -106,5 +106,5 @@ from plugrad.types.windows import (
     sliding_window as sliding_window,
 )
 
-KERNELS = contracts()
+KERNELS = all_contracts()
 """The contracts of all kernels, by registry name."""

@@ -1,4 +1,4 @@
-"""The import of modules that many programs do not need, when they are first used.
+"""Lazy imports of modules that many programs do not need.
 
 A child that is forked while another thread imports a module would wait for that thread for ever, and the thread
 does not exist in the child. So a fork waits for such imports first.
@@ -15,39 +15,39 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from types import ModuleType
 
-PATIENCE: Final = 5.0  # seconds that a fork waits at most
-_importing: Final[set[int]] = set()
+MAX_WAIT_SECONDS: Final = 5.0  # seconds that a fork waits at most
+_importing_threads: Final[set[int]] = set()
 """The threads that import a module."""
 
 
-def imported(name: str) -> ModuleType:
-    """Return a module by its dotted name, after importing it if nobody has used it yet.
+def import_lazily(name: str) -> ModuleType:
+    """Return a module by its dotted name, importing it on first use.
 
-    >>> imported("plugrad.linalg").__name__
+    >>> import_lazily("plugrad.linalg").__name__
     'plugrad.linalg'
 
     Raises:
         ImportError: there is no such module.
     """
     me = get_ident()
-    if me in _importing:  # the module that the thread imports needs another one
+    if me in _importing_threads:  # the module that the thread imports needs another one
         return import_module(name)
-    _importing.add(me)
+    _importing_threads.add(me)
     try:
         return import_module(name)
     finally:
-        _importing.discard(me)
+        _importing_threads.discard(me)
 
 
 def _wait_for_imports() -> None:
-    """Wait until no other thread imports a module."""
-    end = time.monotonic() + PATIENCE
-    while _importing - {get_ident()} and time.monotonic() < end:
+    """Wait until no other thread is importing a module, so that a fork is safe."""
+    end = time.monotonic() + MAX_WAIT_SECONDS
+    while _importing_threads - {get_ident()} and time.monotonic() < end:
         time.sleep(0.001)
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_wait_for_imports,
-        after_in_child=lambda: _importing.intersection_update({get_ident()}),
+        after_in_child=lambda: _importing_threads.intersection_update({get_ident()}),
     )

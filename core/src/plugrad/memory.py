@@ -11,16 +11,16 @@ from functools import wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from plugrad.discovery.loading import memory_of, opened_backends
+from plugrad.discovery.loading import opened_backends, read_memory
 from plugrad.discovery.selection import backend_for
 from plugrad.discovery.state import state
 from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
-from plugrad.ops.attributes import integer
-from plugrad.tensor.backend import failed
-from plugrad.tensor.context import Scope, active_scope, surround, transfer_target
+from plugrad.ops.attributes import check_integer
+from plugrad.tensor.backend import backend_failed
+from plugrad.tensor.context import Scope, active_scope, set_context, transfer_target
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.trees import tensors_in
-from plugrad.types.arguments import shows_how
+from plugrad.tensor.trees import iter_tensors
+from plugrad.types.arguments import explain_wrong_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,14 +51,14 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
     the function raises, everything made in it is disposed. Variables are never disposed.
     """
 
-    @shows_how
+    @explain_wrong_calls
     def __init__(self) -> None:
         """Prepare a scope; it begins when the block is entered."""
         self._scopes: list[Scope] = []
 
     def __enter__(self) -> tidy:
         self._scopes.append(Scope(active_scope()))
-        surround(self._scopes[-1], transfer_target())
+        set_context(self._scopes[-1], transfer_target())
         return self
 
     def __exit__(
@@ -68,7 +68,7 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
         trace: TracebackType | None,
     ) -> None:
         scope = self._scopes.pop()
-        surround(scope.parent, transfer_target())
+        set_context(scope.parent, transfer_target())
         for reference in scope.made.values():
             if (tensor := reference()) is not None:
                 tensor.dispose()
@@ -78,7 +78,7 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
         if not self._scopes:
             raise ArgumentError("tidy: keep works only inside the block, and the block is not open")
         scope = self._scopes[-1]
-        for tensor in tensors_in(container):
+        for tensor in iter_tensors(container):
             if scope.made.pop(id(tensor), None) is not None and scope.parent is not None:
                 scope.parent.track(tensor)
         return container
@@ -96,7 +96,7 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
 
 def keep(container: Result) -> Result:
     """Let the tensors in `container` outlive every enclosing `tidy` block, and return it."""
-    for tensor in tensors_in(container):
+    for tensor in iter_tensors(container):
         scope = active_scope()
         while scope is not None:
             scope.made.pop(id(tensor), None)
@@ -106,7 +106,7 @@ def keep(container: Result) -> Result:
 
 def dispose(container: Any) -> None:
     """Release the tensors in a nested list, tuple or dict; disposing twice is harmless."""
-    for tensor in tensors_in(container):
+    for tensor in iter_tensors(container):
         tensor.dispose()
 
 
@@ -134,11 +134,11 @@ def memory() -> MemoryReport:
     under 128 KiB are not counted, because that would take as long as computing with them. A backend that
     fails to say what it uses is left out, with a warning that names it.
     """
-    found = {b.label: memory_of(b) for b in opened_backends()}
+    found = {b.label: read_memory(b) for b in opened_backends()}
     backends = {label: used for label, used in found.items() if used is not None}
     used = backends.values()
     return MemoryReport(
-        _count_tensors(),
+        _count_live_tensors(),
         sum(m.buffers for m in used),
         sum(m.bytes for m in used),
         sum(m.peak for m in used),
@@ -146,8 +146,8 @@ def memory() -> MemoryReport:
     )
 
 
-def _count_tensors() -> int:
-    """Return the number of live tensors, found through their classes, to which each refers.
+def _count_live_tensors() -> int:
+    """Return the number of live tensors, by asking the garbage collector for the instances of their classes.
 
     Counting each tensor as it is made would slow down every program; this takes some milliseconds per call.
     Searching and filtering are one call of C code, in which no other thread runs. If one did, it could find
@@ -171,7 +171,7 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
         ArgumentError: the limit is not an integer.
         ArgumentValueError: it is negative.
     """
-    limit = limit if limit is None else integer(limit, "set_memory_limit", "limit")
+    limit = limit if limit is None else check_integer(limit, "set_memory_limit", "limit")
     if limit is not None and limit < 0:
         raise ArgumentValueError(
             f"set_memory_limit: limit={limit} is negative; give a number of bytes, or None for no limit"
@@ -183,4 +183,4 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
     except PlugradError:
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
-        raise failed(target, "set_memory_limit()", error) from error
+        raise backend_failed(target, "set_memory_limit()", error) from error

@@ -8,12 +8,12 @@ from math import prod
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plugrad.contract.kernel import contract_of
-from plugrad.discovery.loading import memory_of
-from plugrad.engine.implementations import unwatch, watch
+from plugrad.contract.kernel import get_contract
+from plugrad.discovery.loading import read_memory
+from plugrad.engine.implementations import add_watcher, remove_watcher
 from plugrad.engine.watching import Call, Watcher
 from plugrad.errors import ArgumentError
-from plugrad.types.arguments import flag, path_ending_in
+from plugrad.types.arguments import check_flag, check_path_suffix
 from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Shapes = tuple["Shape", ...]
 
 
 class KernelProfile(NamedTuple):
-    """What the calls of one kernel on one backend cost together."""
+    """The total cost of the calls of one kernel on one backend."""
 
     kernel: str
     backend: str
@@ -85,7 +85,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
     def __init__(self, *, synchronize: bool = True) -> None:
         """Prepare a measurement; it begins when the block is entered."""
         # A bound method is a new object each time, and a watcher ends by its identity.
-        self._watcher = Watcher(self._note, flag(synchronize, "profile", "synchronize"))
+        self._watcher = Watcher(self._note, check_flag(synchronize, "profile", "synchronize"))
         self._events: list[_Event] = []
         self._is_open = False
 
@@ -94,7 +94,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
             raise ArgumentError("profile: the block is open already; use another profile() inside")
         self._is_open = True
         self._events.clear()
-        watch(self._watcher)
+        add_watcher(self._watcher)
         return self
 
     def __exit__(
@@ -104,10 +104,10 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         trace: TracebackType | None,
     ) -> None:
         self._is_open = False
-        unwatch(self._watcher)
+        remove_watcher(self._watcher)
 
     def _note(self, call: Call) -> None:
-        contract = contract_of(call.kernel_name)
+        contract = get_contract(call.kernel_name)
         has_inputs = contract is None or contract.inputs
         inputs = [x for x in call.arrays if x is not None] if has_inputs else []
         is_list = isinstance(call.result, list | tuple)
@@ -119,7 +119,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
                 call.start,
                 call.end,
                 get_ident(),
-                sum(_bytes_of(x) for x in chain(inputs, outputs)),
+                sum(_array_nbytes(x) for x in chain(inputs, outputs)),
                 tuple(tuple(x.shape) for x in inputs),
                 tuple(str(as_dtype(x.dtype)) for x in inputs),
                 self._memory_in_use(call.backend),
@@ -128,7 +128,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
 
     def _memory_in_use(self, backend: Backend) -> int | None:
         # To ask a device that computes later makes it compute.
-        used = memory_of(backend) if self._watcher.synchronizes else None
+        used = read_memory(backend) if self._watcher.synchronizes else None
         return None if used is None else used.bytes
 
     @property
@@ -163,7 +163,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
                     f"{kernel.seconds * 1e3:,.3f}",
                     f"{100 * kernel.seconds / total if total else 0:.1f}",
                     f"{kernel.bytes / 1e6:,.3f}",
-                    _most_called(kernel),
+                    _most_frequent_shapes(kernel),
                 )
             )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -187,7 +187,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
             ArgumentError: the path is none.
             ArgumentValueError: the name ends in something else.
         """
-        path = path_ending_in((".html", ".json"), path, "save", "path")
+        path = check_path_suffix((".html", ".json"), path, "save", "path")
         text = self._page() if path.lower().endswith(".html") else self._trace()
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -195,7 +195,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
     def _page(self) -> str:
         """Return the text of a page."""
         # It makes `import plugrad` slower.
-        from plugrad.pictures.timeline import page
+        from plugrad.pictures.timeline import profile_page
 
         first = min((event.start for event in self._events), default=0)
         kernels = self.kernels
@@ -222,11 +222,13 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
                 "calls": kernel.calls,
                 "ms": kernel.seconds * 1e3,
                 "bytes": kernel.bytes,
-                "shapes": _most_called(kernel),
+                "shapes": _most_frequent_shapes(kernel),
             }
             for kernel in kernels
         ]
-        return page({"events": events, "kernels": totals, "rows": [*rows], "inputs": [*inputs]})
+        return profile_page(
+            {"events": events, "kernels": totals, "rows": [*rows], "inputs": [*inputs]}
+        )
 
     def _trace(self) -> str:
         """Return the text of a trace."""
@@ -278,12 +280,12 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         return {each: i for i, each in enumerate(dict.fromkeys(e.thread for e in self._events))}
 
 
-def _most_called(kernel: KernelProfile) -> str:
-    """Return the shapes that most calls had, and how many others there were."""
+def _most_frequent_shapes(kernel: KernelProfile) -> str:
+    """Return the most frequent input shapes of a kernel, and the number of other shapes."""
     others = f" and {len(kernel.shapes) - 1} more" if len(kernel.shapes) > 1 else ""
     shapes = next(iter(kernel.shapes))
     return " ".join("×".join(map(str, shape)) or "()" for shape in shapes) + others
 
 
-def _bytes_of(x: Any) -> int:
+def _array_nbytes(x: Any) -> int:
     return prod(x.shape) * as_dtype(x.dtype).itemsize

@@ -226,7 +226,7 @@ def test_one_hot_of_positions_out_of_range(rng):
 )
 def test_adjacent_parts_are_joined_by_a_view(parts, is_view, rng):
     x = rng.normal(size=(SIZE, 10))
-    found = movement.joined(parts(x), 1)
+    found = movement.concatenate(parts(x), 1)
     np.testing.assert_array_equal(found, np.concatenate(parts(x), 1))
     assert np.shares_memory(found, x) == is_view
 

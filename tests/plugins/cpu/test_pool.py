@@ -9,10 +9,17 @@ import pytest
 import plugrad
 from plugrad.errors import OutOfMemory
 from plugrad_cpu import memory
-from plugrad_cpu.memory import ALONE, LARGE, Block, Pool, aligned, empty_like
+from plugrad_cpu.memory import (
+    SOLE_REFERENCE_COUNT,
+    TRACKED_MIN_BYTES,
+    Block,
+    Pool,
+    allocate_aligned,
+    empty_like,
+)
 
 FLOAT = np.dtype("float32")
-COUNT = LARGE // 2  # elements of an array that is large
+COUNT = TRACKED_MIN_BYTES // 2  # elements of an array that is large
 
 
 @pytest.fixture
@@ -93,7 +100,9 @@ def test_what_a_program_reads_stays_as_it_is():
 
 def test_training_makes_no_blocks_after_its_first_steps(rng, monkeypatch):
     made = []
-    monkeypatch.setattr(memory, "aligned", lambda size: made.append(size) or aligned(size))
+    monkeypatch.setattr(
+        memory, "allocate_aligned", lambda size: made.append(size) or allocate_aligned(size)
+    )
     with plugrad.use("cpu"):
         images = plugrad.asarray(rng.normal(size=(8, 28, 28, 1)).astype("float32"))
         filters = plugrad.Variable(rng.normal(size=(3, 3, 1, 8)).astype("float32"))
@@ -147,7 +156,8 @@ def test_views_that_repeat_elements_are_computed_once(rng, stored):
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype"), [((0,), "f4"), ((), "f4"), ((7, 0, 3), "f8"), ((LARGE - 1,), "b")]
+    ("shape", "dtype"),
+    [((0,), "f4"), ((), "f4"), ((7, 0, 3), "f8"), ((TRACKED_MIN_BYTES - 1,), "b")],
 )
 def test_small_arrays_come_from_numpy(shape, dtype, pool):
     x = pool.empty(shape, np.dtype(dtype))
@@ -156,12 +166,15 @@ def test_small_arrays_come_from_numpy(shape, dtype, pool):
 
 
 def test_strings_come_from_numpy(pool):
-    x = pool.empty((LARGE,), np.dtypes.StringDType())
+    x = pool.empty((TRACKED_MIN_BYTES,), np.dtypes.StringDType())
     assert x.base is None
     assert x[0] == ""
 
 
-@pytest.mark.parametrize("size", [LARGE, LARGE + 1, 5 * LARGE // 4, 200_003, (1 << 20) - 1])
+@pytest.mark.parametrize(
+    "size",
+    [TRACKED_MIN_BYTES, TRACKED_MIN_BYTES + 1, 5 * TRACKED_MIN_BYTES // 4, 200_003, (1 << 20) - 1],
+)
 def test_blocks_are_at_most_a_quarter_larger(size, pool):
     x = pool.empty((size,), np.dtype("uint8"))
     assert size <= x.base.nbytes <= size * 1.25
@@ -170,25 +183,27 @@ def test_blocks_are_at_most_a_quarter_larger(size, pool):
 
 
 def test_a_larger_block_serves_rather_than_more_memory(pool):
-    x = pool.empty((64 * LARGE,), np.dtype("uint8"))
+    x = pool.empty((64 * TRACKED_MIN_BYTES,), np.dtype("uint8"))
     block = x.base
-    assert sys.getrefcount(block) == ALONE + 2  # x and the pool
+    assert sys.getrefcount(block) == SOLE_REFERENCE_COUNT + 2  # x and the pool
     first = id(block)
     del x, block
-    y = pool.empty((LARGE,), np.dtype("uint8"))
+    y = pool.empty((TRACKED_MIN_BYTES,), np.dtype("uint8"))
     assert id(y.base) == first
-    assert spare(pool) == 63 * LARGE
-    z = pool.empty((LARGE,), np.dtype("uint8"))  # two blocks: still less than was needed once
-    assert z.base.nbytes == LARGE
+    assert spare(pool) == 63 * TRACKED_MIN_BYTES
+    z = pool.empty(
+        (TRACKED_MIN_BYTES,), np.dtype("uint8")
+    )  # two blocks: still less than was needed once
+    assert z.base.nbytes == TRACKED_MIN_BYTES
 
 
 def test_small_blocks_give_way_to_large_ones(pool):
-    few = [pool.empty((LARGE,), np.dtype("uint8")) for _ in range(8)]
+    few = [pool.empty((TRACKED_MIN_BYTES,), np.dtype("uint8")) for _ in range(8)]
     few.clear()
-    x = pool.empty((4 * LARGE,), np.dtype("uint8"))
-    assert spare(pool) == 4 * LARGE
+    x = pool.empty((4 * TRACKED_MIN_BYTES,), np.dtype("uint8"))
+    assert spare(pool) == 4 * TRACKED_MIN_BYTES
     del x
-    assert spare(pool) == 8 * LARGE
+    assert spare(pool) == 8 * TRACKED_MIN_BYTES
 
 
 def test_layout_is_kept(rng):
@@ -206,7 +221,7 @@ def test_layout_is_kept(rng):
 
 
 def test_blocks_that_nobody_needs_are_freed(pool, monkeypatch):
-    monkeypatch.setattr(memory, "ROUND", 10)
+    monkeypatch.setattr(memory, "TRIM_EVERY_ARRAYS", 10)
     some = [pool.empty((COUNT,), FLOAT) for _ in range(5)]
     some.clear()
     for _ in range(25):
@@ -216,7 +231,7 @@ def test_blocks_that_nobody_needs_are_freed(pool, monkeypatch):
 
 
 def test_blocks_stay_within_the_budget(pool, monkeypatch):
-    monkeypatch.setattr(memory, "BUDGET", 3 * 4 * COUNT)
+    monkeypatch.setattr(memory, "POOL_MAX_BYTES", 3 * 4 * COUNT)
     some = [pool.empty((COUNT,), FLOAT) for _ in range(5)]
     assert [type(x.base) for x in some] == [Block] * 3 + [type(None)] * 2
     assert pool.memory().bytes == 5 * 4 * COUNT
@@ -251,9 +266,9 @@ def test_memory_that_is_not_there_is_asked_for_again(pool, monkeypatch):
     def scarce(size):
         if left:
             raise left.pop()
-        return aligned(size)
+        return allocate_aligned(size)
 
-    monkeypatch.setattr(memory, "aligned", scarce)
+    monkeypatch.setattr(memory, "allocate_aligned", scarce)
     y = pool.empty((COUNT * 8,), FLOAT)
     assert y.size == COUNT * 8
     assert spare(pool) == 0

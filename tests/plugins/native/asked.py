@@ -8,7 +8,7 @@ import importlib, pkgutil, sys
 import plugrad_native
 from plugrad_native import variants
 
-real = variants.loaded(sys.argv[1])
+real = variants.load_variant(sys.argv[1])
 asked = set()
 
 class Spy:
@@ -21,7 +21,7 @@ class Spy:
         except AttributeError:  # the extension was built with another list
             return print
 
-variants.variant = Spy
+variants.current_variant = Spy
 for module in pkgutil.walk_packages(plugrad_native.__path__, "plugrad_native."):
     if not module.name.rpartition(".")[2].startswith("_"):
         importlib.import_module(module.name)

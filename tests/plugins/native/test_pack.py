@@ -11,11 +11,11 @@ import pytest
 
 import plugrad
 from plugrad.discovery.loading import open_backend
-from plugrad_cpu.memory import LARGE, pool
-from plugrad_cpu.threads import ThreadPool, thread_pool, threads_of
+from plugrad_cpu.memory import TRACKED_MIN_BYTES, pool
+from plugrad_cpu.threads import ThreadPool, thread_count, thread_pool
 
 variants = pytest.importorskip("plugrad_native.variants")
-if not variants.has_variant():
+if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 declare = import_module("plugrad_native.declare")
 kernels = import_module("plugrad_native.kernels")
@@ -151,16 +151,16 @@ def test_a_forked_child_starts_threads_of_its_own():
 
 def test_the_setting_of_threads(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
-    assert threads_of({}) == 3
-    assert threads_of({"threads": 2}) == 2
+    assert thread_count({}) == 3
+    assert thread_count({"threads": 2}) == 2
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert threads_of({}) >= 1
+    assert thread_count({}) >= 1
     with pytest.raises(plugrad.errors.BackendUnavailable, match=r"0 threads; set cpu\.threads"):
-        threads_of({"threads": 0})
+        thread_count({"threads": 0})
 
 
 def test_results_are_upon_the_memory_of_the_pool():
-    x = numbers(LARGE)
+    x = numbers(TRACKED_MIN_BYTES)
     with plugrad.use("cpu"):
         results = [
             plugrad.sigmoid(x),
@@ -183,12 +183,17 @@ def test_numpy_computes_what_is_too_large_for_c(monkeypatch):
     monkeypatch.setattr(declare, "numpy_implementation", lambda _: lambda *_: "NumPy")
     kernel = plugrad.kernels.activation.prelu
     fail = {np.dtype("float32"): lambda *_: pytest.fail("C was called")}
-    assert declare.mapped(kernel, fail)(x) == "NumPy"
-    assert declare.combined(kernel, fail)(x, x) == "NumPy"
+    assert declare.unary_kernel(kernel, fail)(x) == "NumPy"
+    assert declare.binary_kernel(kernel, fail)(x, x) == "NumPy"
     half = np.broadcast_to(np.float32(1), (2**16, 1)), np.broadcast_to(np.float32(1), (1, 2**15))
-    assert declare.combined(kernel, fail, fail)(*half) == "NumPy"
-    assert reduction.fold((4, MANY // 4), (1,), False) is None
-    assert reduction.fold((4, MANY // 4 - 1), (1,), False) == ((4,), 4, MANY // 4 - 1, 1)
+    assert declare.binary_kernel(kernel, fail, fail)(*half) == "NumPy"
+    assert reduction.reduction_layout((4, MANY // 4), (1,), False) is None
+    assert reduction.reduction_layout((4, MANY // 4 - 1), (1,), False) == (
+        (4,),
+        4,
+        MANY // 4 - 1,
+        1,
+    )
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -196,17 +201,17 @@ def test_every_kernel_asks_for_the_size_before_it_calls_c(call, monkeypatch):
     with plugrad.use("cpu"):
         expected = call(plugrad).numpy()
         for module in (declare, *filter(inspect.ismodule, vars(kernels).values())):
-            if hasattr(module, "LIMIT"):
-                monkeypatch.setattr(module, "LIMIT", 2)
+            if hasattr(module, "MAX_ELEMENTS"):
+                monkeypatch.setattr(module, "MAX_ELEMENTS", 2)
             if hasattr(module, "empty"):  # for what C writes to
                 monkeypatch.setattr(module, "empty", lambda *_: pytest.fail("C was called"))
-        reduction.fold.cache_clear()
+        reduction.reduction_layout.cache_clear()
         found = call(plugrad).numpy()
-        reduction.fold.cache_clear()
+        reduction.reduction_layout.cache_clear()
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-4)
 
 
 def test_the_extension_refuses_numbers_beyond_32_bits():
     x = np.zeros(4, np.float32)
     with pytest.raises(OverflowError, match="does not fit in 32 bits"):
-        variants.variant().kernel("relu_float32")(x, x, MANY)
+        variants.current_variant().kernel("relu_float32")(x, x, MANY)

@@ -99,7 +99,7 @@ def status_of_a_child(function):
 
 
 def test_a_store_that_is_busy_for_too_long_is_lost_to_the_child(fresh, monkeypatch):
-    monkeypatch.setattr(forks, "PATIENCE", 0.05)
+    monkeypatch.setattr(forks, "MAX_WAIT_SECONDS", 0.05)
     small = fresh.put(np.float32([1, 2, 3]))
     large = fresh.put(np.zeros(100_000, np.float32))
     is_held, is_over = threading.Event(), threading.Event()

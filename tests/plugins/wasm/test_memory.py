@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from plugrad.extend import OutOfMemory, ShapeError, bool_, float32, uint8
-from plugrad_wasm.memory import ADDRESS_SPACE, PATIENCE, size_class
+from plugrad_wasm.memory import ADDRESS_SPACE, TRIM_AFTER_PREPARATIONS, size_class
 
 MEGABYTE = 1 << 20
 
@@ -205,7 +205,7 @@ def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh):
     large = [fresh.put(np.ones((64 * MEGABYTE,), np.uint8)) for _ in range(10)]
     full = resident()
     del large
-    for size in itertools.islice(itertools.cycle([10, 1000, 3000]), 10 * PATIENCE):
+    for size in itertools.islice(itertools.cycle([10, 1000, 3000]), 10 * TRIM_AFTER_PREPARATIONS):
         linear.empty((size,), bool_)
     assert resident() < full - 600 * MEGABYTE
     np.testing.assert_array_equal(fresh.get(kept), np.arange(1000))
@@ -241,7 +241,7 @@ def test_memory_that_a_loop_needs_again_stays(fresh):
     linear = fresh.backend.linear
     discarded = []
     linear.store.discard = lambda *span: discarded.append(span)
-    for _ in range(PATIENCE):
+    for _ in range(TRIM_AFTER_PREPARATIONS):
         large = [linear.empty((n * MEGABYTE,), uint8) for n in (100, 200, 300)]
         del large
         linear.empty((10,), bool_)

@@ -27,7 +27,7 @@ from plugrad.extend import (
 )
 from plugrad.registry.kernels import check_parameters
 from plugrad_wasm import backend as wasm_backend, elementwise
-from plugrad_wasm.module import STACK
+from plugrad_wasm.module import STACK_BYTES
 from plugrad_wasm.program import VARIANTS, Program, machine_code_key, new_engine, sections
 
 CUBE = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"
@@ -102,7 +102,7 @@ def test_the_data_of_modules_do_not_overlap(fresh):
     spans = sorted(written.values())
     assert len(spans) > 3
     assert all(end < start for (_, end), (start, _) in pairwise(spans))
-    assert spans[0][0] >= STACK
+    assert spans[0][0] >= STACK_BYTES
     assert spans[-1][1] < store._program.pages << 16 <= heap.address
 
 

@@ -30,7 +30,7 @@ from plugrad.extend import (
     float32,
     int32,
     kernel,
-    reduced,
+    reduced_shape,
     register_kernel,
 )
 from plugrad.registry.transaction import snapshot
@@ -144,7 +144,7 @@ def test_the_kernels_in_c_of_the_guide(compiled, registered, tmp_path):
     def root_mean_square(
         x: Spec, *, axes: Axes, keep_dims: bool = False, epsilon: float = 0.0
     ) -> Spec:
-        return Shaped(reduced(x.shape, axes, keep_dims), x.dtype)
+        return Shaped(reduced_shape(x.shape, axes, keep_dims), x.dtype)
 
     def heat_step(x: Spec, *, rate: float) -> Spec:
         return x
@@ -341,7 +341,7 @@ def test_an_endless_kernel_is_stopped(registered):
 
 
 def test_an_endless_start_is_stopped(registered, monkeypatch):
-    monkeypatch.setattr("plugrad_wasm.sandbox.START_SECONDS", 0.2)
+    monkeypatch.setattr("plugrad_wasm.sandbox.MAX_START_SECONDS", 0.2)
     more = "(func $begin (loop $again (br $again))) (start $begin)"
     with pytest.raises(KernelFailed, match="stopped"):
         registered(module("(i32.const 0)", more=more))(plugrad.ones(3))

@@ -13,7 +13,7 @@ import wasmtime
 import plugrad
 from plugrad.extend import BackendUnavailable, geometry, pool_window
 from plugrad_wasm import declare
-from plugrad_wasm.backend import processors
+from plugrad_wasm.backend import count_processors
 from plugrad_wasm.kernels import depthwise, morphology, pooling
 
 FLAGS = {"transpose_a": False, "transpose_b": False}
@@ -23,12 +23,12 @@ WORKER = "plugrad-wasm worker"
 @pytest.fixture
 def small_parts(monkeypatch):
     """Let small work be shared."""
-    monkeypatch.setattr(declare, "ELEMENTS", declare.Portion(100, 1000))
-    monkeypatch.setattr(declare, "LONG", 10)
-    for name in ("PRODUCTS", "PRODUCTS_FLOAT32"):
-        monkeypatch.setattr(declare, name, declare.Portion(1000, 50_000))
+    monkeypatch.setattr(declare, "ELEMENTWISE_PART", declare.PartSteps(100, 1000))
+    monkeypatch.setattr(declare, "RELEASE_LOCK_MIN_ELEMENTS", 10)
+    for name in ("PRODUCTS_PART", "FLOAT32_PRODUCTS_PART"):
+        monkeypatch.setattr(declare, name, declare.PartSteps(1000, 50_000))
     for module in (depthwise, morphology, pooling):
-        monkeypatch.setattr(module, "ELEMENTS", declare.Portion(100, 1000))
+        monkeypatch.setattr(module, "ELEMENTWISE_PART", declare.PartSteps(100, 1000))
 
 
 def random(rng, dtype, shape):
@@ -205,9 +205,9 @@ def test_parts_join(monkeypatch, run, opened, rng):
     for name, inputs, attrs in (*calls(rng), *row_calls(rng)):
         right = run(name, *inputs, **attrs)
         with monkeypatch.context() as patch:
-            for portion in ("ELEMENTS", "PRODUCTS", "PRODUCTS_FLOAT32"):
-                patch.setattr(declare, portion, declare.Portion(50, 200))
-            patch.setattr(declare, "LONG", 10)
+            for portion in ("ELEMENTWISE_PART", "PRODUCTS_PART", "FLOAT32_PRODUCTS_PART"):
+                patch.setattr(declare, portion, declare.PartSteps(50, 200))
+            patch.setattr(declare, "RELEASE_LOCK_MIN_ELEMENTS", 10)
             found = parted(name, *inputs, **attrs)
         for y, expected in zip(found, right, strict=True):
             np.testing.assert_array_equal(y, expected, err_msg=f"{name} {inputs[0].dtype}")
@@ -220,10 +220,10 @@ def test_parts_of_convolutions_join(monkeypatch, run, opened, rng, threads, most
     for name, inputs, attrs in (*pool_gradients(rng), *convolutions(rng)):
         right = run(name, *inputs, **attrs)
         with monkeypatch.context() as patch:
-            for portion in ("PRODUCTS", "PRODUCTS_FLOAT32"):
-                patch.setattr(declare, portion, declare.Portion(50, most))
+            for portion in ("PRODUCTS_PART", "FLOAT32_PRODUCTS_PART"):
+                patch.setattr(declare, portion, declare.PartSteps(50, most))
             for module in (depthwise, morphology, pooling):
-                patch.setattr(module, "ELEMENTS", declare.Portion(50, most))
+                patch.setattr(module, "ELEMENTWISE_PART", declare.PartSteps(50, most))
             found = parted(name, *inputs, **attrs)
         places = 1e-4 if inputs[0].dtype == np.float32 else 1e-12
         for y, expected in zip(found, right, strict=True):
@@ -310,7 +310,7 @@ def test_memory_grows_while_threads_compute(small_parts, opened, rng):
 
 
 def test_the_option(opened):
-    assert opened(None).store.threads == processors()
+    assert opened(None).store.threads == count_processors()
     assert opened(5).store.threads == 5
     with pytest.raises(BackendUnavailable, match=r"cannot compute in 0 threads; set wasm\.threads"):
         opened(0)

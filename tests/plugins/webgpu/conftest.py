@@ -32,7 +32,7 @@ class Runner:
         return self.backend.to_numpy(array)
 
     def call(self, kernel, *arrays, **attrs):
-        return self.configs[kernel.name].kernel_func(*arrays, **kernel.complete(attrs))
+        return self.configs[kernel.name].kernel_func(*arrays, **kernel.fill_defaults(attrs))
 
     def __call__(self, kernel, *values, **attrs):
         arrays = [self.up(v) for v in values] if kernel.inputs else [self.backend]

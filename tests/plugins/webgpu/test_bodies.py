@@ -8,7 +8,7 @@ import pytest
 from plugins.webgpu.bits import same
 from plugrad.extend import DTYPES, Kernel
 from plugrad.kernels import activation, binary, bitwise, complex as of_complex, movement, unary
-from plugrad_webgpu.memory.buffers import Hosted
+from plugrad_webgpu.memory.buffers import HostBuffer
 from plugrad_webgpu.shaders.elements import DTYPES as OF_WEBGPU
 
 FAMILIES = (activation, binary, bitwise, of_complex, unary)
@@ -38,7 +38,7 @@ FLOATS = """
 
 
 def is_hosted(array):
-    return isinstance(array.buffer, Hosted)
+    return isinstance(array.buffer, HostBuffer)
 
 
 def values_of(dtype, rng):

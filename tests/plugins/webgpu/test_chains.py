@@ -38,7 +38,7 @@ def device():
 def separately(function, *arguments):
     """Return what a function returns if each of its calls is recorded by itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pending, "MOST_WEIGHT", 1)
+        patch.setattr(pending, "MAX_WEIGHT", 1)
         return function(*arguments)
 
 
@@ -177,7 +177,7 @@ def test_a_loop_that_is_longer_than_a_chain(dispatches):
         for _ in range(1000):
             total = total + one
         np.testing.assert_array_equal(total.numpy(), np.full(1024, 1000))
-    assert len(dispatches) == -(-1000 // pending.MOST_WEIGHT)
+    assert len(dispatches) == -(-1000 // pending.MAX_WEIGHT)
 
 
 # --- what is recorded
@@ -379,7 +379,7 @@ def test_a_driver_without_memory_is_an_error_when_the_value_is_needed(device, mo
 
 def test_a_driver_without_memory_for_many_chains(device, monkeypatch):
     arrays = [plugrad.asarray(np.ones((3 << 18) + i, "float32")) for i in range(40)]
-    monkeypatch.setattr(pending, "LARGE", 1 << 30)  # all of them may wait at once
+    monkeypatch.setattr(pending, "LARGE_RESULT_BYTES", 1 << 30)  # all of them may wait at once
     device.pool.trim()
     waiting = [x + 2 for x in arrays]
     with monkeypatch.context() as patch:
@@ -465,7 +465,7 @@ def doubled(x, times):
 
 
 def test_programs_of_many_chains_are_forgotten(device, monkeypatch):
-    monkeypatch.setattr(pending, "MOST_PROGRAMS", 2)
+    monkeypatch.setattr(pending, "MAX_GENERATION_PROGRAMS", 2)
     for _ in range(2):
         device.calls._begin_generation()
     compiled = len(device._pipelines)
@@ -478,7 +478,7 @@ def test_programs_of_many_chains_are_forgotten(device, monkeypatch):
 
 
 def test_programs_in_use_are_not_forgotten(device, monkeypatch):
-    monkeypatch.setattr(pending, "MOST_PROGRAMS", 3)
+    monkeypatch.setattr(pending, "MAX_GENERATION_PROGRAMS", 3)
     x = plugrad.asarray(normal(30))
     doubled(x, 20), doubled(x, 20)
     in_use = set(device.calls._programs.values())
@@ -490,7 +490,7 @@ def test_programs_in_use_are_not_forgotten(device, monkeypatch):
 
 
 def test_chains_that_were_seen_once_are_forgotten(device, monkeypatch):
-    monkeypatch.setattr(pending, "MOST_SEEN", 4)
+    monkeypatch.setattr(pending, "MAX_REMEMBERED_CHAINS", 4)
     x = plugrad.asarray(normal(30))
     for times in range(2, 12):
         doubled(x, times)
@@ -512,7 +512,7 @@ def test_parts_of_forgotten_programs_are_released(device, monkeypatch):
 def test_many_sizes_wait_at_once(device):
     arrays = [plugrad.asarray(np.ones(i + 1, "float32")) for i in range(100)]
     waiting = [x * 2 for x in arrays]
-    assert len(device.calls._open) <= pending.MOST_CHAINS
+    assert len(device.calls._open) <= pending.MAX_OPEN_CHAINS
     assert sum(int(y.numpy().sum()) for y in waiting) == 2 * 5050
 
 

@@ -32,8 +32,8 @@ from plugrad.kernels import (
     unary,
 )
 from plugrad_webgpu import elementwise, reduction as reduction_of
-from plugrad_webgpu.algorithms.ordering import order
-from plugrad_webgpu.algorithms.reduce import MOST_STEPS
+from plugrad_webgpu.algorithms.ordering import sorting_positions
+from plugrad_webgpu.algorithms.reduce import MAX_LOOP_STEPS
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 LONGS = np.array(
@@ -200,7 +200,7 @@ def test_long_running_totals(run, rng, shape):
         same(back, np.flip(np.flip(x, axis).cumsum(axis), axis) - x)
 
 
-@pytest.mark.parametrize("depth", [0, 1, 5, 130, MOST_STEPS + 3])
+@pytest.mark.parametrize("depth", [0, 1, 5, 130, MAX_LOOP_STEPS + 3])
 def test_long_products(run, rng, depth):
     a = rng.integers(-(2**63), 2**63 - 1, (2, 6, depth))
     b = rng.integers(-(2**63), 2**63 - 1, (depth, 2))
@@ -251,7 +251,7 @@ def test_long_order(run, rng, shape, descending):
     """Equal higher words, equal lower words and equal numbers occur often."""
     x = rng.integers(-3, 3, shape) * (1 << 32) + rng.integers(-3, 3, shape)
     positions = np.argsort(~x if descending else x, axis=-1, stable=True)
-    same(run.down(order(run.up(x), descending=descending)), positions.astype(np.int32))
+    same(run.down(sorting_positions(run.up(x), descending=descending)), positions.astype(np.int32))
 
 
 def test_long_images(run, rng):
@@ -426,7 +426,9 @@ def test_order_of_narrow_dtypes(run, rng, dtype):
     x = rng.integers(0, 100, (3, 300)).astype(dtype)
     if dtype == np.float16:
         x[:, ::7] = np.nan
-    same(run.down(order(run.up(x))), np.argsort(x, axis=-1, stable=True).astype(np.int32))
+    same(
+        run.down(sorting_positions(run.up(x))), np.argsort(x, axis=-1, stable=True).astype(np.int32)
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.float16])

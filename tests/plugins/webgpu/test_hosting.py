@@ -19,7 +19,7 @@ from plugrad.errors import BackendUnavailable, OutOfMemory
 from plugrad.kernels import binary, movement, unary
 from plugrad_webgpu import elementwise, from_buffer, to_buffer
 from plugrad_webgpu.driver import native
-from plugrad_webgpu.memory.buffers import Hosted
+from plugrad_webgpu.memory.buffers import HostBuffer
 from plugrad_webgpu.shaders.elements import DTYPES as OF_WEBGPU
 
 
@@ -44,7 +44,7 @@ def work(small, monkeypatch):
 
 
 def is_hosted(array):
-    return isinstance(array.buffer, Hosted)
+    return isinstance(array.buffer, HostBuffer)
 
 
 def test_copies_that_kernels_write_to_are_on_the_device(run, hosting):

@@ -10,7 +10,7 @@ import pytest
 
 import plugrad
 from plugrad_webgpu.driver import native
-from plugrad_webgpu.driver.interrupts import Whole
+from plugrad_webgpu.driver.interrupts import Uninterruptible
 
 pytestmark = pytest.mark.usefixtures("run", "handled")
 
@@ -28,7 +28,7 @@ def interrupt():
 
 
 def test_an_interrupt_waits_until_the_outer_block_ends():
-    whole, reached = Whole(), []
+    whole, reached = Uninterruptible(), []
     handler = signal.getsignal(signal.SIGINT)
 
     def work():
@@ -45,7 +45,7 @@ def test_an_interrupt_waits_until_the_outer_block_ends():
 
 
 def test_a_block_without_an_interrupt_changes_nothing():
-    whole = Whole()
+    whole = Uninterruptible()
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(ZeroDivisionError), whole:
         _ = 1 / 0
@@ -55,7 +55,7 @@ def test_a_block_without_an_interrupt_changes_nothing():
 def test_an_interrupt_that_is_ignored_stays_ignored():
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with Whole():
+        with Uninterruptible():
             interrupt()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
@@ -63,7 +63,7 @@ def test_an_interrupt_that_is_ignored_stays_ignored():
 
 
 def test_blocks_in_other_threads_let_interrupts_pass():
-    whole = Whole()
+    whole = Uninterruptible()
     handler = signal.getsignal(signal.SIGINT)
     found = []
 
@@ -139,7 +139,7 @@ def test_an_interrupt_ends_a_wait(monkeypatch, wait):
 
 
 def test_an_interrupt_ends_a_read_of_many_parts(monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
     with plugrad.use("webgpu"):
         x = plugrad.arange(5000, dtype="float32")
         for _ in range(3):

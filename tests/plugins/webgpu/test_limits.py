@@ -26,7 +26,7 @@ from plugrad.kernels import (
 )
 from plugrad_webgpu import elementwise, plan
 from plugrad_webgpu.driver import native
-from plugrad_webgpu.driver.limits import MOST_GROUPS
+from plugrad_webgpu.driver.limits import MAX_GRID_SIZE
 from plugrad_webgpu.shaders.program import Program
 
 CPU = r"compute on the cpu backend, as in x\.to\('cpu'\)"
@@ -230,10 +230,14 @@ def test_seventy_thousand_workgroups(run):
 
 def test_more_workgroups_than_a_dispatch_takes():
     program = Program("busy", lambda: "", workgroup=1)
-    assert plan(program, (), MOST_GROUPS**2, (1,), float32).grid == (MOST_GROUPS, MOST_GROUPS, 1)
+    assert plan(program, (), MAX_GRID_SIZE**2, (1,), float32).grid == (
+        MAX_GRID_SIZE,
+        MAX_GRID_SIZE,
+        1,
+    )
     message = rf"'busy' needs 4294836226 workgroups, more than the 65535 x 65535 .*{CPU}"
     with pytest.raises(ShapeError, match=message):
-        plan(program, (), MOST_GROUPS**2 + 1, (1,), float32)
+        plan(program, (), MAX_GRID_SIZE**2 + 1, (1,), float32)
 
 
 # --- memory that the driver does not have
@@ -290,7 +294,7 @@ def test_a_device_that_does_not_return_its_values(run, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64])
 def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
     values = (np.arange(5003) % 3).astype(dtype)
     np.testing.assert_array_equal(run.down(run.up(values)), values)
 
@@ -300,8 +304,8 @@ def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
 def test_arrays_are_read_together(request, monkeypatch, name, dtype):
     """Small ones share a transfer, and large ones take several."""
     runner = request.getfixturevalue(name)
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_COPIES", 3)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_COPIES", 3)
     values = [
         (np.arange(size) % 7).astype(dtype) for size in (5, 0, 5003, 1, 1, 1, 1, 1, 1024, 600)
     ]
@@ -314,7 +318,7 @@ def test_arrays_are_read_together(request, monkeypatch, name, dtype):
 
 
 def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
     sent, fetch = [], run.device._raw.fetch
 
     def noted(*arguments):
@@ -329,7 +333,7 @@ def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
 
 
 def test_a_read_that_is_left_gives_its_memory_back(run, monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
     raw = run.device._raw
     x = run.up(np.arange(4096, dtype=np.float32))
     for _ in range(3):

@@ -139,13 +139,13 @@ def test_pieces_of_overlapping_windows_join(run, rng, monkeypatch):
         ]
 
     expected = results()
-    monkeypatch.setattr(windows, "MOST_LOOPS", 6)
-    monkeypatch.setattr(normalization_kernels, "MOST_LOOPS", 6)
-    for cached in (windows._plan, windows.pieces):
+    monkeypatch.setattr(windows, "MAX_LOOP_STEPS", 6)
+    monkeypatch.setattr(normalization_kernels, "MAX_LOOP_STEPS", 6)
+    for cached in (windows._plan, windows.split_into_pieces):
         cached.cache_clear()
     for found, whole in zip(results(), expected, strict=True):
         np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
-    windows.pieces.cache_clear()
+    windows.split_into_pieces.cache_clear()
 
 
 def test_filters_with_more_cells_than_a_loop(run, rng):

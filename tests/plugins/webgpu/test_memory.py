@@ -162,7 +162,7 @@ def test_tables_go_with_a_trim_and_come_back(run, pool):
 
 
 def test_tables_beyond_the_budget_are_forgotten(run, pool, monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.device.CONSTANT_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.CONSTANTS_MAX_BYTES", 4096)
     for n in (300, 360, 400, 300):
         x = np.zeros(n, np.complex64)
         x[1] = 1

@@ -17,7 +17,7 @@ from plugrad.kernels import (
     scatter,
     unary,
 )
-from plugrad_webgpu.shaders.parts import bound_in_parts
+from plugrad_webgpu.shaders.parts import split_bindings
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_the_source_of_a_shader():
 @group(0) @binding(2) var<storage, read_write> output: array<f32>;
 fn main() { output[x[y[i]].x] += f32(y[x[2][3]]); }
 """
-    text = bound_in_parts(source, "test", (2, 1, 3), 1024)
+    text = split_bindings(source, "test", (2, 1, 3), 1024)
     assert "@binding(2) var<storage, read> y:" in text
     assert "@binding(5) var<storage, read_write> output_2:" in text
     assert "let place_in_output = u32(of_x(u32(y[i])).x);" in text
@@ -52,7 +52,7 @@ def test_the_source_of_a_shader_with_atomics():
 @group(0) @binding(2) var<storage, read> unused: array<f32>;
 fn main() { let old = atomicAdd(&sums[places[i]], atomicLoad( & sums[0])); }
 """
-    text = bound_in_parts(source, "test", (2, 2), 1024)
+    text = split_bindings(source, "test", (2, 2), 1024)
     assert "@binding(3) var<storage, read_write> sums_1: array<atomic<i32>>;" in text
     assert "@binding(4) var<storage, read> unused:" in text
     assert "atomicAdd_of_sums(u32(of_places(u32(i))), atomicLoad_of_sums(u32(0)));" in text
@@ -71,7 +71,7 @@ fn main() { let old = atomicAdd(&sums[places[i]], atomicLoad( & sums[0])); }
 def test_a_shader_whose_arrays_have_no_parts_is_refused(kind, use):
     source = f"@group(0) @binding(0) var<storage, read_write> x: array<{kind}>; fn main() {{ let y = {use}; }}"
     with pytest.raises(OutOfMemory, match="takes 'x' only as a whole"):
-        bound_in_parts(source, "test", (2,), 1024)
+        split_bindings(source, "test", (2,), 1024)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_, np.complex64])

@@ -7,12 +7,12 @@ from plugrad.kernels import convolution, convolution3d, fused, linalg
 from plugrad_webgpu.algorithms import product
 from plugrad_webgpu.algorithms.product import Matrices, multiply
 from plugrad_webgpu.algorithms.tiles import (
-    SUBGROUP,
+    BROADCAST_SUBGROUP_SIZE,
     TILES,
-    keep_tiles,
-    kept_tiles,
-    kind_of,
-    tile_for,
+    choose_tile,
+    load_tiles,
+    problem_kind,
+    save_tiles,
 )
 from plugrad_webgpu.tuning import tune
 
@@ -25,9 +25,9 @@ EVEN = (36, 20, 40)
 @pytest.fixture
 def schedule(monkeypatch, run):
     def use(name):
-        if TILES[name].schedule == "broadcast" and run.device.subgroup != SUBGROUP:
+        if TILES[name].schedule == "broadcast" and run.device.subgroup != BROADCAST_SUBGROUP_SIZE:
             pytest.skip("the subgroups of this device have another size")
-        monkeypatch.setattr(product, "tile_for", lambda *_: name)
+        monkeypatch.setattr(product, "choose_tile", lambda *_: name)
 
     return use
 
@@ -170,7 +170,7 @@ def test_every_tile_loads_its_blocks_at_once():
 
 
 @pytest.mark.parametrize("has_long_words", [True, False])
-@pytest.mark.parametrize("subgroup", [SUBGROUP, 0])
+@pytest.mark.parametrize("subgroup", [BROADCAST_SUBGROUP_SIZE, 0])
 def test_64_bit_integers(run, rng, monkeypatch, subgroup, has_long_words):
     device = run.device
     if subgroup > device.subgroup or (has_long_words and not device.has_long_words):
@@ -268,11 +268,11 @@ def cache(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("cache")
 def test_tiles_are_kept_for_an_adapter():
-    assert kept_tiles(ADAPTER) == {}
-    keep_tiles(ADAPTER, {"1 16 16 16": "direct", "1 32 32 32": "a tile of another version"})
-    keep_tiles(ADAPTER, {"1 64 64 64": "shared 32"})
-    assert kept_tiles(ADAPTER) == {"1 16 16 16": "direct", "1 64 64 64": "shared 32"}
-    assert kept_tiles(ADAPTER | {"description": "another driver"}) == {}
+    assert load_tiles(ADAPTER) == {}
+    save_tiles(ADAPTER, {"1 16 16 16": "direct", "1 32 32 32": "a tile of another version"})
+    save_tiles(ADAPTER, {"1 64 64 64": "shared 32"})
+    assert load_tiles(ADAPTER) == {"1 16 16 16": "direct", "1 64 64 64": "shared 32"}
+    assert load_tiles(ADAPTER | {"description": "another driver"}) == {}
 
 
 @pytest.mark.usefixtures("cache")
@@ -281,9 +281,9 @@ def test_tuning_measures_and_keeps_the_fastest_tile(make_runner, rng, monkeypatc
     monkeypatch.delitem(TILES, "shared 64")
     problem = 1, (24, 20, 28)
     tiles = tune(problems=[problem, (1, (1, 9, 9))], repeats=1)
-    assert list(tiles) == [kind_of(*problem)]
+    assert list(tiles) == [problem_kind(*problem)]
     runner = make_runner()
-    assert tile_for(runner.device, *problem) == tiles[kind_of(*problem)]
+    assert choose_tile(runner.device, *problem) == tiles[problem_kind(*problem)]
     a, b = floats(rng, 1, 24, 20), floats(rng, 1, 20, 28)
     np.testing.assert_allclose(multiplied(runner, a, b), a @ b, atol=1e-4)
 
@@ -302,15 +302,15 @@ def test_tuning_measures_and_keeps_the_fastest_tile(make_runner, rng, monkeypatc
 def test_tiles_of_gpus(run, monkeypatch, batch, sizes, expected):
     monkeypatch.setattr(run.device, "is_software", False)
     monkeypatch.setattr(run.device, "tiles", {})
-    assert tile_for(run.device, batch, sizes) == expected
+    assert choose_tile(run.device, batch, sizes) == expected
 
 
 @pytest.mark.parametrize(
     ("sizes", "subgroup", "expected"),
     [
-        ((512, 512, 512), SUBGROUP, "broadcast 64"),
-        ((64, 784, 256), SUBGROUP, "broadcast 32"),
-        ((4096, 64, 96), SUBGROUP, "broadcast 32"),
+        ((512, 512, 512), BROADCAST_SUBGROUP_SIZE, "broadcast 64"),
+        ((64, 784, 256), BROADCAST_SUBGROUP_SIZE, "broadcast 32"),
+        ((4096, 64, 96), BROADCAST_SUBGROUP_SIZE, "broadcast 32"),
         ((512, 512, 512), 4, "direct"),
     ],
     ids=str,
@@ -319,10 +319,10 @@ def test_tiles_of_software_devices(run, monkeypatch, sizes, subgroup, expected):
     monkeypatch.setattr(run.device, "is_software", True)
     monkeypatch.setattr(run.device, "tiles", {})
     monkeypatch.setattr(run.device, "_subgroup", subgroup)
-    assert tile_for(run.device, 1, sizes) == expected
+    assert choose_tile(run.device, 1, sizes) == expected
 
 
 def test_a_measured_tile_that_is_impossible_is_not_used(run, monkeypatch):
-    monkeypatch.setattr(run.device, "tiles", {kind_of(1, (64, 64, 64)): "broadcast 32"})
+    monkeypatch.setattr(run.device, "tiles", {problem_kind(1, (64, 64, 64)): "broadcast 32"})
     monkeypatch.setattr(run.device, "_subgroup", 4)
-    assert tile_for(run.device, 1, (64, 64, 64)) == "direct"
+    assert choose_tile(run.device, 1, (64, 64, 64)) == "direct"

@@ -11,7 +11,7 @@ from plugrad.kernels import binary, creation, movement, resize, unary
 from plugrad_webgpu import elementwise, reduction
 from plugrad_webgpu.device import device as device_module
 from plugrad_webgpu.driver import native
-from plugrad_webgpu.driver.limits import MOST_GROUPS
+from plugrad_webgpu.driver.limits import MAX_GRID_SIZE
 from plugrad_webgpu.shaders.program import grid_of
 
 
@@ -32,7 +32,7 @@ def fresh_uploads(run, monkeypatch):
     """No memory for uploads yet, and little of it: arrays of 4 KB go through it."""
     monkeypatch.setattr(run.device._raw, "_uploads", [])
     monkeypatch.setattr(native, "UPLOAD_BYTES", 4096)
-    monkeypatch.setattr(native, "LEAST_STAGED", 4096)
+    monkeypatch.setattr(native, "STAGED_MIN_BYTES", 4096)
 
 
 @pytest.mark.usefixtures("fresh_uploads")
@@ -42,7 +42,7 @@ def test_large_arrays_are_uploaded_in_parts(run, size, dtype):
     values = (np.arange(size) % 3).astype(dtype)
     for start in (0, 1):
         np.testing.assert_array_equal(run.down(run.up(values[start:])), values[start:])
-    assert len(run.device._raw._uploads) <= native.MOST_UPLOADS
+    assert len(run.device._raw._uploads) <= native.MAX_UPLOADS
 
 
 @pytest.mark.usefixtures("fresh_uploads")
@@ -59,7 +59,7 @@ def test_uploads_do_not_wait_for_the_device(run, monkeypatch):
         patch.setattr(native.Staging, "map", lambda *_: None)
         x = run.up(values)
     np.testing.assert_array_equal(run.down(x), values)
-    assert len(raw._uploads) == native.MOST_UPLOADS
+    assert len(raw._uploads) == native.MAX_UPLOADS
     with monkeypatch.context() as patch:
         patch.setattr(raw, "_uploads", [])
         patch.setattr(raw, "create_buffer", lambda *_: None)
@@ -87,7 +87,7 @@ def test_a_full_batch_is_submitted(run):
 
 
 def test_many_bind_groups_are_dropped(run, monkeypatch):
-    monkeypatch.setattr(device_module, "MOST_BIND_GROUPS", 4)
+    monkeypatch.setattr(device_module, "MAX_BIND_GROUPS", 4)
     arrays = [run.up(np.full(50, i, np.float32)) for i in range(20)]
     sums = [run.call(binary.add, a, b) for a, b in pairwise(arrays)]
     for i, y in enumerate(sums):
@@ -95,11 +95,11 @@ def test_many_bind_groups_are_dropped(run, monkeypatch):
 
 
 def test_grids_beyond_one_dimension(run):
-    assert grid_of(MOST_GROUPS) == (MOST_GROUPS, 1, 1)
-    columns, rows, _ = grid_of(MOST_GROUPS + 1)
-    assert columns * rows > MOST_GROUPS
-    assert columns <= MOST_GROUPS
-    count = 64 * 4 * (MOST_GROUPS + 10) + 3  # vectors of four in workgroups of 64
+    assert grid_of(MAX_GRID_SIZE) == (MAX_GRID_SIZE, 1, 1)
+    columns, rows, _ = grid_of(MAX_GRID_SIZE + 1)
+    assert columns * rows > MAX_GRID_SIZE
+    assert columns <= MAX_GRID_SIZE
+    count = 64 * 4 * (MAX_GRID_SIZE + 10) + 3  # vectors of four in workgroups of 64
     x = run.call(creation.fill, run.backend, shape=(count,), value=2.0, dtype="float32")
     y = run.down(run.call(unary.square, x))
     assert (y == 4).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plugrad.kernels import activation, binary, linalg, normalization, reduction
-from plugrad_webgpu.shaders.words import in_long_words
+from plugrad_webgpu.shaders.words import load_by_long_words
 
 SOURCE = """
 @group(0) @binding(0) var<storage, read> input: array<vec4<f32>>;  // input[0] is first
@@ -19,7 +19,7 @@ fn main() {
 
 
 def test_what_is_only_loaded_is_taken_apart():
-    text = in_long_words(SOURCE)
+    text = load_by_long_words(SOURCE)
     assert "input: array<vec2<u64>>;" in text
     assert "places: array<vec2<u64>>;" in text
     assert "//" not in text
@@ -31,7 +31,7 @@ def test_what_is_only_loaded_is_taken_apart():
     )
     assert text.count("fn vec4") == 2
     plain = SOURCE.replace("read>", "read_write>")
-    assert "u64" not in in_long_words(plain)
+    assert "u64" not in load_by_long_words(plain)
 
 
 def test_results_are_the_same_to_the_last_bit(run, make_runner, rng):

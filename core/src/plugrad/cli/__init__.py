@@ -113,13 +113,13 @@ def _add_others(subcommands: object) -> None:
         page.run()
         from plugrad.discovery import hooks
 
-        hooks.call("plugrad_cli", subcommands=subcommands)
+        hooks.call_hooks("plugrad_cli", subcommands=subcommands)
 
 
 def _say_version() -> None:
-    from plugrad.cli.environment import installed  # its imports are slow
+    from plugrad.cli.environment import installed_version  # its imports are slow
 
-    layout.say(f"plugrad {installed('plugrad-core')}")
+    layout.say(f"plugrad {installed_version('plugrad-core')}")
 
 
 class _Help(RawDescriptionHelpFormatter):
@@ -131,4 +131,4 @@ class _Help(RawDescriptionHelpFormatter):
         self._action_max_length = max(map(len, COMMANDS)) + 4
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        return layout.wrapped(text, width)  # argparse splits names at hyphens
+        return layout.wrap_text(text, width)  # argparse splits names at hyphens

@@ -1,4 +1,4 @@
-"""What runs in a separate process: loading a plugin step by step, and testing it."""
+"""The jobs that run in a separate process: loading a plugin step by step, and testing it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.errors import PluginUnavailable, PlugradError, told
+from plugrad.errors import PluginUnavailable, PlugradError, describe_exception
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ def main(request: Mapping[str, Any]) -> None:
     try:
         JOBS[request["job"]](report, **request["arguments"])
     except BaseException as error:  # plugins may raise SystemExit, or anything
-        report.add(error=told(error), traceback=traceback.format_exc())
+        report.add(error=describe_exception(error), traceback=traceback.format_exc())
     report.add(finished=True)
     faulthandler.cancel_dump_traceback_later()
 
@@ -64,17 +64,17 @@ def backend(report: Report, name: str, until: str) -> None:
     report.add(stage="it is imported")
     import_module(plugin.target.partition(":")[0])
     try:
-        _tried(report, plugin, until)
+        _try_backend(report, plugin, until)
     except PlugradError as error:
         # Report the plugin's own reason and traceback instead of plugrad's message about them.
         if not plugin.details:
             raise
         cause = error.__cause__
-        reason = told(cause) if cause else plugin.reason
+        reason = describe_exception(cause) if cause else plugin.reason
         report.add(error=reason, traceback=plugin.details)
 
 
-def _tried(report: Report, plugin: Plugin, until: str) -> None:
+def _try_backend(report: Report, plugin: Plugin, until: str) -> None:
     from plugrad.cli.trial import trial
     from plugrad.discovery import loading
     from plugrad.discovery.listing import plugins
@@ -115,7 +115,7 @@ def _tried(report: Report, plugin: Plugin, until: str) -> None:
     report.add(stage="it computes")
     report.add(checks=trial(plugin.qualified_name))
     report.add(stage="it is asked for its memory")
-    loading.checked_memory(opened)
+    loading.validate_memory(opened)
     report.add(stage="it is closed")
     loading.close_backend(opened)
 
@@ -145,9 +145,9 @@ def section(report: Report, name: str) -> None:
     _leave_out_hooks(name)
     find(name, "hooks")
     report.add(stage="its hooks are loaded")
-    hooks.collect()
+    hooks.load_new_hooks()
     report.add(stage="it is asked for its section")
-    sections = [section for _, section in hooks.call("plugrad_doctor_section")]
+    sections = [section for _, section in hooks.call_hooks("plugrad_doctor_section")]
     report.add(sections=[[str(title), str(text)] for title, text in sections])
     plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
     report.add(replaced=plugin.replaced)
@@ -166,7 +166,7 @@ def _leave_out_hooks(but: str) -> None:
 
 def active(report: Report) -> None:
     """Report the backend that the settings select, what decided it and which were passed over, or why there is none."""
-    from plugrad.discovery.selection import automatic_choices, objection, which
+    from plugrad.discovery.selection import automatic_choices, reason_not_automatic, which
     from plugrad.discovery.state import state
     from plugrad.settings.layers import config
 
@@ -186,7 +186,7 @@ def active(report: Report) -> None:
     )
     if selection.layer == "automatic choice":
         better = takewhile(lambda p: p.name != selection.backend.name, automatic_choices())
-        report.add(passed_over={plugin.name: objection(plugin) for plugin in better})
+        report.add(passed_over={plugin.name: reason_not_automatic(plugin) for plugin in better})
 
 
 def contracts(report: Report) -> None:

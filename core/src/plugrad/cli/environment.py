@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from plugrad.discovery.listing import plugins
-from plugrad.discovery.manifest import API
+from plugrad.discovery.manifest import API_VERSION
 from plugrad.settings.layers import config
 
 
@@ -19,16 +19,16 @@ def environment() -> dict[str, Any]:
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "executable": sys.executable,
         "platform": platform.platform(),
-        "plugrad": installed("plugrad-core"),
-        "plugin_api": ".".join(map(str, API)),
-        "numpy": installed("numpy"),
+        "plugrad": installed_version("plugrad-core"),
+        "plugin_api": ".".join(map(str, API_VERSION)),
+        "numpy": installed_version("numpy"),
         "plugins": {p.distribution: p.version for p in plugins() if p.version},
         "config_files": [path for path, _ in config.files()],
         "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith("PLUGRAD_")},
     }
 
 
-def installed(distribution: str) -> str:
+def installed_version(distribution: str) -> str:
     """Return the version of a distribution, or ``"not installed"``."""
     try:
         return version(distribution)

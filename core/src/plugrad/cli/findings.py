@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from plugrad.cli.environment import homepage
 from plugrad.cli.records import UNUSABLE, chosen_backend
-from plugrad.discovery.listing import plugins, several
+from plugrad.discovery.listing import join_names, plugins
 from plugrad.errors import suggestion
 from plugrad.settings.layers import config
 
@@ -41,7 +41,7 @@ class Finding(NamedTuple):
 
 
 def without_running(plugin: Plugin) -> Finding | None:
-    """Return what is wrong with a plugin according to its files, or None if it can be tried."""
+    """Return the problem of a plugin that its files show, or None if the plugin can be tried."""
     if plugin.status == "blocked":
         return Finding("note", str(plugin), f"is disabled: {plugin.reason}")
     if plugin.status == "incompatible":
@@ -60,7 +60,7 @@ def conflict(plugin: Plugin) -> Finding:
 
 
 def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
-    """Yield what went wrong when a plugin was tried."""
+    """Yield the findings from running a plugin."""
     name = str(plugin)
     if outcome.problem:
         remedy = _for_problem(plugin, outcome.problem)
@@ -117,7 +117,7 @@ def _replacing(plugin: Plugin, found: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding(
         "note" if is_said else "problem",
         str(plugin),
-        f"replaces what others have registered: {several(replaced)}",
+        f"replaces what others have registered: {join_names(replaced)}",
         f"{choose}switch it off with PLUGRAD_PLUGINS_DISABLE={plugin.distribution} if you do not want this"
         + ("" if is_said else "; its authors can say so with `replaces` in its manifest"),
     )

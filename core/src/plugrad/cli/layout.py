@@ -50,22 +50,22 @@ def is_coloured() -> bool:
 
 def say(text: str = "", style: str = "") -> None:
     """Print a line; control characters and what the terminal's encoding lacks are printed as escape sequences."""
-    print(_painted(_safe(text), style))
+    print(_apply_style(_safe(text), style))
 
 
 def _safe(text: str) -> str:
     """Return text that is safe to print."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    text = re.sub(r"[^\S\n ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", _escaped, text)
+    text = re.sub(r"[^\S\n ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", _escape_match, text)
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def _painted(text: str, style: str) -> str:
+def _apply_style(text: str, style: str) -> str:
     """Return text in a style, if output has colours."""
     return f"\x1b[{style}m{text}\x1b[0m" if style and text and is_coloured() else text
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
 
 
@@ -126,25 +126,25 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], indent: str = GA
     A word is never split, because it may be a name: what does not fit is wider than the terminal.
     """
     cells = [list(map(_safe, row)) for row in (header, *rows)]
-    widths = _fitted(list(zip(*cells, strict=True)), len(indent))
+    widths = _fit_widths(list(zip(*cells, strict=True)), len(indent))
     for row in cells:
         styles = [FAINT] * len(row) if row is cells[0] else [COLOURS.get(cell, "") for cell in row]
-        lines = [wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+        lines = [wrap_text(cell, width) for cell, width in zip(row, widths, strict=True)]
         for i in range(max(map(len, lines))):
             parts = [line[i] if i < len(line) else "" for line in lines]
             padded = [
-                _painted(part, style) + " " * (width - len(part))
+                _apply_style(part, style) + " " * (width - len(part))
                 for part, style, width in zip(parts, styles, widths, strict=True)
             ]
             print(f"{indent}{GAP.join(padded)}".rstrip())
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap_text(text: str, width: int) -> list[str]:
     """Return the lines of a text; they break only between words, because a word may be a name."""
     return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def _fitted(cells_by_column: list[tuple[str, ...]], indent: int) -> list[int]:
+def _fit_widths(cells_by_column: list[tuple[str, ...]], indent: int) -> list[int]:
     """Return widths that fit the terminal; the widest column is reduced first, no further than to its longest word.
 
     The last column may be narrower than its longest word, which then sticks out at the end of the line.

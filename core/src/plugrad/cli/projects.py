@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from plugrad.cli import layout
-from plugrad.cli.environment import installed
+from plugrad.cli.environment import installed_version
 from plugrad.cli.words import one_of
 from plugrad.discovery.listing import plugins
-from plugrad.discovery.manifest import API
+from plugrad.discovery.manifest import API_VERSION
 from plugrad.errors import ArgumentValueError, PluginConflict
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ def write(template: str, arguments: Namespace) -> None:
         "LICENSE_ID": arguments.license,
         "YEAR": time.strftime("%Y"),
         "CORE_VERSION": _core_version(),
-        "API_VERSION": ".".join(map(str, API)),
+        "API_VERSION": ".".join(map(str, API_VERSION)),
     }
     files = {
-        _filled(str(path.relative_to(TEMPLATES / template)), words): path
+        _fill_template(str(path.relative_to(TEMPLATES / template)), words): path
         for path in sorted((TEMPLATES / template).rglob(f"*{SUFFIX}"))
     }
     written = {
@@ -78,7 +78,7 @@ def write(template: str, arguments: Namespace) -> None:
     written["LICENSE"] = (TEMPLATES / "licenses" / f"{arguments.license}.txt").read_text("utf-8")
     for file, text in written.items():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        (folder / file).write_text(_filled(text, words), "utf-8")
+        (folder / file).write_text(_fill_template(text, words), "utf-8")
     if arguments.json:
         layout.say_json({"folder": str(folder.resolve()), "files": sorted(written)})
         return
@@ -105,11 +105,11 @@ def _check(template: str, name: str, author: str) -> None:
             raise PluginConflict(f"{plugin} is installed already; choose another name")
 
 
-def _filled(text: str, words: dict[str, str]) -> str:
+def _fill_template(text: str, words: dict[str, str]) -> str:
     """Return a text in which the template's words are replaced by those of the new project."""
     return re.sub("|".join(map(re.escape, words)), lambda match: words[match[0]], text)
 
 
 def _core_version() -> str:
-    version = installed("plugrad-core")
+    version = installed_version("plugrad-core")
     return version if version[:1].isdigit() else "0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.discovery.listing import MODULE, announced, find, plugins
+from plugrad.discovery.listing import MODULE_PREFIX, declared_replacements, find, plugins
 from plugrad.discovery.order import place_of
 from plugrad.errors import PluginNotFound, suggestion
 
@@ -25,8 +25,8 @@ UNUSABLE = ("incompatible", "conflict", "failed")
 """The statuses of plugins that need a remedy."""
 
 
-def described(plugin: Plugin) -> dict[str, Any]:
-    """Return what a plugin's files say about it, without running its code."""
+def describe_plugin(plugin: Plugin) -> dict[str, Any]:
+    """Return a plugin's description from its files, without running its code."""
     manifest = plugin.manifest
     options = {name: option._asdict() for name, option in sorted((manifest.options or {}).items())}
     return {
@@ -42,7 +42,7 @@ def described(plugin: Plugin) -> dict[str, Any]:
         **manifest._asdict(),
         "api": ".".join(map(str, manifest.api)),
         "options": options,
-        "replaces": announced(plugin),
+        "replaces": declared_replacements(plugin),
         "place": place._asdict() if (place := place_in_order(plugin)) else None,
     }
 
@@ -59,7 +59,7 @@ def chosen_backend(outcome: Outcome) -> dict[str, Any]:
     return {**outcome.found, "error": why} if why else outcome.found
 
 
-def chosen(names: Collection[str], kind: Kind | None = None) -> list[Plugin]:
+def select_plugins(names: Collection[str], kind: Kind | None = None) -> list[Plugin]:
     """Return the plugins that `names` denote, or all of them if there are no names.
 
     A name is that of a plugin or of a distribution, ``"distribution::name"``, or
@@ -69,7 +69,7 @@ def chosen(names: Collection[str], kind: Kind | None = None) -> list[Plugin]:
         PluginNotFound: nothing installed has one of the names.
     """
     for name in names:
-        if name.startswith(MODULE):
+        if name.startswith(MODULE_PREFIX):
             find(name)  # adds it to the list
     everything = plugins(kind)
     spellings = {id(p): {p.name, p.qualified_name, p.distribution} for p in everything}

@@ -39,24 +39,26 @@ def trial(backend: str) -> list[dict[str, str]]:
         stored = selection.backend.dtypes()
         found = [_stored(str(dtype)) for dtype in DTYPES if dtype in stored and dtype != string]
         for name, (compute, inputs) in CHECKS.items():
-            found.append(_checked(name, partial(_computed, compute, inputs), compute(np, inputs)))
-        return [*found, _checked("gradient", _gradient, 3 * ROWS**2)]
+            found.append(
+                _run_check(name, partial(_compute_on_backend, compute, inputs), compute(np, inputs))
+            )
+        return [*found, _run_check("gradient", _gradient, 3 * ROWS**2)]
 
 
-def _computed(compute: Compute, inputs: Inputs) -> plugrad.Tensor:
+def _compute_on_backend(compute: Compute, inputs: Inputs) -> plugrad.Tensor:
     return compute(plugrad, [plugrad.asarray(x) for x in inputs])
 
 
 def _stored(dtype: str) -> dict[str, str]:
     expected = np.arange(6).reshape(2, 3).astype(dtype)
-    return _checked(f"store {dtype}", lambda: plugrad.asarray(expected), expected)
+    return _run_check(f"store {dtype}", lambda: plugrad.asarray(expected), expected)
 
 
 def _gradient() -> plugrad.Tensor:
     return plugrad.grad(lambda x: plugrad.sum(x * x * x))(plugrad.asarray(ROWS))
 
 
-def _checked(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) -> dict[str, str]:
+def _run_check(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) -> dict[str, str]:
     try:
         values = compute().numpy()
     except (KernelNotFound, UnsupportedDtype) as error:

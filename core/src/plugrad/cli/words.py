@@ -1,4 +1,4 @@
-"""What the command says of flags, values and commands that it does not know."""
+"""Error messages of the command for unknown flags, values and commands."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ A family is imported when a backend lacks one of its kernels.
 from typing import Any, Final
 
 from plugrad.contract.kernel import Kernel
-from plugrad.importing import imported
+from plugrad.importing import import_lazily
 from plugrad.registry.composites import set_loader
 
 FAMILIES: Final = frozenset(("activation", "binary", "fused", "normalization"))
@@ -19,7 +19,7 @@ def load(kernel: Kernel[..., Any]) -> None:
         kernel.family in FAMILIES
         and getattr(kernel.rule, "__module__", "") == f"plugrad.kernels.{kernel.family}"
     ):
-        imported(f"plugrad.composites.{kernel.family}")
+        import_lazily(f"plugrad.composites.{kernel.family}")
 
 
 set_loader(load)

@@ -10,36 +10,36 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import numpy as np
 
 from plugrad.types.dtype import DType
-from plugrad.types.shapes import axes_of, axis_of
+from plugrad.types.shapes import normalize_axes, normalize_axis
 
 
-class OfFirstInput(NamedTuple):
-    """Marks an attribute as an axis of the first input, or of a result that has `more` additional axes."""
+class AxisOfFirstInput(NamedTuple):
+    """Marks an attribute as an axis of the first input, or of a result that has `extra_axes` additional axes."""
 
-    more: int = 0
+    extra_axes: int = 0
 
 
-Axis = Annotated[int, OfFirstInput()]
+Axis = Annotated[int, AxisOfFirstInput()]
 """An axis of the first input. Implementations receive it as a nonnegative index."""
-NewAxis = Annotated[int, OfFirstInput(more=1)]
+NewAxis = Annotated[int, AxisOfFirstInput(extra_axes=1)]
 """An axis of a result that has one more axis than the first input."""
-Axes = Annotated[tuple[int, ...], OfFirstInput()]
+Axes = Annotated[tuple[int, ...], AxisOfFirstInput()]
 """Several axes of the first input, as sorted nonnegative indices."""
 
 
-def settled(value: Any, annotation: Any, rank: int, name: str) -> Any:
-    """Return one or several axes as nonnegative indices, and any other value unchanged.
+def normalize_axis_attribute(value: Any, annotation: Any, rank: int, name: str) -> Any:
+    """Return axes counted from the front; return a value that is not an axis unchanged.
 
     Raises:
         AxisError: an input with `rank` axes does not have the axis.
     """
     if get_origin(annotation) is not Annotated:
         return value
-    settle: Any = axes_of if isinstance(value, tuple) else axis_of
-    return settle(value, rank + annotation.__metadata__[0].more, name=name)
+    settle: Any = normalize_axes if isinstance(value, tuple) else normalize_axis
+    return settle(value, rank + annotation.__metadata__[0].extra_axes, name=name)
 
 
-_WORDS = {
+_TYPE_NAMES = {
     bool: "True or False",
     int: "an integer",
     float: "a number",
@@ -50,21 +50,25 @@ _WORDS = {
 }
 
 
-def fits(value: Any, annotation: Any) -> bool:
-    """Return whether `value` fits `annotation`; an annotation of an unknown form accepts every value.
+def matches_annotation(value: Any, annotation: Any) -> bool:
+    """Return whether `value` matches `annotation`; an annotation of an unknown form matches every value.
 
-    >>> fits((1, 2), tuple[int, ...]), fits(1.5, int), fits("full", Literal["same", "valid"])
+    >>> (
+    ...     matches_annotation((1, 2), tuple[int, ...]),
+    ...     matches_annotation(1.5, int),
+    ...     matches_annotation("full", Literal["same", "valid"]),
+    ... )
     (True, False, False)
     """
     origin = get_origin(annotation)
     if origin is Annotated:
-        return fits(value, annotation.__origin__)
+        return matches_annotation(value, annotation.__origin__)
     if origin is tuple:
-        return isinstance(value, tuple) and _parts_fit(value, get_args(annotation))
+        return isinstance(value, tuple) and _items_match(value, get_args(annotation))
     if origin is Literal:
         return any(isinstance(value, type(c)) and value == c for c in get_args(annotation))
     if origin in (Union, UnionType):
-        return any(fits(value, part) for part in get_args(annotation))
+        return any(matches_annotation(value, part) for part in get_args(annotation))
     if annotation is bool:
         return isinstance(value, bool | np.bool_)
     if isinstance(value, int) and abs(value) > float_info.max:
@@ -73,7 +77,9 @@ def fits(value: Any, annotation: Any) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if annotation is float or annotation is complex:
         return isinstance(value, Real if annotation is float else Complex)
-    return not (annotation in _WORDS or _is_record(annotation)) or isinstance(value, annotation)
+    return not (annotation in _TYPE_NAMES or _is_record(annotation)) or isinstance(
+        value, annotation
+    )
 
 
 def _is_record(annotation: Any) -> bool:
@@ -81,35 +87,37 @@ def _is_record(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, tuple)
 
 
-def _parts_fit(values: tuple[Any, ...], annotations: tuple[Any, ...]) -> bool:
+def _items_match(values: tuple[Any, ...], annotations: tuple[Any, ...]) -> bool:
     if annotations[-1] is Ellipsis:
-        return all(fits(value, annotations[0]) for value in values)
-    return len(values) == len(annotations) and all(map(fits, values, annotations))
+        return all(matches_annotation(value, annotations[0]) for value in values)
+    return len(values) == len(annotations) and all(map(matches_annotation, values, annotations))
 
 
-def described(annotation: Any) -> str:
+def describe_annotation(annotation: Any) -> str:
     """Return a description of an annotation in words.
 
-    >>> described(Literal["same", "valid"] | tuple[int, ...])
+    >>> describe_annotation(Literal["same", "valid"] | tuple[int, ...])
     "'same', 'valid' or a tuple in which each part is an integer"
     """
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return described(annotation.__origin__)
+        return describe_annotation(annotation.__origin__)
     if origin is tuple:
         if parts[-1] is Ellipsis:
-            return f"a tuple in which each part is {described(parts[0])}"
-        return f"a tuple of {len(parts)} parts, {', '.join(dict.fromkeys(map(described, parts)))}"
-    *others, last = dict.fromkeys(_alternatives(annotation))
+            return f"a tuple in which each part is {describe_annotation(parts[0])}"
+        return f"a tuple of {len(parts)} parts, {', '.join(dict.fromkeys(map(describe_annotation, parts)))}"
+    *others, last = dict.fromkeys(_describe_alternatives(annotation))
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _alternatives(annotation: Any) -> list[str]:
+def _describe_alternatives(annotation: Any) -> list[str]:
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return [repr(part) for part in parts]
     if origin in (Union, UnionType):
-        return [word for part in parts for word in _alternatives(part)]
+        return [word for part in parts for word in _describe_alternatives(part)]
     if _is_record(annotation) and not parts:
         return [f"a {annotation.__name__}"]
-    return [described(annotation) if parts else _WORDS.get(annotation, str(annotation))]
+    return [
+        describe_annotation(annotation) if parts else _TYPE_NAMES.get(annotation, str(annotation))
+    ]

@@ -22,7 +22,7 @@ from typing import (
 )
 
 from plugrad.contract import annotations
-from plugrad.contract.parameters import parameters_of
+from plugrad.contract.parameters import inspect_parameters
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -31,12 +31,12 @@ from plugrad.errors import (
     OutOfMemory,
     RegistrationError,
     ShapeError,
-    shown,
+    short_repr,
     suggestion,
 )
 from plugrad.settings import journal
-from plugrad.types.arguments import shows_how, text as checked_text
-from plugrad.types.dtype import ANY, DType, as_dtype, float32, spellings, string
+from plugrad.types.arguments import check_string as checked_text, explain_wrong_calls
+from plugrad.types.dtype import ANY, DType, as_dtype, equivalents, float32, string
 from plugrad.types.specs import Shaped, Spec
 
 if TYPE_CHECKING:
@@ -45,28 +45,30 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
-MOST_AXES: Final = 64
+MAX_AXES: Final = 64
 """The maximum number of axes of a NumPy array."""
 
-MOST_INFERRED: Final = 1024
+MAX_CACHED_OUTPUTS: Final = 1024
 """How many results each kernel remembers."""
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result", covariant=True)
 
 
-_run: Callable[..., Any]
+_dispatcher: Callable[..., Any]
 _compile: Callable[[Kernel[..., Any]], Callable[..., Any]]
 
 
-def connect(run: Callable[..., Any], compile_call: Callable[..., Callable[..., Any]]) -> None:
+def set_dispatcher(
+    dispatcher: Callable[..., Any], compile_call: Callable[..., Callable[..., Any]]
+) -> None:
     """Set how kernels are run. The engine, which imports this module, calls this on its own import."""
-    global _run, _compile
-    _run, _compile = run, compile_call
+    global _dispatcher, _compile
+    _dispatcher, _compile = dispatcher, compile_call
 
 
-class Checked(dict[str, Any]):
-    """The attributes of a call that a contract allows for inputs of certain shapes and dtypes; see `Kernel.checked`."""
+class ValidatedAttributes(dict[str, Any]):
+    """Attributes that a contract has validated for certain inputs; see `Kernel.validate_attributes`."""
 
     __slots__ = ()
 
@@ -91,7 +93,7 @@ class Kernel(Generic[Params, Result]):
         accepts: frozenset[DType] = ANY,
     ) -> None:
         """Make a contract, which `declare` then makes known."""
-        positional, keyword, defaults, takes_list = parameters_of(rule)
+        positional, keyword, defaults, takes_list = inspect_parameters(rule)
         self.name: Final = name
         self.rule: Final = rule
         self.family: Final = family
@@ -99,9 +101,9 @@ class Kernel(Generic[Params, Result]):
         self.dynamic_shape: Final = dynamic_shape
         self.accepts: Final = accepts
         """The dtypes that the first input may have, and all inputs of an elementwise kernel."""
-        self.accepted_spellings: Final[Set[object]] = spellings(accepts)
+        self.accepted_dtypes: Final[Set[object]] = equivalents(accepts)
         """The same as plugrad and NumPy dtypes, because backend arrays carry either."""
-        self.usual: Final[object] = float32.numpy if float32 in accepts else None
+        self.fast_dtype: Final[object] = float32.numpy if float32 in accepts else None
         """NumPy's float32 if the kernel accepts it; an `is` test is faster than a look-up in the set above."""
         self.inputs: Final[tuple[str, ...]] = positional
         """The names of the inputs; the last one may stand for a list of them."""
@@ -116,8 +118,8 @@ class Kernel(Generic[Params, Result]):
             defaults.get(n, n) is None for n in positional
         )
         """Whether calls differ in their inputs: there is a list of them, or some are optional."""
-        self.met: Final[dict[tuple[object, type], DType]] = {}
-        """The dtype for a tensor of a dtype and a Python number of a type; ops note it when it is first needed."""
+        self.result_dtypes: Final[dict[tuple[object, type], DType]] = {}
+        """A cache of result dtypes, by the dtype of a tensor and the type of a Python number."""
         self._defaults: Final[Mapping[str, Any]] = defaults
         self._inferred: Final[dict[tuple[Any, ...], Any]] = {}
         """What `infer` has returned, by the shapes, the dtypes and the attributes."""
@@ -129,17 +131,17 @@ class Kernel(Generic[Params, Result]):
         self.call: Callable[..., Result] = first
         """What the engine compiles for the kernel, at its first call; see `plugrad.engine.dispatch.compile_call`.
 
-        Ops call it with `Checked` attributes, or without any after a look at the dtypes. Inputs that vary are one
+        Ops call it with `ValidatedAttributes` attributes, or with none after comparing dtypes. Inputs that vary are one
         sequence.
         """
 
     def __call__(self, *inputs: Params.args, **attrs: Params.kwargs) -> Result:
         """Run the kernel on the backend of its inputs; without inputs, on the active backend."""
-        return _run(self, inputs, attrs)
+        return _dispatcher(self, inputs, attrs)
 
     def on(self, backend: Backend, **attrs: Any) -> Result:
         """Run a kernel without inputs on `backend`."""
-        return _run(self, (), attrs, backend)
+        return _dispatcher(self, (), attrs, backend)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} ({self.family})>"
@@ -178,7 +180,7 @@ class Kernel(Generic[Params, Result]):
         said = getattr(self.rule, "__annotations__", {})  # a ufunc does not have any
         return {name: said[name] for name in self.attributes if name in said}
 
-    def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    def fill_defaults(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes with the defaults filled in.
 
         Raises:
@@ -196,24 +198,25 @@ class Kernel(Generic[Params, Result]):
         return completed
 
     def check_attributes(self, attrs: Mapping[str, Any]) -> None:
-        """Raise unless the attributes are of the kinds that the contract requires.
+        """Raise unless every attribute matches its annotation in the contract.
 
         Raises:
             ArgumentError: one is of another kind.
             ArgumentValueError: one is a string that is not among the choices.
         """
         for name, annotation in self.annotations.items():
-            if name in attrs and not annotations.fits(attrs[name], annotation):
+            if name in attrs and not annotations.matches_annotation(attrs[name], annotation):
                 error = ArgumentValueError if isinstance(attrs[name], str) else ArgumentError
                 raise error(
-                    f"{self.name}: {name}={shown(attrs[name])} must be {annotations.described(annotation)}"
+                    f"{self.name}: {name}={short_repr(attrs[name])} must be "
+                    f"{annotations.describe_annotation(annotation)}"
                 )
 
-    def settle(self, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
+    def normalize_axes(self, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
         """Return attributes with their axes as sorted nonnegative indices; see `Axis`."""
         said = self.annotations
         return {
-            n: annotations.settled(v, said.get(n), rank, f"{self.name}: {n}")
+            n: annotations.normalize_axis_attribute(v, said.get(n), rank, f"{self.name}: {n}")
             for n, v in attrs.items()
         }
 
@@ -228,20 +231,20 @@ class Kernel(Generic[Params, Result]):
             DTypeError: the inputs' dtypes do not.
             ArgumentError, ArgumentValueError: an attribute does not fit the contract.
         """
-        return self.inferred(inputs, attrs)
+        return self.infer_cached(inputs, attrs)
 
-    def checked(self, *inputs: Any, **attrs: Any) -> Checked:
-        """Return attributes for calls with inputs of these shapes and dtypes, raising what `infer` raises.
+    def validate_attributes(self, *inputs: Any, **attrs: Any) -> ValidatedAttributes:
+        """Return validated attributes for inputs of these shapes and dtypes; raise what `infer` raises.
 
-        An op that makes such a call again and again keeps them by the shapes and dtypes. The engine does
-        not ask the contract again when it gets them.
+        An op caches the result by shapes and dtypes, and passes it to the engine, which then does
+        not validate the call again.
         """
-        completed = self.complete(attrs)
-        self.inferred(inputs, completed)
-        return Checked(completed)
+        completed = self.fill_defaults(attrs)
+        self.infer_cached(inputs, completed)
+        return ValidatedAttributes(completed)
 
-    def inferred(self, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """Return what `infer` returns, for a sequence of inputs and a mapping of attributes."""
+    def infer_cached(self, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """Return the outputs' shapes and dtypes, as `infer` does, from a cache of earlier calls."""
         if len(inputs) == 1 and (x := inputs[0]) is not None:
             key: tuple[Any, ...] = (x.shape, x.dtype, *attrs.items())
         elif len(inputs) == 2 and (a := inputs[0]) is not None and (b := inputs[1]) is not None:
@@ -257,25 +260,29 @@ class Kernel(Generic[Params, Result]):
             if "unhashable" not in str(unhashable):
                 raise
             raise ArgumentError(
-                f"{self.name}: attributes must be hashable (a tuple, not a list): {shown(attrs)}"
+                f"{self.name}: attributes must be hashable (a tuple, not a list): {short_repr(attrs)}"
             ) from None
         if found is None:
-            found = _inferred(self, inputs, attrs)
-            if len(self._inferred) >= MOST_INFERRED:
+            found = _infer_outputs(self, inputs, attrs)
+            if len(self._inferred) >= MAX_CACHED_OUTPUTS:
                 self._inferred.clear()
             self._inferred[key] = found
         return found
 
 
-def _inferred(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Return the outputs that the rule of a kernel derives, after checking the inputs and the attributes."""
+def _infer_outputs(
+    kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[str, Any]
+) -> Any:
+    """Check the inputs and attributes, then return the outputs that the kernel's rule derives."""
     specs = [None if x is None else Shaped(x.shape, as_dtype(x.dtype)) for x in inputs]
     for x in specs if kernel.is_elementwise else specs[:1]:
         if x is not None:
-            accepted(kernel.name, x, kernel.accepts)
-    completed = kernel.complete(attrs)
+            check_dtype(kernel.name, x, kernel.accepts)
+    completed = kernel.fill_defaults(attrs)
     kernel.check_attributes(completed)
-    settled = kernel.settle(completed, len(specs[0].shape)) if specs and specs[0] else completed
+    settled = (
+        kernel.normalize_axes(completed, len(specs[0].shape)) if specs and specs[0] else completed
+    )
     for name, value in completed.items():
         if value is not settled[name] and value != settled[name]:
             raise AxisError(
@@ -289,10 +296,10 @@ def _inferred(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[st
             raise
         raise type(error)(f"{kernel.name}: {error}") from None
     for x in [outputs] if hasattr(outputs, "dtype") else outputs:
-        if len(x.shape) > MOST_AXES:
+        if len(x.shape) > MAX_AXES:
             raise ShapeError(
                 f"{kernel.name}: a result of shape {x.shape} has {len(x.shape)} axes; NumPy, which reads and "
-                f"stores the values, has at most {MOST_AXES}; reshape the input to fewer axes"
+                f"stores the values, has at most {MAX_AXES}; reshape the input to fewer axes"
             )
         if not kernel.dynamic_shape and min(x.shape, default=0) < 0:
             raise ShapeError(f"{kernel.name}: a result of shape {x.shape} has a negative size")
@@ -303,13 +310,13 @@ def _inferred(kernel: Kernel[..., Any], inputs: Sequence[Any], attrs: Mapping[st
     return outputs
 
 
-def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
-    """Return the dtype of `x` if it is one of `accepts`.
+def check_dtype(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
+    """Return the dtype of `x`, or raise if `accepts` does not contain it.
 
     Raises:
         DTypeError: it is not.
     """
-    if x.dtype not in spellings(accepts):
+    if x.dtype not in equivalents(accepts):
         remedy = "Cast the input with astype"
         if x.dtype is string:
             remedy = "Strings do not convert to numbers"
@@ -321,8 +328,8 @@ def accepted(name: str, x: Spec, accepts: frozenset[DType]) -> DType:
     return x.dtype
 
 
-def agreed(name: str, *inputs: Spec) -> DType:
-    """Return the common dtype of all inputs.
+def check_same_dtype(name: str, *inputs: Spec) -> DType:
+    """Return the dtype that all inputs share, or raise if they differ.
 
     Raises:
         DTypeError: they differ.
@@ -336,29 +343,29 @@ def agreed(name: str, *inputs: Spec) -> DType:
 
 
 KERNELS: Final[dict[str, Kernel[..., Any]]] = {}
-"""The declared contracts, by registry name; `contract_of` and `contracts` know those of all families."""
+"""The declared contracts, by registry name; `get_contract` and `all_contracts` know those of all families."""
 
-_source: Callable[[], None] | None = None
+_load_all_contracts: Callable[[], None] | None = None
 
 
-def set_source(source: Callable[[], None]) -> None:
+def set_loader(loader: Callable[[], None]) -> None:
     """Set the function that imports every family of plugrad's own contracts."""
-    global _source
-    _source = source
+    global _load_all_contracts
+    _load_all_contracts = loader
 
 
-def contracts() -> dict[str, Kernel[..., Any]]:
-    """Return all contracts by registry name, also those of families that nobody has used yet."""
-    global _source
-    if _source is not None:
-        _source()
-        _source = None
+def all_contracts() -> dict[str, Kernel[..., Any]]:
+    """Return all contracts by registry name, importing the families that have not been imported yet."""
+    global _load_all_contracts
+    if _load_all_contracts is not None:
+        _load_all_contracts()
+        _load_all_contracts = None
     return KERNELS
 
 
-def contract_of(name: str) -> Kernel[..., Any] | None:
+def get_contract(name: str) -> Kernel[..., Any] | None:
     """Return the contract of a kernel, or None."""
-    return KERNELS.get(name) or contracts().get(name)
+    return KERNELS.get(name) or all_contracts().get(name)
 
 
 def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
@@ -373,18 +380,28 @@ def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
         if known is None or known.family == contract.family:
             KERNELS[contract.name] = contract
             return contract
-    elif contract_of(contract.name) is None:
+    elif get_contract(contract.name) is None:
         journal.put(KERNELS, contract.name, contract, "contract")
         return contract
     raise RegistrationError(f"kernel {contract.name!r} is declared twice; choose another name")
 
 
-_NO_INPUT: Final = ("bool", "int", "float", "complex", "str", "DType", "Literal", "tuple", "list")
+_ATTRIBUTE_TYPE_NAMES: Final = (
+    "bool",
+    "int",
+    "float",
+    "complex",
+    "str",
+    "DType",
+    "Literal",
+    "tuple",
+    "list",
+)
 """How the annotations of attributes begin, which those of inputs do not."""
 
 
-def _check_places(kernel: Kernel[..., Any]) -> None:
-    """Raise if an annotation says that an input of a rule is an attribute, or the other way round.
+def _check_parameter_kinds(kernel: Kernel[..., Any]) -> None:
+    """Raise if a rule takes an input by keyword, or an attribute by position, according to the annotations.
 
     Raises:
         RegistrationError: the message names the parameter.
@@ -393,7 +410,7 @@ def _check_places(kernel: Kernel[..., Any]) -> None:
     for parameter in (*kernel.inputs, *kernel.attributes):
         annotation = said.get(parameter, "")
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-        if parameter in kernel.inputs and text.startswith(_NO_INPUT):
+        if parameter in kernel.inputs and text.startswith(_ATTRIBUTE_TYPE_NAMES):
             raise RegistrationError(
                 f"kernel {name}: {parameter}: {text} stands where the inputs stand; attributes are keyword-only, so "
                 f"write * before them, as in (x: Spec, *, {parameter}: {text})"
@@ -406,7 +423,7 @@ def _check_places(kernel: Kernel[..., Any]) -> None:
 
 
 class _Declaration(Protocol):
-    """A decorator that keeps a rule's parameters and turns the result from specs into tensors."""
+    """The type of `kernel`'s decorator: the rule's parameters stay, and its result becomes a tensor."""
 
     @overload
     def __call__(self, rule: Callable[Params, Spec], /) -> Kernel[Params, Tensor]: ...
@@ -416,7 +433,7 @@ class _Declaration(Protocol):
     ) -> Kernel[Params, list[Tensor]]: ...
 
 
-@shows_how
+@explain_wrong_calls
 def kernel(
     name: str,
     *,
@@ -445,7 +462,7 @@ def kernel(
         contract: Kernel[..., Any] = Kernel(
             name, rule, room, is_elementwise, dynamic_shape, accepts
         )
-        _check_places(contract)
+        _check_parameter_kinds(contract)
         return declare(contract)
 
     return decorate

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Parameters(NamedTuple):
-    """The parameters of a function, by how they are passed; one with a star counts as positional."""
+    """The parameters of a function: the positional ones, including ``*args``, the keyword ones, and the defaults."""
 
     positional: tuple[str, ...]
     keyword: tuple[str, ...]
@@ -18,14 +18,14 @@ class Parameters(NamedTuple):
     takes_list: bool = False
 
 
-def parameters_of(function: Callable[..., Any]) -> Parameters:
+def inspect_parameters(function: Callable[..., Any]) -> Parameters:
     """Return the parameters of a function.
 
     Plain functions are read directly, in a tenth of the time that `inspect` takes, because `import plugrad`
     reads about two hundred rules.
     """
     if not inspect.isfunction(function):
-        return _inspected(function)
+        return _inspect_signature(function)
     code = function.__code__
     keyword_end = code.co_argcount + code.co_kwonlyargcount
     positional, keyword = (
@@ -44,7 +44,7 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
     )
 
 
-def _inspected(function: Callable[..., Any]) -> Parameters:
+def _inspect_signature(function: Callable[..., Any]) -> Parameters:
     parameters = inspect.signature(function).parameters.values()
     return Parameters(
         tuple(p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)),

@@ -1,4 +1,4 @@
-"""Undeclared kernels: the parameters of an implementation stand for the contract."""
+"""Undeclared kernels: an implementation's parameters take the place of a contract."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 class UndeclaredKernel(Kernel[Params, Result]):
     """A kernel without a contract, which accepts everything that its implementation accepts."""
 
-    def inferred(self, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """Return nothing: there is no contract that could be broken."""
+    def infer_cached(self, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """Return None: without a contract, there is nothing to infer."""
         return ()
 
     def check_attributes(self, attrs: Mapping[str, Any]) -> None:
-        """Do nothing: there is no contract that could be broken."""
+        """Do nothing: without a contract, every attribute is allowed."""
 
-    def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    def fill_defaults(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes unchanged: the implementation has the defaults."""
-        super().complete(attrs)
+        super().fill_defaults(attrs)
         return dict(attrs)
 
 
 @lru_cache(maxsize=256)
-def undeclared(name: str, function: Callable[..., Any]) -> UndeclaredKernel[..., Any]:
-    """Return the kernel whose inputs and attributes are the parameters of one of its implementations."""
+def make_undeclared_kernel(name: str, function: Callable[..., Any]) -> UndeclaredKernel[..., Any]:
+    """Return a kernel without a contract; its inputs and attributes are the parameters of `function`."""
     return UndeclaredKernel(name, function, "undeclared", dynamic_shape=True)

@@ -1,4 +1,4 @@
-"""What happens when a backend lacks a kernel: an error names the backends that have it, or one of them computes it.
+"""The fallback for a kernel that a backend lacks: another backend computes it, or an error names those that could.
 
 The setting ``fallback`` decides. With ``"warn"`` or ``"silent"`` the inputs are copied to a backend
 that has the kernel, and the results are copied back. The tape does not see this: the call is
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from plugrad.contract.kernel import contract_of, contracts
+from plugrad.contract.kernel import all_contracts, get_contract
 from plugrad.discovery import hooks, selection
 from plugrad.discovery.listing import backends, find, plugins
 from plugrad.discovery.loading import open_backend, opened_backends
@@ -28,7 +28,7 @@ from plugrad.errors import (
 from plugrad.registry.kernels import devices_of, find_kernel, get_kernel
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend, note_loss, store
-from plugrad.types.arguments import flag
+from plugrad.types.arguments import check_flag
 from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def fallback_report(*, clear: bool = False) -> list[Fallback]:
-    """Return the calls that other backends computed for one that lacks the kernel, longest total time first.
+    """Return the calls that fell back to another backend, grouped by kernel, the longest total time first.
 
     >>> report = plugrad.fallback_report(clear=True)
     >>> plugrad.fallback_report()
@@ -48,7 +48,7 @@ def fallback_report(*, clear: bool = False) -> list[Fallback]:
     Args:
         clear: restart the counts and the warnings from here on.
     """
-    clear = flag(clear, "fallback_report", "clear")
+    clear = check_flag(clear, "fallback_report", "clear")
     with state.fallback_lock:
         report = sorted(state.fallbacks.values(), key=lambda entry: -entry.milliseconds)
         if clear:
@@ -57,8 +57,8 @@ def fallback_report(*, clear: bool = False) -> list[Fallback]:
         return report
 
 
-def borrowed(kernel_name: str, source: Backend) -> Implementation:
-    """Return an implementation that runs on another backend, for `source`, which does not have one.
+def fallback_implementation(kernel_name: str, source: Backend) -> Implementation:
+    """Return an implementation that runs on another backend, for `source`, which lacks the kernel.
 
     Raises:
         KernelNotFound: the setting ``fallback`` is ``"error"``.
@@ -69,7 +69,9 @@ def borrowed(kernel_name: str, source: Backend) -> Implementation:
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         started = perf_counter()
         given = [x if x is None or x is source else source.to_numpy(x) for x in arrays]
-        target = _target(kernel_name, source, [x for x in given if isinstance(x, np.ndarray)])
+        target = _choose_target(
+            kernel_name, source, [x for x in given if isinstance(x, np.ndarray)]
+        )
         result = _run_on(target, kernel_name, given, attrs)
         several = isinstance(result, tuple | list)
         values = [np.asarray(x) for x in cast("Sequence[Any]", result if several else [result])]
@@ -82,7 +84,7 @@ def borrowed(kernel_name: str, source: Backend) -> Implementation:
                 )
         copied = sum(x.nbytes for x in (*given, *values) if isinstance(x, np.ndarray))
         stored = [store(np.asarray(value, order="C"), source) for value in values]
-        _count(kernel_name, source, target, copied, (perf_counter() - started) * 1e3)
+        _record_fallback(kernel_name, source, target, copied, (perf_counter() - started) * 1e3)
         return stored if several else stored[0]
 
     return implementation
@@ -113,36 +115,36 @@ def _run_on(
 # --- which backend computes it -------------------------------------------------------------------
 
 
-def owners(kernel_name: str) -> list[Plugin]:
-    """Return the usable backends that have a kernel, best first; unloaded ones are judged by their manifests."""
-    promised = {p.backend_name for p in plugins("kernels") if _promises(p, kernel_name)}
+def backends_with_kernel(kernel_name: str) -> list[Plugin]:
+    """Return the usable backends that have a kernel, best first; manifests speak for unloaded ones."""
+    promised = {p.backend_name for p in plugins("kernels") if _declares_kernel(p, kernel_name)}
     return [
         b
         for b in backends()
         if (
             get_kernel(kernel_name, b.name) is not None
             if b.status == "active" and devices_of(b.name)
-            else _promises(b, kernel_name)
+            else _declares_kernel(b, kernel_name)
             or (b.name in promised and b.status in ("available", "active"))
         )
     ]
 
 
-def _promises(plugin: Plugin, kernel_name: str) -> bool:
+def _declares_kernel(plugin: Plugin, kernel_name: str) -> bool:
     return plugin.status in ("available", "active") and kernel_name in plugin.manifest.kernels
 
 
-def _target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
-    """Return the first backend in the order of preference that has the kernel and the dtypes of its inputs.
+def _choose_target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
+    """Return the most preferred backend that has the kernel and stores the dtypes of the inputs.
 
     Raises:
         KernelNotFound: there is none; the message gives the reason for each backend.
     """
     reasons: list[str] = []
     needed = {as_dtype(x.dtype) for x in given}
-    for name, device in _preferences(kernel_name, source, reasons):
+    for name, device in _candidates(kernel_name, source, reasons):
         try:
-            backend = _opened(name) if not device else None
+            backend = _find_open_device(name) if not device else None
             backend = backend or open_backend(name, device)
         except CannotRun as error:
             reasons.append(str(error))
@@ -157,13 +159,11 @@ def _target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
     raise missing_kernel(kernel_name, source.name, reasons or ["there is no other backend"])
 
 
-def _preferences(
-    kernel_name: str, source: Backend, reasons: list[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield (name, device) of the backends that may have the kernel, judging unloaded ones by their manifests."""
+def _candidates(kernel_name: str, source: Backend, reasons: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (name, device) of the backends that may have the kernel, by preference, loading none."""
     order = config.explain("fallback_order")
     if order.value:
-        choices = [selection.split(spec, order.layer) for spec in order.value]
+        choices = [selection.split_device_spec(spec, order.layer) for spec in order.value]
     else:
         choices = [(plugin.qualified_name, "") for plugin in selection.automatic_choices()]
     for name, device in choices:
@@ -177,25 +177,29 @@ def _preferences(
         if (
             plugin.status != "active"
             and plugin.manifest.kernels
-            and plugin not in owners(kernel_name)
+            and plugin not in backends_with_kernel(kernel_name)
         ):
             reasons.append(f"{plugin.name!r} does not implement it")
-        elif not order.value and not _opened(name) and (why := selection.objection(plugin)):
+        elif (
+            not order.value
+            and not _find_open_device(name)
+            and (why := selection.reason_not_automatic(plugin))
+        ):
             reasons.append(f"{plugin.name!r}: {why}")
         else:
             yield name, device
 
 
-def _opened(name: str) -> Backend | None:
+def _find_open_device(name: str) -> Backend | None:
     """Return a device of the named backend that is open already, or None."""
     plain = find(name).name
     return next((backend for backend in opened_backends() if backend.name == plain), None)
 
 
-def _count(
+def _record_fallback(
     kernel_name: str, source: Backend, target: Backend, copied: int, milliseconds: float
 ) -> None:
-    """Add a call to the report, notify plugins, and warn about the first of its kind."""
+    """Add a call to the report, notify plugins, and warn if it is the first fallback of this kernel."""
     key = kernel_name, source.name, target.name
     with state.fallback_lock:
         known = state.fallbacks.get(key) or Fallback(*key, 0, 0, 0.0)
@@ -204,7 +208,7 @@ def _count(
         )
         is_news = key[:2] not in state.warned_fallbacks and config.get("fallback") == "warn"
         state.warned_fallbacks.add(key[:2])
-    hooks.call(
+    hooks.call_hooks(
         "plugrad_fallback",
         kernel_name=kernel_name,
         source=source.name,
@@ -230,11 +234,11 @@ def missing_kernel(
 
     `reasons` say why no other backend computes it, if others were tried.
     """
-    others = [owner for owner in owners(kernel_name) if owner.name != backend_name]
+    others = [owner for owner in backends_with_kernel(kernel_name) if owner.name != backend_name]
     register = "register an implementation with register_kernel"
-    if not others and contract_of(kernel_name) is None:
+    if not others and get_contract(kernel_name) is None:
         return KernelNotFound(
-            f"no kernel is called {kernel_name!r}{suggestion(kernel_name, contracts())}; {register}",
+            f"no kernel is called {kernel_name!r}{suggestion(kernel_name, all_contracts())}; {register}",
             kernel_name,
         )
     lacks = f"backend {backend_name!r} does not implement kernel {kernel_name!r}"
@@ -247,8 +251,8 @@ def missing_kernel(
         )
     loaded = sorted(owner.name for owner in others if owner.status == "active")
     others_do = [
-        f"{_listed(loaded)} {'does' if len(loaded) == 1 else 'do'}" if loaded else "",
-        f"{_listed([o.name for o in others if o.name not in loaded])} would, if loaded"
+        f"{_join_names(loaded)} {'does' if len(loaded) == 1 else 'do'}" if loaded else "",
+        f"{_join_names([o.name for o in others if o.name not in loaded])} would, if loaded"
         if len(loaded) < len(others)
         else "",
     ]
@@ -265,15 +269,17 @@ def missing_kernel(
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     *first, last = map(repr, names)
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def any_implementation(kernel_name: str, backend: Backend) -> Implementation | None:
-    """Return an implementation of a kernel without a contract: the backend's own, or one that it may borrow."""
+    """Return an implementation of an undeclared kernel: the backend's own, or a fallback."""
     found = find_kernel(kernel_name, backend)
     if found is None and config.get("fallback") != "error":
-        others = (get_kernel(kernel_name, owner.name) for owner in owners(kernel_name))
+        others = (
+            get_kernel(kernel_name, owner.name) for owner in backends_with_kernel(kernel_name)
+        )
         found = next(filter(None, others), None)
     return found.kernel_func if found is not None else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pluggy import HookspecMarker, PluginManager, PluginValidationError
 
 from plugrad.discovery.plugin import trace
-from plugrad.errors import RegistrationError, shown, suggestion
+from plugrad.errors import RegistrationError, short_repr, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     Report = Callable[[str, str, BaseException], None]
 
 
-class _Guards:
-    """The guarded hooks of one plugin; pluggy sees this object as the plugin."""
+class _GuardedHooks:
+    """One plugin's hooks, wrapped so that a failing hook is reported; pluggy sees this object as the plugin."""
 
     def __init__(self, guards: Mapping[str, Callable[..., Any]]) -> None:
         """Offer functions under the names of the hooks."""
         vars(self).update(guards)
 
 
-def create(specifications: ModuleType, names: Mapping[str, Callable[..., Any]]) -> PluginManager:
+def create_manager(
+    specifications: ModuleType, names: Mapping[str, Callable[..., Any]]
+) -> PluginManager:
     """Return a manager of plugins that may implement the named functions of a module."""
     manager = PluginManager("plugrad")
     mark = HookspecMarker("plugrad")
@@ -41,7 +43,7 @@ def create(specifications: ModuleType, names: Mapping[str, Callable[..., Any]]) 
     return manager
 
 
-def register(
+def register_hooks(
     manager: PluginManager,
     implementer: Any,
     plugin: Plugin,
@@ -64,20 +66,20 @@ def register(
         if manager.parse_hookimpl_opts(implementer, name) is not None
         and callable(function := getattr(implementer, name))
     }
-    _check(manager, implementer, hooks, plugin, names)
+    _check_signatures(manager, implementer, hooks, plugin, names)
     guards = {
-        name: _guarded(function, name, plugin.qualified_name, report)
+        name: _guard_hook(function, name, plugin.qualified_name, report)
         for name, function in hooks.items()
     }
     try:
-        manager.register(_Guards(guards), plugin.qualified_name)
+        manager.register(_GuardedHooks(guards), plugin.qualified_name)
     except (PluginValidationError, ValueError) as error:
         if manager.has_plugin(plugin.qualified_name):
             manager.unregister(name=plugin.qualified_name)
         raise RegistrationError(f"{plugin}: {error}") from error
 
 
-def _check(
+def _check_signatures(
     manager: PluginManager,
     implementer: Any,
     hooks: Mapping[str, Any],
@@ -103,7 +105,7 @@ def _check(
             )
 
 
-def _guarded(
+def _guard_hook(
     function: Callable[..., Any], hook: str, plugin: str, report: Report
 ) -> Callable[..., tuple[str, Any] | None]:
     @wraps(function)
@@ -115,7 +117,7 @@ def _guarded(
         except BaseException as error:  # pytest.skip and SystemExit do not derive from Exception
             report(plugin, hook, error)
             return None
-        trace(f"{hook} of {plugin} returned {shown(result)}")
+        trace(f"{hook} of {plugin} returned {short_repr(result)}")
         return None if result is None else (plugin, result)
 
     return guard

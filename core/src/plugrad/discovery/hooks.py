@@ -17,24 +17,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plugrad.discovery import listing
+from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.plugin import THIS_PROCESS, Plugin
-from plugrad.discovery.replacing import replacing
+from plugrad.discovery.replacements import note_replacements
 from plugrad.discovery.state import state
-from plugrad.discovery.turns import turn
 from plugrad.errors import (
     ArgumentError,
     ConfigError,
     PluginNotFound,
     RegistrationError,
-    shown,
+    describe_exception,
+    short_repr,
     suggestion,
-    told,
     warn,
 )
 from plugrad.settings import journal
 from plugrad.settings.keys import may_be_suggested
 from plugrad.settings.layers import config
-from plugrad.types.arguments import check_callable, text
+from plugrad.types.arguments import check_callable, check_string
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
@@ -83,7 +83,7 @@ def plugrad_backend_activated(backend: Backend) -> None:
 def plugrad_fallback(
     kernel_name: str, source: str, target: str, nbytes: int, milliseconds: float
 ) -> None:
-    """React to a call that backend `target` computed because backend `source` does not have the kernel.
+    """React to a fallback: backend `target` computed a call because backend `source` lacks the kernel.
 
     `nbytes` were copied in both directions; the call took `milliseconds` in total. See the setting ``fallback``.
     """
@@ -173,27 +173,27 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
     """
     if plugin is None:
         raise ArgumentError("register_plugin: plugin=None must be a module or an object with hooks")
-    name = text(name, "register_plugin", "name") or getattr(
+    name = check_string(name, "register_plugin", "name") or getattr(
         plugin, "__name__", type(plugin).__name__
     )
-    with turn("hooks") as has_turn:
+    with load_lock("hooks") as has_turn:
         if not has_turn:
             raise RegistrationError(
                 f"hooks called {name!r} cannot be registered now: another thread is loading hooks, and waits "
                 "for what this thread is loading"
             )
-        collect()
+        load_new_hooks()
         if any(p.name == name for p in listing.plugins("hooks")):
             raise RegistrationError(
                 f"hooks called {name!r} are registered already; choose another name, or call unregister_plugin first"
             )
-        record = Plugin("hooks", name, THIS_PROCESS, target=shown(plugin), loaded=plugin)
-        journal.note(("hooks", name), partial(_dismiss, record), partial(_introduce, record))
-        _introduce(record)
+        record = Plugin("hooks", name, THIS_PROCESS, target=short_repr(plugin), loaded=plugin)
+        journal.note(("hooks", name), partial(_remove_plugin, record), partial(_add_plugin, record))
+        _add_plugin(record)
     return name
 
 
-def _introduce(record: Plugin) -> None:
+def _add_plugin(record: Plugin) -> None:
     record.status = "active"  # so that it is loaded here and not by the next hook call
     listing.add(record)
     try:
@@ -203,7 +203,7 @@ def _introduce(record: Plugin) -> None:
         raise
 
 
-def _dismiss(record: Plugin) -> None:
+def _remove_plugin(record: Plugin) -> None:
     if record in state.added:
         unload(record)
         listing.remove(record)
@@ -219,8 +219,8 @@ def unregister_plugin(name: str) -> None:
     Raises:
         PluginNotFound: no hooks of this process have that name.
     """
-    text(name, "unregister_plugin", "name")
-    with turn("hooks"):
+    check_string(name, "unregister_plugin", "name")
+    with load_lock("hooks"):
         known = [p for p in listing.plugins("hooks") if p.distribution == THIS_PROCESS]
         record = next((p for p in known if p.name == name), None)
         if record is None:
@@ -229,26 +229,26 @@ def unregister_plugin(name: str) -> None:
                 f"no hooks of this process are called {name!r}{suggestion(name, names)}; "
                 f"there are {', '.join(names) or 'none'}"
             )
-        _dismiss(record)
+        _remove_plugin(record)
 
 
 # --- for plugrad: which plugins are loaded, and how hooks are called -----------------------------
 
 
-when_loaded: Final[list[Callable[[str], None]]] = []
+load_listeners: Final[list[Callable[[str], None]]] = []
 """Called with the name of a plugin whose hooks have been loaded."""
-when_unloaded: Final[list[Callable[[str], None]]] = []
+unload_listeners: Final[list[Callable[[str], None]]] = []
 """Called with the name of a plugin whose hooks have been removed."""
 
 
-def collect() -> PluginManager | None:
+def load_new_hooks() -> PluginManager | None:
     """Load the hooks of newly installed plugins; return the manager of all plugins, or None without any.
 
     Other threads wait, because hooks decide settings and the automatic choice. Code that is called
     while hooks are loaded goes without the rest of them, and so does a thread that hooks wait for.
     """
     if state.collected != state.generation or state.listing is None:
-        with turn("hooks") as has_turn:
+        with load_lock("hooks") as has_turn:
             if has_turn and not state.is_collecting:
                 state.is_collecting = True
                 try:
@@ -262,12 +262,12 @@ def collect() -> PluginManager | None:
     return state.manager
 
 
-def call(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str, Any]]:
+def call_hooks(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str, Any]]:
     """Call a hook of every plugin, or of one; return (plugin, result) for each result that is not None.
 
     The order is pluggy's: the plugin loaded last comes first.
     """
-    manager = collect()
+    manager = load_new_hooks()
     if manager is None:
         return []
     caller = getattr(manager.hook, hook)
@@ -278,12 +278,12 @@ def call(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str, Any]
     return returned
 
 
-def report(name: str, hook: str, error: BaseException) -> None:
+def warn_of_failure(name: str, hook: str, error: BaseException) -> None:
     """Warn that a hook of the plugin called `name` failed, and keep the traceback."""
-    reason = f"hook {hook} failed: {told(error)}"
+    reason = f"hook {hook} failed: {describe_exception(error)}"
     for plugin in listing.plugins("hooks"):
         if plugin.qualified_name == name and plugin.status == "active":
-            plugin.fail(error)
+            plugin.record_failure(error)
             plugin.status, plugin.reason = "active", reason
     warn(
         f"{reason}; it belongs to plugin {name!r}; switch it off with PLUGRAD_PLUGINS_DISABLE={name}"
@@ -291,11 +291,11 @@ def report(name: str, hook: str, error: BaseException) -> None:
 
 
 def suggested_settings() -> list[tuple[str, Mapping[str, Any]]]:
-    """Return what plugins suggest: the name of each as a layer, and its settings."""
-    if collect() is None:
+    """Return the settings that plugins suggest, as (plugin name, settings) pairs."""
+    if load_new_hooks() is None:
         return []
     if state.suggested is None:
-        with turn("hooks") as has_turn:
+        with load_lock("hooks") as has_turn:
             if has_turn and not state.is_suggesting:  # a plugin reads nothing during its own hook
                 state.is_suggesting = True
                 try:
@@ -307,15 +307,15 @@ def suggested_settings() -> list[tuple[str, Mapping[str, Any]]]:
 
 def _suggestions() -> list[tuple[str, Mapping[str, Any]]]:
     found: list[tuple[str, Mapping[str, Any]]] = []
-    for name, values in call("plugrad_configure", config=config):
+    for name, values in call_hooks("plugrad_configure", config=config):
         try:
-            settings = config.parsed_settings(values, f"plugin {name}")
+            settings = config.parse_settings(values, f"plugin {name}")
             if not all(map(may_be_suggested, settings)):
                 raise ConfigError(
                     f"plugin {name}: packs and settings that start with 'plugins.' cannot be suggested"
                 )
         except Exception as error:
-            report(name, "plugrad_configure", error)
+            warn_of_failure(name, "plugrad_configure", error)
         else:
             found.append((f"plugin {name}", settings))
     return found
@@ -325,8 +325,8 @@ config.suggestions = suggested_settings
 
 
 def candidate_order(backends: Sequence[Plugin]) -> Sequence[Plugin]:
-    """Return the backends that the automatic choice tries, in the order that a plugin asks for."""
-    for name, wished in call("plugrad_backend_candidates", backends=tuple(backends)):
+    """Return the backends for the automatic choice, in the order that a plugin's hook returns."""
+    for name, wished in call_hooks("plugrad_backend_candidates", backends=tuple(backends)):
         try:
             known = {spelling: b for b in backends for spelling in (b.qualified_name, b.name)}
             unknown = [b for b in wished if b not in known]
@@ -334,7 +334,7 @@ def candidate_order(backends: Sequence[Plugin]) -> Sequence[Plugin]:
                 raise ValueError(f"{unknown} are not among {[b.name for b in backends]}")
             return [known[b] for b in wished]
         except Exception as error:
-            report(name, "plugrad_backend_candidates", error)
+            warn_of_failure(name, "plugrad_backend_candidates", error)
     return backends
 
 
@@ -345,26 +345,26 @@ def _load_installed(plugin: Plugin) -> None:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the plugin's code may raise anything
-            plugin.fail(error)
-            plugin.lay_down()
+            plugin.record_failure(error)
+            plugin.rollback()
     if plugin.status not in ("active", "blocked"):
         plugin.warn_once("plugrad goes on without it")
 
 
 def _load(plugin: Plugin) -> None:
-    """Check what a plugin implements, and register it with its gradients.
+    """Check a plugin's hooks, then register the hooks and gradients.
 
     Raises:
         RegistrationError: something is wrong; then nothing has changed.
     """
     # The command ``plugrad`` lists plugins without pluggy.
-    from plugrad.discovery.hook_manager import create, register
+    from plugrad.discovery.hook_manager import create_manager, register_hooks
 
     with journal.recorded() as changes:
         implementer = plugin.load()
         if state.manager is None:
-            state.manager = create(sys.modules[__name__], SPECIFICATIONS)
-        register(state.manager, implementer, plugin, SPECIFICATIONS, report)
+            state.manager = create_manager(sys.modules[__name__], SPECIFICATIONS)
+        register_hooks(state.manager, implementer, plugin, SPECIFICATIONS, warn_of_failure)
         try:
             _register_gradients(implementer)
         except BaseException:
@@ -373,12 +373,12 @@ def _load(plugin: Plugin) -> None:
     plugin.registered.append(changes)
     plugin.status, state.suggested = "active", None
     try:
-        for listener in when_loaded:
+        for listener in load_listeners:
             listener(plugin.qualified_name)
     except BaseException:  # an interruption
         unload(plugin)
         raise
-    replacing(plugin, plugin.imported, changes)
+    note_replacements(plugin, plugin.imported, changes)
 
 
 def unload(plugin: Plugin) -> None:
@@ -386,10 +386,10 @@ def unload(plugin: Plugin) -> None:
     assert state.manager is not None
     state.manager.unregister(name=plugin.qualified_name)
     state.suggested = None
-    for listener in when_unloaded:
+    for listener in unload_listeners:
         listener(plugin.qualified_name)
     plugin.status = "available"
-    plugin.lay_down()
+    plugin.rollback()
 
 
 def _register_gradients(implementer: Any) -> None:

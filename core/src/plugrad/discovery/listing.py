@@ -11,19 +11,19 @@ import re
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
+from plugrad.discovery.load_locks import is_locked
 from plugrad.discovery.manifest import (
-    API,
+    API_VERSION,
     BACKEND_FILE,
     PLUGIN_FILE,
     Manifest,
-    is_served,
-    manifest_of,
+    find_manifest,
+    is_api_supported,
     package_of,
 )
-from plugrad.discovery.plugin import GROUPS, NOUNS, THIS_PROCESS, Kind, Plugin
-from plugrad.discovery.scan import scanned
+from plugrad.discovery.plugin import GROUPS, KIND_NAMES, THIS_PROCESS, Kind, Plugin
+from plugrad.discovery.scan import scan_distributions
 from plugrad.discovery.state import state
-from plugrad.discovery.turns import is_taken
 from plugrad.errors import (
     ArgumentError,
     BackendNotFound,
@@ -32,12 +32,12 @@ from plugrad.errors import (
     PluginNotFound,
     PluginUnavailable,
     RegistrationError,
-    shown,
+    short_repr,
     suggestion,
 )
 from plugrad.settings import journal
 from plugrad.settings.layers import config
-from plugrad.types.arguments import check_callable, flag, text
+from plugrad.types.arguments import check_callable, check_flag, check_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from plugrad.settings.keys import Option
     from plugrad.tensor.backend import Backend
 
-MODULE: Final = "module://"
+MODULE_PREFIX: Final = "module://"
 
-SHOWN = 5
+MAX_LISTED_NAMES = 5
 """How many names a message has at most."""
 
 
@@ -63,13 +63,13 @@ def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
         kind: ``"backend"``, ``"kernels"``, ``"ops"`` or ``"hooks"``.
         refresh: scan the installed distributions again, after something was installed.
     """
-    if kind is not None and text(kind, "plugins", "kind") not in NOUNS:
+    if kind is not None and check_string(kind, "plugins", "kind") not in KIND_NAMES:
         raise ArgumentError(
-            f"plugins: kind={shown(kind)} must be {', '.join(map(repr, NOUNS))} or None"
+            f"plugins: kind={short_repr(kind)} must be {', '.join(map(repr, KIND_NAMES))} or None"
         )
-    refresh = flag(refresh, "plugins", "refresh")
+    refresh = check_flag(refresh, "plugins", "refresh")
     with state.lock:
-        every = _listed(refresh=refresh)
+        every = _list_plugins(refresh=refresh)
         _mark_blocked(every)
         _mark_conflicts(every)
         return [p for p in every if kind is None or p.kind == kind]
@@ -91,7 +91,7 @@ def backends(*, refresh: bool = False) -> list[Plugin]:
 def declared_options() -> dict[str, Mapping[str, Option] | None]:
     """Return the settings that the installed backends declare, by backend; no setting changes this result."""
     with state.lock:
-        every = [p for p in _listed() if p.kind == "backend"]
+        every = [p for p in _list_plugins() if p.kind == "backend"]
         options = {p.name: p.manifest.options for p in reversed(every)}
         if len(options) < len(every):  # the name's owner decides
             for name in options:
@@ -113,10 +113,10 @@ def register_backend(
         PluginConflict: the name is taken.
         RegistrationError: the name is malformed.
     """
-    text(name, "register_backend", "name")
+    check_string(name, "register_backend", "name")
     check_callable("register_backend", factory)
     if not isinstance(priority, int):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
-        raise ArgumentError(f"register_backend: priority={shown(priority)} must be an integer")
+        raise ArgumentError(f"register_backend: priority={short_repr(priority)} must be an integer")
     try:
         _check_name("backend", name)
     except ValueError as error:
@@ -139,7 +139,7 @@ def add(plugin: Plugin) -> None:
     """Add a plugin that is not installed to the list, until `remove` is called."""
     with state.lock:
         state.added.append(plugin)
-        _remake()
+        _invalidate_list()
 
 
 def remove(plugin: Plugin) -> None:
@@ -147,35 +147,35 @@ def remove(plugin: Plugin) -> None:
     with state.lock:
         if plugin in state.added:
             state.added.remove(plugin)
-        _remake()
+        _invalidate_list()
 
 
-def _remake() -> None:
+def _invalidate_list() -> None:
     state.listing = None
-    _listed()
+    _list_plugins()
 
 
 # --- the list ------------------------------------------------------------------------------------
 
 
-def _listed(*, refresh: bool = False) -> list[Plugin]:
+def _list_plugins(*, refresh: bool = False) -> list[Plugin]:
     if state.listing is None or refresh:
         if state.scan is None or refresh:
-            state.scan = scanned()
+            state.scan = scan_distributions()
         entries = [e for e in state.scan.entry_points if e.group in GROUPS]
         kept = {
             entry: plugin
             for entry, plugin in state.described.items()
-            if not refresh or plugin.status == "active" or is_taken(plugin.key)
+            if not refresh or plugin.status == "active" or is_locked(plugin.key)
         }
         for plugin in state.added if refresh else ():
-            plugin.forgive()
-        described = {e: kept[e] if e in kept else _described(e) for e in entries}
+            plugin.clear_failure()
+        described = {e: kept[e] if e in kept else _make_plugin(e) for e in entries}
         for entry, plugin in described.items():
             if entry in state.described:
                 plugin.imported = state.described[entry].imported
         state.described = described
-        order = list(NOUNS)
+        order = list(KIND_NAMES)
         state.listing = sorted(
             [*state.added, *state.described.values()],
             key=lambda p: (order.index(p.kind), -p.manifest.priority, p.name, p.distribution),
@@ -184,15 +184,15 @@ def _listed(*, refresh: bool = False) -> list[Plugin]:
     return state.listing
 
 
-def shadowed() -> tuple[Shadowed, ...]:
-    """Return the copies of plugin distributions that others hide, mostly leftovers of an old installation."""
+def shadowed_distributions() -> tuple[Shadowed, ...]:
+    """Return plugin distributions that another copy hides, mostly left by an old installation."""
     with state.lock:
-        _listed()
+        _list_plugins()
         return state.scan.shadowed if state.scan else ()
 
 
-def _described(entry: EntryPoint) -> Plugin:
-    """Return the record of an entry point, with its manifest or with the reason why it cannot be used."""
+def _make_plugin(entry: EntryPoint) -> Plugin:
+    """Return a `Plugin` for an entry point, with its manifest or with the reason why it cannot be used."""
     kind = GROUPS[entry.group]
     plugin = Plugin(kind, entry.name, entry.distribution, entry.version, entry.target)
     try:
@@ -201,19 +201,19 @@ def _described(entry: EntryPoint) -> Plugin:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # finders on sys.meta_path may raise anything
-        plugin.fail(error)
+        plugin.record_failure(error)
         if isinstance(error, ValueError | OSError | ImportError):
             plugin.reason = str(error)
     return plugin
 
 
 def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
-    """Read a plugin's manifest, and find out whether this core offers what the plugin needs."""
+    """Read a plugin's manifest and check that this version of core supports it."""
     target = plugin.target
     if not re.fullmatch(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?", target):
         raise ValueError(f"the entry point {target!r} must be like 'package.module:object'")
     file = BACKEND_FILE if plugin.kind == "backend" else PLUGIN_FILE
-    manifest = manifest_of(target, file)
+    manifest = find_manifest(target, file)
     if manifest is None:
         if is_required:
             raise OSError(
@@ -222,11 +222,11 @@ def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
         return
     plugin.manifest = manifest
     api = manifest.api
-    if not is_served(api):
-        outdated = "plugrad-core" if api > API else plugin.distribution
+    if not is_api_supported(api):
+        outdated = "plugrad-core" if api > API_VERSION else plugin.distribution
         plugin.status = "incompatible"
         plugin.reason = (
-            f"it needs plugin API {_dotted(api)} and this plugrad-core offers {_dotted(API)}; "
+            f"it needs plugin API {_format_version(api)} and this plugrad-core offers {_format_version(API_VERSION)}; "
             f"run: pip install --upgrade {outdated}"
         )
 
@@ -245,12 +245,12 @@ def _check_name(kind: Kind, name: str) -> None:
         raise ValueError("no backend can be called 'plugins', which is a section of the settings")
 
 
-def _dotted(version: tuple[int, int]) -> str:
+def _format_version(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
 def _mark_blocked(every: list[Plugin]) -> None:
-    """Switch off the plugins that the configuration names, which may have changed since the last call."""
+    """Mark the plugins in the setting ``plugins.disable`` as blocked; it may have changed since the last call."""
     disabled = config.explain("plugins.disable")
     for plugin in every:
         if plugin.status == "blocked":
@@ -284,7 +284,7 @@ def _mark_conflict(plugin: Plugin, others: list[str]) -> None:
         choice = f"name {plugin.qualified_name!r} in the setting packs"
     plugin.status = "conflict"
     plugin.reason = (
-        f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} {NOUNS[plugin.kind]} called "
+        f"{' and '.join(others)} also bring{'s' if len(others) == 1 else ''} {KIND_NAMES[plugin.kind]} called "
         f"{plugin.name!r}; {choice} to choose this one, or uninstall the other"
     )
 
@@ -304,7 +304,11 @@ def _has_chosen(same: list[Plugin]) -> bool:
 
 def bundled(same: list[Plugin]) -> Plugin | None:
     """Return the backend of plugrad's own authors among those of one name, to which the name belongs."""
-    own = [p for p in same if p.kind == "backend" and p.distribution.lower() in first_party()]
+    own = [
+        p
+        for p in same
+        if p.kind == "backend" and p.distribution.lower() in first_party_distributions()
+    ]
     return own[0] if len(own) == 1 else None
 
 
@@ -328,8 +332,8 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
         PluginConflict: two distributions bring it and the name does not say which.
         BackendUnavailable, PluginUnavailable: it is installed but incompatible, blocked or failed.
     """
-    text(name, NOUNS[kind], "name")
-    if name.startswith(MODULE) and all(p.qualified_name != name for p in state.added):
+    check_string(name, KIND_NAMES[kind], "name")
+    if name.startswith(MODULE_PREFIX) and all(p.qualified_name != name for p in state.added):
         _add_module(name)
     matching = [p for p in plugins(kind) if name in (p.name, p.qualified_name)]
     if not matching:
@@ -339,7 +343,8 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
     if len(matching) > 1 and bundled(matching) is None:  # a qualified name matches one
         choices = " or ".join(repr(p.qualified_name) for p in matching)
         raise PluginConflict(
-            f"{len(matching)} distributions bring {NOUNS[kind]} called {name!r}; choose {choices}, or uninstall one"
+            f"{len(matching)} distributions bring {KIND_NAMES[kind]} called {name!r}; choose "
+            f"{choices}, or uninstall one"
         )
     if plugin.status in ("incompatible", "blocked", "failed"):
         unavailable = BackendUnavailable if kind == "backend" else PluginUnavailable
@@ -348,8 +353,8 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
 
 
 def _add_module(name: str) -> None:
-    """Add a backend that is named by its module to the list; it may have a manifest."""
-    plugin = Plugin("backend", name, name, target=name.removeprefix(MODULE))
+    """Add a backend given as ``"module://package:object"`` to the list."""
+    plugin = Plugin("backend", name, name, target=name.removeprefix(MODULE_PREFIX))
     plugin.qualified_name = name
     try:
         _read_manifest(plugin, is_required=False)
@@ -360,10 +365,10 @@ def _add_module(name: str) -> None:
 
 def _not_found(name: str, kind: Kind) -> BackendNotFound | PluginNotFound:
     known = [p.name for p in plugins(kind)]
-    extras = {name.rpartition("-")[2] for name in first_party()}
+    extras = {name.rpartition("-")[2] for name in first_party_distributions()}
     installed = f"installed are {', '.join(known) or 'none'}"
     if kind != "backend":
-        noun = NOUNS[kind]
+        noun = KIND_NAMES[kind]
         return PluginNotFound(
             f"no installed plugin brings {noun} called {name!r}{suggestion(name, known)}; {installed}"
         )
@@ -375,8 +380,8 @@ def _not_found(name: str, kind: Kind) -> BackendNotFound | PluginNotFound:
 
 
 @cache
-def first_party() -> frozenset[str]:
-    """Return the distributions that plugrad-core names in its extras: the backends of the same authors."""
+def first_party_distributions() -> frozenset[str]:
+    """Return the distributions in plugrad-core's extras, whose authors are plugrad's."""
     from importlib_metadata import PackageNotFoundError, requires  # slow, and rarely needed
 
     try:
@@ -386,8 +391,8 @@ def first_party() -> frozenset[str]:
     return frozenset(re.split(r"[^\w.-]", line, maxsplit=1)[0].lower() for line in required)
 
 
-def announced(plugin: Plugin) -> tuple[str, ...]:
-    """Return the kernels of others that a plugin replaces, as far as its manifest and theirs say, and it has done."""
+def declared_replacements(plugin: Plugin) -> tuple[str, ...]:
+    """Return the other plugins' kernels that a plugin replaces, by the manifests and by what it registered."""
     theirs = {
         name
         for p in plugins("backend")
@@ -400,7 +405,7 @@ def announced(plugin: Plugin) -> tuple[str, ...]:
     return (*plugin.replaced, *sorted(said - done))
 
 
-def several(names: list[str] | tuple[str, ...]) -> str:
-    """Return names as text, of which only the first few are written out."""
-    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + rest
+def join_names(names: list[str] | tuple[str, ...]) -> str:
+    """Return names joined by commas, abbreviated after the first few."""
+    rest = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
+    return ", ".join(names[:MAX_LISTED_NAMES]) + rest

@@ -9,11 +9,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.discovery import hooks, packs
-from plugrad.discovery.listing import MODULE, find, plugins, warn_of_claims
+from plugrad.discovery.listing import MODULE_PREFIX, find, plugins, warn_of_claims
+from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.plugin import Plugin, trace
-from plugrad.discovery.replacing import replacing
+from plugrad.discovery.replacements import note_replacements
 from plugrad.discovery.state import state
-from plugrad.discovery.turns import turn
 from plugrad.errors import (
     ArgumentError,
     BackendFailed,
@@ -22,8 +22,8 @@ from plugrad.errors import (
     PluginConflict,
     PlugradError,
     RegistrationError,
-    shown,
-    told,
+    describe_exception,
+    short_repr,
     warn,
 )
 from plugrad.registry.kernels import add_device, list_kernels, remove_device
@@ -35,8 +35,8 @@ from plugrad.tensor.backend import (
     KernelConfig,
     Memory,
     Probe,
-    failed,
-    nonsense,
+    backend_failed,
+    invalid_result,
 )
 from plugrad.types.dtype import DType
 
@@ -57,9 +57,9 @@ def open_backend(name: str, device: str = "") -> Backend:
     backend = state.opened.get((find(name).qualified_name, device))
     if backend is not None and not backend.lost:
         return backend
-    hooks.collect()
+    hooks.load_new_hooks()
     plugin = find(name)
-    with turn(plugin.key) as has_turn:
+    with load_lock(plugin.key) as has_turn:
         if not has_turn:
             raise BackendUnavailable(
                 f"{plugin} is being opened by another thread, which waits for what this thread is loading; "
@@ -70,18 +70,18 @@ def open_backend(name: str, device: str = "") -> Backend:
         if key in state.opened:
             if not state.opened[key].lost:
                 return state.opened[key]
-            with blamed(state.opened[key], "close()"):
+            with warn_on_failure(state.opened[key], "close()"):
                 close_backend(state.opened[key])
-        backend, news = _opened_by(plugin, device)
+        backend, news = _open_with_plugin(plugin, device)
         with state.lock:
             known = state.opened.setdefault((plugin.qualified_name, backend.device), backend)
             state.opened[key] = known
-    packs.tell(news)
+    packs.emit_warnings(news)
     if known is backend:
-        hooks.call("plugrad_backend_activated", backend=backend)
+        hooks.call_hooks("plugrad_backend_activated", backend=backend)
     else:  # two names for one device
         remove_device(backend)
-        with blamed(backend, "close()"):
+        with warn_on_failure(backend, "close()"):
             backend.close()
     return known
 
@@ -101,7 +101,7 @@ def _limit_memory(name: str) -> None:
     except ConfigError:
         return  # opening the next backend raises the error
     for backend in opened_backends():
-        with blamed(backend, "set_memory_limit()"):
+        with warn_on_failure(backend, "set_memory_limit()"):
             backend.set_memory_limit(limit)
 
 
@@ -119,20 +119,20 @@ def close_backend(backend: Backend) -> None:
     """
     if not isinstance(backend, Backend):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass its name
         raise ArgumentError(
-            f"close_backend: backend={shown(backend)} must be a Backend, such as plugrad.which().backend"
+            f"close_backend: backend={short_repr(backend)} must be a Backend, such as plugrad.which().backend"
         )
-    with turn(backend):
+    with load_lock(backend):
         if backend.is_closed:
             return
         backend.is_closed = True  # whatever becomes of it: it is not used again
         for key in [k for k, b in list(state.opened.items()) if b is backend]:
             del state.opened[key]
-        failures = _released(backend, _set_up_on(backend))
+        failures = _release_device(backend, _set_up_on(backend))
         remove_device(backend)
     if failures:
         raise BackendFailed(
             f"backend {backend.label!r} ({backend.distribution}) failed while it was closed, and is not used any "
-            f"more: {'; '.join(map(told, failures))}"
+            f"more: {'; '.join(map(describe_exception, failures))}"
         ) from failures[0]
 
 
@@ -142,19 +142,19 @@ def _set_up_on(backend: Backend) -> list[KernelConfig]:
     return [*brought, *(c for c in list_kernels(backend) if all(c is not b for b in brought))]
 
 
-def _released(backend: Backend, configs: Iterable[KernelConfig]) -> list[BaseException]:
-    """Run the dispose functions of kernels, release the device, and return what has failed."""
+def _release_device(backend: Backend, configs: Iterable[KernelConfig]) -> list[BaseException]:
+    """Run the kernels' dispose functions, release the device, and return the exceptions."""
     failures: list[BaseException] = []
     disposals = [partial(c.dispose_func, backend) for c in configs if c.dispose_func]
     with ExitStack() as steps:  # all of them are taken, also if one is interrupted
         for cache in (backend.functions, backend.constants):
             steps.callback(cache.clear)
         for step in (backend.close, *reversed(disposals)):
-            steps.callback(_attempt, step, failures)
+            steps.callback(_collect_failure, step, failures)
     return failures
 
 
-def _attempt(step: Callable[[], object], failures: list[BaseException]) -> None:
+def _collect_failure(step: Callable[[], object], failures: list[BaseException]) -> None:
     try:
         step()
     except KeyboardInterrupt:
@@ -164,35 +164,39 @@ def _attempt(step: Callable[[], object], failures: list[BaseException]) -> None:
 
 
 @contextmanager
-def blamed(backend: Backend, method: str) -> Generator[None, None, None]:
-    """Turn the failure of a method of a backend into a warning that names it, so that others are not affected."""
+def warn_on_failure(backend: Backend, method: str) -> Generator[None, None, None]:
+    """Turn an exception of a backend's method into a warning that names the backend, so that other backends go on."""
     try:
         yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the plugin's code may raise anything
-        warn(str(error if isinstance(error, PlugradError) else failed(backend, method, error)))
+        warn(
+            str(
+                error if isinstance(error, PlugradError) else backend_failed(backend, method, error)
+            )
+        )
 
 
-def memory_of(backend: Backend) -> Memory | None:
-    """Return what a backend says of its memory, or None, with a warning, if that is nonsense."""
-    with blamed(backend, "memory()"):
-        return checked_memory(backend)
+def read_memory(backend: Backend) -> Memory | None:
+    """Return the result of a backend's `memory`, or None, with a warning, if it is invalid."""
+    with warn_on_failure(backend, "memory()"):
+        return validate_memory(backend)
     return None
 
 
-def checked_memory(backend: Backend) -> Memory:
-    """Return what a backend says of its memory, if it makes sense.
+def validate_memory(backend: Backend) -> Memory:
+    """Return the result of a backend's `memory`, or raise if it is invalid.
 
     Raises:
         BackendFailed: it does not; or what the backend raises itself.
     """
     used = backend.memory()
     if not isinstance(used, Memory):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's
-        raise nonsense(backend, "memory()", used, "a plugrad Memory")
+        raise invalid_result(backend, "memory()", used, "a plugrad Memory")
     for number in used[:3]:
         if type(number) is not int or not 0 <= number <= maxsize:
-            raise nonsense(backend, "memory()", used, f"integers from 0 to {maxsize}")
+            raise invalid_result(backend, "memory()", used, f"integers from 0 to {maxsize}")
     return used
 
 
@@ -202,53 +206,53 @@ def probe(plugin: Plugin) -> Probe:
     Raises:
         BackendUnavailable: the plugin cannot be imported, or says nonsense.
     """
-    with turn(plugin.key), _reported(plugin):
+    with load_lock(plugin.key), _raise_as_unavailable(plugin):
         try:
-            return _probed(_created(plugin))
+            return _run_probe(_create_backend(plugin))
         finally:
-            plugin.lay_down()
+            plugin.rollback()
 
 
-def _probed(backend: Backend) -> Probe:
+def _run_probe(backend: Backend) -> Probe:
     found = backend.probe()
     if not isinstance(found, Probe):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's
-        raise TypeError(f"probe() returned {shown(found)}, which is not a plugrad Probe")
+        raise TypeError(f"probe() returned {short_repr(found)}, which is not a plugrad Probe")
     devices = cast("Any", found.devices)
     if not isinstance(devices, tuple | list) or not all(
         isinstance(d, DeviceInfo) and isinstance(d.name, str) and isinstance(d.description, str)  # pyright: ignore[reportUnnecessaryIsInstance]
         for d in cast("Sequence[object]", devices)
     ):
         raise TypeError(
-            f"probe() returned devices={shown(devices)}, which must be DeviceInfo objects"
+            f"probe() returned devices={short_repr(devices)}, which must be DeviceInfo objects"
         )
     return found._replace(ok=bool(found.ok), reason=str(found.reason), devices=tuple(found.devices))
 
 
-def _opened_by(plugin: Plugin, device: str) -> tuple[Backend, packs.News]:
+def _open_with_plugin(plugin: Plugin, device: str) -> tuple[Backend, packs.DeferredWarnings]:
     started = perf_counter()
-    with _reported(plugin), _or_laid_down(plugin), recorded() as journal:
-        backend = _created(plugin)
-        _check_room(plugin)
-        probed = _probed(backend)
+    with _raise_as_unavailable(plugin), _rollback_on_failure(plugin), recorded() as journal:
+        backend = _create_backend(plugin)
+        _check_name_is_free(plugin)
+        probed = _run_probe(backend)
         if not probed.ok:
             hint = f". {plugin.manifest.install}" if plugin.manifest.install else ""
             raise BackendUnavailable(
                 f"backend {plugin.name!r} cannot start here: {probed.reason}{hint}"
             )
         table = backend.open(device)
-        backend.functions, backend.constants = state.functions_of(backend), {}
+        backend.functions, backend.constants = state.implementations_for(backend), {}
         ready: list[KernelConfig] = []
         try:
             _make_ready(backend, plugin, table, ready)
-            news = packs.add_to(backend)
+            news = packs.register_plugin_kernels(backend)
         except BaseException:
-            _released(backend, ready)  # what fails here, too, would hide the reason
+            _release_device(backend, ready)  # what fails here, too, would hide the reason
             remove_device(backend)
             raise
     plugin.imported.redo()  # if it was probed while it was opened
     plugin.status, plugin.reason = "active", ""
     news.append(partial(warn_of_claims, plugin))
-    news.append(partial(replacing, plugin, plugin.imported, journal))
+    news.append(partial(note_replacements, plugin, plugin.imported, journal))
     milliseconds = (perf_counter() - started) * 1e3
     trace(f"opened {backend.name}:{backend.device} of {plugin} in {milliseconds:.1f} ms")
     return backend, news
@@ -259,9 +263,9 @@ def _make_ready(
 ) -> None:
     """Give an opened device the kernels that it brings, and set them up; `ready` receives those that are."""
     table = _kernels_of(table)
-    _check_answers(backend, table)
+    _check_backend_results(backend, table)
     with state.lock:
-        _check_room(plugin)
+        _check_name_is_free(plugin)
         add_device(backend, plugin.qualified_name, table)
     limit = state.memory_limits.get(backend.label, config.get("memory_limit"))
     backend.set_memory_limit(limit)
@@ -277,16 +281,16 @@ def _kernels_of(table: object) -> tuple[KernelConfig, ...]:
         return tuple(cast("Iterable[KernelConfig]", table))
     except TypeError:
         raise TypeError(
-            f"open() returned {shown(table)}; it must return its kernels, as in a KernelTable"
+            f"open() returned {short_repr(table)}; it must return its kernels, as in a KernelTable"
         ) from None
 
 
-def _check_answers(backend: Backend, table: tuple[object, ...]) -> None:
-    """Raise if what a backend that has just been opened says of itself is nonsense."""
+def _check_backend_results(backend: Backend, table: tuple[object, ...]) -> None:
+    """Raise if the name, device, dtypes or kernels of a backend that has just been opened are invalid."""
     for entry in table:
         if not isinstance(entry, KernelConfig):
             raise TypeError(
-                f"open() returned {shown(entry)} among its kernels; they must be KernelConfig"
+                f"open() returned {short_repr(entry)} among its kernels; they must be KernelConfig"
             )
         if entry.backend_name != backend.name:
             raise RegistrationError(
@@ -294,7 +298,9 @@ def _check_answers(backend: Backend, table: tuple[object, ...]) -> None:
                 f"a backend brings the kernels of its own, {backend.name!r}"
             )
     if not isinstance(backend.device, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's
-        raise TypeError(f"open() set device to {shown(backend.device)}, which must be a string")
+        raise TypeError(
+            f"open() set device to {short_repr(backend.device)}, which must be a string"
+        )
     stored = cast("Any", backend.dtypes())
     if (
         not isinstance(stored, frozenset | set)
@@ -302,27 +308,27 @@ def _check_answers(backend: Backend, table: tuple[object, ...]) -> None:
         or not all(isinstance(dtype, DType) for dtype in cast("frozenset[object]", stored))
     ):
         raise TypeError(
-            f"dtypes() returned {shown(stored)}, which must be a set of plugrad dtypes, at least one"
+            f"dtypes() returned {short_repr(stored)}, which must be a set of plugrad dtypes, at least one"
         )
 
 
 @contextmanager
-def _or_laid_down(plugin: Plugin) -> Generator[None, None, None]:
-    """Take back what the import of a plugin registered if the block raises."""
+def _rollback_on_failure(plugin: Plugin) -> Generator[None, None, None]:
+    """Undo what a plugin registered on import if the block raises."""
     try:
         yield
     except BaseException:
-        plugin.lay_down()
+        plugin.rollback()
         raise
 
 
-def _created(plugin: Plugin) -> Backend:
-    """Return a new backend object, with its settings, not yet open."""
+def _create_backend(plugin: Plugin) -> Backend:
+    """Return a new backend object with its settings, without opening it."""
     backend = cast("Callable[[], object]", plugin.load())()
     where = plugin.target
     if not isinstance(backend, Backend):
         raise TypeError(f"{where} returned {type(backend).__name__}, not a plugrad Backend")
-    if plugin.name.startswith(MODULE):
+    if plugin.name.startswith(MODULE_PREFIX):
         plugin.name = backend.name
     if backend.name != plugin.name:
         raise ValueError(f"{where} returned a backend called {backend.name!r}, not {plugin.name!r}")
@@ -332,8 +338,8 @@ def _created(plugin: Plugin) -> Backend:
     return backend
 
 
-def _check_room(plugin: Plugin) -> None:
-    """Raise if another plugin's backend of the same name has its kernels in the registry."""
+def _check_name_is_free(plugin: Plugin) -> None:
+    """Raise if another plugin has registered kernels under the same backend name."""
     for other in plugins("backend"):
         if other.name == plugin.name and other is not plugin and other.status == "active":
             raise PluginConflict(
@@ -343,15 +349,15 @@ def _check_room(plugin: Plugin) -> None:
 
 
 @contextmanager
-def _reported(plugin: Plugin) -> Generator[None, None, None]:
-    """Keep the reason of a failure, and raise it as an error that names the plugin at fault."""
+def _raise_as_unavailable(plugin: Plugin) -> Generator[None, None, None]:
+    """Record a failure of a plugin, and raise it as an error that names the plugin."""
     try:
         yield
     except (BackendUnavailable, ConfigError, PluginConflict, KeyboardInterrupt):
         raise
     except BaseException as error:  # the plugin's code may raise anything
-        what = told(error)
+        what = describe_exception(error)
         if plugin.status != "active":
-            plugin.fail(error)
+            plugin.record_failure(error)
         trace(f"{plugin} failed: {what}")
         raise BackendUnavailable(f"{plugin} cannot start: {what}. {plugin.remedy}") from error

@@ -1,4 +1,4 @@
-"""Manifests: what a plugin says about itself in a file, so that it need not be run.
+"""Manifests: files in which plugins describe themselves, so that listing them runs no code.
 
 A backend has ``plugrad-backend.toml`` next to the ``__init__.py`` of its package; a kernel pack, ops
 and hooks may have ``plugrad-plugin.toml`` there. The package may be part of a namespace package, or lie in
@@ -13,7 +13,7 @@ import stat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from plugrad.errors import shown
+from plugrad.errors import short_repr
 from plugrad.settings.keys import OPTION_TYPES, Option
 
 if TYPE_CHECKING:
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from pathlib import Path
 
-API: Final = (1, 0)
+API_VERSION: Final = (1, 0)
 """The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
-DTYPE: Final = r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)"
+DTYPE_PATTERN: Final = r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)"
 """The names of the dtypes. `plugrad.types.dtype` is not used: it imports NumPy, which listing does not need."""
 BACKEND_FILE: Final = "plugrad-backend.toml"
 PLUGIN_FILE: Final = "plugrad-plugin.toml"
-LARGEST: Final = 64 * 1024
+MAX_MANIFEST_BYTES: Final = 64 * 1024
 """The largest manifest, in bytes, that is read."""
-MOST_DOTS: Final = 64
-"""The most dots between two of the characters ``= , [ ] { }`` or the ends of a line."""
+MAX_KEY_DOTS: Final = 64
+"""The maximum number of dots in a key: between two of the characters ``= , [ ] { }`` or the ends of a line."""
 
 
 class Manifest(NamedTuple):
-    """What a plugin says about itself without running."""
+    """A plugin's description of itself, read from a file without running its code."""
 
-    api: tuple[int, int] = API
+    api: tuple[int, int] = API_VERSION
     """The version of the plugin interface that it is written for."""
     priority: int = 0
     """The usable backend of highest priority is chosen automatically, and its packs come in this order."""
@@ -66,7 +66,7 @@ class ManifestError(ValueError):
     """A malformed manifest; the message names file, key, value and expectation."""
 
 
-def manifest_of(target: str, file: str) -> Manifest | None:
+def find_manifest(target: str, file: str) -> Manifest | None:
     """Return the manifest in the package that an entry point names, or None, without running the package's code.
 
     Raises:
@@ -78,9 +78,11 @@ def manifest_of(target: str, file: str) -> Manifest | None:
     spec = package_of(target)
     for folder in spec.submodule_search_locations or ():
         path = Path(folder) / file
-        table = _table(path, spec.loader)
+        table = _load_toml(path, spec.loader)
         if table is not None:
-            return _read(table, path, BACKEND_KEYS if file == BACKEND_FILE else PLUGIN_KEYS)
+            return _parse_manifest(
+                table, path, BACKEND_KEYS if file == BACKEND_FILE else PLUGIN_KEYS
+            )
     return None
 
 
@@ -108,16 +110,16 @@ def package_of(target: str) -> ModuleSpec:
     return spec
 
 
-def _table(path: Path, loader: object) -> Mapping[str, Any] | None:
-    """Return what a manifest says, or None if there is no such file; whatever the file is, it takes no time."""
+def _load_toml(path: Path, loader: object) -> Mapping[str, Any] | None:
+    """Return the contents of a manifest, or None if there is no such file; never wait, whatever kind of file it is."""
     import tomllib  # slow to import, and plugins are rarely listed
 
     try:
         archive = getattr(loader, "archive", None)  # a zip file's loader has one
-        content = _content(path) if archive is None else _zipped(archive, path)
+        content = _read_bytes(path) if archive is None else _zipped(archive, path)
         # A key like a.b.c, of as many parts as fit into the file, would take tomllib minutes.
-        if any(part.count(b".") > MOST_DOTS for part in re.split(rb"[\n=,{}\[\]]", content)):
-            raise ValueError(f"a key or a value has more than {MOST_DOTS} dots")
+        if any(part.count(b".") > MAX_KEY_DOTS for part in re.split(rb"[\n=,{}\[\]]", content)):
+            raise ValueError(f"a key or a value has more than {MAX_KEY_DOTS} dots")
         return tomllib.loads(content.decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -127,7 +129,7 @@ def _table(path: Path, loader: object) -> Mapping[str, Any] | None:
         raise ManifestError(f"{path}: {error}") from error
 
 
-def _content(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     """Return the bytes of a regular file that is not too large; to open a pipe must not wait for a writer."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     number = os.open(path, flags)
@@ -135,7 +137,7 @@ def _content(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(number).st_mode):
             raise ValueError("it is not a regular file")
         with os.fdopen(number, "rb", closefd=False) as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(MAX_MANIFEST_BYTES + 1)
     finally:
         os.close(number)
     return _small(content)
@@ -147,7 +149,7 @@ def _zipped(archive: str, path: Path) -> bytes:
 
     try:
         with ZipFile(archive) as files, files.open(path.relative_to(archive).as_posix()) as file:
-            return _small(file.read(LARGEST + 1))
+            return _small(file.read(MAX_MANIFEST_BYTES + 1))
     except KeyError:
         raise FileNotFoundError(path) from None
     except (
@@ -159,61 +161,61 @@ def _zipped(archive: str, path: Path) -> bytes:
 
 
 def _small(content: bytes) -> bytes:
-    if len(content) > LARGEST:
-        raise ValueError(f"it is larger than {LARGEST // 1024} KiB")
+    if len(content) > MAX_MANIFEST_BYTES:
+        raise ValueError(f"it is larger than {MAX_MANIFEST_BYTES // 1024} KiB")
     return content
 
 
-def is_served(api: tuple[int, int]) -> bool:
-    """Return whether this core offers what a plugin of this API version needs."""
-    return api[0] == API[0] and api <= API
+def is_api_supported(api: tuple[int, int]) -> bool:
+    """Return whether this version of core supports a plugin of this API version."""
+    return api[0] == API_VERSION[0] and api <= API_VERSION
 
 
-def _read(
+def _parse_manifest(
     table: Mapping[str, Any], path: object, keys: Mapping[str, Callable[[object], Any]]
 ) -> Manifest:
-    values: dict[str, Any] = {"api": _parsed(path, "api", _version, table.get("api"))}
-    if not is_served(values["api"]):
+    values: dict[str, Any] = {"api": _parse_value(path, "api", _parse_version, table.get("api"))}
+    if not is_api_supported(values["api"]):
         return Manifest(**values)  # other versions may have other keys
     for key, value in table.items():
         if key not in keys:
             raise ManifestError(
-                f"{path}: unknown key {shown(key)} = {shown(value)}; the keys are {', '.join(keys)}"
+                f"{path}: unknown key {short_repr(key)} = {short_repr(value)}; the keys are {', '.join(keys)}"
             )
-        values[key] = _parsed(path, key, keys[key], value)
+        values[key] = _parse_value(path, key, keys[key], value)
     return Manifest(**values)
 
 
-def _parsed(path: object, key: str, parse: Callable[[object], Any], value: object) -> Any:
+def _parse_value(path: object, key: str, parse: Callable[[object], Any], value: object) -> Any:
     try:
         return parse(value)
     except ValueError as expectation:
-        raise ManifestError(f"{path}: {key} = {shown(value)} must be {expectation}") from None
+        raise ManifestError(f"{path}: {key} = {short_repr(value)} must be {expectation}") from None
 
 
 # --- the forms of values: the text of each ValueError says what the value must be ----------------
 
 
-def _version(value: object) -> tuple[int, int]:
+def _parse_version(value: object) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", value) if isinstance(value, str) else None
     if match is None:
         raise ValueError("a version such as '1.0'")
     return int(match[1]), int(match[2])
 
 
-def _integer(value: object) -> int:
+def _parse_integer(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63:
         raise ValueError("an integer of at most 64 bits")
     return value
 
 
-def _text(value: object) -> str:
+def _parse_string(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("a string")
     return value
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _parse_strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(
         isinstance(v, str) for v in cast("list[object]", value)
     ):
@@ -221,14 +223,14 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(cast("list[str]", value))
 
 
-def _dtypes(value: object) -> tuple[str, ...]:
-    names = _texts(value)
-    if not all(re.fullmatch(DTYPE, name) for name in names):
+def _parse_dtypes(value: object) -> tuple[str, ...]:
+    names = _parse_strings(value)
+    if not all(re.fullmatch(DTYPE_PATTERN, name) for name in names):
         raise ValueError("a list of dtypes such as 'float32'")
     return names
 
 
-def _options(value: object) -> Mapping[str, Option]:
+def _parse_options(value: object) -> Mapping[str, Option]:
     expected = (
         "a table from names to tables, as in [options.threads] with type = 'integer' "
         "(or 'string', 'number', 'boolean'), summary = 'how many' and, if you like, a default"
@@ -253,7 +255,7 @@ def _options(value: object) -> Mapping[str, Option]:
             try:
                 default = parse(entry["default"])
                 if isinstance(default, int):
-                    _integer(int(default))
+                    _parse_integer(int(default))
             except (ValueError, OverflowError):
                 raise ValueError(expected) from None
             options[name] = options[name]._replace(default=default)
@@ -261,18 +263,18 @@ def _options(value: object) -> Mapping[str, Option]:
 
 
 BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
-    "api": _version,
-    "priority": _integer,
-    "summary": _text,
-    "url": _text,
-    "devices": _texts,
-    "dtypes": _dtypes,
-    "capabilities": _texts,
-    "install": _text,
-    "kernels": _texts,
-    "replaces": _texts,
-    "packs": _texts,
-    "options": _options,
+    "api": _parse_version,
+    "priority": _parse_integer,
+    "summary": _parse_string,
+    "url": _parse_string,
+    "devices": _parse_strings,
+    "dtypes": _parse_dtypes,
+    "capabilities": _parse_strings,
+    "install": _parse_string,
+    "kernels": _parse_strings,
+    "replaces": _parse_strings,
+    "packs": _parse_strings,
+    "options": _parse_options,
 }
 PLUGIN_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
     key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "priority", "kernels", "replaces")

@@ -11,15 +11,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from plugrad.contract.kernel import contract_of, contracts
+from plugrad.contract.kernel import all_contracts, get_contract
 from plugrad.discovery import hooks
 from plugrad.discovery.listing import find, plugins
+from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.order import sort_packs
 from plugrad.discovery.plugin import Plugin, trace
-from plugrad.discovery.replacing import replacing, warn_of_kernels
+from plugrad.discovery.replacements import note_replacements, warn_of_kernels
 from plugrad.discovery.state import state
-from plugrad.discovery.turns import turn
-from plugrad.errors import ConfigError, PluginUnavailable, RegistrationError, told, warn
+from plugrad.errors import (
+    ConfigError,
+    PluginUnavailable,
+    RegistrationError,
+    describe_exception,
+    warn,
+)
 from plugrad.registry.kernels import add_table, devices_of, order_tables, remove_table
 from plugrad.settings.journal import recorded
 from plugrad.settings.layers import config as settings
@@ -33,59 +39,63 @@ if TYPE_CHECKING:
 
 # --- kernel packs --------------------------------------------------------------------------------
 
-News = list["Callable[[], None]"]
-"""Warnings to be given when nothing can be left half done: a warning may be an error."""
+DeferredWarnings = list["Callable[[], None]"]
+"""Warnings that are issued at the end, because a warning filter may turn one into an exception."""
 
 
-def add_to(backend: Backend) -> News:
+def register_plugin_kernels(backend: Backend) -> DeferredWarnings:
     """Give a device that is being opened the kernels of packs and hooks; those that fail are left out."""
-    news: News = []
+    news: DeferredWarnings = []
     for plugin in [p for p in plugins() if p.kind in ("kernels", "hooks")]:
         if plugin.kind == "hooks" and plugin.status == "active":
-            _add_from_hooks(plugin, backend, news)
+            _register_hook_kernels(plugin, backend, news)
         elif plugin.kind == "kernels" and plugin.backend_name == backend.name:
-            _add_pack(plugin, backend, news)
+            _register_pack(plugin, backend, news)
     news.append(partial(warn_of_kernels, backend))
     return news
 
 
-def _add_pack(pack: Plugin, backend: Backend, news: News) -> None:
+def _register_pack(pack: Plugin, backend: Backend, news: DeferredWarnings) -> None:
     if pack.status in ("available", "active"):
-        error = _added(pack, backend, news)
+        error = _register_and_set_up(pack, backend, news)
         if error is None:
             pack.status, pack.reason = "active", ""
             return
         if any(pack.qualified_name in device.kernels for device in devices_of(backend.name)):
-            text = f"{pack} is left out on {backend.label}: {told(error)}. {pack.remedy}"
+            text = (
+                f"{pack} is left out on {backend.label}: {describe_exception(error)}. {pack.remedy}"
+            )
             news.append(partial(warn, text))
             return
-        pack.fail(error)
-        pack.lay_down()
+        pack.record_failure(error)
+        pack.rollback()
     if pack.status != "blocked":
         news.append(partial(pack.warn_once, f"backend {backend.name!r} goes on without it"))
 
 
-def _add_from_hooks(plugin: Plugin, backend: Backend, news: News) -> None:
-    error = _added(plugin, backend, news)
+def _register_hook_kernels(plugin: Plugin, backend: Backend, news: DeferredWarnings) -> None:
+    error = _register_and_set_up(plugin, backend, news)
     if error is not None:
-        news.append(partial(hooks.report, plugin.qualified_name, "plugrad_register_kernels", error))
+        news.append(
+            partial(hooks.warn_of_failure, plugin.qualified_name, "plugrad_register_kernels", error)
+        )
 
 
-def _add_to_opened(name: str) -> None:
+def _register_for_open_backends(name: str) -> None:
     """Give the devices that are open already the kernels of a plugin's hooks."""
     plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
     for backend in dict.fromkeys(list(state.opened.values())):
-        _add_from_hooks(plugin, backend, news := [partial(warn_of_kernels, backend)])
-        tell(news)
+        _register_hook_kernels(plugin, backend, news := [partial(warn_of_kernels, backend)])
+        emit_warnings(news)
 
 
-def tell(news: News) -> None:
-    """Give the warnings."""
+def emit_warnings(news: DeferredWarnings) -> None:
+    """Issue deferred warnings."""
     for warning in news:
         warning()
 
 
-def take_back(name: str) -> None:
+def unregister_plugin_kernels(name: str) -> None:
     """Take back what a plugin brought: what it replaced is in effect again, and it can be loaded again."""
     state.brought.pop(name, None)
     for backend in dict.fromkeys(list(state.opened.values())):
@@ -97,20 +107,22 @@ def take_back(name: str) -> None:
     for pack in plugins("kernels"):
         if pack.qualified_name == name and pack.status == "active":
             pack.status = "available"
-            pack.lay_down()
+            pack.rollback()
 
 
-hooks.when_loaded.append(_add_to_opened)
-hooks.when_unloaded.append(take_back)
+hooks.load_listeners.append(_register_for_open_backends)
+hooks.unload_listeners.append(unregister_plugin_kernels)
 
 
-def _added(plugin: Plugin, backend: Backend, news: News) -> BaseException | None:
+def _register_and_set_up(
+    plugin: Plugin, backend: Backend, news: DeferredWarnings
+) -> BaseException | None:
     """Give a device the kernels of a plugin, and set them up; return the error, if any."""
     name = plugin.qualified_name
     try:
         with recorded() as journal:
             configs = _brought_by(plugin, backend)
-            _check(name, configs, backend)
+            _check_configs(name, configs, backend)
             if configs:
                 add_table(backend, name, configs, order_of_packs())
                 trace(f"{name} brings {len(configs)} kernels for {backend.label}")
@@ -121,11 +133,11 @@ def _added(plugin: Plugin, backend: Backend, news: News) -> BaseException | None
         remove_table(backend, name)
         if isinstance(error, KeyboardInterrupt):
             raise
-        trace(f"{name} brings nothing for {backend.label}: {told(error)}")
+        trace(f"{name} brings nothing for {backend.label}: {describe_exception(error)}")
         return error
     if journal.changes:
         plugin.registered.append(journal)
-    news.append(partial(replacing, plugin, plugin.imported, journal))
+    news.append(partial(note_replacements, plugin, plugin.imported, journal))
     return None
 
 
@@ -133,17 +145,17 @@ def _brought_by(plugin: Plugin, backend: Backend) -> tuple[KernelConfig, ...]:
     """Return the kernels that a plugin brings for a device: hooks are asked for each, a pack once."""
     name = plugin.qualified_name
     if plugin.kind == "hooks":
-        answers = hooks.call("plugrad_register_kernels", only=name, backend=backend)
+        answers = hooks.call_hooks("plugrad_register_kernels", only=name, backend=backend)
         return tuple(config for _, configs in answers for config in configs)
     configs = state.brought.get(name)
     if configs is None:
         configs = tuple(plugin.load()())
-        _check(name, configs, backend)
+        _check_configs(name, configs, backend)
         state.brought[name] = configs
     return configs
 
 
-def _check(name: str, configs: tuple[Any, ...], backend: Backend) -> None:
+def _check_configs(name: str, configs: tuple[Any, ...], backend: Backend) -> None:
     """Raise unless all are kernels for this backend."""
     for config in configs:
         if not isinstance(config, KernelConfig):
@@ -184,7 +196,7 @@ settings.listeners.append(_follow)
 
 
 def op_pack(name: str) -> Any:
-    """Return the module of ops that an installed plugin brings, importing it the first time.
+    """Return the module of an installed op pack, importing it on first use.
 
     >>> plugrad.op_pack("acme")
     Traceback (most recent call last):
@@ -199,7 +211,7 @@ def op_pack(name: str) -> Any:
         PluginUnavailable: it is incompatible, blocked, or cannot be imported; the message gives the reason.
     """
     pack = find(name, "ops")
-    with turn(pack.key) as has_turn:
+    with load_lock(pack.key) as has_turn:
         if not has_turn:
             raise PluginUnavailable(
                 f"{pack} is being imported by another thread, which waits for what this thread is loading; "
@@ -211,12 +223,12 @@ def op_pack(name: str) -> Any:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the plugin's code may raise anything
-            pack.fail(error)
+            pack.record_failure(error)
             raise PluginUnavailable(
                 f"{pack} cannot be imported: {pack.reason}. {pack.remedy}"
             ) from error
         pack.status = "active"
-    replacing(pack, pack.imported)
+    note_replacements(pack, pack.imported)
     return module
 
 
@@ -234,6 +246,6 @@ def find_contract(kernel_name: str) -> Any:
             op_pack(pack.qualified_name)
         except PluginUnavailable as error:
             warn(str(error))
-        if kernel_name in contracts():
+        if kernel_name in all_contracts():
             break
-    return contract_of(kernel_name)
+    return get_contract(kernel_name)

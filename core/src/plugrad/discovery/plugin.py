@@ -1,4 +1,4 @@
-"""One installed plugin: what it brings, and whether it can be used."""
+"""The record of one installed plugin: its kind, its manifest, and whether it can be used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Final, Literal
 
 from plugrad.discovery.manifest import Manifest
-from plugrad.errors import told, warn
+from plugrad.errors import describe_exception, warn
 from plugrad.settings.journal import Journal, recorded
 from plugrad.settings.layers import config
 
@@ -20,7 +20,7 @@ GROUPS: Final[dict[str, Kind]] = {
     "plugrad.ops": "ops",
     "plugrad.plugins": "hooks",
 }
-NOUNS: Final[dict[Kind, str]] = {
+KIND_NAMES: Final[dict[Kind, str]] = {
     "backend": "a backend",
     "kernels": "a kernel pack",
     "ops": "an op pack",
@@ -30,7 +30,7 @@ THIS_PROCESS: Final = "<this process>"
 
 
 class Plugin:
-    """What one entry point of an installed distribution brings, and whether it can be used.
+    """One entry point of an installed distribution: its kind, its manifest, and whether it can be used.
 
     `kind` is ``"backend"``, ``"kernels"`` (for another plugin's backend), ``"ops"`` or
     ``"hooks"``. `status` is ``"available"``, ``"active"`` (loaded), ``"incompatible"`` (with this
@@ -71,7 +71,7 @@ class Plugin:
 
     @property
     def key(self) -> tuple[Kind, str]:
-        """What tells it from all others, also when the list of plugins has been made anew."""
+        """The plugin's identity, which stays the same when the list of plugins is rebuilt."""
         return self.kind, self.qualified_name
 
     @property
@@ -94,11 +94,11 @@ class Plugin:
 
     @property
     def backend_name(self) -> str:
-        """The backend that it brings, or that its kernels are for."""
+        """The name of the backend that it provides, or that its kernels are for."""
         return self.name.partition(".")[0]
 
     def __str__(self) -> str:
-        noun = NOUNS[self.kind].partition(" ")[2] or NOUNS[self.kind]
+        noun = KIND_NAMES[self.kind].partition(" ")[2] or KIND_NAMES[self.kind]
         return f"{noun} {self.name!r} ({f'{self.distribution} {self.version}'.strip()})"
 
     def __repr__(self) -> str:
@@ -123,22 +123,22 @@ class Plugin:
         self.imported.redo()
         return self.loaded
 
-    def lay_down(self) -> None:
+    def rollback(self) -> None:
         """Take back what its code registered, until it is loaded again: it cannot be used."""
         if self.status != "active":
             while self.registered:
                 self.registered.pop().undo()
             self.imported.undo()
 
-    def fail(self, error: BaseException) -> None:
-        """Keep the reason of a failure and its traceback."""
+    def record_failure(self, error: BaseException) -> None:
+        """Set the status to failed, and store the reason and the traceback."""
         from traceback import format_exception  # needed only after a failure
 
-        self.status, self.reason = "failed", told(error)
+        self.status, self.reason = "failed", describe_exception(error)
         self.details = "".join(format_exception(error))
 
-    def forgive(self) -> None:
-        """Forget a failure, because its cause may have been repaired."""
+    def clear_failure(self) -> None:
+        """Reset a failed plugin to available, because the cause may have been repaired."""
         if self.status == "failed":
             self.status, self.reason, self.details = "available", "", ""
 

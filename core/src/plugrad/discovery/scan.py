@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-PREFIX: Final = "plugrad."
+GROUP_PREFIX: Final = "plugrad."
 """The prefix of the groups' names: ``plugrad.backends``, ``plugrad.kernels``, …"""
-STANDARD: Final = ("_frozen_importlib", "importlib")
+STANDARD_FINDERS: Final = ("_frozen_importlib", "importlib")
 """How the modules of the finders begin that know the folders and archives of ``sys.path`` only."""
 
 
 class EntryPoint(NamedTuple):
-    """One line of a distribution's ``entry_points.txt``: the name `name` stands for the object `target`."""
+    """One line of a distribution's ``entry_points.txt``, which maps `name` to the object `target`."""
 
     group: str
     name: str
@@ -37,30 +37,30 @@ class Shadowed(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The result of one walk over the installed distributions."""
+    """The result of scanning the installed distributions."""
 
     entry_points: tuple[EntryPoint, ...]
     shadowed: tuple[Shadowed, ...]
 
 
 class Installed(NamedTuple):
-    """One installed distribution: a function that returns the text of a file of its metadata, and where it is."""
+    """One installed distribution: its path, and a function that returns the text of a metadata file."""
 
     read: Callable[[str], str | None]
     path: str
 
 
-def scanned() -> Scan:
-    """Return the installed entry points, in one walk over all distributions."""
+def scan_distributions() -> Scan:
+    """Return the entry points of all installed distributions, and the distributions that others hide."""
     found: list[EntryPoint] = []
     hidden: list[Shadowed] = []
     seen: dict[str, Shadowed] = {}
-    for read, path in _installed():
+    for read, path in _iter_distributions():
         try:
             declared = read("entry_points.txt")
-            if not declared or PREFIX not in declared:
+            if not declared or GROUP_PREFIX not in declared:
                 continue  # true of most distributions: their metadata need not be read
-            name, version = _identity(read)
+            name, version = _parse_name_and_version(read)
         except (OSError, ValueError):
             continue  # it cannot be read as text, so nobody can use what it declares
         copy = Shadowed(name, version, os.path.realpath(path))
@@ -71,25 +71,25 @@ def scanned() -> Scan:
         seen[name.lower()] = copy
         found += [
             EntryPoint(group, entry, target, name, version)
-            for group, entry, target in _entries(declared)
-            if group.startswith(PREFIX)
+            for group, entry, target in _parse_entry_points(declared)
+            if group.startswith(GROUP_PREFIX)
         ]
     return Scan(tuple(found), tuple(hidden))
 
 
-def _installed() -> Iterable[Installed]:
+def _iter_distributions() -> Iterable[Installed]:
     """Return all distributions, in the order of ``sys.path``.
 
     Installers put them into folders, which are listed here. Archives and finders are for importlib_metadata, whose
     import takes as long as half of plugrad's.
     """
     finders = [f for f in sys.meta_path if hasattr(f, "find_distributions")]
-    if all(getattr(f, "__module__", "").startswith(STANDARD) for f in finders):
+    if all(getattr(f, "__module__", "").startswith(STANDARD_FINDERS) for f in finders):
         with suppress(NotADirectoryError):
             return [
-                Installed(partial(_text, f"{folder}/{name}"), folder)
+                Installed(partial(_read_metadata, f"{folder}/{name}"), folder)
                 for folder in (entry or "." for entry in sys.path)
-                for name in _listing(folder)
+                for name in _list_folder(folder)
                 if name.endswith((".dist-info", ".egg-info"))
             ]
     import importlib_metadata  # see above
@@ -98,7 +98,7 @@ def _installed() -> Iterable[Installed]:
     return [Installed(d.read_text, str(d.locate_file(""))) for d in everything]
 
 
-def _listing(folder: str) -> Sequence[str]:
+def _list_folder(folder: str) -> Sequence[str]:
     """Return the names in a folder, sorted; none if it cannot be read.
 
     Raises:
@@ -114,7 +114,7 @@ def _listing(folder: str) -> Sequence[str]:
         return ()
 
 
-def _text(folder: str, file: str) -> str | None:
+def _read_metadata(folder: str, file: str) -> str | None:
     """Return the text of a file of metadata, or None if there is none."""
     try:
         with open(f"{folder}/{file}", encoding="utf-8") as opened:
@@ -123,15 +123,15 @@ def _text(folder: str, file: str) -> str | None:
         return None
 
 
-def _identity(read: Callable[[str], str | None]) -> tuple[str, str]:
-    """Return name and version; to parse the header as an e-mail's takes 15 ms longer."""
+def _parse_name_and_version(read: Callable[[str], str | None]) -> tuple[str, str]:
+    """Return name and version; `email.parser`, which is meant for this, takes 15 ms longer."""
     header = read("METADATA") or read("PKG-INFO") or ""
     header = header.partition("\n\n")[0]  # the description follows, which may contain anything
     fields = dict(re.findall(r"^(Name|Version):[ \t]*(\S+)", header, re.MULTILINE))
     return fields.get("Name", "a distribution without a name"), fields.get("Version", "")
 
 
-def _entries(text: str) -> Iterator[tuple[str, str, str]]:
+def _parse_entry_points(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield (group, name, target). A malformed line gives an empty target, which the listing reports."""
     group = ""
     for line in map(str.strip, text.splitlines()):

@@ -1,4 +1,4 @@
-"""Which backend runs: arguments, `use`, the configuration, or the best one that is installed."""
+"""The choice of the backend: by an argument, by `use`, by the configuration, or the best one installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from plugrad.discovery import hooks
-from plugrad.discovery.listing import MODULE, backends, first_party
+from plugrad.discovery.listing import MODULE_PREFIX, backends, first_party_distributions
 from plugrad.discovery.loading import open_backend, opened_backends, probe
 from plugrad.discovery.state import Selection, state
 from plugrad.errors import (
@@ -18,13 +18,13 @@ from plugrad.errors import (
     CannotRun,
     ConfigError,
     PlugradError,
-    shown,
+    short_repr,
     warn,
 )
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import Backend, check_alive, failed, note_loss
-from plugrad.tensor.context import active_scope, surround, transfer_target
-from plugrad.types.arguments import flag
+from plugrad.tensor.backend import Backend, backend_failed, check_alive, note_loss
+from plugrad.tensor.context import active_scope, set_context, transfer_target
+from plugrad.types.arguments import check_flag
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DeviceLike: TypeAlias = str | Backend
 """The name of a backend, such as ``"webgpu:1"``, or the backend itself."""
 
-_used: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
+_selected: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
 
 
 class use:  # noqa: N801 - a call and a context manager: it reads as a verb
@@ -66,15 +66,17 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
 
     def __init__(self, spec: str, *, transfer: bool = False) -> None:
         """Select the backend at once."""
-        transfer = flag(transfer, "plugrad.use", "transfer")
-        self.selection: Selection = Selection(preferred(spec, "plugrad.use"), "plugrad.use")
+        transfer = check_flag(transfer, "plugrad.use", "transfer")
+        self.selection: Selection = Selection(
+            first_usable_backend(spec, "plugrad.use"), "plugrad.use"
+        )
         self._target = self.selection.backend if transfer else None
-        self._before = _used.get(), transfer_target()
+        self._before = _selected.get(), transfer_target()
         self.__enter__()
 
     def __enter__(self) -> Selection:
-        _used.set(self.selection)
-        surround(active_scope(), self._target)
+        _selected.set(self.selection)
+        set_context(active_scope(), self._target)
         return self.selection
 
     def __exit__(
@@ -85,8 +87,8 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
     ) -> None:
         # Without a token, which an asynchronous generator that is closed elsewhere could not use.
         used, target = self._before
-        _used.set(used)
-        surround(active_scope(), target)
+        _selected.set(used)
+        set_context(active_scope(), target)
 
 
 def which() -> Selection:
@@ -97,7 +99,7 @@ def which() -> Selection:
     ...     print(plugrad.which().device, plugrad.which().layer)
     cpu:0 plugrad.use
     """
-    used = _used.get()
+    used = _selected.get()
     if used is not None:
         if used.backend.is_closed and not used.backend.lost:
             raise BackendUnavailable(
@@ -114,9 +116,9 @@ def which() -> Selection:
         or state.configured[1].backend.lost
     ):
         if setting.value is None:
-            selection = Selection(_automatic(), "automatic choice")
+            selection = Selection(_best_automatic_backend(), "automatic choice")
         else:
-            selection = Selection(preferred(setting.value, setting.layer), setting.layer)
+            selection = Selection(first_usable_backend(setting.value, setting.layer), setting.layer)
         state.configured = key, selection
     return state.configured[1]
 
@@ -129,12 +131,12 @@ def active_backend() -> Backend:
 @contextmanager
 def active_on(backend: Backend) -> Generator[None, None, None]:
     """Make an opened backend the active one inside a ``with`` block; what is transferred where stays as it is."""
-    before = _used.get()
-    _used.set(Selection(backend, "the body of a kernel"))
+    before = _selected.get()
+    _selected.set(Selection(backend, "the body of a kernel"))
     try:
         yield
     finally:
-        _used.set(before)
+        _selected.set(before)
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
@@ -155,22 +157,22 @@ def synchronize(device: DeviceLike | None = None) -> None:
             note_loss(error, backend)
             raise
         except Exception as error:  # so that a plugin's failure is not plugrad's
-            raise failed(backend, "synchronize()", error) from error
+            raise backend_failed(backend, "synchronize()", error) from error
 
 
 def backend_for(device: DeviceLike | None, layer: str = "device=") -> Backend:
     """Return the backend that a ``device=`` argument names or is; None means the active one."""
     if device is None:
         return which().backend
-    return device if isinstance(device, Backend) else preferred(device, layer)
+    return device if isinstance(device, Backend) else first_usable_backend(device, layer)
 
 
-def split(spec: str, layer: str) -> tuple[str, str]:
-    """Return (backend name, device) of ``"webgpu:1"`` or ``"distribution::name:1"``; the device may be empty."""
-    if spec.strip().startswith(MODULE):
-        module, _, rest = spec.strip().removeprefix(MODULE).partition(":")
+def split_device_spec(spec: str, layer: str) -> tuple[str, str]:
+    """Split ``"webgpu:1"`` or ``"distribution::name:1"`` into backend name and device; the device may be empty."""
+    if spec.strip().startswith(MODULE_PREFIX):
+        module, _, rest = spec.strip().removeprefix(MODULE_PREFIX).partition(":")
         name, _, device = rest.partition(":")
-        return f"{MODULE}{module}:{name}", device
+        return f"{MODULE_PREFIX}{module}:{name}", device
     distribution, double, rest = spec.strip().rpartition("::")
     name, _, device = rest.partition(":")
     if not name:
@@ -180,20 +182,22 @@ def split(spec: str, layer: str) -> tuple[str, str]:
     return f"{distribution}{double}{name}", device
 
 
-def preferred(spec: str, layer: str) -> Backend:
-    """Return the first backend of ``"first,second"`` that can be used; warn if it is not the first one.
+def first_usable_backend(spec: str, layer: str) -> Backend:
+    """Return the first usable backend in a list such as ``"webgpu,cpu"``; warn if an earlier one was skipped.
 
     A single name never falls back: asking for a GPU on a machine without one is an error.
     """
     if not isinstance(spec, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass other libraries' devices
-        raise ArgumentError(f"{layer}: {shown(spec)} must be a string, such as 'cpu' or 'webgpu:1'")
+        raise ArgumentError(
+            f"{layer}: {short_repr(spec)} must be a string, such as 'cpu' or 'webgpu:1'"
+        )
     choices = [part for part in spec.split(",") if part.strip()] or [""]
     if len(choices) == 1:
-        return open_backend(*split(choices[0], layer))
+        return open_backend(*split_device_spec(choices[0], layer))
     reasons: list[str] = []
     for choice in choices:
         try:
-            backend = open_backend(*split(choice, layer))
+            backend = open_backend(*split_device_spec(choice, layer))
         except CannotRun as error:
             reasons.append(str(error))
             continue
@@ -204,8 +208,8 @@ def preferred(spec: str, layer: str) -> Backend:
 
 
 def automatic_choices() -> Sequence[Plugin]:
-    """Return the usable backends that may be chosen without being named, best first; others' must be allowed."""
-    allowed = (*first_party(), *config.get("plugins.allow_auto"))
+    """Return the usable backends that may be chosen automatically, best first; the user allows third-party ones."""
+    allowed = (*first_party_distributions(), *config.get("plugins.allow_auto"))
     return hooks.candidate_order(
         [
             plugin
@@ -217,13 +221,13 @@ def automatic_choices() -> Sequence[Plugin]:
 
 
 def numpy_backend() -> Backend | None:
-    """Return the first backend whose manifest says that its arrays are NumPy's; it computes strings."""
+    """Return the first backend that stores NumPy arrays, by its manifest; string kernels run there."""
     plugin = _numpy_plugin()
     return None if plugin is None else open_backend(plugin.qualified_name)
 
 
 def is_numpy_backend(backend: Backend) -> bool:
-    """Return whether a backend is the `numpy_backend`, without opening another one for the answer."""
+    """Return whether a backend is the `numpy_backend`, without opening any other backend."""
     owner = backend.name, backend.distribution
     for plugin in backends():
         if (plugin.name, plugin.distribution) == owner and _shares_numpy_memory(plugin):
@@ -239,13 +243,15 @@ def _shares_numpy_memory(plugin: Plugin) -> bool:
     return "shares-numpy-memory" in plugin.manifest.capabilities
 
 
-def objection(plugin: Plugin) -> str:
-    """Return why a backend is not chosen automatically (it cannot start, or has only software devices), or ""."""
-    return failure(plugin) or ("" if _has_hardware(plugin) else "it has only software devices")
+def reason_not_automatic(plugin: Plugin) -> str:
+    """Return why a backend is not chosen automatically: it cannot start, or has only software devices; otherwise ""."""
+    return reason_not_startable(plugin) or (
+        "" if _has_hardware(plugin) else "it has only software devices"
+    )
 
 
-def failure(plugin: Plugin) -> str:
-    """Return why a backend cannot start, or "" if it can."""
+def reason_not_startable(plugin: Plugin) -> str:
+    """Return why a backend cannot start; otherwise ""."""
     try:
         found = probe(plugin)
     except BackendUnavailable as error:
@@ -259,8 +265,8 @@ def _has_hardware(plugin: Plugin) -> bool:
     return not all(device.is_software for device in probe(plugin).devices)
 
 
-def _automatic() -> Backend:
-    """Return the installed backend of highest priority that may be chosen without being named.
+def _best_automatic_backend() -> Backend:
+    """Return the backend of highest priority among those that may be chosen automatically.
 
     Backends with only software devices are not chosen. A backend that cannot start is skipped with a
     warning.
@@ -269,7 +275,7 @@ def _automatic() -> Backend:
     broken: list[str] = []
     choices = automatic_choices()
     for plugin in choices:
-        reason = failure(plugin)
+        reason = reason_not_startable(plugin)
         try:
             if not reason and _has_hardware(plugin):
                 backend = open_backend(plugin.qualified_name)
@@ -286,14 +292,14 @@ def _automatic() -> Backend:
         reasons.append(f"{plugin.name}: {reason or 'it has only software devices'}")
     if not backends():
         raise BackendNotFound("no backend is installed; run: pip install plugrad")
-    reasons += [_left_out(plugin) for plugin in backends() if plugin not in choices]
+    reasons += [_reason_excluded(plugin) for plugin in backends() if plugin not in choices]
     raise BackendNotFound(
         f"no backend can be chosen automatically: {'; '.join(reasons)}. "
         "Name one with plugrad.use(...) or PLUGRAD_BACKEND, or run: pip install plugrad"
     )
 
 
-def _left_out(plugin: Plugin) -> str:
+def _reason_excluded(plugin: Plugin) -> str:
     """Return why a backend is not among the automatic choices."""
     if plugin.reason:
         return f"{plugin.name} is {plugin.status}: {plugin.reason}"

@@ -1,4 +1,4 @@
-"""The state of plugins in this process, in one object: which are installed, loaded and open, and what they changed."""
+"""The state of plugins in this process: which are installed, loaded and open, and what they registered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Selection(NamedTuple):
 
 
 class Fallback(NamedTuple):
-    """The calls of one kernel that one backend could not run and another one ran."""
+    """The calls of one kernel that fell back from backend `source` to backend `target`."""
 
     kernel: str
     source: str
@@ -95,21 +95,21 @@ class PluginState:
         self.warned_dtypes: set[tuple[str, str]] = set()
         """The names of backends and of dtypes that data have, but the backends do not."""
 
-    functions_of: Callable[[Backend], dict[str, Implementation]]
+    implementations_for: Callable[[Backend], dict[str, Implementation]]
     """Returns the functions that the engine calls on a device; the engine sets it."""
 
 
 state: Final = PluginState()
 
 
-def _renew_locks() -> None:
+def _renew_locks_after_fork() -> None:
     # Another thread may have held the old ones when the process was forked.
     state.lock = RLock()
     state.fallback_lock = Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+    os.register_at_fork(after_in_child=_renew_locks_after_fork)
 
 
 @contextmanager
@@ -122,9 +122,9 @@ def fresh_state() -> Generator[PluginState, None, None]:
     0
     """
     before = vars(state).copy()
-    functions_of = state.functions_of
+    functions_of = state.implementations_for
     state.__init__()
-    state.functions_of = functions_of
+    state.implementations_for = functions_of
     try:
         yield state
     finally:

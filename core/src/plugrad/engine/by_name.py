@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from plugrad.contract.kernel import contract_of
-from plugrad.contract.undeclared import undeclared
+from plugrad.contract.kernel import get_contract
+from plugrad.contract.undeclared import make_undeclared_kernel
 from plugrad.discovery.fallback import any_implementation, missing_kernel
 from plugrad.discovery.packs import find_contract
 from plugrad.discovery.selection import active_backend
@@ -15,7 +15,7 @@ from plugrad.engine.explain import not_a_tensor
 from plugrad.engine.tensorflow_js import has_tensorflow_window, translate
 from plugrad.errors import ArgumentError
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.arguments import text
+from plugrad.types.arguments import check_string
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
@@ -49,18 +49,18 @@ def run_kernel(
         KernelNotFound: the kernel is unknown, or the backend does not implement it.
         ArgumentError: an input or attribute is unknown or missing.
     """
-    name = text(name, "run_kernel", "name")
+    name = check_string(name, "run_kernel", "name")
     attrs = {} if attrs is None else attrs
     if not isinstance(attrs, Mapping) or not isinstance(inputs, Mapping | Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass anything
         raise ArgumentError(
             f"{name}: inputs and attrs must be mappings by name; the inputs of a kernel that takes only a "
             "list are a sequence"
         )
-    given = _flat(inputs)
+    given = _flatten_inputs(inputs)
     for x in given:
         if x is not None and not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass arrays
             raise not_a_tensor(name, x)
-    contract = contract_of(name) or _contract_by_signature(name, given)
+    contract = get_contract(name) or _contract_from_signature(name, given)
     if not isinstance(inputs, Mapping):
         if not contract.is_variadic:
             raise ArgumentError(
@@ -83,12 +83,12 @@ def run_kernel(
     ordered = {n: inputs.get(n) for n in contract.inputs}
     if has_tensorflow_window(contract, attrs):
         ordered, attrs, finish = translate(contract, cast("Any", ordered), attrs)
-        return finish(_run_checked(contract, _flat(ordered), attrs))
-    return _run_checked(contract, _flat(ordered), attrs)
+        return finish(_run_checked(contract, _flatten_inputs(ordered), attrs))
+    return _run_checked(contract, _flatten_inputs(ordered), attrs)
 
 
-def _flat(inputs: Mapping[str, Any] | Sequence[Any]) -> list[Tensor | None]:
-    """Return the inputs in order; the last of a mapping may be a list of them."""
+def _flatten_inputs(inputs: Mapping[str, Any] | Sequence[Any]) -> list[Tensor | None]:
+    """Return the inputs as a flat list; the last entry of a mapping may itself be a list."""
     if not isinstance(inputs, Mapping):
         return list(inputs)
     flat: list[Any] = []
@@ -100,17 +100,17 @@ def _flat(inputs: Mapping[str, Any] | Sequence[Any]) -> list[Tensor | None]:
 def _run_checked(
     contract: Kernel[..., Any], inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]
 ) -> Any:
-    """Run a kernel after enforcing its contract, as ops do for their callers."""
+    """Normalize the attributes as ops do, then run the kernel."""
     if contract.takes_list and None in inputs[contract.input_count :]:
         raise ArgumentError(f"{contract.name}: the list {contract.inputs[-1]!r} contains None")
     contract.check_attributes(attrs)
     if inputs and inputs[0] is not None:
-        attrs = contract.settle(attrs, inputs[0].ndim)
+        attrs = contract.normalize_axes(attrs, inputs[0].ndim)
     return run(contract, inputs, attrs)
 
 
-def _contract_by_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
-    """Return a contract made from the implementation's own parameters, for an undeclared kernel."""
+def _contract_from_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
+    """Return an undeclared kernel's stand-in for a contract, made of the implementation's parameters."""
     backend = next((x.backend for x in inputs if x is not None), None) or active_backend()
     function = any_implementation(name, backend)
     if function is None:
@@ -120,4 +120,4 @@ def _contract_by_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel
         function = any_implementation(name, backend)
     if function is None:
         raise missing_kernel(name, backend.name)
-    return undeclared(name, function)
+    return make_undeclared_kernel(name, function)

@@ -1,4 +1,4 @@
-"""The checks of what implementations return.
+"""Checks of the arrays that implementations return.
 
 The first result of each must be made of the backend's arrays. The setting ``debug`` adds checks to each
 call: the results must fit the contract, and the inputs stay unchanged. The setting ``check_finite`` adds
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from plugrad.contract.kernel import contract_of
-from plugrad.errors import KernelFailed, NotFinite, PlugradError, TensorIndexError, shown
+from plugrad.contract.kernel import get_contract
+from plugrad.errors import KernelFailed, NotFinite, PlugradError, TensorIndexError, short_repr
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, numpy_kind, string
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend, Implementation
 
 
-def place(kernel_name: str, backend: Backend) -> str:
-    """Return the words for an implementation in messages: kernel, backend and distribution."""
+def kernel_location(kernel_name: str, backend: Backend) -> str:
+    """Return ``"Relu on backend 'cpu' (plugrad-cpu)"``, which names an implementation in messages."""
     return f"{kernel_name} on backend {backend.name!r} ({backend.distribution})"
 
 
 def check_arrays(
     kernel_name: str, result: Any, backend: Backend, arrays: Sequence[Any], attrs: Mapping[str, Any]
 ) -> None:
-    """Raise unless the result of a kernel is an array of the backend, or as many as the contract says.
+    """Raise unless a kernel returned as many arrays as its contract says, each with a shape and a dtype.
 
     Raises:
         KernelFailed: the message names the kernel, the backend and the distribution.
     """
-    where = place(kernel_name, backend)
-    contract = contract_of(kernel_name)
+    where = kernel_location(kernel_name, backend)
+    contract = get_contract(kernel_name)
     outputs = cast("Sequence[Any]", result if type(result) in (list, tuple) else [result])
     if contract is not None:
         try:
@@ -45,18 +45,18 @@ def check_arrays(
         except PlugradError:  # the implementation takes more than the contract
             promised = None
         if promised is not None:
-            outputs = _as_many(result, promised, where)
+            outputs = _check_output_count(result, promised, where)
     types: set[type] = {type(x) for x in arrays if x is not None and x is not backend}
     for output in outputs:
         _check_array(output, types, where)
 
 
-def _as_many(result: Any, promised: Any, where: str) -> Sequence[Any]:
-    """Return the outputs as a sequence, if they are as many as the contract says."""
+def _check_output_count(result: Any, promised: Any, where: str) -> Sequence[Any]:
+    """Return the outputs as a sequence, or raise if their number is not the contract's."""
     if hasattr(promised, "dtype"):
         return [result]
     if not isinstance(result, list | tuple) or len(cast("Sequence[Any]", result)) != len(promised):
-        raise KernelFailed(f"{where} must return {len(promised)} outputs, not {shown(result)}")
+        raise KernelFailed(f"{where} must return {len(promised)} outputs, not {short_repr(result)}")
     return cast("Sequence[Any]", result)
 
 
@@ -78,32 +78,34 @@ def _check_array(output: Any, types: set[type], where: str) -> None:
         )
 
 
-def checked(kernel_name: str, function: Implementation, backend: Backend) -> Implementation:
-    """Return a function that raises `KernelFailed` if `function` breaks the kernel's contract.
+def with_contract_checks(
+    kernel_name: str, function: Implementation, backend: Backend
+) -> Implementation:
+    """Wrap an implementation to raise `KernelFailed` if its result breaks the kernel's contract.
 
     It checks the number, the shapes and the dtypes of the outputs, and that the inputs stay unchanged.
     Positions out of range raise `TensorIndexError`, which not every device can do. A kernel without a
     contract is checked for unchanged inputs only.
     """
-    contract = contract_of(kernel_name)
+    contract = get_contract(kernel_name)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
-        before = [_values(x, backend) for x in arrays]
-        _check_positions(kernel_name, _positions(contract, before, attrs))
+        before = [_host_copy(x, backend) for x in arrays]
+        _check_positions(kernel_name, _index_arguments(contract, before, attrs))
         result = function(*arrays, **attrs)
-        where = place(kernel_name, backend)
+        where = kernel_location(kernel_name, backend)
         check_arrays(kernel_name, result, backend, arrays, attrs)
         if contract is not None:
             promised = contract.infer(*(arrays if contract.inputs else ()), **attrs)
             several = not hasattr(promised, "dtype")
-            _compare(
+            _compare_with_contract(
                 cast("Sequence[Any]", result) if several else [result],
                 promised if several else [promised],
                 contract,
                 where,
             )
         for i, (x, values) in enumerate(zip(arrays, before, strict=True)):
-            if values is not None and not _equal(values, _values(x, backend)):
+            if values is not None and not _sizes_equal(values, _host_copy(x, backend)):
                 name = repr(contract.input_name(i)) if contract is not None else str(i)
                 raise KernelFailed(
                     f"{where} has changed its input {name}; other tensors may have the same array, so "
@@ -114,12 +116,14 @@ def checked(kernel_name: str, function: Implementation, backend: Backend) -> Imp
     return implementation
 
 
-def checked_finite(kernel_name: str, function: Implementation, backend: Backend) -> Implementation:
-    """Return a function that raises `NotFinite` where `function` makes NaN or infinities of finite numbers.
+def with_finite_checks(
+    kernel_name: str, function: Implementation, backend: Backend
+) -> Implementation:
+    """Wrap an implementation to raise `NotFinite` if it returns NaN or infinity for finite inputs.
 
     So the kernel that the error names is the first one. What has no inputs, such as a constant, passes.
     """
-    contract = contract_of(kernel_name)
+    contract = get_contract(kernel_name)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         result = function(*arrays, **attrs)
@@ -138,13 +142,14 @@ def checked_finite(kernel_name: str, function: Implementation, backend: Backend)
             if not _is_finite(values):
                 where = np.argwhere(~np.isfinite(values))
                 given = "; ".join(
-                    f"{contract.input_name(i) if contract is not None else i}: {_summary(x)}"
+                    f"{contract.input_name(i) if contract is not None else i}: {_describe_array(x)}"
                     for i, x in inputs
                 )
                 raise NotFinite(
-                    f"{place(kernel_name, backend)} returned {len(where)} of {values.size} elements that are NaN or "
+                    f"{kernel_location(kernel_name, backend)} returned {len(where)} of "
+                    f"{values.size} elements that are NaN or "
                     f"infinite, the first of them {values[tuple(where[0])]} at {where[0].tolist()}; its inputs are "
-                    f"finite: {given}; its attributes are {shown(dict(attrs))}"
+                    f"finite: {given}; its attributes are {short_repr(dict(attrs))}"
                 )
         return result
 
@@ -159,7 +164,7 @@ def _is_finite(values: Any) -> bool:
     return numpy_kind(values.dtype) not in "fc" or bool(np.isfinite(values).all())
 
 
-def _summary(values: Any) -> str:
+def _describe_array(values: Any) -> str:
     """Return the dtype, the shape and the range of an array."""
     about = f"{values.dtype} of shape {values.shape}"
     if not values.size or values.dtype.kind == "c":
@@ -167,15 +172,15 @@ def _summary(values: Any) -> str:
     return f"{about} from {values.min()} to {values.max()}"
 
 
-def _values(x: Any, backend: Backend) -> Any:
-    """Return a copy of an input on the host, or None for an absent input and for the backend itself."""
+def _host_copy(x: Any, backend: Backend) -> Any:
+    """Return a host copy of an input; None for an absent input and for the backend itself."""
     return None if x is None or x is backend else np.array(backend.to_numpy(x))
 
 
-def _positions(
+def _index_arguments(
     contract: Kernel[..., Any] | None, arrays: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Iterator[tuple[int, int, Any]]:
-    """Yield each axis on which a call reads or writes by position, its size, and the positions."""
+    """Yield (axis, size, positions) for each axis that a call indexes by an array of positions."""
     match contract and contract.name:
         case "GatherV2":
             axis = attrs["axis"]
@@ -184,23 +189,23 @@ def _positions(
         case "GatherNd":
             shape, rows = arrays[0].shape, arrays[1]
         case "ScatterNd":
-            shape, rows = attrs["shape"], _rows(arrays[0])
+            shape, rows = attrs["shape"], _coordinate_rows(arrays[0])
         case "TensorScatterUpdate":
-            shape, rows = arrays[0].shape, _rows(arrays[1])
+            shape, rows = arrays[0].shape, _coordinate_rows(arrays[1])
         case "SparseToDense":
-            shape, rows = attrs["output_shape"], _rows(arrays[0])
+            shape, rows = attrs["output_shape"], _coordinate_rows(arrays[0])
         case "CropAndResize":
-            shape, rows = arrays[0].shape, _rows(arrays[2])
+            shape, rows = arrays[0].shape, _coordinate_rows(arrays[2])
         case "CropAndResizeGradImage":
-            shape, rows = attrs["image_shape"], _rows(arrays[2])
+            shape, rows = attrs["image_shape"], _coordinate_rows(arrays[2])
         case _:
             return
     for axis in range(rows.shape[-1]):
         yield axis, shape[axis], rows[..., axis]
 
 
-def _rows(indices: Any) -> Any:
-    """Return rows of coordinates; those with one axis or none are positions on the first axis."""
+def _coordinate_rows(indices: Any) -> Any:
+    """Return rows of coordinates; an array with fewer axes holds positions along the first axis."""
     return indices if indices.ndim > 1 else indices[..., None]
 
 
@@ -218,11 +223,11 @@ def _check_positions(kernel_name: str, positions: Iterator[tuple[int, int, Any]]
             )
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _sizes_equal(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b, equal_nan=numpy_kind(a.dtype) in "fc"))
 
 
-def _compare(
+def _compare_with_contract(
     outputs: Sequence[Any], promised: Sequence[Any], contract: Kernel[..., Any], where: str
 ) -> None:
     for output, spec in zip(outputs, promised, strict=True):

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from plugrad.contract.kernel import Kernel
 from plugrad.discovery.selection import active_on
-from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, shown
+from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
 from plugrad.tape.nodes import Bundle, Call, Leaf, add
 from plugrad.tape.plans import EVERY_INPUT
-from plugrad.tape.tape import Walk
+from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import as_dtype
@@ -61,7 +61,8 @@ def composite(kernel: Kernel[..., Any]) -> Callable[[Body], Body]:
     """
     if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass names
         raise ArgumentError(
-            f"composite takes a kernel, such as plugrad.kernels.unary.exp, not {shown(kernel)}; declare the contract "
+            "composite takes a kernel, such as plugrad.kernels.unary.exp, not "
+            f"{short_repr(kernel)}; declare the contract "
             "with @kernel first"
         )
 
@@ -125,7 +126,7 @@ def _run_body(
             result: Any = body(*inputs, **attrs)
     finally:
         _running.reset(token)
-    promised = kernel.inferred(inputs, attrs)
+    promised = kernel.infer_cached(inputs, attrs)
     is_one = hasattr(promised, "dtype")
     if not is_one and isinstance(result, tuple | list):
         result = list(cast("Sequence[Any]", result))
@@ -174,7 +175,7 @@ class BodyPlan:
         self.kernel = kernel
         self.body = body
 
-    def pull_into(
+    def accumulate_vjp(
         self,
         gradients: Gradients,
         call: Call,
@@ -194,8 +195,8 @@ class BodyPlan:
         result = _run_body(self.kernel, self.body, inputs, call.attrs, call.backend)
         several = isinstance(result, list)
         root = Bundle(tuple([y.node for y in result])) if several else result.node
-        walk = Walk(root, list(leaves.values()))
+        walk = BackwardPass(root, list(leaves.values()))
         if any(type(node) is Call and node.plan.kernel is self.kernel for node in walk.nodes):
             raise _recursion(self.kernel.name, [self.kernel.name])
-        for index, gradient in zip(leaves, walk.back(dy), strict=True):
+        for index, gradient in zip(leaves, walk.run(dy), strict=True):
             add(gradients, call.parents[index], call.fitted(index, gradient))

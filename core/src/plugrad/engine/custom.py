@@ -6,13 +6,13 @@ import inspect
 from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
-from plugrad.engine.results import wrapped
-from plugrad.errors import ArgumentError, DTypeError, ShapeError, shown
+from plugrad.engine.results import wrap_array
+from plugrad.errors import ArgumentError, DTypeError, ShapeError, short_repr
 from plugrad.kernels.complex import conj
-from plugrad.tape.nodes import Node, Pulled, Step
+from plugrad.tape.nodes import InputGradients, Node, Step
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_callable
-from plugrad.types.dtype import COMPLEX, spellings
+from plugrad.types.dtype import COMPLEX, equivalents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
 
-_COMPLEX = spellings(COMPLEX)
+_COMPLEX = equivalents(COMPLEX)
 
 
 def custom_grad(
     function: Callable[..., tuple[Tensor, Callable[..., Any]]],
 ) -> Callable[..., Tensor]:
-    """Return a function whose gradient is the one that `function` defines.
+    """Return a function with the gradient that `function` itself defines.
 
     `function` takes tensors and, last, ``save``; it returns the value and ``grad_func(dy, saved)``,
     which returns one gradient per tensor (a tensor, if there is one; None for "nothing"). ``save(a,
@@ -61,10 +61,10 @@ def custom_grad(
         saved: list[tuple[Tensor, Tensor]] = []
 
         def save(*tensors: Tensor) -> None:
-            """Keep tensors, given one by one or as a list, for the gradient function."""
-            saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in _listed(tensors))
+            """Save tensors for the gradient function; they are given one by one or as a list."""
+            saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in _as_tensor_list(tensors))
 
-        result: Any = _called(
+        result: Any = _call_and_check(
             function,
             (*args, save),
             f"custom_grad: the function must take its {len(args)} tensors and, last, save, as in def "
@@ -77,21 +77,21 @@ def custom_grad(
             and callable(result[1])
         ):
             raise ArgumentError(
-                f"custom_grad: the function returned {_kind(result)}; it must return a tensor and a gradient "
+                f"custom_grad: the function returned {_type_name(result)}; it must return a tensor and a gradient "
                 "function, as in return y, lambda dy, saved: dy"
             )
         value, grad_func = cast("tuple[Tensor, Callable[..., Any]]", result)
-        out = wrapped(value.array, value.backend)
+        out = wrap_array(value.array, value.backend)
         if any(parent is not None for parent in parents):
             is_new = not any(value is x for x in args)  # an argument has its own node
             kept = [(x, is_new and given is value and x.array is value.array) for given, x in saved]
-            out.node = _Custom(parents, grad_func, specs, kept)
+            out.node = _CustomGradientCall(parents, grad_func, specs, kept)
         return out
 
     return with_custom_gradient
 
 
-class _Custom(Step):
+class _CustomGradientCall(Step):
     """A call of a function with its own gradient."""
 
     __slots__ = ("grad_func", "saved", "specs")
@@ -109,15 +109,15 @@ class _Custom(Step):
         self.specs = specs
         self.saved = [(x.array, x.backend, None if own else x.node, own) for x, own in saved]
 
-    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Call the gradient function and check what it returns."""
         saved = [
             Tensor(a, b, (self if is_value else n) if linked else None)
             for a, b, n, is_value in self.saved
         ]
-        gradients = _called(
+        gradients = _call_and_check(
             self.grad_func,
-            (conjugated(dy), saved),
+            (conjugate(dy), saved),
             "custom_grad: the gradient function must take dy and saved, the list of the saved tensors, as in "
             "lambda dy, saved: dy",
         )
@@ -143,10 +143,10 @@ class _Custom(Step):
                 raise DTypeError(
                     f"custom_grad: gradient {i} is {gradient.dtype}; the argument is {dtype}; cast it with astype"
                 )
-        return [(i, g if g is None else conjugated(g)) for i, g in enumerate(gradients)]
+        return [(i, g if g is None else conjugate(g)) for i, g in enumerate(gradients)]
 
 
-def _called(function: Callable[..., Any], args: tuple[Any, ...], otherwise: str) -> Any:
+def _call_and_check(function: Callable[..., Any], args: tuple[Any, ...], otherwise: str) -> Any:
     """Return what a function returns.
 
     Raises:
@@ -164,8 +164,8 @@ def _called(function: Callable[..., Any], args: tuple[Any, ...], otherwise: str)
         raise
 
 
-def _listed(tensors: tuple[Any, ...]) -> list[Tensor]:
-    """Return the tensors that are given to ``save`` one by one, or as a list.
+def _as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
+    """Return the arguments of ``save``, tensors or one list of them, as a list.
 
     Raises:
         ArgumentError: they are no tensors.
@@ -175,18 +175,18 @@ def _listed(tensors: tuple[Any, ...]) -> list[Tensor]:
     for x in tensors:
         if not isinstance(x, Tensor):
             raise ArgumentError(
-                f"custom_grad: save takes tensors, not {shown(x)}; the gradient function sees other values of the "
+                f"custom_grad: save takes tensors, not {short_repr(x)}; the gradient function sees other values of the "
                 "function without saving them"
             )
     return list(tensors)
 
 
-def _kind(result: object) -> str:
+def _type_name(result: object) -> str:
     if isinstance(result, tuple):
         return f"({', '.join(type(x).__name__ for x in cast('tuple[object, ...]', result))})"
     return type(result).__name__
 
 
-def conjugated(x: Tensor) -> Tensor:
-    """Return the conjugate of complex numbers, and other numbers unchanged."""
+def conjugate(x: Tensor) -> Tensor:
+    """Return the complex conjugate; real tensors are returned unchanged."""
     return conj(x) if x.array.dtype in _COMPLEX else x

@@ -1,4 +1,4 @@
-"""The call of a kernel: from tensors to the arrays of their backend, to the implementation, and back.
+"""Dispatch of kernel calls: unwrap the tensors, call the backend's implementation, and wrap the result.
 
 `CALL` tells it, once for all kernels. It is a text that is compiled when a kernel is first called, as `dataclasses`
 does with ``__init__``: a loop over the inputs would take as long as a small tensor's arithmetic.
@@ -12,14 +12,14 @@ from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.contract.kernel import Checked, connect
+from plugrad.contract.kernel import ValidatedAttributes, set_dispatcher
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.explain import explained, wrong_inputs
-from plugrad.engine.transfer import moved
+from plugrad.engine.transfer import copy_to_backend
 from plugrad.registry.gradients import gradients
 from plugrad.tape.nodes import Call, next_order
 from plugrad.tape.tape import find_plan, mark
-from plugrad.tensor.context import surroundings
+from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 CALL: Final = """\
 def bind(kernel, otherwise):
-    name, usual, accepted = kernel.name, kernel.usual, kernel.accepted_spellings
+    name, fast_dtype, accepted = kernel.name, kernel.fast_dtype, kernel.accepted_dtypes
 
     def call({parameters}, attrs=NO_ATTRIBUTES):
         {guard}
-        context = surroundings()
+        context = current_context()
         if context is not None and context.transfer is not None:
             {inputs} = move({inputs}, context.transfer)
         {unwrap}
         if {are_apart}:
             raise wrong_inputs(kernel, {inputs})
-        if type(attrs) is not Checked:
+        if type(attrs) is not ValidatedAttributes:
             attrs = check(kernel, {arrays}, attrs)
         function = backend.functions[name]
         try:
@@ -114,7 +114,7 @@ NO_INPUTS: Final = {
 GUARD: Final = """\
 if type(x0) is not Tensor or type(x1) is not Tensor or (
             (dtype := x0.array.dtype) is not x1.array.dtype
-            or (dtype is not usual and dtype not in accepted)
+            or (dtype is not fast_dtype and dtype not in accepted)
         ):
             return otherwise(x0, x1)"""
 """How an operator begins: what needs to be converted is left to an op."""
@@ -152,7 +152,7 @@ def compile_call(
 ) -> Callable[..., Any]:
     """Return the function that runs a kernel on tensors of one backend, and without inputs, on a backend.
 
-    Its last argument, which may be left out, are the attributes. Unless they are `Checked`, it checks the contract.
+    The attributes come last and may be left out; they are validated unless they are `ValidatedAttributes`.
     With `otherwise`, it is an operator of two tensors that `otherwise` takes over if they need to be converted.
     """
     count = None if kernel.inputs_vary else len(kernel.inputs)
@@ -195,7 +195,7 @@ def run(
 
 def move(inputs: Sequence[Tensor | None], backend: Backend) -> list[Tensor | None]:
     """Return the inputs on a backend."""
-    return [x if x is None else moved(x, backend) for x in inputs]
+    return [x if x is None else copy_to_backend(x, backend) for x in inputs]
 
 
 def unwrap(
@@ -224,24 +224,24 @@ def check(
     would take as long as a small tensor's arithmetic.
     """
     if len(attrs) != kernel.attribute_count:
-        attrs = kernel.complete(attrs)
+        attrs = kernel.fill_defaults(attrs)
     if not attrs and kernel.is_elementwise:
         dtype = arrays[0].dtype
-        if dtype in kernel.accepted_spellings and all(x.dtype is dtype for x in arrays):
+        if dtype in kernel.accepted_dtypes and all(x.dtype is dtype for x in arrays):
             return attrs
-    kernel.inferred(arrays if kernel.inputs else (), attrs)
+    kernel.infer_cached(arrays if kernel.inputs else (), attrs)
     return attrs
 
 
 WORDS: Final[dict[str, Any]] = {
     "__name__": __name__,  # by which `warn` knows the frames of plugrad
-    "NO_ATTRIBUTES": Checked(),
+    "NO_ATTRIBUTES": ValidatedAttributes(),
     "new": object.__new__,
     "next_order": next_order,
     "gradients": gradients,
-    "surroundings": surroundings,
-    **{f.__name__: f for f in (Call, Checked, Tensor, repeat)},
+    "current_context": current_context,
+    **{f.__name__: f for f in (Call, ValidatedAttributes, Tensor, repeat)},
     **{f.__name__: f for f in (check, explained, find_plan, mark, move, unwrap, wrong_inputs)},
 }
 """The names in `CALL`."""
-connect(run, compile_call)
+set_dispatcher(run, compile_call)

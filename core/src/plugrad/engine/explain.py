@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.engine.checking import place
+from plugrad.engine.checking import kernel_location
 from plugrad.engine.implementations import holds_strings
 from plugrad.errors import (
     ArgumentError,
@@ -14,8 +14,8 @@ from plugrad.errors import (
     OutOfMemory,
     PlugradError,
     UnsupportedDtype,
-    shown,
-    told,
+    describe_exception,
+    short_repr,
 )
 from plugrad.tensor.backend import closed, note_loss
 from plugrad.tensor.tensor import Tensor
@@ -83,7 +83,7 @@ def explained(
     """
     if isinstance(failure, PlugradError):
         note_loss(failure, backend)
-        where = f"raised by {place(kernel.name, backend)}"
+        where = f"raised by {kernel_location(kernel.name, backend)}"
         if kernel.name not in str(failure) and where not in getattr(failure, "__notes__", ()):
             failure.add_note(where)
         return failure
@@ -99,7 +99,7 @@ def _explanation(
     arrays: Sequence[Any],
     attrs: Mapping[str, Any],
 ) -> PlugradError:
-    where = place(kernel.name, backend)
+    where = kernel_location(kernel.name, backend)
     if isinstance(failure, MemoryError):
         return OutOfMemory(f"{where}: {failure}; use smaller batches")
     if kernel.inputs:
@@ -110,10 +110,10 @@ def _explanation(
     if attrs.get("dtype") is string or any(map(holds_strings, arrays)):
         return UnsupportedDtype(f"{where} does not take string; it takes numbers")
     shapes = ", ".join(
-        f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else shown(x)
+        f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") else short_repr(x)
         for x in arrays
         if x is not backend
     )
     return KernelFailed(
-        f"{where} failed on inputs ({shapes}) and attributes {shown(dict(attrs))}: {told(failure)}"
+        f"{where} failed on inputs ({shapes}) and attributes {short_repr(dict(attrs))}: {describe_exception(failure)}"
     )

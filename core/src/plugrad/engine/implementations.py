@@ -1,4 +1,4 @@
-"""The functions that the engine calls for a device's kernels: the backend's own, host functions or borrowed ones."""
+"""The function that the engine calls for each kernel of a device: the backend's own, a host body, or a fallback."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from weakref import WeakSet
 
 import numpy as np
 
-from plugrad.contract.kernel import contract_of
-from plugrad.discovery.fallback import borrowed
+from plugrad.contract.kernel import get_contract
+from plugrad.discovery.fallback import fallback_implementation
 from plugrad.discovery.selection import is_numpy_backend, numpy_backend
 from plugrad.discovery.state import state
 from plugrad.engine import watching
-from plugrad.engine.checking import check_arrays, checked, checked_finite
+from plugrad.engine.checking import check_arrays, with_contract_checks, with_finite_checks
 from plugrad.engine.composites import of_arrays
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry import kernels as registry
@@ -61,19 +61,19 @@ class Implementations(dict[str, "Implementation"]):
         found = list_implementations(kernel_name, backend)
         if not found:
             # Not kept: a composite may go with its plugin, and the settings may differ at the next call.
-            contract = contract_of(kernel_name)
+            contract = get_contract(kernel_name)
             composite = None if contract is None else find_composite(contract)
             if composite is not None:
                 return of_arrays(composite, backend)
-            return borrowed(kernel_name, backend)
+            return fallback_implementation(kernel_name, backend)
         # No lock is held here: to read a setting may load plugins.
         function = combined(found, backend)
         if config.get("debug"):
-            function = checked(kernel_name, function, backend)
+            function = with_contract_checks(kernel_name, function, backend)
         if config.get("check_finite"):
-            function = checked_finite(kernel_name, function, backend)
+            function = with_finite_checks(kernel_name, function, backend)
         told = watching.watchers
-        function = watching.watched(kernel_name, function, backend, told)
+        function = watching.with_watchers(kernel_name, function, backend, told)
 
         def first(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
@@ -87,40 +87,40 @@ class Implementations(dict[str, "Implementation"]):
         return first
 
 
-def _forget(kernel_name: str, backend_name: str) -> None:
+def _discard_implementation(kernel_name: str, backend_name: str) -> None:
     for backend in _devices:
         if backend.name == backend_name:
             backend.functions.pop(kernel_name, None)  # with the lock: the registry is changing
 
 
-def _forget_all() -> None:
+def _discard_all() -> None:
     for backend in _devices:
         backend.functions.clear()
 
 
-def _follow(setting: str) -> None:
+def _on_setting_changed(setting: str) -> None:
     if setting in ("check_finite", "debug"):
         with registry.lock:
-            _forget_all()
+            _discard_all()
 
 
-def watch(watcher: Watcher) -> None:
-    """Tell a watcher of each call of an implementation from now on."""
+def add_watcher(watcher: Watcher) -> None:
+    """Notify a watcher of each implementation call from now on."""
     with registry.lock:
         watching.watchers = (*watching.watchers, watcher)
-        _forget_all()
+        _discard_all()
 
 
-def unwatch(watcher: Watcher) -> None:
-    """Tell a watcher of no further call."""
+def remove_watcher(watcher: Watcher) -> None:
+    """Stop notifying a watcher."""
     with registry.lock:
         watching.watchers = tuple(each for each in watching.watchers if each is not watcher)
-        _forget_all()
+        _discard_all()
 
 
-state.functions_of = Implementations
-listen(_forget)
-config.listeners.append(_follow)
+state.implementations_for = Implementations
+listen(_discard_implementation)
+config.listeners.append(_on_setting_changed)
 
 
 # --- several implementations of one kernel -------------------------------------------------------
@@ -152,7 +152,7 @@ def adapted(config: KernelConfig, backend: Backend) -> Implementation:
     """Return an implementation as a function of backend arrays, among which may be strings."""
     function = backend.prepared(config.kernel_name, config.kernel_func)
     if config.on_host:
-        return on_host(function, backend)
+        return wrap_host_function(function, backend)
     return with_strings(config.kernel_name, function, backend)
 
 
@@ -172,8 +172,8 @@ def _refusal(config: KernelConfig) -> Implementation:
 # --- on the host ---------------------------------------------------------------------------------
 
 
-def on_host(function: Implementation, backend: Backend) -> Implementation:
-    """Wrap a function of NumPy arrays as one of backend arrays; strings are on the host already."""
+def wrap_host_function(function: Implementation, backend: Backend) -> Implementation:
+    """Adapt a function of NumPy arrays to backend arrays; string arrays are on the host already."""
 
     def stored(values: Any) -> Any:
         values = np.asarray(values, order="C")
@@ -197,8 +197,8 @@ def holds_strings(x: Any) -> bool:
     return isinstance(x, np.ndarray) and cast("NDArray[Any]", x).dtype.kind == "T"
 
 
-def _may_hold_strings(kernel_name: str) -> bool:
-    contract = contract_of(kernel_name)
+def _accepts_strings(kernel_name: str) -> bool:
+    contract = get_contract(kernel_name)
     if contract is None or (contract.is_elementwise and string not in contract.accepts):
         return False
     # If the first input holds positions, the contract does not say what the others may hold.
@@ -207,8 +207,8 @@ def _may_hold_strings(kernel_name: str) -> bool:
 
 
 def with_strings(kernel_name: str, own: Implementation, backend: Backend) -> Implementation:
-    """Return a function that passes strings to a backend whose arrays are NumPy arrays."""
-    if not _may_hold_strings(kernel_name) or is_numpy_backend(backend):
+    """Return a function that routes calls with string arrays to the backend that stores NumPy arrays."""
+    if not _accepts_strings(kernel_name) or is_numpy_backend(backend):
         return own
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
@@ -222,6 +222,6 @@ def with_strings(kernel_name: str, own: Implementation, backend: Backend) -> Imp
             raise UnsupportedDtype(
                 f"{kernel_name} on backend {backend.name!r} does not take string; it takes numbers"
             )
-        return on_host(reference.functions[kernel_name], backend)(*arrays, **attrs)
+        return wrap_host_function(reference.functions[kernel_name], backend)(*arrays, **attrs)
 
     return implementation

@@ -1,10 +1,10 @@
-"""Arrays and host values that do not come from kernels, wrapped as tensors."""
+"""Make tensors of arrays and host values that no kernel returned."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.tensor.backend import store, unsupported
+from plugrad.tensor.backend import store, unsupported_dtype
 from plugrad.tensor.context import active_scope
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 
-def wrapped(array: Any, backend: Backend) -> Tensor:
-    """Wrap an array that does not come from a kernel as a new tensor, tracked by the open `tidy` block."""
+def wrap_array(array: Any, backend: Backend) -> Tensor:
+    """Return a new tensor for an array that no kernel returned; the open `tidy` block tracks it."""
     tensor = Tensor(array, backend)
     scope = active_scope()
     if scope is not None:
@@ -24,23 +24,23 @@ def wrapped(array: Any, backend: Backend) -> Tensor:
     return tensor
 
 
-def renamed(x: Tensor) -> Tensor:
-    """Return another tensor with the same array, on the same tape, so that ``x[key] = value`` does not change it.
+def alias(x: Tensor) -> Tensor:
+    """Return a new tensor that shares the array and the tape node of x; an assignment to one does not change the other.
 
     An op that has nothing to do returns this and not `x`.
     """
-    y = wrapped(x.array, x.backend)
+    y = wrap_array(x.array, x.backend)
     y.node = x.node
     return y
 
 
-def tensor_from(values: NDArray[Any], backend: Backend) -> Tensor:
-    """Return host values, copied, as a tensor on `backend`.
+def tensor_from_host(values: NDArray[Any], backend: Backend) -> Tensor:
+    """Copy host values to a new tensor on `backend`.
 
     Raises:
         UnsupportedDtype: the backend does not have the dtype.
     """
     dtype = as_dtype(values.dtype)
     if dtype not in backend.dtypes():
-        raise unsupported(dtype, backend)
-    return wrapped(store(values, backend), backend)
+        raise unsupported_dtype(dtype, backend)
+    return wrap_array(store(values, backend), backend)

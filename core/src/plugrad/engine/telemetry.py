@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.discovery import hooks
 from plugrad.discovery.state import state
 from plugrad.engine import watching
-from plugrad.engine.implementations import unwatch, watch
+from plugrad.engine.implementations import add_watcher, remove_watcher
 
 if TYPE_CHECKING:
     from plugrad.engine.watching import Call
@@ -27,7 +27,7 @@ def _report(call: Call) -> None:
     inputs: list[Any] = [x for x in call.arrays if x is not None and x is not call.backend]
     token = _is_reporting.set(True)
     try:
-        hooks.call(
+        hooks.call_hooks(
             HOOK,
             kernel_name=call.kernel_name,
             backend=call.backend,
@@ -47,10 +47,10 @@ def _follow_plugins(_: str) -> None:
     is_wanted = caller is not None and bool(caller.get_hookimpls())
     is_watching = any(watcher is _watcher for watcher in watching.watchers)
     if is_wanted and not is_watching:
-        watch(_watcher)
+        add_watcher(_watcher)
     elif is_watching and not is_wanted:
-        unwatch(_watcher)
+        remove_watcher(_watcher)
 
 
-hooks.when_loaded.append(_follow_plugins)
-hooks.when_unloaded.append(_follow_plugins)
+hooks.load_listeners.append(_follow_plugins)
+hooks.unload_listeners.append(_follow_plugins)

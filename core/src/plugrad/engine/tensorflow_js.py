@@ -10,14 +10,14 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.channels import channel_last, channels_first, channels_last
-from plugrad.errors import ArgumentError, ArgumentValueError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, short_repr
 from plugrad.types.windows import (
     FORMATS,
     ROUNDINGS,
+    as_sizes,
     is_channels_first,
-    padding_of,
+    parse_padding,
     pool_window,
-    sizes_of,
     sliding_window,
 )
 
@@ -77,12 +77,12 @@ def translate(
     attrs |= {"filter_shape": tuple(filter)} if "filter_shape" in attrs else {}
 
     def steps(value: Any, label: str) -> tuple[int, ...]:
-        return sizes_of(1 if value is None else value, axes, f"{name}: {label}")
+        return as_sizes(1 if value is None else value, axes, f"{name}: {label}")
 
     rounding = attrs.pop("dim_rounding_mode", None)
     if rounding not in ROUNDINGS:
         raise ArgumentValueError(
-            f"{name}: dim_rounding_mode={shown(rounding)} must be 'floor', 'ceil', 'round' or None"
+            f"{name}: dim_rounding_mode={short_repr(rounding)} must be 'floor', 'ceil', 'round' or None"
         )
     pad: Any = attrs.pop("pad")
     if type(pad) in (list, tuple) and len(pad) == axes + 2:  # TensorFlow.js pads all axes
@@ -92,7 +92,7 @@ def translate(
         tuple(image[1:-1]),
         steps(sizes[0], "filter_size") if sizes else tuple(filter[:axes]),
         steps(attrs.pop("strides"), "strides"),
-        padding_of(pad, axes, name, rounding),
+        parse_padding(pad, axes, name, rounding),
         steps(attrs.pop("dilations", 1), "dilations"),
         rounding,
     )

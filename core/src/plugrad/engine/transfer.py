@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.engine.results import tensor_from
-from plugrad.tape.nodes import Node, Pulled, Step
-from plugrad.tensor.backend import unsupported
+from plugrad.engine.results import tensor_from_host
+from plugrad.tape.nodes import InputGradients, Node, Step
+from plugrad.tensor.backend import unsupported_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 
-def moved(x: Tensor, backend: Backend) -> Tensor:
+def copy_to_backend(x: Tensor, backend: Backend) -> Tensor:
     """Return a copy of x on `backend`, or x itself if it lives there."""
     if x.backend is backend:
         return x
     if x.dtype not in backend.dtypes():
-        raise unsupported(x.dtype, backend)
-    y = tensor_from(x.numpy(), backend)
+        raise unsupported_dtype(x.dtype, backend)
+    y = tensor_from_host(x.numpy(), backend)
     if x.node is not None:
-        y.node = _Moved((x.node,), x.backend)
+        y.node = _CopyToBackend((x.node,), x.backend)
     return y
 
 
-class _Moved(Step):
+class _CopyToBackend(Step):
     """A copy to another backend: its gradient is copied back."""
 
     __slots__ = ("origin",)
@@ -37,6 +37,6 @@ class _Moved(Step):
         super().__init__(parents)
         self.origin = origin
 
-    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Copy the gradient back."""
-        return [(0, moved(dy, self.origin))]
+        return [(0, copy_to_backend(dy, self.origin))]

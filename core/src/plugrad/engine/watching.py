@@ -1,4 +1,4 @@
-"""Watchers see each call of an implementation: what it took, what it returned, and when.
+"""Watchers, which are notified of each implementation call: its inputs, its result and its times.
 
 Watching replaces the functions that the engine calls, so that it costs nothing while nobody watches.
 """
@@ -27,7 +27,7 @@ class Call(NamedTuple):
 
 
 class Watcher(NamedTuple):
-    """A function that is told of each call."""
+    """A function that is notified of each call."""
 
     note: Callable[[Call], None]
     synchronizes: bool
@@ -38,10 +38,10 @@ watchers: tuple[Watcher, ...] = ()
 """Who watches now; it changes with the registry's lock held."""
 
 
-def watched(
+def with_watchers(
     kernel_name: str, function: Implementation, backend: Backend, told: Sequence[Watcher]
 ) -> Implementation:
-    """Return a function that tells watchers of its calls; `function` itself if there are none."""
+    """Wrap an implementation to notify the watchers; without watchers, return it unchanged."""
     if not told:
         return function
     waits = any(watcher.synchronizes for watcher in told)

@@ -6,25 +6,25 @@ one of its kernels is asked for, because 34 of them would be a fifth of the time
 
 import sys
 
-from plugrad.contract.kernel import KERNELS, contract_of
-from plugrad.importing import imported
-from plugrad.registry.gradients import set_source
+from plugrad.contract.kernel import KERNELS, get_contract
+from plugrad.importing import import_lazily
+from plugrad.registry.gradients import set_loader
 from plugrad.settings import journal
 
 
 def declare(kernel_name: str) -> None:
     """Import the rules of a kernel's family, unless the kernel is someone else's."""
-    contract = contract_of(kernel_name)
+    contract = get_contract(kernel_name)
     if contract is not None and contract.rule.__module__ == f"plugrad.kernels.{contract.family}":
         # A journal of their own: these rules do not belong to the plugin whose code asks for them, and
         # an interrupted import leaves none.
         with journal.recorded() as journal_of_rules:
             try:
-                imported(f"plugrad.gradients.{contract.family}")
+                import_lazily(f"plugrad.gradients.{contract.family}")
             except BaseException:
                 for _, name in (change.what for change in journal_of_rules.changes):
                     sys.modules.pop(f"plugrad.gradients.{KERNELS[name].family}", None)
                 raise
 
 
-set_source(declare)
+set_loader(declare)

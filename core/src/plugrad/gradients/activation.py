@@ -10,7 +10,7 @@ from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 
 
-def through_sigmoid(dy: Tensor, y: Tensor) -> Tensor:
+def sigmoid_vjp(dy: Tensor, y: Tensor) -> Tensor:
     """Return the gradient for the argument of a sigmoid, whose result is y; it may be complex."""
     if y.dtype.kind == "complex":
         return dy * y * (1 - y)
@@ -22,7 +22,7 @@ gradient(activation.relu, x=lambda dy, out: dy * unary.step(out, alpha=0.0))
 gradient(activation.relu6, x=lambda dy, out: activation.relu6_gradient(dy, out))
 gradient(activation.leaky_relu, x=lambda dy, x, alpha: dy * unary.step(x, alpha=alpha))
 gradient(activation.elu, x=lambda dy, out: activation.elu_gradient(dy, out))
-gradient(activation.sigmoid, x=lambda dy, out: through_sigmoid(dy, out))
+gradient(activation.sigmoid, x=lambda dy, out: sigmoid_vjp(dy, out))
 gradient(activation.softplus, x=lambda dy, x: dy * sigmoid(x))
 
 SELU_SCALE = 1.0507009873554805
@@ -57,21 +57,21 @@ gradient(activation.gelu, x=lambda dy, x: activation.gelu_gradient(dy, x))
 gradient(activation.gelu_tanh, x=lambda dy, x: activation.gelu_tanh_gradient(dy, x))
 
 
-def _bounded(x: Tensor) -> Tensor:
+def _bound_for_gelu(x: Tensor) -> Tensor:
     """Return x where the second derivatives of gelu are not 0, so that they are not 0 times infinity elsewhere."""
-    return minimum(maximum(x, -FAR), FAR)
+    return minimum(maximum(x, -GELU_ZERO_BEYOND), GELU_ZERO_BEYOND)
 
 
-def _second_derivative(x: Tensor) -> Tensor:
+def _gelu_second_derivative(x: Tensor) -> Tensor:
     """Return ``p (2 - x^2)``, because ``p' = -x p``."""
-    x = _bounded(x)
+    x = _bound_for_gelu(x)
     square = x * x
     return exp(-0.5 * square) * (2 - square) / sqrt(2 * pi)
 
 
-def _second_derivative_tanh(x: Tensor) -> Tensor:
+def _gelu_tanh_second_derivative(x: Tensor) -> Tensor:
     """Return ``2 s' + x s''`` of the sigmoid ``s = sigmoid(v)``, with ``v = 2 sqrt(2 / pi) (x + a x^3)``."""
-    x = _bounded(x)
+    x = _bound_for_gelu(x)
     square = x * x
     v = GELU_SLOPE * x * (1 + GELU_CUBIC * square)
     s = sigmoid(v)
@@ -81,16 +81,16 @@ def _second_derivative_tanh(x: Tensor) -> Tensor:
     return s * sigmoid(-v) * (2 * slope + x * (bend + slope * slope * (1 - 2 * s)))
 
 
-FAR = 25
+GELU_ZERO_BEYOND = 25
 GELU_SLOPE = 2 * sqrt(2 / pi)
 GELU_CUBIC = 0.044715
 gradient(
     activation.gelu_gradient,
     dy=lambda dy, x: activation.gelu_gradient(dy, x),
-    x=lambda dy, dy_input, x: dy * dy_input * _second_derivative(x),
+    x=lambda dy, dy_input, x: dy * dy_input * _gelu_second_derivative(x),
 )
 gradient(
     activation.gelu_tanh_gradient,
     dy=lambda dy, x: activation.gelu_tanh_gradient(dy, x),
-    x=lambda dy, dy_input, x: dy * dy_input * _second_derivative_tanh(x),
+    x=lambda dy, dy_input, x: dy * dy_input * _gelu_tanh_second_derivative(x),
 )

@@ -18,10 +18,10 @@ from plugrad.ops.reduction import max, sum
 from plugrad.tape.rules import GradientConfig, register_gradient
 from plugrad.tensor.tensor import Tensor
 
-Pulled = dict[str, Callable[[], Tensor]]
+GradientThunks = dict[str, Callable[[], Tensor]]
 
 
-def _weights(q: Tensor, k: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+def _attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """Return P, with rows of zeros where the mask leaves no key."""
     scores = matmul(scale * q, k, transpose_b=True)
     if mask is None:
@@ -31,17 +31,20 @@ def _weights(q: Tensor, k: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     return where(is_empty, 0, softmax(where(is_empty, 0, scores)))
 
 
-def _rows(x: Tensor) -> Tensor:
+def _row_sums(x: Tensor) -> Tensor:
     return sum(x, axis=-1, keepdims=True)
 
 
-def _pull(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) -> Pulled:
+def _pull(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) -> GradientThunks:
     q, k, v, mask = saved
     found = cache(lambda: attention.attention_gradient(dy, q, k, v, mask, **attrs))
 
     def for_mask() -> Tensor:
-        weights, slopes = _weights(q, k, mask, attrs["scale"]), matmul(dy, v, transpose_b=True)
-        return weights * (slopes - _rows(weights * slopes))
+        weights, slopes = (
+            _attention_weights(q, k, mask, attrs["scale"]),
+            matmul(dy, v, transpose_b=True),
+        )
+        return weights * (slopes - _row_sums(weights * slopes))
 
     return {
         "q": lambda: found()[0],
@@ -51,20 +54,20 @@ def _pull(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) -> Pulled:
     }
 
 
-def _pull_gradient(dys: Any, saved: list[Any], attrs: Mapping[str, Any]) -> Pulled:
+def _pull_gradient(dys: Any, saved: list[Any], attrs: Mapping[str, Any]) -> GradientThunks:
     """Return the gradients of a·dq + b·dk + c·dv: with P and dP, these pass through dS, and through P itself."""
     a, b, c = dys
     dy, q, k, v, mask = saved
     scale = attrs["scale"]
-    weights, slopes = _weights(q, k, mask, scale), matmul(dy, v, transpose_b=True)
-    total = _rows(weights * slopes)
+    weights, slopes = _attention_weights(q, k, mask, scale), matmul(dy, v, transpose_b=True)
+    total = _row_sums(weights * slopes)
     through_scores = weights * (slopes - total)  # dS
     # What dS is multiplied with in a·dq + b·dk
     w = scale * (matmul(a, k, transpose_b=True) + matmul(q, b, transpose_b=True))
-    w_total = _rows(weights * w)
+    w_total = _row_sums(weights * w)
     for_slopes = weights * (w - w_total)
     for_weights = w * (slopes - total) - slopes * w_total + matmul(dy, c, transpose_b=True)
-    for_scores = weights * (for_weights - _rows(weights * for_weights))
+    for_scores = weights * (for_weights - _row_sums(weights * for_weights))
     return {
         "dy": lambda: matmul(for_slopes, v) + matmul(weights, c),
         "q": lambda: scale * (matmul(for_scores, k) + matmul(through_scores, b)),

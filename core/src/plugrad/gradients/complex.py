@@ -11,8 +11,8 @@ from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 
 
-def _along_radius(dy: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    """Return ``dy * conj(x) / out``, which has the direction of x; at 0, where there is no direction, 0."""
+def _abs_vjp(dy: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """Gradient of the absolute value: ``dy * conj(x) / out``, and 0 where x is 0."""
     scale = div_no_nan(dy, out)
     return kernels.complex(scale, zeros_like(scale)) * conj(x)
 
@@ -20,5 +20,5 @@ def _along_radius(dy: Tensor, x: Tensor, out: Tensor) -> Tensor:
 gradient(kernels.complex, real=lambda dy: kernels.real(dy), imag=lambda dy: -kernels.imag(dy))
 gradient(kernels.real, input=lambda dy: kernels.complex(dy, zeros_like(dy)))
 gradient(kernels.imag, input=lambda dy: kernels.complex(zeros_like(dy), -dy))
-gradient(kernels.complex_abs, x=_along_radius)
+gradient(kernels.complex_abs, x=_abs_vjp)
 gradient(kernels.conj, input=lambda dy: conj(dy))

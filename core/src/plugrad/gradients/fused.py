@@ -19,7 +19,7 @@ Linear = Callable[[Tensor, Tensor, Tensor, Attrs], Tensor]
 """The gradient of a product for one factor, from (dy, first factor, second factor, attributes)."""
 
 # The gradient of z, from dy and the result y of an activation; at a kink, the gradient from the left.
-THROUGH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+ACTIVATION_VJPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "linear": lambda dy, y: dy,
     "relu": lambda dy, y: dy * step(y),
     "relu6": activation.relu6_gradient,
@@ -47,7 +47,7 @@ def declare_gradients(
         if name == "prelu":
             dz = dy * where(greater(z, 0), 1, slope)
         else:
-            dz = dy * step(z, alpha) if name == "leakyrelu" else THROUGH[name](dy, y)
+            dz = dy * step(z, alpha) if name == "leakyrelu" else ACTIVATION_VJPS[name](dy, y)
         return {
             left: lambda: first(dz, a, b, own),
             right: lambda: second(dz, a, b, own),

@@ -21,7 +21,7 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.gradients import vjp
 
 
-def _along_boxes(
+def _boxes_gradient(
     dy: Tensor,
     image: Tensor,
     boxes: Tensor,
@@ -30,25 +30,25 @@ def _along_boxes(
 ) -> Tensor:
     """Return the gradient of crops for their boxes."""
     _, height, width, _ = image.shape
-    numbers = _upright(box_ind)
+    numbers = _append_axes(box_ind)
 
     def cropped(boxes: Tensor) -> Tensor:
         top, left, bottom, right = movement.unpack(boxes, axis=1)
-        rows = _between(top, bottom, dy.shape[1], height, axis=2)
-        columns = _between(left, right, dy.shape[2], width, axis=1)
+        rows = _sample_points(top, bottom, dy.shape[1], height, axis=2)
+        columns = _sample_points(left, right, dy.shape[2], width, axis=1)
         is_inside = (
             greater_equal(rows, 0)
             & less_equal(rows, height - 1)
             & greater_equal(columns, 0)
             & less_equal(columns, width - 1)
         )
-        y = _interpolated(image, numbers, rows, columns, "nearest", 0)
-        return where(_upright(is_inside, 1), y, 0)
+        y = _interpolate(image, numbers, rows, columns, "nearest", 0)
+        return where(_append_axes(is_inside, 1), y, 0)
 
-    return _moved(cropped, boxes, dy, method)
+    return _positions_gradient(cropped, boxes, dy, method)
 
 
-def _along_transforms(
+def _transforms_gradient(
     dy: Tensor,
     image: Tensor,
     transforms: Tensor,
@@ -57,41 +57,41 @@ def _along_transforms(
     fill_value: Fill,
 ) -> Tensor:
     """Return the gradient of transformed images for their transforms."""
-    numbers = _upright(arange(dy.shape[0], device=dy.backend))
+    numbers = _append_axes(arange(dy.shape[0], device=dy.backend))
     y = arange(dy.shape[1], dtype=transforms.dtype, device=dy.backend).reshape(-1, 1)
     x = arange(dy.shape[2], dtype=transforms.dtype, device=dy.backend)
 
     def transformed(transforms: Tensor) -> Tensor:
-        a, b, c, d, e, f, g, h = map(_upright, movement.unpack(transforms, axis=1))
+        a, b, c, d, e, f, g, h = map(_append_axes, movement.unpack(transforms, axis=1))
         depth = g * x + h * y + 1
         is_known = ~equal(depth, 0)
         depth = where(is_known, depth, 1)
         rows, columns = (d * x + e * y + f) / depth, (a * x + b * y + c) / depth
-        shown = _interpolated(image, numbers, rows, columns, fill_mode, fill_value)
-        return where(_upright(is_known, 1), shown, 0)
+        shown = _interpolate(image, numbers, rows, columns, fill_mode, fill_value)
+        return where(_append_axes(is_known, 1), shown, 0)
 
-    return _moved(transformed, transforms, dy, interpolation)
+    return _positions_gradient(transformed, transforms, dy, interpolation)
 
 
-def _moved(
+def _positions_gradient(
     shown: Callable[[Tensor], Tensor], where_from: Tensor, dy: Tensor, interpolation: Interpolation
 ) -> Tensor:
-    """Return the gradient of the function `shown` at `where_from`, the boxes or transforms."""
+    """Return the gradient of the function `shown` for its argument `where_from`, the boxes or transforms."""
     if interpolation == "nearest":
         return creation.zeros_like(where_from)
     _, pull = vjp(lambda numbers: astype(shown(numbers), dy.dtype), where_from)
     return pull(dy)[0]
 
 
-def _between(first: Tensor, last: Tensor, count: int, length: int, axis: int) -> Tensor:
+def _sample_points(first: Tensor, last: Tensor, count: int, length: int, axis: int) -> Tensor:
     """Return evenly spaced points between two fractions of an axis; a single point is in the middle."""
     steps = [i / (count - 1) for i in range(count)] if count > 1 else [0.5]
     shares = asarray(steps, dtype=first.dtype, device=first.backend)
-    points = (_upright(first, 1) * (1 - shares) + _upright(last, 1) * shares) * (length - 1)
+    points = (_append_axes(first, 1) * (1 - shares) + _append_axes(last, 1) * shares) * (length - 1)
     return movement.expand_dims(points, dim=axis)
 
 
-def _interpolated(
+def _interpolate(
     image: Tensor,
     numbers: Tensor,
     rows: Tensor,
@@ -106,8 +106,8 @@ def _interpolated(
 
     def pixel(row: Tensor, column: Tensor) -> Tensor:
         inner_row, inner_column = (
-            _extended(row, height, fill_mode),
-            _extended(column, width, fill_mode),
+            _extend_positions(row, height, fill_mode),
+            _extend_positions(column, width, fill_mode),
         )
         places = (numbers * height + astype(inner_row, "int32")) * width + astype(
             inner_column, "int32"
@@ -116,17 +116,17 @@ def _interpolated(
         if fill_mode != "constant":
             return values
         is_inside = equal(row, inner_row) & equal(column, inner_column)
-        return where(_upright(is_inside, 1), values, filling)
+        return where(_append_axes(is_inside, 1), values, filling)
 
     top, left = floor(rows), floor(columns)
-    down, right = _upright(rows - top, 1), _upright(columns - left, 1)
+    down, right = _append_axes(rows - top, 1), _append_axes(columns - left, 1)
     upper = pixel(top, left) * (1 - right) + pixel(top, left + 1) * right
     lower = pixel(top + 1, left) * (1 - right) + pixel(top + 1, left + 1) * right
     return upper * (1 - down) + lower * down
 
 
-def _extended(places: Tensor, length: int, fill_mode: FillMode) -> Tensor:
-    """Return the positions, from 0 to length - 1, of the elements at any place of an axis that is continued."""
+def _extend_positions(places: Tensor, length: int, fill_mode: FillMode) -> Tensor:
+    """Map places beyond an axis to positions from 0 to length - 1, according to the fill mode."""
     if fill_mode == "wrap":
         places = remainder(places, length)
     elif fill_mode == "reflect":
@@ -135,8 +135,8 @@ def _extended(places: Tensor, length: int, fill_mode: FillMode) -> Tensor:
     return clip(places, 0, length - 1)
 
 
-def _upright(x: Tensor, axes: int = 2) -> Tensor:
-    """Return x with `axes` more axes of size 1 at the end."""
+def _append_axes(x: Tensor, axes: int = 2) -> Tensor:
+    """Append `axes` axes of size 1 to x."""
     return movement.reshape(x, shape=(*x.shape, *[1] * axes))
 
 
@@ -145,14 +145,14 @@ gradient(
     image=lambda dy, boxes, box_ind, image_spec, method: image.crop_and_resize_image_gradient(
         dy, boxes, box_ind, image_shape=image_spec.shape, method=method
     ),
-    boxes=_along_boxes,
+    boxes=_boxes_gradient,
 )
 gradient(
     image.crop_and_resize_image_gradient,
     dy=lambda dy, boxes, box_ind, dy_spec, method: image.crop_and_resize(
         dy, boxes, box_ind, crop_size=dy_spec.shape[1:3], method=method, extrapolation_value=0
     ),
-    boxes=lambda dy, dy_input, boxes, box_ind, method: _along_boxes(
+    boxes=lambda dy, dy_input, boxes, box_ind, method: _boxes_gradient(
         dy_input, dy, boxes, box_ind, method
     ),
 )
@@ -180,7 +180,7 @@ gradient(
             fill_mode=fill_mode,
         )
     ),
-    transforms=_along_transforms,
+    transforms=_transforms_gradient,
 )
 gradient(
     image.transform_image_gradient,
@@ -192,7 +192,7 @@ gradient(
         fill_value=0.0,
         output_shape=dy_spec.shape[1:3],
     ),
-    transforms=lambda dy, dy_input, transforms, interpolation, fill_mode: _along_transforms(
+    transforms=lambda dy, dy_input, transforms, interpolation, fill_mode: _transforms_gradient(
         dy_input, dy, transforms, interpolation, fill_mode, 0.0
     ),
 )

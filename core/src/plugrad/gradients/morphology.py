@@ -10,8 +10,8 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.windows import Window, cell_slices, margins
 
 
-def _seen(x: Tensor, window: Window, outside: float) -> Iterator[Tensor]:
-    """Yield, for each cell of the filter, the pixels that it meets in all windows."""
+def _iter_window_pixels(x: Tensor, window: Window, outside: float) -> Iterator[Tensor]:
+    """Yield, for each cell of the filter, the pixel under it in every window."""
     batch, *size, channels = x.shape
     paddings = ((0, 0), *margins(tuple(size), window), (0, 0))
     image = movement.pad(x, paddings=paddings, constant_value=outside)
@@ -24,17 +24,19 @@ def _seen(x: Tensor, window: Window, outside: float) -> Iterator[Tensor]:
         )
 
 
-def _weights(filter: Tensor, window: Window) -> Iterator[Tensor]:
+def _iter_weights(filter: Tensor, window: Window) -> Iterator[Tensor]:
     """Yield the weights of each cell of the filter."""
     for cell, _, _ in cell_slices(window):
         yield movement.slice(filter, begin=(*cell, 0), size=(1, 1, filter.shape[2]))
 
 
-def _are_largest(x: Tensor, filter: Tensor, window: Window) -> Iterator[Tensor]:
+def _iter_is_argmax(x: Tensor, filter: Tensor, window: Window) -> Iterator[Tensor]:
     """Yield, for each cell of the filter, whether it is the first with the largest sum in each window."""
     largest = morphology.dilation2d(x, filter, window=window)
     is_free = equal(largest, largest)  # a window whose largest sum is NaN has no such cell
-    for pixels, weights in zip(_seen(x, window, -inf), _weights(filter, window), strict=True):
+    for pixels, weights in zip(
+        _iter_window_pixels(x, window, -inf), _iter_weights(filter, window), strict=True
+    ):
         is_first = equal(pixels + weights, largest) & is_free
         yield is_first
         is_free = is_free & ~is_first
@@ -42,7 +44,7 @@ def _are_largest(x: Tensor, filter: Tensor, window: Window) -> Iterator[Tensor]:
 
 def _at_largest(x: Tensor, filter: Tensor, window: Window, parts: Iterator[Tensor]) -> Tensor:
     """Return the sum of the parts, one for each cell of the filter, where its sum is the first largest."""
-    pairs = zip(_are_largest(x, filter, window), parts, strict=True)
+    pairs = zip(_iter_is_argmax(x, filter, window), parts, strict=True)
     return add_n([where(is_it, part, 0) for is_it, part in pairs])
 
 
@@ -58,9 +60,11 @@ gradient(
 # dy goes, which does not change smoothly.
 gradient(
     morphology.dilation2d_input_gradient,
-    dy=lambda dy, x, filter, window: _at_largest(x, filter, window, _seen(dy, window, 0)),
+    dy=lambda dy, x, filter, window: _at_largest(
+        x, filter, window, _iter_window_pixels(dy, window, 0)
+    ),
 )
 gradient(
     morphology.dilation2d_filter_gradient,
-    dy=lambda dy, x, filter, window: _at_largest(x, filter, window, _weights(dy, window)),
+    dy=lambda dy, x, filter, window: _at_largest(x, filter, window, _iter_weights(dy, window)),
 )

@@ -12,13 +12,13 @@ from plugrad.types.specs import Shape, Spec
 from plugrad.types.windows import Pairs
 
 
-def _parts(dy: Tensor, inputs_spec: Sequence[Spec], axis: int) -> list[Tensor]:
+def _split_by_input(dy: Tensor, inputs_spec: Sequence[Spec], axis: int) -> list[Tensor]:
     return movement.split(
         dy, num_or_size_splits=tuple(x.shape[axis] for x in inputs_spec), axis=axis
     )
 
 
-def _surrounded(
+def _pad_to_source(
     dy: Tensor, x_spec: Spec, begin: Shape, size: Shape, drop: tuple[int, ...]
 ) -> Tensor:
     return movement.pad(
@@ -27,29 +27,29 @@ def _surrounded(
     )
 
 
-def _unpadded(dy: Tensor, x_spec: Spec, paddings: Pairs) -> Tensor:
+def _remove_padding(dy: Tensor, x_spec: Spec, paddings: Pairs) -> Tensor:
     return movement.slice(dy, begin=tuple(before for before, _ in paddings), size=x_spec.shape)
 
 
-def _untiled(dy: Tensor, x_spec: Spec, reps: Shape) -> Tensor:
+def _sum_repetitions(dy: Tensor, x_spec: Spec, reps: Shape) -> Tensor:
     """Return dy summed over the repetitions, each of which becomes a separate axis."""
     shape = tuple(n for pair in zip(reps, x_spec.shape, strict=True) for n in pair)
     return reduction.sum(movement.reshape(dy, shape=shape), axis=tuple(range(0, len(shape), 2)))
 
 
-def _restored(dy: Tensor, perm: Shape) -> Tensor:
-    """Return dy with its axes in their original order, by the inverse permutation."""
+def _invert_permutation(dy: Tensor, perm: Shape) -> Tensor:
+    """Transpose dy back by the inverse permutation."""
     return movement.transpose(dy, perm=tuple(perm.index(i) for i in range(len(perm))))
 
 
-def _scattered(dy: Tensor, x_spec: Spec, begin: Shape, end: Shape, strides: Shape) -> Tensor:
+def _scatter_slice(dy: Tensor, x_spec: Spec, begin: Shape, end: Shape, strides: Shape) -> Tensor:
     return movement.strided_slice_gradient(
         dy, shape=x_spec.shape, begin=begin, end=end, strides=strides
     )
 
 
-def _cleared(dy: Tensor, begin: Shape, end: Shape, strides: Shape) -> Tensor:
-    """Return dy with zeros at the elements that were replaced."""
+def _zero_slice(dy: Tensor, begin: Shape, end: Shape, strides: Shape) -> Tensor:
+    """Return dy, with zeros for the elements that were overwritten."""
     zero = creation.fill.on(dy.backend, shape=(), value=0, dtype=dy.dtype)
     return movement.strided_slice_update(dy, zero, begin=begin, end=end, strides=strides)
 
@@ -58,10 +58,10 @@ gradient(movement.reshape, x=lambda dy, x_spec: movement.reshape(dy, shape=x_spe
 gradient(
     movement.expand_dims, input=lambda dy, input_spec: movement.reshape(dy, shape=input_spec.shape)
 )
-gradient(movement.transpose, x=_restored)
+gradient(movement.transpose, x=_invert_permutation)
 gradient(movement.broadcast_to, x=lambda dy: dy)  # the tape sums it to the shape of x
-gradient(movement.slice, x=_surrounded)
-gradient(movement.strided_slice, x=_scattered)
+gradient(movement.slice, x=_pad_to_source)
+gradient(movement.strided_slice, x=_scatter_slice)
 gradient(
     movement.strided_slice_gradient,
     dy=lambda dy, begin, end, strides: movement.strided_slice(
@@ -70,15 +70,15 @@ gradient(
 )
 gradient(
     movement.strided_slice_update,
-    tensor=_cleared,
+    tensor=_zero_slice,
     updates=lambda dy, begin, end, strides: movement.strided_slice(
         dy, begin=begin, end=end, strides=strides
     ),
 )
-gradient(movement.concat, inputs=_parts)
+gradient(movement.concat, inputs=_split_by_input)
 gradient(movement.pack, inputs=lambda dy, axis: movement.unpack(dy, axis=axis))
 gradient(movement.unpack, value=lambda dy, axis: movement.pack(*dy, axis=axis))
 gradient(movement.split, x=lambda dy, axis: movement.concat(*dy, axis=axis))
-gradient(movement.pad, x=_unpadded)
-gradient(movement.tile, x=_untiled)
+gradient(movement.pad, x=_remove_padding)
+gradient(movement.tile, x=_sum_repetitions)
 gradient(movement.reverse, x=lambda dy, dims: movement.reverse(dy, dims=dims))

@@ -12,7 +12,7 @@ from plugrad.ops.unary import abs, exp, rsqrt
 from plugrad.tape.rules import GradientConfig, gradient, register_gradient
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32
-from plugrad.types.shapes import size_of
+from plugrad.types.shapes import count_elements
 
 # With s = softmax(x), ∂s_i/∂x_j = s_i (δ_ij - s_j); for its logarithm, δ_ij - s_j.
 gradient(
@@ -28,13 +28,15 @@ gradient(
 # --- batch_norm: the tape sums each gradient to its input's shape ---------------------------------
 
 
-def _scaled(dy: Tensor, variance: Tensor, scale: Tensor | None, variance_epsilon: float) -> Tensor:
+def _x_gradient(
+    dy: Tensor, variance: Tensor, scale: Tensor | None, variance_epsilon: float
+) -> Tensor:
     """Return the gradient for x: dy divided by the standard deviation and multiplied by the scale."""
     dx = dy * rsqrt(variance + variance_epsilon)
     return dx if scale is None else dx * scale
 
 
-def _through_variance(
+def _variance_gradient(
     dy: Tensor,
     x: Tensor,
     mean: Tensor,
@@ -43,17 +45,17 @@ def _through_variance(
     variance_epsilon: float,
 ) -> Tensor:
     """Return the gradient for the variance v: ``(v + ε)**-0.5`` has the derivative ``-0.5 * (v + ε)**-1.5``."""
-    dx = _scaled(dy, variance, scale, variance_epsilon)
+    dx = _x_gradient(dy, variance, scale, variance_epsilon)
     return dx * (mean - x) / (2 * (variance + variance_epsilon))
 
 
 gradient(
     normalization.batch_norm,
-    x=_scaled,
+    x=_x_gradient,
     mean=lambda dy, variance, scale, variance_epsilon: (
-        -_scaled(dy, variance, scale, variance_epsilon)
+        -_x_gradient(dy, variance, scale, variance_epsilon)
     ),
-    variance=_through_variance,
+    variance=_variance_gradient,
     offset=lambda dy: dy,
     scale=lambda dy, x, mean, variance, variance_epsilon: (
         dy * (x - mean) * rsqrt(variance + variance_epsilon)
@@ -68,21 +70,21 @@ gradient(
 # and the sums over the rows of dy and of dy h. The gradient of u·(J g) for x is
 # -s² h (M(ug) - M(u) M(g) - M(uh) M(gh)) - s (M(gh) J u + M(uh) J g).
 
-Pulled = dict[str, Callable[[], Tensor]]
+GradientThunks = dict[str, Callable[[], Tensor]]
 Attrs = Mapping[str, Any]
 
 
-def _pull_layer(dy: Tensor, saved: list[Any], attrs: Attrs) -> Pulled:
+def _pull_layer(dy: Tensor, saved: list[Any], attrs: Attrs) -> GradientThunks:
     x, scale = saved
     found = cache(lambda: normalization.layer_norm_gradient(dy, x, scale, **attrs))
     return {"x": lambda: found()[0], "offset": lambda: found()[1], "scale": lambda: found()[2]}
 
 
-def _times(x: Tensor, scale: Tensor | None) -> Tensor:
+def _multiply_by_scale(x: Tensor, scale: Tensor | None) -> Tensor:
     return x if scale is None else x * scale
 
 
-def _pull_layer_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> Pulled:
+def _pull_layer_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
     """Return the gradients of u·(J g) + v·(sum of dy) + w·(sum of dy h)."""
     u, v, w = dys
     dy, x, scale = saved
@@ -92,24 +94,26 @@ def _pull_layer_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> Pulled:
     def average(x: Tensor) -> Tensor:
         return mean(x, axis=axes, keepdims=True)
 
-    def turned(g: Tensor) -> Tensor:
+    def projected(g: Tensor) -> Tensor:
         """Return J g."""
         return normalization.layer_norm_gradient(g, x, **attrs)[0]
 
     h = cache(lambda: normalization.layer_norm(x, **attrs))
 
     def for_dy() -> Tensor:
-        return _times(turned(u), scale) + v + w * h()
+        return _multiply_by_scale(projected(u), scale) + v + w * h()
 
     def for_x() -> Tensor:
-        g, through_scale = _times(dy, scale), turned(w * dy)
+        g, through_scale = _multiply_by_scale(dy, scale), projected(w * dy)
         centred = x - average(x)
         s = rsqrt(average(centred * centred) + epsilon)
         along_u, along_g = average(u * h()), average(g * h())
         curved = average(u * g) - average(u) * average(g) - along_u * along_g
-        return through_scale - s * (s * h() * curved + along_g * turned(u) + along_u * turned(g))
+        return through_scale - s * (
+            s * h() * curved + along_g * projected(u) + along_u * projected(g)
+        )
 
-    return {"dy": for_dy, "x": for_x, "scale": lambda: dy * turned(u)}
+    return {"dy": for_dy, "x": for_x, "scale": lambda: dy * projected(u)}
 
 
 register_gradient(GradientConfig(normalization.layer_norm.name, _pull_layer, ("x", "scale")))
@@ -129,12 +133,12 @@ register_gradient(
 
 
 class _Channels:
-    """The channels of x: averages over the other axes, and vectors in a shape that broadcasts to x."""
+    """The channel axis of x: sums and averages per channel, and reshaping of vectors so that they broadcast to x."""
 
     def __init__(self, x: Tensor, axis: int) -> None:
         self.axes = tuple(i for i in range(x.ndim) if i != axis)
         self.shape = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
-        self.size = size_of(x.shape) // max(x.shape[axis], 1)
+        self.size = count_elements(x.shape) // max(x.shape[axis], 1)
 
     def sums(self, x: Tensor) -> Tensor:
         return sum(x, axis=self.axes)
@@ -142,12 +146,12 @@ class _Channels:
     def averages(self, x: Tensor) -> Tensor:
         return mean(x, axis=self.axes)
 
-    def beside(self, vector: Tensor) -> Tensor:
+    def broadcast_to_x(self, vector: Tensor) -> Tensor:
         return movement.reshape(vector, shape=self.shape)
 
 
-def _pull_batch(dys: Any, saved: list[Any], attrs: Attrs) -> Pulled:
-    """Return the gradients of the result, the means and the variances, as far as something depends on them."""
+def _pull_batch(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
+    """Return the gradients for x, the offset and the scale, as thunks, given those of the three results."""
     x, scale, means, variances = saved
 
     found = cache(
@@ -158,21 +162,21 @@ def _pull_batch(dys: Any, saved: list[Any], attrs: Attrs) -> Pulled:
         if {1, 2} <= dys.absent:
             return found()[0]
         channels = _Channels(x, attrs["axis"])
-        spread = 2 * channels.beside(dys[2]) * (x - channels.beside(means))
-        through = (channels.beside(dys[1]) + spread) / channels.size
+        spread = 2 * channels.broadcast_to_x(dys[2]) * (x - channels.broadcast_to_x(means))
+        through = (channels.broadcast_to_x(dys[1]) + spread) / channels.size
         return through if 0 in dys.absent else found()[0] + through
 
     return {"x": for_x, "offset": lambda: found()[1], "scale": lambda: found()[2]}
 
 
-def _pull_batch_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> Pulled:
+def _pull_batch_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
     """Return the gradients of u·f + v·(sum of dy) + w·(sum of dy h)."""
     u, v, w = dys
     dy, x, means, variances, scale = saved
     channels = _Channels(x, attrs["axis"])
-    beside, average = channels.beside, channels.averages
+    beside, average = channels.broadcast_to_x, channels.averages
     inverse = rsqrt(variances + attrs["variance_epsilon"])
-    factor = _times(inverse, scale)
+    factor = _multiply_by_scale(inverse, scale)
     h = (x - beside(means)) * beside(inverse)
     along_u, along_dy = average(u * h), average(dy * h)
 
@@ -217,7 +221,7 @@ register_gradient(
 # from the product rule, with W as its own transpose.
 
 
-def _sum_of_neighbours(x: Tensor, radius: int) -> Tensor:
+def _sum_neighbours(x: Tensor, radius: int) -> Tensor:
     """Return W(x): along the last axis, the product with a matrix that has ones in a band around its diagonal."""
     channels = x.shape[-1]
     positions = creation.range.on(x.backend, start=0, stop=channels, step=1, dtype=int32)
@@ -227,11 +231,11 @@ def _sum_of_neighbours(x: Tensor, radius: int) -> Tensor:
     return movement.reshape(matmul(rows, band), shape=x.shape)
 
 
-def _norm(x: Tensor, depth_radius: int, bias: float, alpha: float) -> Tensor:
-    return bias + alpha * _sum_of_neighbours(x * x, depth_radius)
+def _response_base(x: Tensor, depth_radius: int, bias: float, alpha: float) -> Tensor:
+    return bias + alpha * _sum_neighbours(x * x, depth_radius)
 
 
-def _gradient_for_x(
+def _lrn_gradient_x(
     dy: Tensor,
     x: Tensor,
     y: Tensor,
@@ -241,17 +245,17 @@ def _gradient_for_x(
     alpha: float,
     beta: float,
 ) -> Tensor:
-    """Return the gradient of g for x, which occurs in g directly and in n."""
-    norm = _norm(x, depth_radius, bias, alpha)
+    """Return the gradient for x, which affects the result directly and through the normalizer."""
+    norm = _response_base(x, depth_radius, bias, alpha)
     share = dy_input * y / norm
-    direct = -2 * alpha * beta * dy * _sum_of_neighbours(share, depth_radius)
-    through_norm = 2 * alpha * beta * share / norm * _sum_of_neighbours(
+    direct = -2 * alpha * beta * dy * _sum_neighbours(share, depth_radius)
+    through_norm = 2 * alpha * beta * share / norm * _sum_neighbours(
         dy * x, depth_radius
     ) - beta * dy * dy_input * norm ** (-beta - 1)
-    return direct + 2 * alpha * x * _sum_of_neighbours(through_norm, depth_radius)
+    return direct + 2 * alpha * x * _sum_neighbours(through_norm, depth_radius)
 
 
-def _gradient_for_y(
+def _lrn_gradient_y(
     dy: Tensor,
     x: Tensor,
     dy_input: Tensor,
@@ -260,15 +264,15 @@ def _gradient_for_y(
     alpha: float,
     beta: float,
 ) -> Tensor:
-    norm = _norm(x, depth_radius, bias, alpha)
-    return -2 * alpha * beta * dy_input / norm * _sum_of_neighbours(dy * x, depth_radius)
+    norm = _response_base(x, depth_radius, bias, alpha)
+    return -2 * alpha * beta * dy_input / norm * _sum_neighbours(dy * x, depth_radius)
 
 
-def _gradient_for_dy(
+def _lrn_gradient_dy(
     dy: Tensor, x: Tensor, y: Tensor, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Tensor:
-    norm = _norm(x, depth_radius, bias, alpha)
-    neighbours = _sum_of_neighbours(dy * x, depth_radius)
+    norm = _response_base(x, depth_radius, bias, alpha)
+    neighbours = _sum_neighbours(dy * x, depth_radius)
     return dy * norm**-beta - 2 * alpha * beta * y / norm * neighbours
 
 
@@ -280,7 +284,7 @@ gradient(
 )
 gradient(
     normalization.local_response_normalization_gradient,
-    x=_gradient_for_x,
-    y=_gradient_for_y,
-    dy=_gradient_for_dy,
+    x=_lrn_gradient_x,
+    y=_lrn_gradient_y,
+    dy=_lrn_gradient_dy,
 )

@@ -16,19 +16,19 @@ from plugrad.types.specs import Shape, Spec
 from plugrad.types.windows import Pairs, Window, cell_slices, margins
 
 
-class _Places(NamedTuple):
-    """The margins of images, and the attributes of the slice that each cell of the filter meets."""
+class _WindowCells(NamedTuple):
+    """The padding of images, and for each cell of the filter, the slice of the padded images that it covers."""
 
     paddings: Pairs
     slices: tuple[dict[str, Any], ...]
 
-    def of(self, images: Tensor, value: float = 0) -> list[Tensor]:
-        """Return, for each cell, the elements that it meets in all windows; margins hold `value`."""
+    def gather_cells(self, images: Tensor, value: float = 0) -> list[Tensor]:
+        """Return, for each cell, the elements under it in all windows; the padding holds `value`."""
         padded = movement.pad(images, paddings=self.paddings, constant_value=value)
         return [movement.strided_slice(padded, **place) for place in self.slices]
 
-    def scattered(self, parts: list[Tensor], images: Spec) -> Tensor:
-        """Return images to which each part is added where its cell meets them: the transpose of `of`."""
+    def scatter_cells(self, parts: list[Tensor], images: Spec) -> Tensor:
+        """Add each cell's part back to the images: the transpose of `gather_cells`."""
         shape = movement.pad.infer(images, paddings=self.paddings).shape
         placed = [
             movement.strided_slice_gradient(part, shape=shape, **place)
@@ -38,9 +38,9 @@ class _Places(NamedTuple):
         return movement.slice(add_n(placed), begin=begin, size=images.shape)
 
 
-def _places(image: Shape, window: Window) -> _Places:
+def _window_cells(image: Shape, window: Window) -> _WindowCells:
     batch, *size, channels = image
-    return _Places(
+    return _WindowCells(
         ((0, 0), *margins(tuple(size), window), (0, 0)),
         tuple(
             {
@@ -53,8 +53,8 @@ def _places(image: Shape, window: Window) -> _Places:
     )
 
 
-def _firsts(cells: list[Tensor], largest: Tensor) -> list[Tensor]:
-    """Return, for each cell of the filter, whether it is the first with the largest element in each window."""
+def _is_first_maximum(cells: list[Tensor], largest: Tensor) -> list[Tensor]:
+    """Return, for each cell of the filter, the windows in which it is the first with the largest element."""
     found: list[Tensor] = []
     is_free = equal(largest, largest)  # a window whose largest element is NaN has no such cell
     for cell in cells:
@@ -64,32 +64,35 @@ def _firsts(cells: list[Tensor], largest: Tensor) -> list[Tensor]:
     return found
 
 
-def at_largest(dy: Tensor, input: Tensor, output: Tensor, window: Window) -> Tensor:
-    """Return the elements of dy, the gradient of images, at the first largest element of each window of `input`."""
-    places = _places(input.shape, window)
-    firsts = _firsts(places.of(input, -inf), output)
-    parts = zip(firsts, places.of(dy), strict=True)
+def select_at_maximum(dy: Tensor, input: Tensor, output: Tensor, window: Window) -> Tensor:
+    """Select from dy, a gradient of the images, the element at the first maximum of each window of `input`."""
+    places = _window_cells(input.shape, window)
+    firsts = _is_first_maximum(places.gather_cells(input, -inf), output)
+    parts = zip(firsts, places.gather_cells(dy), strict=True)
     return add_n([where(is_first, part, 0) for is_first, part in parts])
 
 
-def _pool(
+def _pool_gradient(
     dy: Tensor, input: Tensor, out: Tensor, window: Window, pooling_type: PoolingType
 ) -> Tensor:
-    """Return dy at the first largest element of each window, or shared evenly by its cells outside the padding."""
-    places = _places(input.shape, window)
+    """Gradient of pooling: dy goes to each window's first maximum, or evenly to its cells in the image."""
+    places = _window_cells(input.shape, window)
     if pooling_type == "max":
-        parts = [where(is_first, dy, 0) for is_first in _firsts(places.of(input, -inf), out)]
+        parts = [
+            where(is_first, dy, 0)
+            for is_first in _is_first_maximum(places.gather_cells(input, -inf), out)
+        ]
     else:
-        counts = add_n(places.of(creation.ones_like(input)))
+        counts = add_n(places.gather_cells(creation.ones_like(input)))
         parts = [dy / counts] * len(places.slices)
-    return places.scattered(parts, input)
+    return places.scatter_cells(parts, input)
 
 
 gradient(
     pooling.max_pool, x=lambda dy, x, out, attrs: pooling.max_pool_gradient(dy, x, out, **attrs)
 )
 gradient(pooling.avg_pool, x=lambda dy, x, attrs: pooling.avg_pool_gradient(dy, x, **attrs))
-gradient(pooling.pool, input=_pool)
+gradient(pooling.pool, input=_pool_gradient)
 gradient(
     pooling.max_pool_with_argmax,
     x=lambda dy, x, outs, window: pooling.max_pool_gradient(dy[0], x, outs[0], window=window),
@@ -97,5 +100,5 @@ gradient(
 
 # Both are linear in dy, and their gradient is the transpose. The images only determine where dy goes,
 # which does not change smoothly.
-gradient(pooling.max_pool_gradient, dy=at_largest)
+gradient(pooling.max_pool_gradient, dy=select_at_maximum)
 gradient(pooling.avg_pool_gradient, dy=lambda dy, attrs: pooling.avg_pool(dy, **attrs))

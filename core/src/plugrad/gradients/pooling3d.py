@@ -1,6 +1,6 @@
 """Gradients of the pooling kernels for images with three spatial axes."""
 
-from plugrad.gradients.pooling import at_largest
+from plugrad.gradients.pooling import select_at_maximum
 from plugrad.kernels import pooling3d
 from plugrad.tape.rules import gradient
 
@@ -12,5 +12,5 @@ gradient(pooling3d.avg_pool3d, x=lambda dy, x, attrs: pooling3d.avg_pool3d_gradi
 
 # Both are linear in dy, and their gradient is the transpose. The images only determine where dy goes,
 # which does not change smoothly.
-gradient(pooling3d.max_pool3d_gradient, dy=at_largest)
+gradient(pooling3d.max_pool3d_gradient, dy=select_at_maximum)
 gradient(pooling3d.avg_pool3d_gradient, dy=lambda dy, attrs: pooling3d.avg_pool3d(dy, **attrs))

@@ -11,7 +11,7 @@ from plugrad.types.specs import Spec
 from plugrad.types.windows import ImageFormat, Pairs
 
 
-def _gathered(dy: Tensor, x_spec: Spec, block_size: int, data_format: ImageFormat) -> Tensor:
+def _blocks_to_depth(dy: Tensor, x_spec: Spec, block_size: int, data_format: ImageFormat) -> Tensor:
     """Return dy with the pixels of each block moved to the channels."""
     if data_format == "NHWC":
         batch, height, width, _ = x_spec.shape
@@ -25,23 +25,23 @@ def _gathered(dy: Tensor, x_spec: Spec, block_size: int, data_format: ImageForma
     return movement.reshape(moved, shape=x_spec.shape)
 
 
-def _folded(dy: Tensor, x_spec: Spec, paddings: Pairs, mode: MirrorMode) -> Tensor:
+def _fold_mirrored(dy: Tensor, x_spec: Spec, paddings: Pairs, mode: MirrorMode) -> Tensor:
     """Return dy with the elements that were added to each axis mirrored back and added to their originals."""
     hidden = 1 if mode == "reflect" else 0
     for axis, (before, after) in enumerate(paddings):
         size = x_spec.shape[axis]
-        inner = _part(dy, axis, before, size)
+        inner = _slice_axis(dy, axis, before, size)
         if before:
-            image = movement.reverse(_part(dy, axis, 0, before), dims=(axis,))
-            inner = binary.add(inner, _placed(image, axis, hidden, size))
+            image = movement.reverse(_slice_axis(dy, axis, 0, before), dims=(axis,))
+            inner = binary.add(inner, _pad_axis(image, axis, hidden, size))
         if after:
-            image = movement.reverse(_part(dy, axis, before + size, after), dims=(axis,))
-            inner = binary.add(inner, _placed(image, axis, size - hidden - after, size))
+            image = movement.reverse(_slice_axis(dy, axis, before + size, after), dims=(axis,))
+            inner = binary.add(inner, _pad_axis(image, axis, size - hidden - after, size))
         dy = inner
     return dy
 
 
-def _part(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
+def _slice_axis(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
     """Return `size` elements from `begin` on along an axis."""
     return movement.slice(
         x,
@@ -50,7 +50,7 @@ def _part(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
     )
 
 
-def _placed(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
+def _pad_axis(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
     """Return zeros of `size` along an axis, with x in them from `begin` on."""
     around = (begin, size - begin - x.shape[axis])
     return movement.pad(x, paddings=tuple(around if i == axis else (0, 0) for i in range(x.ndim)))
@@ -68,6 +68,6 @@ gradient(
         dy, block_shape=block_shape, crops=paddings
     ),
 )
-gradient(rearrangement.depth_to_space, x=_gathered)
-gradient(rearrangement.mirror_pad, x=_folded)
+gradient(rearrangement.depth_to_space, x=_blocks_to_depth)
+gradient(rearrangement.mirror_pad, x=_fold_mirrored)
 not_differentiable(rearrangement.broadcast_args, because="sizes are integers")

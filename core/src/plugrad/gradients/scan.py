@@ -8,7 +8,7 @@ from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 
 
-def _product(dy: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+def _cumprod_gradient(dy: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
     """Return the gradient of the cumulative products, which is correct even where elements are 0.
 
     The product up to i has the factor x_k if k <= i:
@@ -17,17 +17,17 @@ def _product(dy: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -
     """
     if reverse:
         dims = (axis,)
-        mirrored = _product(
+        mirrored = _cumprod_gradient(
             movement.reverse(dy, dims=dims), movement.reverse(x, dims=dims), axis, exclusive, False
         )
         return movement.reverse(mirrored, dims=dims)
     if exclusive:
-        dy = _later(dy, axis, 1)
+        dy = _shift_back(dy, axis, 1)
     before = scan.cumprod(x, axis=axis, exclusive=True)
-    return before * _recurred(dy, _later(x, axis, 1), axis)
+    return before * _linear_recurrence(dy, _shift_back(x, axis, 1), axis)
 
 
-def _recurred(terms: Tensor, factors: Tensor, axis: int) -> Tensor:
+def _linear_recurrence(terms: Tensor, factors: Tensor, axis: int) -> Tensor:
     """Return s with ``s_k = terms_k + factors_k s_{k+1}``.
 
     Each pass doubles the number of terms that an element includes, so there are log2(length) passes
@@ -35,14 +35,14 @@ def _recurred(terms: Tensor, factors: Tensor, axis: int) -> Tensor:
     """
     step = 1
     while step < terms.shape[axis]:
-        terms = terms + factors * _later(terms, axis, step)
-        factors = factors * _later(factors, axis, step)
+        terms = terms + factors * _shift_back(terms, axis, step)
+        factors = factors * _shift_back(factors, axis, step)
         step *= 2
     return terms
 
 
-def _later(x: Tensor, axis: int, steps: int) -> Tensor:
-    """Return x shifted: at each place the element `steps` later along the axis, and 0 beyond the end."""
+def _shift_back(x: Tensor, axis: int, steps: int) -> Tensor:
+    """Shift x back by `steps` along an axis, with zeros beyond the end."""
     steps = min(steps, x.shape[axis])
     begin = [0] * x.ndim
     begin[axis] = steps
@@ -61,4 +61,4 @@ gradient(
         dy, axis=axis, exclusive=exclusive, reverse=not reverse
     ),
 )
-gradient(scan.cumprod, x=_product)
+gradient(scan.cumprod, x=_cumprod_gradient)

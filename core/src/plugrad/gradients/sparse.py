@@ -9,8 +9,8 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.specs import Spec
 
 
-def _of_defaults(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
-    """Return dy of the entries that were added, which the tape sums; 0 for the original entries."""
+def _default_gradient(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
+    """Return dy of the added entries, which the tape sums, and 0 for the original entries."""
     places = outs[3]
     owners = indexing.unsorted_segment_sum(
         creation.ones_like(places), places, num_segments=outs[1].size
@@ -18,7 +18,9 @@ def _of_defaults(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
     return where(equal(owners, 0), dy[1], 0)
 
 
-def _of_rows(dy: Tensor, data_spec: Spec, indices: Tensor, segment_ids: Tensor) -> Tensor:
+def _segment_sum_gradient(
+    dy: Tensor, data_spec: Spec, indices: Tensor, segment_ids: Tensor
+) -> Tensor:
     """Return, for each row, the sum of dy over the segments in which it is listed."""
     count = data_spec.shape[0]
     rows = where(indices < 0, indices + count, indices)
@@ -27,19 +29,21 @@ def _of_rows(dy: Tensor, data_spec: Spec, indices: Tensor, segment_ids: Tensor) 
     )
 
 
-def _of_averaged_rows(dy: Tensor, data_spec: Spec, indices: Tensor, segment_ids: Tensor) -> Tensor:
+def _segment_mean_gradient(
+    dy: Tensor, data_spec: Spec, indices: Tensor, segment_ids: Tensor
+) -> Tensor:
     """Return, for each row, the sum of dy divided by the size of the segment, over its segments."""
     ones = creation.ones_like(indexing.gather(dy, segment_ids, axis=0))
     counts = indexing.unsorted_segment_sum(ones, segment_ids, num_segments=dy.shape[0])
-    return _of_rows(dy / maximum(counts, 1), data_spec, indices, segment_ids)
+    return _segment_sum_gradient(dy / maximum(counts, 1), data_spec, indices, segment_ids)
 
 
 gradient(
     sparse.sparse_fill_empty_rows,
     values=lambda dy, outs: indexing.gather(dy[1], outs[3], axis=0),
-    default_value=_of_defaults,
+    default_value=_default_gradient,
 )
-gradient(sparse.sparse_segment_sum, data=_of_rows)
-gradient(sparse.sparse_segment_mean, data=_of_averaged_rows)
+gradient(sparse.sparse_segment_sum, data=_segment_sum_gradient)
+gradient(sparse.sparse_segment_mean, data=_segment_mean_gradient)
 
 not_differentiable(sparse.sparse_reshape, because="coordinates are integers")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.errors import ArgumentError, shown as described
-from plugrad.importing import imported
+from plugrad.errors import ArgumentError, short_repr as described
+from plugrad.importing import import_lazily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,13 +55,13 @@ def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementati
         raise ArgumentError(
             f"host_bodies takes a family of contracts, such as plugrad.kernels.sparse, not {described(contracts)}"
         )
-    return imported(f"plugrad.host.{family}").BODIES if family in FAMILIES else {}
+    return import_lazily(f"plugrad.host.{family}").BODIES if family in FAMILIES else {}
 
 
-def shown(values: NDArray[Any]) -> str:
-    """Return values as text for a message, without the middle of a long list.
+def format_values(values: NDArray[Any]) -> str:
+    """Format values for a message, without the middle of a long list.
 
-    >>> shown(np.arange(100))
+    >>> format_values(np.arange(100))
     '[0, 1, 2, ..., 97, 98, 99]'
     """
     return np.array2string(values, separator=", ", threshold=20, formatter={"all": str})

@@ -12,13 +12,13 @@ from plugrad.errors import ArgumentValueError
 from plugrad.kernels import decomposition
 
 Array = NDArray[Any]
-INDEFINITE = (
+INDEFINITE_MESSAGE = (
     "is not positive definite; a small multiple of eye({n}) added to a semidefinite one makes it so"
 )
-SINGULAR = (
+SINGULAR_MESSAGE = (
     "is singular or not finite; linalg.pinv gives the Moore-Penrose inverse of a singular one"
 )
-UNBOUNDED = "has no factors that could be found; its elements must be finite"
+NOT_FACTORED_MESSAGE = "has no factors that could be found; its elements must be finite"
 
 
 def cholesky(input: Array) -> Array:
@@ -27,7 +27,7 @@ def cholesky(input: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is not positive definite.
     """
-    return np.asarray(_solved("Cholesky", INDEFINITE, np.linalg.cholesky, input))
+    return np.asarray(_call_lapack("Cholesky", INDEFINITE_MESSAGE, np.linalg.cholesky, input))
 
 
 def inverse(input: Array) -> Array:
@@ -36,7 +36,7 @@ def inverse(input: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is singular.
     """
-    return np.asarray(_solved("MatrixInverse", SINGULAR, np.linalg.inv, input))
+    return np.asarray(_call_lapack("MatrixInverse", SINGULAR_MESSAGE, np.linalg.inv, input))
 
 
 def solve(matrix: Array, rhs: Array) -> Array:
@@ -45,24 +45,24 @@ def solve(matrix: Array, rhs: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is singular.
     """
-    return np.asarray(_solved("MatrixSolve", SINGULAR, np.linalg.solve, matrix, rhs))
+    return np.asarray(_call_lapack("MatrixSolve", SINGULAR_MESSAGE, np.linalg.solve, matrix, rhs))
 
 
 def determinant(input: Array) -> Array:
     """Return the determinants."""
     with np.errstate(all="ignore"):
-        return _with_nan(np.linalg.det(input), input)
+        return _propagate_nan(np.linalg.det(input), input)
 
 
 def log_determinant(input: Array) -> list[Array]:
     """Return signs and logarithms."""
     with np.errstate(all="ignore"):
         sign, log = np.linalg.slogdet(input)
-    return [_with_nan(sign, input), _with_nan(log, input)]
+    return [_propagate_nan(sign, input), _propagate_nan(log, input)]
 
 
-def _with_nan(found: Array, input: Array) -> Array:
-    """Return NaN for matrices that hold NaN, which LAPACK may overlook when it looks for the largest element."""
+def _propagate_nan(found: Array, input: Array) -> Array:
+    """Set the results of matrices that hold NaN to NaN, because LAPACK may overlook one."""
     return np.where(np.isnan(input).any((-2, -1)), np.nan, found)
 
 
@@ -72,7 +72,7 @@ def eigh(input: Array) -> list[Array]:
     Raises:
         ArgumentValueError: the method does not converge.
     """
-    return _factors("Eigh", np.linalg.eigh, input)
+    return _factor_batch("Eigh", np.linalg.eigh, input)
 
 
 def svd(input: Array, *, full_matrices: bool) -> list[Array]:
@@ -81,7 +81,7 @@ def svd(input: Array, *, full_matrices: bool) -> list[Array]:
     Raises:
         ArgumentValueError: the method does not converge.
     """
-    return _factors("Svd", partial(np.linalg.svd, full_matrices=full_matrices), input)
+    return _factor_batch("Svd", partial(np.linalg.svd, full_matrices=full_matrices), input)
 
 
 def qr(input: Array, *, full_matrices: bool) -> list[Array]:
@@ -89,14 +89,14 @@ def qr(input: Array, *, full_matrices: bool) -> list[Array]:
     return list(np.linalg.qr(input, mode="complete" if full_matrices else "reduced"))
 
 
-def _factors(name: str, function: Any, input: Array) -> list[Array]:
-    """Return the factors of each matrix, which form one batch because NumPy refuses 64 axes."""
+def _factor_batch(name: str, function: Any, input: Array) -> list[Array]:
+    """Factor each matrix; the batch axes are flattened, because NumPy refuses 64 axes."""
     batch, matrix = input.shape[:-2], input.shape[-2:]
-    found = _solved(name, UNBOUNDED, function, input.reshape(prod(batch), *matrix))
+    found = _call_lapack(name, NOT_FACTORED_MESSAGE, function, input.reshape(prod(batch), *matrix))
     return [x.reshape(*batch, *x.shape[1:]) for x in found]
 
 
-def _solved(name: str, trouble: str, function: Any, *arrays: Array) -> Any:
+def _call_lapack(name: str, trouble: str, function: Any, *arrays: Array) -> Any:
     try:
         with np.errstate(all="ignore"):
             return function(*arrays)

@@ -20,7 +20,7 @@ def non_max_suppression(
     score_threshold: float,
 ) -> Array:
     """Return the positions."""
-    return _selected(boxes, scores, max_output_size, iou_threshold, score_threshold)[0]
+    return _select_boxes(boxes, scores, max_output_size, iou_threshold, score_threshold)[0]
 
 
 def non_max_suppression_padded(
@@ -33,7 +33,7 @@ def non_max_suppression_padded(
     pad_to_max_output_size: bool,
 ) -> tuple[Array, Array]:
     """Return the positions and their number."""
-    indices, _ = _selected(boxes, scores, max_output_size, iou_threshold, score_threshold)
+    indices, _ = _select_boxes(boxes, scores, max_output_size, iou_threshold, score_threshold)
     count = np.array(len(indices), np.int32)
     if pad_to_max_output_size:
         indices = np.pad(indices, (0, max_output_size - len(indices)))
@@ -50,10 +50,12 @@ def non_max_suppression_with_score(
     soft_nms_sigma: float,
 ) -> tuple[Array, Array]:
     """Return the positions and the scores."""
-    return _selected(boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma)
+    return _select_boxes(
+        boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma
+    )
 
 
-def _selected(
+def _select_boxes(
     boxes: Array,
     scores: Array,
     max_output_size: int,
@@ -76,7 +78,7 @@ def _selected(
         chosen_scores.append(scores[best])
         left = np.arange(len(positions)) != best
         positions, scores = positions[left], scores[left]
-        overlap = _overlaps(lows, highs, areas, chosen[-1], positions)
+        overlap = _intersection_over_union(lows, highs, areas, chosen[-1], positions)
         if sigma > 0:
             scores = scores * np.exp(overlap * overlap * (-0.5 / sigma))
         left = (overlap < iou_threshold) & (scores > score_threshold)
@@ -84,7 +86,9 @@ def _selected(
     return np.array(chosen, np.int32), np.array(chosen_scores, dtype)
 
 
-def _overlaps(lows: Array, highs: Array, areas: Array, one: np.intp, others: Array) -> Array:
+def _intersection_over_union(
+    lows: Array, highs: Array, areas: Array, one: np.intp, others: Array
+) -> Array:
     """Return the overlap of a box with others: the area of the intersection divided by that of the union."""
     sides = np.minimum(highs[one], highs[others]) - np.maximum(lows[one], lows[others])
     common = np.maximum(sides, 0).prod(axis=1)

@@ -1,4 +1,4 @@
-"""Steps of optimizers: a formula for one variable each, and its use on lists of arrays.
+"""Optimizer steps: a formula for one variable, and its application to lists of arrays.
 
 A formula takes a variable v, its gradient g, what is kept for it, and the coefficients of the kernel. It returns the
 next value of the variable and of what is kept. It runs on arrays and on tensors, which NumPy's functions take, too.
@@ -134,8 +134,8 @@ FORMULAS: Final[dict[Kernel[..., Any], Formula]] = {
 }
 
 
-def on_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., list[Array]]:
-    """Return the body of a kernel: the formula for each variable of the lists."""
+def apply_to_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., list[Array]]:
+    """Return a kernel body that applies a formula to each variable of the lists."""
 
     def body(coefficients: Array, *tensors: Array) -> list[Array]:
         numbers = coefficients.tolist()
@@ -146,4 +146,4 @@ def on_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., list[A
     return body
 
 
-BODIES: Final = {kernel: on_lists(kernel, formula) for kernel, formula in FORMULAS.items()}
+BODIES: Final = {kernel: apply_to_lists(kernel, formula) for kernel, formula in FORMULAS.items()}

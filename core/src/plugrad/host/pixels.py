@@ -16,7 +16,7 @@ OPAQUE = 255
 
 def from_pixels(pixels: Array, *, num_channels: int) -> Array:
     """Return the first channels as int32."""
-    return _in_four_channels(pixels.astype(np.int32), OPAQUE)[..., :num_channels]
+    return _as_rgba(pixels.astype(np.int32), OPAQUE)[..., :num_channels]
 
 
 def draw(image: Array, *, alpha: float) -> Array:
@@ -33,10 +33,10 @@ def draw(image: Array, *, alpha: float) -> Array:
             f"Draw: an image of {image.dtype} has values from 0 to {most}; these go from {image.min()} to {image.max()}"
         )
     opacity = math.floor(OPAQUE * alpha + 0.5)
-    return _in_four_channels(np.atleast_3d(pixels.astype(np.int32)), opacity)
+    return _as_rgba(np.atleast_3d(pixels.astype(np.int32)), opacity)
 
 
-def _in_four_channels(pixels: Array, opacity: int) -> Array:
+def _as_rgba(pixels: Array, opacity: int) -> Array:
     """Return red, green, blue and opacity."""
     if pixels.shape[2] == 4:
         return pixels

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError, OutOfMemory, ShapeError, TensorIndexError
-from plugrad.host import shown
+from plugrad.host import format_values
 from plugrad.kernels import ragged
 
 Array = NDArray[Any]
-MOST_VALUES = 2**31 - 1  # the largest int32 split
+MAX_VALUES = 2**31 - 1  # the largest int32 split
 
 
 def ragged_range(starts: Array, limits: Array, deltas: Array) -> tuple[Array, Array]:
@@ -23,7 +23,7 @@ def ragged_range(starts: Array, limits: Array, deltas: Array) -> tuple[Array, Ar
         ArgumentValueError: a delta is 0, or a range is infinite or has too many values.
     """
     if not deltas.all():
-        raise ArgumentValueError(f"RaggedRange: deltas={shown(deltas)} must not be 0")
+        raise ArgumentValueError(f"RaggedRange: deltas={format_values(deltas)} must not be 0")
     exact = np.float64 if starts.dtype.kind == "f" else np.int64
     first, last, step = np.broadcast_arrays(
         *(np.atleast_1d(x).astype(exact) for x in (starts, limits, deltas))
@@ -33,13 +33,13 @@ def ragged_range(starts: Array, limits: Array, deltas: Array) -> tuple[Array, Ar
         sizes = np.ceil((last - first) / step) if is_float else -((first - last) // step)
     sizes = np.maximum(sizes, 0)
     # As floats, because the sum of a few sizes may exceed int64.
-    if not sizes.sum(dtype=np.float64) <= MOST_VALUES:
+    if not sizes.sum(dtype=np.float64) <= MAX_VALUES:
         raise ArgumentValueError(
-            f"RaggedRange: the ranges from {shown(starts)} to {shown(limits)} by "
-            f"{shown(deltas)} have more than {MOST_VALUES} values"
+            f"RaggedRange: the ranges from {format_values(starts)} to {format_values(limits)} by "
+            f"{format_values(deltas)} have more than {MAX_VALUES} values"
         )
     lengths = sizes.astype(np.int64)
-    splits = _splits(lengths)
+    splits = _splits_from_lengths(lengths)
     steps: Array = np.arange(int(splits[-1])) - np.repeat(splits[:-1], lengths)
     values: Array = np.repeat(first, lengths) + steps * np.repeat(step, lengths)
     return splits.astype(np.int32), values.astype(starts.dtype)
@@ -77,7 +77,7 @@ def ragged_gather(
     for splits in params_nested_splits:
         begins, ends = splits[places].astype(np.int64), splits[places + 1].astype(np.int64)
         lengths = ends - begins
-        found.append(_splits(lengths))
+        found.append(_splits_from_lengths(lengths))
         places = np.arange(int(found[-1][-1])) + np.repeat(begins - found[-1][:-1], lengths)
     if not indices.ndim:
         del found[0]  # the splits of the one row
@@ -104,14 +104,14 @@ def ragged_tensor_to_tensor(
     for kind, partition in zip(
         row_partition_types[has_count:], row_partition_tensors[has_count:], strict=True
     ):
-        owners.append(_owners(kind, partition, rows[-1]))
+        owners.append(_row_of_each_element(kind, partition, rows[-1]))
         rows.append(len(owners[-1]))
     if rows[-1] != len(values):
         raise ShapeError(
             f"RaggedTensorToTensor: the partitions are for {rows[-1]} values, but there are {len(values)}"
         )
     longest = [int(np.bincount(owner).max(initial=0)) for owner in owners]
-    sizes = _sizes(shape, [rows[0], *longest], values.shape[1:])
+    sizes = _infer_sizes(shape, [rows[0], *longest], values.shape[1:])
     flat = np.arange(rows[0])
     is_inside = flat < sizes[0]
     for owner, size in zip(owners, sizes[1:], strict=True):
@@ -120,39 +120,41 @@ def ragged_tensor_to_tensor(
         flat = flat[owner] * size + place
     if math.prod((*sizes, *values.shape[1:], values.itemsize)) > maxsize:
         raise OutOfMemory(
-            f"RaggedTensorToTensor: a result of shape={shown(shape)} has more bytes than can be addressed"
+            f"RaggedTensorToTensor: a result of shape={format_values(shape)} has more bytes than can be addressed"
         )
     dense = np.broadcast_to(default_value, (math.prod(sizes), *values.shape[1:])).copy()
     dense[flat[is_inside]] = values[is_inside]
     return dense.reshape(*sizes, *values.shape[1:])
 
 
-def _owners(kind: str, partition: Array, rows: int) -> Array:
+def _row_of_each_element(kind: str, partition: Array, rows: int) -> Array:
     """Return the row of each element, in ascending order."""
     if kind == "ROW_SPLITS":
         _check_splits("RaggedTensorToTensor", partition, None)
         if len(partition) != rows + 1 or partition[0]:
             raise ArgumentValueError(
-                f"RaggedTensorToTensor: the splits {shown(partition)} must begin with 0, and there must be one more "
+                f"RaggedTensorToTensor: the splits {format_values(partition)} must begin with 0, "
+                "and there must be one more "
                 f"than the {rows} rows before them"
             )
         return np.repeat(np.arange(rows), np.diff(partition))
     owners = partition.astype(np.intp)
     if owners.size and (owners[0] < 0 or owners[-1] >= rows or (np.diff(owners) < 0).any()):
         raise ArgumentValueError(
-            f"RaggedTensorToTensor: the row ids {shown(partition)} must be in [0, {rows}), the range of the rows "
+            f"RaggedTensorToTensor: the row ids {format_values(partition)} must be in [0, "
+            f"{rows}), the range of the rows "
             "before them, and not decrease"
         )
     return owners
 
 
-def _sizes(shape: Array, known: list[int], element: tuple[int, ...]) -> list[int]:
+def _infer_sizes(shape: Array, known: list[int], element: tuple[int, ...]) -> list[int]:
     """Return the sizes of the ragged axes, from `known` where `shape` has -1."""
     wanted: list[int] = shape.tolist() if shape.ndim else [int(shape)] * len((*known, *element))
     fits = all(n in (-1, m) for n, m in zip(wanted[len(known) :], element, strict=True))
     if not fits or min(wanted) < -1 or (not shape.ndim and wanted[0] != -1):
         raise ShapeError(
-            f"RaggedTensorToTensor: shape={shown(shape)} must be -1, or have a size or -1 for each of "
+            f"RaggedTensorToTensor: shape={format_values(shape)} must be -1, or have a size or -1 for each of "
             f"{len(known)} axes and then {element}, the shape of one value"
         )
     return [m if n < 0 else n for n, m in zip(wanted, known, strict=False)]
@@ -170,12 +172,12 @@ def _check_splits(name: str, splits: Array, count: int | None) -> None:
             "" if count is None else f", and not exceed {count}, the number of elements to split"
         )
         raise ArgumentValueError(
-            f"{name}: the splits {shown(splits)} must be one or more numbers of at least 0, not decrease{limit}"
+            f"{name}: the splits {format_values(splits)} must be one or more numbers of at least 0, not decrease{limit}"
         )
 
 
-def _splits(lengths: Array) -> Array:
-    """Return where rows of these lengths begin and end."""
+def _splits_from_lengths(lengths: Array) -> Array:
+    """Return the splits of rows with these lengths: the positions where rows begin and end."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 

@@ -12,19 +12,24 @@ from plugrad.kernels import random
 
 Array = NDArray[Any]
 
-WORD = 0xFFFFFFFF
+WORD_MASK = 0xFFFFFFFF
 
 
 def philox(seed: int, count: int) -> Array:
     """Return the first `count` words of Philox 4x32-10 (Salmon and others, 2011), four for each counter from 0."""
     block = np.arange(-(-count // 4), dtype="uint64")
-    a, b, c, d = block & WORD, block >> 32, np.zeros_like(block), np.zeros_like(block)
-    low, high = int(seed) & WORD, int(seed) >> 32
+    a, b, c, d = block & WORD_MASK, block >> 32, np.zeros_like(block), np.zeros_like(block)
+    low, high = int(seed) & WORD_MASK, int(seed) >> 32
     for _ in range(10):
         # The factors and steps are the constants of the paper.
         left, right = a * 0xD2511F53, c * 0xCD9E8D57
-        a, b, c, d = right >> 32 ^ b ^ low, right & WORD, left >> 32 ^ d ^ high, left & WORD
-        low, high = low + 0x9E3779B9 & WORD, high + 0xBB67AE85 & WORD
+        a, b, c, d = (
+            right >> 32 ^ b ^ low,
+            right & WORD_MASK,
+            left >> 32 ^ d ^ high,
+            left & WORD_MASK,
+        )
+        low, high = low + 0x9E3779B9 & WORD_MASK, high + 0xBB67AE85 & WORD_MASK
     return np.stack((a, b, c, d), 1).ravel()[:count]
 
 
@@ -46,13 +51,13 @@ def multinomial(logits: Array, *, num_samples: int, seed: int, normalized: bool)
 
 # --- normal numbers: the ziggurat of Marsaglia and Tsang (2000) ----------------------------------------
 
-LAYERS: Final = 256
-TAIL: Final = 3.6541528853610088
+ZIGGURAT_LAYERS: Final = 256
+ZIGGURAT_TAIL_START: Final = 3.6541528853610088
 """Where the tail begins if the layers below the curve ``exp(-x**2 / 2)`` and the tail have one area."""
 
 
 class Ziggurat(NamedTuple):
-    """The layers, from the widest, which has the tail beside it, to the top."""
+    """The layers of the ziggurat, from the widest, which adjoins the tail, to the top."""
 
     steps: Array
     """Their widths, divided by 2**52."""
@@ -64,9 +69,11 @@ class Ziggurat(NamedTuple):
 
 @cache
 def _ziggurat() -> Ziggurat:
-    area = TAIL * exp(-(TAIL**2) / 2) + sqrt(pi / 2) * erfc(TAIL / sqrt(2))
-    widths = [area / exp(-(TAIL**2) / 2), TAIL]
-    while len(widths) < LAYERS:
+    area = ZIGGURAT_TAIL_START * exp(-(ZIGGURAT_TAIL_START**2) / 2) + sqrt(pi / 2) * erfc(
+        ZIGGURAT_TAIL_START / sqrt(2)
+    )
+    widths = [area / exp(-(ZIGGURAT_TAIL_START**2) / 2), ZIGGURAT_TAIL_START]
+    while len(widths) < ZIGGURAT_LAYERS:
         x = widths[-1]
         widths.append(sqrt(-2 * log(area / x + exp(-(x**2) / 2))))
     ends = np.array([*widths, 0])
@@ -81,7 +88,7 @@ def standard_normal(generator: np.random.Generator, out: Array) -> None:
     """
     steps, inner, heights = _ziggurat()
     bits: Any = generator.bit_generator.random_raw(out.size)
-    layers = (bits & np.uint64(LAYERS - 1)).view(np.int64)
+    layers = (bits & np.uint64(ZIGGURAT_LAYERS - 1)).view(np.int64)
     np.multiply(bits.view(np.int64) >> 11, steps.take(layers), out=out)
     left = np.flatnonzero(np.abs(out) >= inner.take(layers))
     if not left.size:
@@ -92,20 +99,20 @@ def standard_normal(generator: np.random.Generator, out: Array) -> None:
     )
     is_outside = (between >= np.exp(-0.5 * x * x)) & (layers > 0)
     in_tail = np.flatnonzero(layers == 0)
-    x[in_tail] = np.copysign(_tail(generator, in_tail.size), x[in_tail])
+    x[in_tail] = np.copysign(_normal_tail(generator, in_tail.size), x[in_tail])
     others = np.empty(np.count_nonzero(is_outside))
     standard_normal(generator, others)
     x[is_outside] = others
     out[left] = x
 
 
-def _tail(generator: np.random.Generator, count: int) -> Array:
-    """Return normal numbers above `TAIL`: exponential ones, which are taken with the share of the densities."""
+def _normal_tail(generator: np.random.Generator, count: int) -> Array:
+    """Return normal numbers above the tail's start, by rejection from an exponential distribution."""
     found, left = np.empty(count), np.arange(count)
     while left.size:
-        beyond = generator.standard_exponential(left.size) / TAIL
+        beyond = generator.standard_exponential(left.size) / ZIGGURAT_TAIL_START
         is_taken = 2 * generator.standard_exponential(left.size) > beyond * beyond
-        found[left[is_taken]] = TAIL + beyond[is_taken]
+        found[left[is_taken]] = ZIGGURAT_TAIL_START + beyond[is_taken]
         left = left[~is_taken]
     return found
 

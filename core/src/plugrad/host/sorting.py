@@ -21,20 +21,20 @@ def sort(x: Array, *, axis: int, descending: bool) -> Array:
 
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     """Return the positions that sort the elements."""
-    return _order(x, axis, descending, stable).astype(np.int32)
+    return _sorting_positions(x, axis, descending, stable).astype(np.int32)
 
 
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
     """Return the largest elements and their positions."""
-    places = _places_of_largest(x, k)
+    places = _positions_of_largest(x, k)
     values = np.take_along_axis(x, places, -1)
     if sorted:
-        order = _order(values, -1, descending=True, stable=True)
+        order = _sorting_positions(values, -1, descending=True, stable=True)
         values, places = (np.take_along_axis(part, order, -1) for part in (values, places))
     return values, places.astype(np.int32)
 
 
-def _places_of_largest(x: Array, k: int) -> Array:
+def _positions_of_largest(x: Array, k: int) -> Array:
     """Return the positions of the k largest elements in the order of x; of equal elements, the first.
 
     The k-th largest element comes from a partition: sorting all elements takes five times as long.
@@ -54,30 +54,30 @@ def _places_of_largest(x: Array, k: int) -> Array:
     return np.nonzero(larger | equal)[-1].reshape(*x.shape[:-1], k)
 
 
-def _order(x: Array, axis: int, descending: bool, stable: bool) -> Array:
+def _sorting_positions(x: Array, axis: int, descending: bool, stable: bool) -> Array:
     if descending:
         # Reversed before and after, so that equal elements keep their order.
-        order = _order(np.flip(x, axis), axis, False, stable)
+        order = _sorting_positions(np.flip(x, axis), axis, False, stable)
         return x.shape[axis] - 1 - np.flip(order, axis)
     return np.argsort(x, axis, kind="stable" if stable else None)
 
 
 def search_sorted(sorted_sequence: Array, values: Array, *, side: Side) -> Array:
     """Return the positions at which to insert values."""
-    return _searched(sorted_sequence, values, side)
+    return _search_rows(sorted_sequence, values, side)
 
 
 def lower_bound(sorted_sequence: Array, values: Array) -> Array:
     """Return the positions at which to insert values before equal elements."""
-    return _searched(sorted_sequence, values, "left")
+    return _search_rows(sorted_sequence, values, "left")
 
 
 def upper_bound(sorted_sequence: Array, values: Array) -> Array:
     """Return the positions at which to insert values after equal elements."""
-    return _searched(sorted_sequence, values, "right")
+    return _search_rows(sorted_sequence, values, "right")
 
 
-def _searched(sorted_sequence: Array, values: Array, side: Side) -> Array:
+def _search_rows(sorted_sequence: Array, values: Array, side: Side) -> Array:
     *lead, length = sorted_sequence.shape
     sequences = sorted_sequence.reshape(math.prod(lead), length)
     rows = values.reshape(math.prod(lead), values.shape[-1])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError, ShapeError, TensorIndexError
-from plugrad.host import shown
+from plugrad.host import format_values
 from plugrad.kernels import sparse
 
 Array = NDArray[Any]
@@ -66,33 +66,33 @@ def sparse_reshape(
         raise ShapeError(
             f"SparseReshape: the {size} elements of shape {old} do not fit new_shape={new_shape.tolist()}"
         )
-    flat = input_indices.astype(np.int64) @ _steps(old)
+    flat = input_indices.astype(np.int64) @ _row_major_strides(old)
     sizes = np.maximum(np.array(new, np.int64), 1)
     return (
-        (flat[:, None] // _steps(new) % sizes).astype(np.int32),
+        (flat[:, None] // _row_major_strides(new) % sizes).astype(np.int32),
         np.array(new, np.int32),
     )
 
 
-def _steps(shape: list[int]) -> Array:
+def _row_major_strides(shape: list[int]) -> Array:
     """Return, for each axis, the distance between neighbours along it in row-major order."""
     return np.array([max(1, math.prod(shape[i + 1 :])) for i in range(len(shape))], np.int64)
 
 
 def sparse_segment_sum(data: Array, indices: Array, segment_ids: Array) -> Array:
     """Return the sums of the segments."""
-    return _summed("SparseSegmentSum", data, indices, segment_ids)
+    return _sum_segments("SparseSegmentSum", data, indices, segment_ids)
 
 
 def sparse_segment_mean(data: Array, indices: Array, segment_ids: Array) -> Array:
     """Return the averages of the segments."""
-    sums = _summed("SparseSegmentMean", data, indices, segment_ids)
+    sums = _sum_segments("SparseSegmentMean", data, indices, segment_ids)
     counts = np.bincount(segment_ids.astype(np.intp), minlength=len(sums))
     counts = np.maximum(counts, 1).astype(sums.dtype)
     return sums / counts.reshape(-1, *[1] * (data.ndim - 1))
 
 
-def _summed(name: str, data: Array, indices: Array, segment_ids: Array) -> Array:
+def _sum_segments(name: str, data: Array, indices: Array, segment_ids: Array) -> Array:
     wrong = (indices < -len(data)) | (indices >= len(data))
     if wrong.any():
         place = int(wrong.argmax())
@@ -101,7 +101,7 @@ def _summed(name: str, data: Array, indices: Array, segment_ids: Array) -> Array
         )
     if segment_ids.size and (segment_ids[0] < 0 or (segment_ids[1:] < segment_ids[:-1]).any()):
         raise ArgumentValueError(
-            f"{name}: segment_ids={shown(segment_ids)} must be 0 or more and not decrease"
+            f"{name}: segment_ids={format_values(segment_ids)} must be 0 or more and not decrease"
         )
     segments = int(segment_ids[-1]) + 1 if segment_ids.size else 0
     sums = np.zeros((segments, *data.shape[1:]), data.dtype)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError
-from plugrad.host import shown
+from plugrad.host import format_values
 from plugrad.host.fingerprint import fingerprint64
 from plugrad.kernels import string
 from plugrad.types import dtype
@@ -18,7 +18,7 @@ from plugrad.types.specs import Shape
 Array = NDArray[Any]
 
 
-def texts(values: list[str]) -> Array:
+def flatten_strings(values: list[str]) -> Array:
     """Return a 1-d array of strings."""
     return np.array(values, dtype.string.numpy)
 
@@ -27,7 +27,7 @@ def static_regex_replace(x: Array, *, pattern: str, rewrite: str, replace_global
     """Return the strings with all matches replaced, or only the first of each string."""
     compiled, write = string.replacement(pattern, rewrite)
     count = 0 if replace_global else 1
-    return texts([compiled.sub(write, text, count) for text in x.flat]).reshape(x.shape)
+    return flatten_strings([compiled.sub(write, text, count) for text in x.flat]).reshape(x.shape)
 
 
 def string_to_hash_bucket_fast(input: Array, *, num_buckets: int) -> Array:
@@ -47,7 +47,7 @@ def string_split(input: Array, delimiter: Array, *, skip_empty: bool) -> tuple[A
     places = [(row, place) for row, parts in enumerate(rows) for place in range(len(parts))]
     return (
         np.array(places, np.int32).reshape(-1, 2),
-        texts(list(chain(*rows))),
+        flatten_strings(list(chain(*rows))),
         np.array([len(rows), max(map(len, rows), default=0)], np.int32),
     )
 
@@ -72,16 +72,16 @@ def string_n_grams(
     splits = data_splits.tolist()
     if splits and (splits[0], splits[-1]) != (0, data.size):
         raise ArgumentValueError(
-            f"StringNGrams: data_splits={shown(data_splits)} must begin with 0 and end with {data.size}, the "
+            f"StringNGrams: data_splits={format_values(data_splits)} must begin with 0 and end with {data.size}, the "
             "number of tokens"
         )
     if sorted(splits) != splits:
         raise ArgumentValueError(
-            f"StringNGrams: data_splits={shown(data_splits)} must not decrease"
+            f"StringNGrams: data_splits={format_values(data_splits)} must not decrease"
         )
     tokens: list[str] = data.tolist()
     if not tokens:  # as in TensorFlow: padding alone makes no n-grams
-        return texts([]), np.zeros(len(splits), np.int32)
+        return flatten_strings([]), np.zeros(len(splits), np.int32)
     found: list[str] = []
     ends = [0] if splits else []
     for start, stop in pairwise(splits):
@@ -94,7 +94,7 @@ def string_n_grams(
             margin = max(pad_width, 0)
             found.append(separator.join([left_pad] * margin + row + [right_pad] * margin))
         ends.append(len(found))
-    return texts(found), np.array(ends, np.int32)
+    return flatten_strings(found), np.array(ends, np.int32)
 
 
 BODIES: Final[dict[Kernel[..., Any], Any]] = {

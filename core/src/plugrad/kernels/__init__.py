@@ -7,8 +7,8 @@ used, or when somebody asks for a kernel by its name.
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from plugrad.contract.kernel import set_source
-from plugrad.importing import imported
+from plugrad.contract.kernel import set_loader
+from plugrad.importing import import_lazily
 
 if TYPE_CHECKING:
     from plugrad.kernels import (
@@ -61,7 +61,7 @@ FAMILIES = (
 def __getattr__(name: str) -> ModuleType:
     """Import a family when it is first used."""
     if name in FAMILIES:
-        return imported(f"plugrad.kernels.{name}")
+        return import_lazily(f"plugrad.kernels.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
@@ -73,7 +73,7 @@ def __dir__() -> list[str]:
 def complete() -> None:
     """Import every family."""
     for family in FAMILIES:
-        imported(f"plugrad.kernels.{family}")
+        import_lazily(f"plugrad.kernels.{family}")
 
 
-set_source(complete)
+set_loader(complete)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from plugrad.contract.kernel import Kernel, agreed, declare, kernel
+from plugrad.contract.kernel import Kernel, check_same_dtype, declare, kernel
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import FLOATING, INEXACT, REAL, DType
 from plugrad.types.shapes import broadcast
@@ -41,34 +41,34 @@ def leaky_relu(x: Spec, *, alpha: float) -> Spec:
 @kernel("Prelu", is_elementwise=True, accepts=FLOATING)
 def prelu(x: Spec, alpha: Spec) -> Spec:
     """Return x where x > 0, else ``alpha * x``, where `alpha` is a tensor (He and others, 2015)."""
-    return Shaped(broadcast(x.shape, alpha.shape), agreed("Prelu", x, alpha))
+    return Shaped(broadcast(x.shape, alpha.shape), check_same_dtype("Prelu", x, alpha))
 
 
 @kernel("Relu6Grad", is_elementwise=True, accepts=FLOATING)
 def relu6_gradient(dy: Spec, y: Spec) -> Spec:
     """Return the gradient of `relu6`, given its result y: 0 where y is 0 or 6, else dy."""
-    return Shaped(broadcast(dy.shape, y.shape), agreed("Relu6Grad", dy, y))
+    return Shaped(broadcast(dy.shape, y.shape), check_same_dtype("Relu6Grad", dy, y))
 
 
 @kernel("SigmoidGrad", is_elementwise=True, accepts=FLOATING)
 def sigmoid_gradient(dy: Spec, y: Spec) -> Spec:
     """Return the gradient of `sigmoid`, given its result y: ``dy * y * (1 - y)``."""
-    return Shaped(broadcast(dy.shape, y.shape), agreed("SigmoidGrad", dy, y))
+    return Shaped(broadcast(dy.shape, y.shape), check_same_dtype("SigmoidGrad", dy, y))
 
 
 @kernel("EluGrad", is_elementwise=True, accepts=FLOATING)
 def elu_gradient(dy: Spec, y: Spec) -> Spec:
     """Return the gradient of `elu`, given its result y: dy where y >= 0, else ``dy * (y + 1)``."""
-    return Shaped(broadcast(dy.shape, y.shape), agreed("EluGrad", dy, y))
+    return Shaped(broadcast(dy.shape, y.shape), check_same_dtype("EluGrad", dy, y))
 
 
 @kernel("GeluGrad", is_elementwise=True, accepts=FLOATING)
 def gelu_gradient(dy: Spec, x: Spec) -> Spec:
     """Return the gradient of `gelu`: dy times ``P(X <= x) + x p(x)``, where p is the density of X."""
-    return Shaped(broadcast(dy.shape, x.shape), agreed("GeluGrad", dy, x))
+    return Shaped(broadcast(dy.shape, x.shape), check_same_dtype("GeluGrad", dy, x))
 
 
 @kernel("GeluTanhGrad", is_elementwise=True, accepts=FLOATING)
 def gelu_tanh_gradient(dy: Spec, x: Spec) -> Spec:
     """Return the gradient of `gelu_tanh`: dy times ``s + 2 x u' s (1 - s)``, where s is the sigmoid of 2 u."""
-    return Shaped(broadcast(dy.shape, x.shape), agreed("GeluTanhGrad", dy, x))
+    return Shaped(broadcast(dy.shape, x.shape), check_same_dtype("GeluTanhGrad", dy, x))

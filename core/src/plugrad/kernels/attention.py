@@ -1,6 +1,6 @@
 """Kernels of attention: averages of values, weighted by how well keys match queries."""
 
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import FLOATING, DType
 from plugrad.types.specs import Shaped, Spec
@@ -26,7 +26,7 @@ def attention_gradient(
     shape = (*q.shape[:-1], v.shape[-1])
     if dy.shape != shape:
         raise ShapeError(f"dy has shape {dy.shape}; the result of attention has shape {shape}")
-    agreed("AttentionGrad", dy, q)
+    check_same_dtype("AttentionGrad", dy, q)
     return Shaped(q.shape, dtype), Shaped(k.shape, dtype), Shaped(v.shape, dtype)
 
 
@@ -47,7 +47,7 @@ def _checked(name: str, q: Spec, k: Spec, v: Spec, mask: Spec | None) -> DType:
             f"k of shape {k.shape} and v of shape {v.shape} must have equally many rows"
         )
     if mask is None:
-        return agreed(name, q, k, v)
+        return check_same_dtype(name, q, k, v)
     weights = (*q.shape[:-1], k.shape[-2])
     fits = len(mask.shape) >= 2 and mask.shape[:-2] in ((), weights[:-2])
     if not fits or any(
@@ -57,4 +57,4 @@ def _checked(name: str, q: Spec, k: Spec, v: Spec, mask: Spec | None) -> DType:
             f"the mask has shape {mask.shape}; it must have the shape {weights} or {weights[-2:]}, in "
             "which the last two sizes may be 1"
         )
-    return agreed(name, q, k, v, mask)
+    return check_same_dtype(name, q, k, v, mask)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from plugrad.contract.kernel import Kernel, accepted, agreed, declare, kernel
+from plugrad.contract.kernel import Kernel, check_dtype, check_same_dtype, declare, kernel
 from plugrad.errors import ShapeError
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import ANY, BOOL, COMPLEX, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
@@ -18,7 +18,7 @@ def binary(
     """Declare a kernel of inputs `a` and `b`, whose result has their dtype unless `dtype` is given."""
 
     def rule(a: Spec, b: Spec) -> Spec:
-        shared = agreed(name, a, b)
+        shared = check_same_dtype(name, a, b)
         return Shaped(broadcast(a.shape, b.shape), dtype or shared)
 
     return declare(Kernel(name, rule, "binary", is_elementwise=True, accepts=accepts))
@@ -59,8 +59,8 @@ logical_xor: Final = binary("LogicalXor", BOOL)
 @kernel("Select", is_elementwise=True)
 def select(condition: Spec, t: Spec, e: Spec) -> Spec:
     """Return the elements of `t` where `condition` holds, and the elements of `e` elsewhere."""
-    accepted("Select (condition)", condition, BOOL)
-    return Shaped(broadcast(condition.shape, t.shape, e.shape), agreed("Select", t, e))
+    check_dtype("Select (condition)", condition, BOOL)
+    return Shaped(broadcast(condition.shape, t.shape, e.shape), check_same_dtype("Select", t, e))
 
 
 @kernel("AddN", accepts=NUMERIC)
@@ -68,4 +68,4 @@ def add_n(*inputs: Spec) -> Spec:
     """Return the sum of tensors of one shape."""
     if len({x.shape for x in inputs}) != 1:
         raise ShapeError(f"the inputs must have one shape, not {[x.shape for x in inputs]}")
-    return Shaped(inputs[0].shape, agreed("AddN", *inputs))
+    return Shaped(inputs[0].shape, check_same_dtype("AddN", *inputs))

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from plugrad.contract.kernel import Kernel, agreed, declare, kernel
+from plugrad.contract.kernel import Kernel, check_same_dtype, declare, kernel
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import BOOL, INTEGER, DType
 from plugrad.types.shapes import broadcast
@@ -15,7 +15,7 @@ def bitwise(name: str, accepts: frozenset[DType] = BITS) -> Kernel[[Spec, Spec],
     """Declare a kernel of inputs `a` and `b`, whose result has their dtype."""
 
     def rule(a: Spec, b: Spec) -> Spec:
-        return Shaped(broadcast(a.shape, b.shape), agreed(name, a, b))
+        return Shaped(broadcast(a.shape, b.shape), check_same_dtype(name, a, b))
 
     return declare(Kernel(name, rule, "bitwise", is_elementwise=True, accepts=accepts))
 

@@ -1,6 +1,6 @@
 """Kernels that take complex numbers apart and put them together."""
 
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import COMPLEX, complex64, complex128, float32, float64
 from plugrad.types.specs import Shaped, Spec
@@ -15,7 +15,7 @@ def complex(real: Spec, imag: Spec) -> Spec:
     """Return the complex numbers with these real and imaginary parts, which have one shape."""
     if real.shape != imag.shape:
         raise ShapeError(f"real has shape {real.shape} and imag {imag.shape}; they must be equal")
-    return Shaped(real.shape, WHOLES[agreed("Complex", real, imag)])
+    return Shaped(real.shape, WHOLES[check_same_dtype("Complex", real, imag)])
 
 
 @kernel("Real", is_elementwise=True, accepts=COMPLEX)

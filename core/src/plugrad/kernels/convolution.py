@@ -4,7 +4,7 @@ Images are (batch, height, width, channels), filters (height, width, input chann
 The shape rules at the end hold for any number of spatial axes.
 """
 
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
@@ -14,21 +14,23 @@ from plugrad.types.windows import Window, check_window
 @kernel("Conv2D", accepts=FLOATING)
 def conv2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
     """Return the cross-correlation of images with filters."""
-    return Shaped(convolved(2, x.shape, filter.shape, window), agreed("Conv2D", x, filter))
+    return Shaped(
+        convolved(2, x.shape, filter.shape, window), check_same_dtype("Conv2D", x, filter)
+    )
 
 
 @kernel("Conv2DBackpropInput", accepts=FLOATING)
 def conv2d_input_gradient(dy: Spec, filter: Spec, *, input_shape: Shape, window: Window) -> Spec:
     """Return the gradient of `conv2d` for its images, which have `input_shape`: a transposed convolution."""
     check_gradient(dy, input_shape, convolved(2, input_shape, filter.shape, window))
-    return Shaped(input_shape, agreed("Conv2DBackpropInput", dy, filter))
+    return Shaped(input_shape, check_same_dtype("Conv2DBackpropInput", dy, filter))
 
 
 @kernel("Conv2DBackpropFilter", accepts=FLOATING)
 def conv2d_filter_gradient(x: Spec, dy: Spec, *, filter_shape: Shape, window: Window) -> Spec:
     """Return the gradient of `conv2d` for its filters, which have `filter_shape`."""
     check_gradient(dy, x.shape, convolved(2, x.shape, filter_shape, window))
-    return Shaped(filter_shape, agreed("Conv2DBackpropFilter", x, dy))
+    return Shaped(filter_shape, check_same_dtype("Conv2DBackpropFilter", x, dy))
 
 
 def convolved(

@@ -4,7 +4,7 @@ Volumes are (batch, depth, height, width, channels), filters (depth, height, wid
 output channels).
 """
 
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.kernels.convolution import check_gradient, convolved
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
@@ -14,18 +14,20 @@ from plugrad.types.windows import Window
 @kernel("Conv3D", accepts=FLOATING)
 def conv3d(x: Spec, filter: Spec, *, window: Window) -> Spec:
     """Return the cross-correlation of volumes with filters."""
-    return Shaped(convolved(3, x.shape, filter.shape, window), agreed("Conv3D", x, filter))
+    return Shaped(
+        convolved(3, x.shape, filter.shape, window), check_same_dtype("Conv3D", x, filter)
+    )
 
 
 @kernel("Conv3DBackpropInputV2", accepts=FLOATING)
 def conv3d_input_gradient(dy: Spec, filter: Spec, *, input_shape: Shape, window: Window) -> Spec:
     """Return the gradient of `conv3d` for its volumes, which have `input_shape`: a transposed convolution."""
     check_gradient(dy, input_shape, convolved(3, input_shape, filter.shape, window))
-    return Shaped(input_shape, agreed("Conv3DBackpropInputV2", dy, filter))
+    return Shaped(input_shape, check_same_dtype("Conv3DBackpropInputV2", dy, filter))
 
 
 @kernel("Conv3DBackpropFilterV2", accepts=FLOATING)
 def conv3d_filter_gradient(x: Spec, dy: Spec, *, filter_shape: Shape, window: Window) -> Spec:
     """Return the gradient of `conv3d` for its filters, which have `filter_shape`."""
     check_gradient(dy, x.shape, convolved(3, x.shape, filter_shape, window))
-    return Shaped(filter_shape, agreed("Conv3DBackpropFilterV2", x, dy))
+    return Shaped(filter_shape, check_same_dtype("Conv3DBackpropFilterV2", x, dy))

@@ -4,7 +4,7 @@ from math import ceil, isfinite
 
 from plugrad.contract.kernel import kernel
 from plugrad.errors import ArgumentValueError, DTypeError
-from plugrad.types.dtype import BOOL, NUMERIC, DType, Scalar, float32, holds, int64, string
+from plugrad.types.dtype import BOOL, NUMERIC, DType, Scalar, can_hold, float32, int64, string
 from plugrad.types.specs import Shape, Shaped, Spec
 
 
@@ -15,7 +15,7 @@ def fill(*, shape: Shape, value: Scalar | str, dtype: DType) -> Spec:
         raise DTypeError(
             f"Fill: value={value!r} is not a {dtype}; a string tensor is filled with a str"
         )
-    if not holds(dtype, value):
+    if not can_hold(dtype, value):
         raise ArgumentValueError(f"value={value!r} does not fit {dtype}")
     return Shaped(shape, dtype)
 
@@ -38,7 +38,7 @@ def range(*, start: float, stop: float, step: float, dtype: DType) -> Spec:
     if step == 0:
         raise ArgumentValueError("step=0 never reaches stop; it must not be 0")
     for number in (start, stop, step):
-        if not isfinite(number) or (isinstance(number, int) and not holds(int64, number)):
+        if not isfinite(number) or (isinstance(number, int) and not can_hold(int64, number)):
             raise ArgumentValueError(f"{number} must be finite, and an integer must fit int64")
     return Shaped((max(0, ceil((stop - start) / step)),), dtype)
 
@@ -47,7 +47,7 @@ def range(*, start: float, stop: float, step: float, dtype: DType) -> Spec:
 def linspace(*, start: complex, stop: complex, num: int, dtype: DType = float32) -> Spec:
     """Return `num` evenly spaced values from start to stop, both included."""
     for end in (start, stop):
-        if not holds(dtype, end):
+        if not can_hold(dtype, end):
             raise ArgumentValueError(f"{end} does not fit {dtype}")
     if num < 0:
         raise ArgumentValueError(f"num={num} must be 0 or more")

@@ -1,6 +1,6 @@
 """Kernels that factor and invert matrices, which are the last two axes."""
 
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import complex64, complex128, float32, float64
 from plugrad.types.shapes import broadcast
@@ -29,7 +29,7 @@ def solve(matrix: Spec, rhs: Spec) -> Spec:
     if len(rhs.shape) < 2 or rhs.shape[-2] != shape[-1]:
         raise ShapeError(f"rhs has shape {rhs.shape}; it must be matrices of {shape[-1]} rows")
     batch = broadcast(shape[:-2], rhs.shape[:-2])
-    return Shaped((*batch, *rhs.shape[-2:]), agreed("MatrixSolve", matrix, rhs))
+    return Shaped((*batch, *rhs.shape[-2:]), check_same_dtype("MatrixSolve", matrix, rhs))
 
 
 @kernel("MatrixDeterminant", accepts=MATRICES)

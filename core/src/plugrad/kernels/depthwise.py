@@ -4,7 +4,7 @@ Images are as for `convolution`. Filters are (height, width, channels, multiplie
 the image gives `multiplier` channels of the result, which lie next to each other.
 """
 
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.kernels.convolution import check_gradient, convolved
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
@@ -15,7 +15,7 @@ from plugrad.types.windows import Window
 def depthwise_conv2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
     """Return the cross-correlation of each channel of images with its own filters."""
     shape = convolved(2, x.shape, filter.shape, window, is_depthwise=True)
-    return Shaped(shape, agreed("DepthwiseConv2dNative", x, filter))
+    return Shaped(shape, check_same_dtype("DepthwiseConv2dNative", x, filter))
 
 
 @kernel("DepthwiseConv2dNativeBackpropInput", accepts=FLOATING)
@@ -26,7 +26,7 @@ def depthwise_conv2d_input_gradient(
     check_gradient(
         dy, input_shape, convolved(2, input_shape, filter.shape, window, is_depthwise=True)
     )
-    return Shaped(input_shape, agreed("DepthwiseConv2dNativeBackpropInput", dy, filter))
+    return Shaped(input_shape, check_same_dtype("DepthwiseConv2dNativeBackpropInput", dy, filter))
 
 
 @kernel("DepthwiseConv2dNativeBackpropFilter", accepts=FLOATING)
@@ -35,4 +35,4 @@ def depthwise_conv2d_filter_gradient(
 ) -> Spec:
     """Return the gradient of `depthwise_conv2d` for its filters, which have `filter_shape`."""
     check_gradient(dy, x.shape, convolved(2, x.shape, filter_shape, window, is_depthwise=True))
-    return Shaped(filter_shape, agreed("DepthwiseConv2dNativeBackpropFilter", x, dy))
+    return Shaped(filter_shape, check_same_dtype("DepthwiseConv2dNativeBackpropFilter", x, dy))

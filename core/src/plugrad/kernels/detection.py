@@ -10,7 +10,7 @@ At most `max_output_size` boxes are selected, and fewer if no more remain; the i
 those for `max_output_size` boxes.
 """
 
-from plugrad.contract.kernel import accepted, kernel
+from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import FLOATING, int32
 from plugrad.types.specs import Shaped, Spec
@@ -64,7 +64,7 @@ def non_max_suppression_with_score(
 
 def _check(name: str, boxes: Spec, scores: Spec, max_output_size: int) -> None:
     """Check the scores' dtype, the shapes and the number of boxes."""
-    accepted(f"{name} (scores)", scores, FLOATING)
+    check_dtype(f"{name} (scores)", scores, FLOATING)
     if max_output_size < 0:
         raise ArgumentValueError(f"max_output_size={max_output_size} must be 0 or more")
     if len(boxes.shape) != 2 or boxes.shape[1] != 4 or scores.shape != boxes.shape[:1]:

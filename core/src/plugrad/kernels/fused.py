@@ -5,12 +5,12 @@
 
 from typing import Final, Literal, get_args
 
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels.convolution import convolved
 from plugrad.kernels.linalg import multiplied
 from plugrad.types.dtype import FLOATING
-from plugrad.types.shapes import stretches
+from plugrad.types.shapes import broadcasts_to
 from plugrad.types.specs import Shaped, Spec
 from plugrad.types.windows import Window
 
@@ -32,7 +32,7 @@ def matmul(
 ) -> Spec:
     """Return the activation of a product of matrices, as in BatchMatMul, plus the bias."""
     shape = multiplied(a.shape, b.shape, transpose_a, transpose_b)
-    out = Shaped(shape, agreed("_FusedMatMul", a, b))
+    out = Shaped(shape, check_same_dtype("_FusedMatMul", a, b))
     _check_operands("_FusedMatMul", out, bias, prelu_activation_weights, activation)
     return out
 
@@ -50,7 +50,7 @@ def conv2d(
 ) -> Spec:
     """Return the activation of a convolution, as in Conv2D, plus the bias."""
     shape = convolved(2, x.shape, filter.shape, window)
-    out = Shaped(shape, agreed("FusedConv2D", x, filter))
+    out = Shaped(shape, check_same_dtype("FusedConv2D", x, filter))
     _check_operands("FusedConv2D", out, bias, prelu_activation_weights, activation)
     return out
 
@@ -68,7 +68,7 @@ def depthwise_conv2d(
 ) -> Spec:
     """Return the activation of a convolution, as in DepthwiseConv2dNative, plus the bias."""
     shape = convolved(2, x.shape, filter.shape, window, is_depthwise=True)
-    out = Shaped(shape, agreed("FusedDepthwiseConv2D", x, filter))
+    out = Shaped(shape, check_same_dtype("FusedDepthwiseConv2D", x, filter))
     _check_operands("FusedDepthwiseConv2D", out, bias, prelu_activation_weights, activation)
     return out
 
@@ -85,8 +85,8 @@ def _check_operands(
         )
     for label, x in (("bias", bias), ("prelu_activation_weights", weights)):
         if x is not None:
-            agreed(name, out, x)
-            if not stretches(x.shape, out.shape):
+            check_same_dtype(name, out, x)
+            if not broadcasts_to(x.shape, out.shape):
                 raise ShapeError(
                     f"{label} has shape {x.shape}, which does not broadcast to the result of shape {out.shape}"
                 )

@@ -7,7 +7,7 @@ and of two equally near ones the later; "bilinear" weights the four pixels aroun
 from math import isfinite
 from typing import Literal
 
-from plugrad.contract.kernel import accepted, kernel
+from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import FLOATING, INTEGER, REAL, float32
 from plugrad.types.specs import Shape, Shaped, Spec
@@ -122,8 +122,8 @@ def transform_image_gradient(
 
 def _cropped(name: str, images: Shape, boxes: Spec, box_ind: Spec, size: Pair) -> Shape:
     """Return the shape of the crops."""
-    accepted(f"{name} (boxes)", boxes, FLOATING)
-    accepted(f"{name} (box_ind)", box_ind, INTEGER)
+    check_dtype(f"{name} (boxes)", boxes, FLOATING)
+    check_dtype(f"{name} (box_ind)", box_ind, INTEGER)
     _check_has_pixels(images)
     if len(box_ind.shape) != 1 or boxes.shape != (*box_ind.shape, 4):
         raise ShapeError(
@@ -135,7 +135,7 @@ def _cropped(name: str, images: Shape, boxes: Spec, box_ind: Spec, size: Pair) -
 
 def _transformed(name: str, images: Shape, transforms: Spec, size: Pair) -> Shape:
     """Return the shape of the transformed images."""
-    accepted(f"{name} (transforms)", transforms, FLOATING)
+    check_dtype(f"{name} (transforms)", transforms, FLOATING)
     _check_has_pixels(images)
     if transforms.shape not in ((1, 8), (images[0], 8)):
         raise ShapeError(

@@ -5,17 +5,17 @@ a device that does not check positions reads zeros there instead.
 """
 
 from plugrad.contract.annotations import Axis
-from plugrad.contract.kernel import accepted, kernel
+from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.types.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, holds, int32, string
-from plugrad.types.shapes import size_of
+from plugrad.types.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, can_hold, int32, string
+from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape, Shaped, Spec
 
 
 @kernel("GatherV2")
 def gather(x: Spec, indices: Spec, *, axis: Axis, batch_dims: int = 0) -> Spec:
     """Return the elements of x at `indices` along an axis; the first `batch_dims` axes of both are matched."""
-    accepted("GatherV2 (indices)", indices, INTEGER)
+    check_dtype("GatherV2 (indices)", indices, INTEGER)
     if (
         not 0 <= batch_dims <= min(axis, len(indices.shape))
         or x.shape[:batch_dims] != indices.shape[:batch_dims]
@@ -46,7 +46,7 @@ def gather_nd(params: Spec, indices: Spec) -> Spec:
 
     K coordinates name a place on the first K axes; the part at that place has the remaining axes.
     """
-    accepted("GatherNd (indices)", indices, INTEGER)
+    check_dtype("GatherNd (indices)", indices, INTEGER)
     if not indices.shape or indices.shape[-1] > len(params.shape):
         raise ShapeError(
             f"indices of shape {indices.shape} must have a last axis of at most {len(params.shape)} coordinates, "
@@ -62,7 +62,7 @@ def where_true(condition: Spec) -> Spec:
     There are as many rows as true elements; the inferred shape is that for a condition that is true
     everywhere.
     """
-    return Shaped((size_of(condition.shape), len(condition.shape)), int32)
+    return Shaped((count_elements(condition.shape), len(condition.shape)), int32)
 
 
 @kernel("OneHot", accepts=INTEGER)
@@ -73,7 +73,7 @@ def one_hot(
     if depth < 0:
         raise ArgumentValueError(f"depth={depth} must be 0 or more")
     for value in (on_value, off_value):
-        if dtype is not string and not holds(dtype, value):
+        if dtype is not string and not can_hold(dtype, value):
             raise ArgumentValueError(f"{value} does not fit {dtype}")
     return Shaped((*indices.shape, depth), dtype)
 
@@ -81,7 +81,7 @@ def one_hot(
 @kernel("UnsortedSegmentSum", accepts=NUMERIC)
 def unsorted_segment_sum(x: Spec, segment_ids: Spec, *, num_segments: int) -> Spec:
     """Return the sum of the elements of each segment; an id outside ``[0, num_segments)`` drops its element."""
-    accepted("UnsortedSegmentSum (segment_ids)", segment_ids, INTEGER)
+    check_dtype("UnsortedSegmentSum (segment_ids)", segment_ids, INTEGER)
     rank = len(segment_ids.shape)
     if x.shape[:rank] != segment_ids.shape:
         raise ShapeError(

@@ -1,6 +1,6 @@
 """Kernels of linear algebra."""
 
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import INTEGER, NUMERIC
 from plugrad.types.shapes import broadcast
@@ -11,7 +11,7 @@ from plugrad.types.specs import Shape, Shaped, Spec
 def matmul(a: Spec, b: Spec, *, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
     """Return the product of matrices, which are the last two axes; the axes before them are broadcast."""
     shape = multiplied(a.shape, b.shape, transpose_a, transpose_b)
-    return Shaped(shape, agreed("BatchMatMul", a, b))
+    return Shaped(shape, check_same_dtype("BatchMatMul", a, b))
 
 
 def multiplied(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Shape:
@@ -64,7 +64,7 @@ def einsum(*inputs: Spec, equation: str) -> Spec:
         raise ShapeError(
             f"the letters after the arrow in {equation!r} must be different, and each one of an operand"
         )
-    return Shaped(tuple(sizes[letter] for letter in result), agreed("Einsum", *inputs))
+    return Shaped(tuple(sizes[letter] for letter in result), check_same_dtype("Einsum", *inputs))
 
 
 @kernel("MatrixBandPart")
@@ -77,7 +77,7 @@ def band_part(input: Spec, num_lower: Spec, num_upper: Spec) -> Spec:
     if len(input.shape) < 2:
         raise ShapeError(f"shape {input.shape} must have two axes or more")
     for name, count in (("num_lower", num_lower), ("num_upper", num_upper)):
-        accepted(f"MatrixBandPart ({name})", count, INTEGER)
+        check_dtype(f"MatrixBandPart ({name})", count, INTEGER)
         if count.shape:
             raise ShapeError(f"{name} has shape {count.shape}; it must be 0-d")
     return Shaped(input.shape, input.dtype)

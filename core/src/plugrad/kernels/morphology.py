@@ -4,7 +4,7 @@ Images are (batch, height, width, channels), filters (height, width, channels). 
 do not count; a window that contains no pixel gives the smallest number.
 """
 
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
 from plugrad.kernels.convolution import check_gradient
 from plugrad.types.dtype import REAL
@@ -15,21 +15,23 @@ from plugrad.types.windows import Window, check_window
 @kernel("Dilation2D", accepts=REAL)
 def dilation2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
     """Return the largest sum of a pixel and a weight in each window, or NaN if a sum is NaN."""
-    return Shaped(_dilated(x.shape, filter.shape, window), agreed("Dilation2D", x, filter))
+    return Shaped(
+        _dilated(x.shape, filter.shape, window), check_same_dtype("Dilation2D", x, filter)
+    )
 
 
 @kernel("Dilation2DBackpropInput", accepts=REAL)
 def dilation2d_input_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Window) -> Spec:
     """Return the gradient of `dilation2d` for its images: dy goes to the first largest sum of each window."""
     check_gradient(dy, x.shape, _dilated(x.shape, filter.shape, window))
-    return Shaped(x.shape, agreed("Dilation2DBackpropInput", x, filter, dy))
+    return Shaped(x.shape, check_same_dtype("Dilation2DBackpropInput", x, filter, dy))
 
 
 @kernel("Dilation2DBackpropFilter", accepts=REAL)
 def dilation2d_filter_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Window) -> Spec:
     """Return the gradient of `dilation2d` for its filter: dy goes to the first largest sum of each window."""
     check_gradient(dy, x.shape, _dilated(x.shape, filter.shape, window))
-    return Shaped(filter.shape, agreed("Dilation2DBackpropFilter", x, filter, dy))
+    return Shaped(filter.shape, check_same_dtype("Dilation2DBackpropFilter", x, filter, dy))
 
 
 def _dilated(images: Shape, filter: Shape, window: Window) -> Shape:

@@ -1,10 +1,17 @@
 """Kernels that move elements without computing. Axes, begins and sizes arrive complete and counted from the front."""
 
 from plugrad.contract.annotations import Axes, Axis, NewAxis
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
-from plugrad.types.dtype import Scalar, holds, string
-from plugrad.types.shapes import broadcast, completed, reduced, shape_of, size_of, sliced
+from plugrad.types.dtype import Scalar, can_hold, string
+from plugrad.types.shapes import (
+    as_shape,
+    broadcast,
+    count_elements,
+    reduced_shape,
+    resolve_shape,
+    sliced_shape,
+)
 from plugrad.types.specs import Shape, Shaped, Spec
 from plugrad.types.windows import Pairs
 
@@ -12,7 +19,7 @@ from plugrad.types.windows import Pairs
 @kernel("Reshape")
 def reshape(x: Spec, *, shape: Shape) -> Spec:
     """Return the elements in another shape."""
-    return Shaped(completed(shape_of(shape), size_of(x.shape)), x.dtype)
+    return Shaped(resolve_shape(as_shape(shape), count_elements(x.shape)), x.dtype)
 
 
 @kernel("ExpandDims")
@@ -55,13 +62,13 @@ def slice(x: Spec, *, begin: Shape, size: Shape, drop: Axes = ()) -> Spec:
         )
     if any(size[axis] != 1 for axis in drop):
         raise ShapeError(f"size={size} must be 1 along the axes drop={drop}")
-    return Shaped(reduced(size, drop, keep_dims=False), x.dtype)
+    return Shaped(reduced_shape(size, drop, keep_dims=False), x.dtype)
 
 
 @kernel("StridedSlice")
 def strided_slice(x: Spec, *, begin: Shape, end: Shape, strides: Shape) -> Spec:
     """Return the elements from `begin` to `end` in steps, as ``range`` counts them; steps may be negative."""
-    return Shaped(sliced(x.shape, begin, end, strides), x.dtype)
+    return Shaped(sliced_shape(x.shape, begin, end, strides), x.dtype)
 
 
 @kernel("StridedSliceGrad")
@@ -69,7 +76,7 @@ def strided_slice_gradient(
     dy: Spec, *, shape: Shape, begin: Shape, end: Shape, strides: Shape
 ) -> Spec:
     """Return zeros of `shape` with dy at the positions that `strided_slice` selects."""
-    expected = sliced(shape, begin, end, strides)
+    expected = sliced_shape(shape, begin, end, strides)
     if dy.shape != expected:
         raise ShapeError(f"dy has shape {dy.shape}; the slice of {shape} has shape {expected}")
     return Shaped(shape, dy.dtype)
@@ -83,12 +90,12 @@ def strided_slice_update(
 
     The updates broadcast to the shape of the slice.
     """
-    selected = sliced(tensor.shape, begin, end, strides)
+    selected = sliced_shape(tensor.shape, begin, end, strides)
     if broadcast(updates.shape, selected) != selected:
         raise ShapeError(
             f"updates have shape {updates.shape}, which does not broadcast to {selected}, the shape of the slice"
         )
-    return Shaped(tensor.shape, agreed("TensorStridedSliceUpdate", tensor, updates))
+    return Shaped(tensor.shape, check_same_dtype("TensorStridedSliceUpdate", tensor, updates))
 
 
 @kernel("Concat")
@@ -103,7 +110,7 @@ def concat(*inputs: Spec, axis: Axis) -> Spec:
                 f"shapes {[x.shape for x in inputs]} must be equal except for the size of axis {axis}"
             )
     joined = sum(x.shape[axis] for x in inputs)
-    return Shaped((*first[:axis], joined, *first[axis + 1 :]), agreed("Concat", *inputs))
+    return Shaped((*first[:axis], joined, *first[axis + 1 :]), check_same_dtype("Concat", *inputs))
 
 
 @kernel("Pack")
@@ -112,7 +119,7 @@ def pack(*inputs: Spec, axis: NewAxis) -> Spec:
     first = inputs[0].shape
     if any(x.shape != first for x in inputs):
         raise ShapeError(f"the shapes must be equal, not {[x.shape for x in inputs]}")
-    return Shaped((*first[:axis], len(inputs), *first[axis:]), agreed("Pack", *inputs))
+    return Shaped((*first[:axis], len(inputs), *first[axis:]), check_same_dtype("Pack", *inputs))
 
 
 @kernel("Unpack")
@@ -145,7 +152,7 @@ def pad(x: Spec, *, paddings: Pairs, constant_value: Scalar | str = 0) -> Spec:
         raise DTypeError(
             f"PadV2: constant_value={constant_value!r} is not a {x.dtype}; a string tensor is padded with a str"
         )
-    if not holds(x.dtype, constant_value):
+    if not can_hold(x.dtype, constant_value):
         raise ArgumentValueError(f"constant_value={constant_value!r} does not fit {x.dtype}")
     return Shaped(tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True)), x.dtype)
 

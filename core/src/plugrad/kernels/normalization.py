@@ -1,10 +1,10 @@
 """Kernels that bring elements to a common scale."""
 
 from plugrad.contract.annotations import Axis
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import FLOATING, DType
-from plugrad.types.shapes import stretches
+from plugrad.types.shapes import broadcasts_to
 from plugrad.types.specs import Shape, Shaped, Spec
 
 
@@ -37,11 +37,11 @@ def batch_norm(
     parts = {"mean": mean, "variance": variance, "offset": offset, "scale": scale}
     given = {name: part for name, part in parts.items() if part is not None}
     for name, part in given.items():
-        if not stretches(part.shape, x.shape):
+        if not broadcasts_to(part.shape, x.shape):
             raise ShapeError(
                 f"{name} of shape {part.shape} does not broadcast to x of shape {x.shape}"
             )
-    return Shaped(x.shape, agreed("FusedBatchNorm", x, *given.values()))
+    return Shaped(x.shape, check_same_dtype("FusedBatchNorm", x, *given.values()))
 
 
 @kernel("LayerNorm", accepts=FLOATING)
@@ -72,7 +72,7 @@ def layer_norm_gradient(
     """
     if dy.shape != x.shape:
         raise ShapeError(f"dy and x have shapes {dy.shape} and {x.shape}; they must be equal")
-    agreed("LayerNormGrad", dy, x)
+    check_same_dtype("LayerNormGrad", dy, x)
     row = x.shape[axis:]
     dtype = _dtype_beside("LayerNormGrad", x, {"scale": scale}, row)
     return Shaped(x.shape, dtype), Shaped(row, dtype), Shaped(row, dtype)
@@ -118,7 +118,7 @@ def batch_norm_gradient(
     """
     if dy.shape != x.shape:
         raise ShapeError(f"dy and x have shapes {dy.shape} and {x.shape}; they must be equal")
-    agreed("BatchNormGrad", dy, x)
+    check_same_dtype("BatchNormGrad", dy, x)
     parts = {"mean": mean, "variance": variance, "scale": scale}
     channels = (x.shape[axis],)
     dtype = _dtype_beside("BatchNormGrad", x, parts, channels)
@@ -133,7 +133,7 @@ def _dtype_beside(name: str, x: Spec, parts: dict[str, Spec | None], shape: Shap
             raise ShapeError(
                 f"{which} has shape {part.shape}; beside x of shape {x.shape} it must have shape {shape}"
             )
-    return agreed(name, x, *given.values())
+    return check_same_dtype(name, x, *given.values())
 
 
 @kernel("LRN", accepts=FLOATING)
@@ -165,7 +165,7 @@ def local_response_normalization_gradient(
         raise ShapeError(
             f"x, y and dy have shapes {x.shape}, {y.shape} and {dy.shape}; they must be equal"
         )
-    return Shaped(x.shape, agreed("LRNGrad", x, y, dy))
+    return Shaped(x.shape, check_same_dtype("LRNGrad", x, y, dy))
 
 
 def _check_response(shape: Shape, depth_radius: int) -> None:

@@ -8,7 +8,7 @@ they change from step to step.
 
 from typing import Any, Final
 
-from plugrad.contract.kernel import Kernel, agreed, declare
+from plugrad.contract.kernel import Kernel, check_same_dtype, declare
 from plugrad.errors import ShapeError
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import DType, float32, float64
@@ -40,7 +40,7 @@ def step(name: str, coefficients: int, kept: int) -> Kernel[..., list[Tensor]]:
                     f"a variable has shape {tensors[i % count].shape}; its gradient and what is kept for it "
                     f"must have this shape, not {x.shape}"
                 )
-        dtype = agreed(name, *inputs)
+        dtype = check_same_dtype(name, *inputs)
         replaced = (*tensors[:count], *tensors[2 * count :])
         return tuple(Shaped(x.shape, dtype) for x in replaced)
 

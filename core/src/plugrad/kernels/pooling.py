@@ -5,7 +5,7 @@ The cells of a window lie next to each other, except in `pool`.
 
 from typing import Literal
 
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.kernels.convolution import check_gradient
 from plugrad.types.dtype import FLOATING, REAL, int32
@@ -42,7 +42,7 @@ def max_pool_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) ->
     """Return the gradient of `max_pool`: dy goes to the first largest element of each window, in row-major order."""
     check_gradient(dy, input.shape, pooled(2, input.shape, window))
     check_gradient(output, input.shape, dy.shape)
-    return Shaped(input.shape, agreed("MaxPoolGrad", dy, input, output))
+    return Shaped(input.shape, check_same_dtype("MaxPoolGrad", dy, input, output))
 
 
 @kernel("AvgPool", accepts=FLOATING)
@@ -55,7 +55,7 @@ def avg_pool(x: Spec, *, window: Window) -> Spec:
 def avg_pool_gradient(dy: Spec, input: Spec, *, window: Window) -> Spec:
     """Return the gradient of `avg_pool`: dy is shared evenly by the cells of each window that are not padding."""
     check_gradient(dy, input.shape, pooled(2, input.shape, window))
-    return Shaped(input.shape, agreed("AvgPoolGrad", dy, input))
+    return Shaped(input.shape, check_same_dtype("AvgPoolGrad", dy, input))
 
 
 @kernel("MaxPoolWithArgmax", accepts=REAL)
@@ -75,5 +75,5 @@ def max_pool_with_argmax(
 def pool(input: Spec, *, window: Window, pooling_type: PoolingType) -> Spec:
     """Return the largest element or the average of windows of dilated cells, on any number of spatial axes."""
     if pooling_type == "avg":
-        accepted("Pool (pooling_type='avg')", input, FLOATING)
+        check_dtype("Pool (pooling_type='avg')", input, FLOATING)
     return Shaped(pooled(len(window.size), input.shape, window, may_lie_apart=True), input.dtype)

@@ -1,6 +1,6 @@
 """Kernels that summarize windows of (batch, depth, height, width, channels) images; padding does not count."""
 
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.kernels.convolution import check_gradient
 from plugrad.kernels.pooling import pooled
 from plugrad.types.dtype import FLOATING, REAL
@@ -19,7 +19,7 @@ def max_pool3d_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) 
     """Return the gradient of `max_pool3d`: dy goes to the first largest element of each window, in row-major order."""
     check_gradient(dy, input.shape, pooled(3, input.shape, window))
     check_gradient(output, input.shape, dy.shape)
-    return Shaped(input.shape, agreed("MaxPool3DGrad", dy, input, output))
+    return Shaped(input.shape, check_same_dtype("MaxPool3DGrad", dy, input, output))
 
 
 @kernel("AvgPool3D", accepts=FLOATING)
@@ -32,4 +32,4 @@ def avg_pool3d(x: Spec, *, window: Window) -> Spec:
 def avg_pool3d_gradient(dy: Spec, input: Spec, *, window: Window) -> Spec:
     """Return the gradient of `avg_pool3d`: dy is shared evenly by the cells of each window that are not padding."""
     check_gradient(dy, input.shape, pooled(3, input.shape, window))
-    return Shaped(input.shape, agreed("AvgPool3DGrad", dy, input))
+    return Shaped(input.shape, check_same_dtype("AvgPool3DGrad", dy, input))

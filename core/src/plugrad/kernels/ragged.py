@@ -5,10 +5,10 @@ begin and end: row i extends from ``splits[i]`` to ``splits[i + 1]`` of the valu
 the next splits. In an inferred shape, -1 is a size that depends on the values.
 """
 
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import INTEGER, REAL, int32
-from plugrad.types.shapes import stretches
+from plugrad.types.shapes import broadcasts_to
 from plugrad.types.specs import Shape, Shaped, Spec
 
 PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS")
@@ -20,7 +20,7 @@ def ragged_range(starts: Spec, limits: Spec, deltas: Spec) -> tuple[Spec, Spec]:
 
     A single start, limit or delta is used for all rows.
     """
-    dtype = agreed("RaggedRange", starts, limits, deltas)
+    dtype = check_same_dtype("RaggedRange", starts, limits, deltas)
     shapes = [x.shape for x in (starts, limits, deltas)]
     vectors = {shape for shape in shapes if shape}
     if len(vectors) > 1 or any(len(shape) > 1 for shape in vectors):
@@ -43,10 +43,10 @@ def ragged_gather(
 
     The axes of `indices` replace the first axis of the ragged tensor, so a 0-d index removes it.
     """
-    accepted("RaggedGather (indices)", indices, INTEGER)
+    check_dtype("RaggedGather (indices)", indices, INTEGER)
     rank = len(params_nested_splits) + len(indices.shape) - 1
     for splits in params_nested_splits:
-        accepted("RaggedGather (params_nested_splits)", splits, INTEGER)
+        check_dtype("RaggedGather (params_nested_splits)", splits, INTEGER)
     if (
         not params_nested_splits
         or not params_dense_values.shape
@@ -81,9 +81,9 @@ def ragged_tensor_to_tensor(
     the first, a partition of type "FIRST_DIM_SIZE" before it holds this number.
     """
     name = "RaggedTensorToTensor"
-    agreed(name, values, default_value)
+    check_same_dtype(name, values, default_value)
     for partition in row_partition_tensors:
-        accepted(f"{name} (row_partition_tensors)", partition, INTEGER)
+        check_dtype(f"{name} (row_partition_tensors)", partition, INTEGER)
     _check_partitions([x.shape for x in row_partition_tensors], row_partition_types)
     rank = ragged_rank(row_partition_types) + len(values.shape)
     if len(shape.shape) > 1 or shape.shape not in {(), (rank,)} or not values.shape:
@@ -92,7 +92,7 @@ def ragged_tensor_to_tensor(
             f"it is of shape {shape.shape}"
         )
     element = values.shape[1:]
-    if not stretches(default_value.shape, element):
+    if not broadcasts_to(default_value.shape, element):
         raise ShapeError(
             f"default_value of shape {default_value.shape} must broadcast to {element}, the shape of one of the "
             f"values of shape {values.shape}"

@@ -3,7 +3,7 @@
 from math import prod
 from typing import Literal, NamedTuple
 
-from plugrad.contract.kernel import accepted, kernel
+from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import int32
 from plugrad.types.specs import Shape, Shaped, Spec
@@ -113,7 +113,7 @@ def broadcast_args(s0: Spec, s1: Spec) -> Spec:
 
     An implementation raises ShapeError if there is no such shape, which depends on the values.
     """
-    accepted("BroadcastArgs (s1)", s1, frozenset({int32}))
+    check_dtype("BroadcastArgs (s1)", s1, frozenset({int32}))
     for name, sizes in (("s0", s0), ("s1", s1)):
         if len(sizes.shape) != 1:
             raise ShapeError(f"{name} must be a vector; its shape is {sizes.shape}")

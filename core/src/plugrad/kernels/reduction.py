@@ -1,10 +1,10 @@
 """Kernels that combine the elements along axes, which arrive sorted and counted from the front, or in bins."""
 
 from plugrad.contract.annotations import Axes, Axis
-from plugrad.contract.kernel import accepted, kernel
+from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32, int64
-from plugrad.types.shapes import reduced
+from plugrad.types.shapes import reduced_shape
 from plugrad.types.specs import Shape, Shaped, Spec
 
 POSITIONS = frozenset({int32, int64})
@@ -13,59 +13,59 @@ POSITIONS = frozenset({int32, int64})
 @kernel("Sum", accepts=NUMERIC)
 def sum(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
     """Return the sum; that of no elements is 0."""
-    return Shaped(reduced(x.shape, axis, keep_dims), x.dtype)
+    return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
 @kernel("Prod", accepts=NUMERIC)
 def prod(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
     """Return the product; that of no elements is 1."""
-    return Shaped(reduced(x.shape, axis, keep_dims), x.dtype)
+    return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
 @kernel("Mean", accepts=INEXACT)
 def mean(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
     """Return the average; that of no elements is NaN."""
-    return Shaped(reduced(x.shape, axis, keep_dims), x.dtype)
+    return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
 @kernel("Max", accepts=REAL)
 def max(x: Spec, *, reduction_indices: Axes, keep_dims: bool = False) -> Spec:
     """Return the largest element, or NaN if there is one."""
     _check_not_empty(x.shape, reduction_indices)
-    return Shaped(reduced(x.shape, reduction_indices, keep_dims), x.dtype)
+    return Shaped(reduced_shape(x.shape, reduction_indices, keep_dims), x.dtype)
 
 
 @kernel("Min", accepts=REAL)
 def min(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
     """Return the smallest element, or NaN if there is one."""
     _check_not_empty(x.shape, axis)
-    return Shaped(reduced(x.shape, axis, keep_dims), x.dtype)
+    return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
 @kernel("All", accepts=BOOL)
 def all(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
     """Return whether every element is True, as it is of no elements."""
-    return Shaped(reduced(x.shape, axis, keep_dims), x.dtype)
+    return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
 @kernel("Any", accepts=BOOL)
 def any(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
     """Return whether at least one element is True."""
-    return Shaped(reduced(x.shape, axis, keep_dims), x.dtype)
+    return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
 @kernel("ArgMax", accepts=REAL)
 def argmax(x: Spec, *, axis: Axis) -> Spec:
     """Return the first position of the largest element, or of the first NaN."""
     _check_not_empty(x.shape, (axis,))
-    return Shaped(reduced(x.shape, (axis,), keep_dims=False), int32)
+    return Shaped(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
 
 
 @kernel("ArgMin", accepts=REAL)
 def argmin(x: Spec, *, axis: Axis) -> Spec:
     """Return the first position of the smallest element, or of the first NaN."""
     _check_not_empty(x.shape, (axis,))
-    return Shaped(reduced(x.shape, (axis,), keep_dims=False), int32)
+    return Shaped(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
 
 
 def _check_not_empty(shape: Shape, axes: Axes) -> None:
@@ -105,4 +105,4 @@ def _binned(name: str, x: Spec, weights: Spec | None, size: int) -> DType:
         return int32
     if weights.shape != x.shape:
         raise ShapeError(f"weights have shape {weights.shape} and x {x.shape}; they must be equal")
-    return accepted(f"{name} (weights)", weights, NUMERIC)
+    return check_dtype(f"{name} (weights)", weights, NUMERIC)

@@ -5,7 +5,7 @@ Row i of the result shows row ``i * height / size[0]`` of the images; ``i * (hei
 - 0.5`` with `half_pixel_centers`, which maps the centers of pixels. The columns likewise.
 """
 
-from plugrad.contract.kernel import accepted, kernel
+from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import FLOATING, REAL, float32
 from plugrad.types.specs import Shape, Shaped, Spec
@@ -70,7 +70,7 @@ def _resized(images: Shape, size: Pair) -> Shape:
 
 
 def _gradient(name: str, images: Spec, dy: Spec, size: Pair) -> Spec:
-    accepted(f"{name} (dy)", dy, FLOATING)
+    check_dtype(f"{name} (dy)", dy, FLOATING)
     expected = _resized(images.shape, size)
     if dy.shape != expected:
         raise ShapeError(

@@ -5,7 +5,7 @@ Indices with one axis are positions on the first axis. Positions are as in `plug
 a device that does not check them writes nothing where one is out of range.
 """
 
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import INTEGER, NUMERIC
 from plugrad.types.specs import Shape, Shaped, Spec
@@ -14,7 +14,7 @@ from plugrad.types.specs import Shape, Shaped, Spec
 @kernel("ScatterNd", accepts=INTEGER)
 def scatter_nd(indices: Spec, updates: Spec, *, shape: Shape) -> Spec:
     """Return zeros of `shape` to which the updates are added; several updates for one place add up."""
-    accepted("ScatterNd (updates)", updates, NUMERIC)
+    check_dtype("ScatterNd (updates)", updates, NUMERIC)
     _check_updates(indices, updates, shape)
     return Shaped(shape, updates.dtype)
 
@@ -22,9 +22,9 @@ def scatter_nd(indices: Spec, updates: Spec, *, shape: Shape) -> Spec:
 @kernel("TensorScatterUpdate")
 def tensor_scatter_update(tensor: Spec, indices: Spec, updates: Spec) -> Spec:
     """Return a copy of the tensor with parts replaced by the updates; the last one for a place counts."""
-    accepted("TensorScatterUpdate (indices)", indices, INTEGER)
+    check_dtype("TensorScatterUpdate (indices)", indices, INTEGER)
     _check_updates(indices, updates, tensor.shape)
-    return Shaped(tensor.shape, agreed("TensorScatterUpdate", tensor, updates))
+    return Shaped(tensor.shape, check_same_dtype("TensorScatterUpdate", tensor, updates))
 
 
 @kernel("SparseToDense", accepts=INTEGER)
@@ -51,7 +51,7 @@ def sparse_to_dense(
         )
     if default_value.shape:
         raise ShapeError(f"default_value of shape {default_value.shape} must be 0-d")
-    return Shaped(output_shape, agreed("SparseToDense", sparse_values, default_value))
+    return Shaped(output_shape, check_same_dtype("SparseToDense", sparse_values, default_value))
 
 
 def _check_updates(indices: Spec, updates: Spec, shape: Shape) -> None:

@@ -7,7 +7,7 @@ imaginary parts, as in NumPy.
 from typing import Literal
 
 from plugrad.contract.annotations import Axis
-from plugrad.contract.kernel import agreed, kernel
+from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import BOOL, NUMERIC, REAL, int32
 from plugrad.types.specs import Shaped, Spec
@@ -66,7 +66,7 @@ def upper_bound(sorted_sequence: Spec, values: Spec) -> Spec:
 
 
 def _searched(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
-    agreed(name, sorted_sequence, values)
+    check_same_dtype(name, sorted_sequence, values)
     rows, wanted = sorted_sequence.shape, values.shape
     if not rows or not wanted or rows[:-1] != wanted[:-1]:
         raise ShapeError(

@@ -3,7 +3,7 @@
 In an inferred shape, -1 is a size that depends on the values.
 """
 
-from plugrad.contract.kernel import accepted, agreed, kernel
+from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
 from plugrad.errors import ShapeError
 from plugrad.types.dtype import INEXACT, INTEGER, NUMERIC, bool_, int32
 from plugrad.types.specs import Shaped, Spec
@@ -19,9 +19,9 @@ def sparse_fill_empty_rows(
     before; which rows were empty; and, for each original entry, its new position.
     """
     name = "SparseFillEmptyRows"
-    accepted(f"{name} (dense_shape)", dense_shape, INTEGER)
+    check_dtype(f"{name} (dense_shape)", dense_shape, INTEGER)
     _check_vectors(indices, dense_shape, "dense_shape")
-    agreed(name, values, default_value)
+    check_same_dtype(name, values, default_value)
     if values.shape != indices.shape[:1] or default_value.shape or dense_shape.shape == (0,):
         raise ShapeError(
             f"values of shape {values.shape} must be one for each row of indices of shape {indices.shape}, "
@@ -39,8 +39,8 @@ def sparse_fill_empty_rows(
 @kernel("SparseReshape", accepts=INTEGER)
 def sparse_reshape(input_indices: Spec, input_shape: Spec, new_shape: Spec) -> tuple[Spec, Spec]:
     """Return the coordinates in a new dense shape, and this shape; one of its sizes may be -1, which is inferred."""
-    accepted("SparseReshape (input_shape)", input_shape, INTEGER)
-    accepted("SparseReshape (new_shape)", new_shape, INTEGER)
+    check_dtype("SparseReshape (input_shape)", input_shape, INTEGER)
+    check_dtype("SparseReshape (new_shape)", new_shape, INTEGER)
     _check_vectors(input_indices, input_shape, "input_shape")
     if len(new_shape.shape) != 1:
         raise ShapeError(f"new_shape must have one axis, not shape {new_shape.shape}")
@@ -79,8 +79,8 @@ def _check_vectors(indices: Spec, shape: Spec, shape_name: str) -> None:
 
 
 def _segments(name: str, data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
-    accepted(f"{name} (indices)", indices, INTEGER)
-    accepted(f"{name} (segment_ids)", segment_ids, INTEGER)
+    check_dtype(f"{name} (indices)", indices, INTEGER)
+    check_dtype(f"{name} (segment_ids)", segment_ids, INTEGER)
     if not data.shape or len(indices.shape) != 1 or indices.shape != segment_ids.shape:
         raise ShapeError(
             f"data of shape {data.shape} must have at least one axis, and indices and segment_ids of shapes "

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from plugrad.contract.kernel import accepted, kernel
+from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.types.dtype import INTEGER, STRING, int32, string
 from plugrad.types.specs import Shape, Shaped, Spec
@@ -72,7 +72,7 @@ def string_split(
     The pieces are a sparse matrix with a row for each string: coordinates, values, and the shape.
     An empty string has no pieces; other strings may have empty ones unless `skip_empty`.
     """
-    accepted("StringSplit (delimiter)", delimiter, STRING)
+    check_dtype("StringSplit (delimiter)", delimiter, STRING)
     if len(input.shape) != 1 or delimiter.shape:
         raise ShapeError(
             f"input must have one axis and delimiter none, but their shapes are {input.shape} and {delimiter.shape}"
@@ -98,7 +98,7 @@ def string_n_grams(
     tokens on each side; at most, and with -1, one fewer than the width of the n-grams. If
     `preserve_short_sequences`, a row that is too short for any n-gram gives one of all its tokens.
     """
-    accepted("StringNGrams (data_splits)", data_splits, INTEGER)
+    check_dtype("StringNGrams (data_splits)", data_splits, INTEGER)
     if len(data.shape) != 1 or len(data_splits.shape) != 1:
         raise ShapeError(
             f"data and data_splits must have one axis, but their shapes are {data.shape} and {data_splits.shape}"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from plugrad.contract.kernel import Kernel, accepted, declare, kernel
+from plugrad.contract.kernel import Kernel, check_dtype, declare, kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import ANY, BOOL, FLOATING, INEXACT, NUMERIC, REAL, DType, bool_
@@ -93,5 +93,5 @@ def cast(x: Spec, *, dtype: DType) -> Spec:
     bool, all numbers but 0 are True, NaN included.
     """
     result = Shaped(x.shape, dtype)
-    accepted("Cast", result, NUMERIC | BOOL)
+    check_dtype("Cast", result, NUMERIC | BOOL)
     return result

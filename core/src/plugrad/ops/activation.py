@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import activation
-from plugrad.ops.arguments import coerced, mapped, paired
-from plugrad.ops.attributes import finite
-from plugrad.types.arguments import flag
+from plugrad.ops.arguments import as_supported_dtype, binary_op, unary_op
+from plugrad.ops.attributes import check_finite
+from plugrad.types.arguments import check_flag
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -28,7 +28,7 @@ def relu(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return mapped(activation.relu, x, "relu")
+    return unary_op(activation.relu, x, "relu")
 
 
 def relu6(x: TensorLike) -> Tensor:
@@ -43,7 +43,7 @@ def relu6(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return mapped(activation.relu6, x, "relu6")
+    return unary_op(activation.relu6, x, "relu6")
 
 
 def elu(x: TensorLike) -> Tensor:
@@ -58,7 +58,7 @@ def elu(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return mapped(activation.elu, x, "elu")
+    return unary_op(activation.elu, x, "elu")
 
 
 def selu(x: TensorLike) -> Tensor:
@@ -74,7 +74,7 @@ def selu(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return mapped(activation.selu, x, "selu")
+    return unary_op(activation.selu, x, "selu")
 
 
 def sigmoid(x: TensorLike) -> Tensor:
@@ -88,7 +88,7 @@ def sigmoid(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(activation.sigmoid, x, "sigmoid")
+    return unary_op(activation.sigmoid, x, "sigmoid")
 
 
 def softplus(x: TensorLike) -> Tensor:
@@ -102,7 +102,7 @@ def softplus(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return mapped(activation.softplus, x, "softplus")
+    return unary_op(activation.softplus, x, "softplus")
 
 
 def log_sigmoid(x: TensorLike) -> Tensor:
@@ -116,7 +116,7 @@ def log_sigmoid(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return -activation.softplus(-coerced(x, activation.softplus, "log_sigmoid"))
+    return -activation.softplus(-as_supported_dtype(x, activation.softplus, "log_sigmoid"))
 
 
 def gelu(x: TensorLike, *, approximate: bool = False) -> Tensor:
@@ -138,9 +138,9 @@ def gelu(x: TensorLike, *, approximate: bool = False) -> Tensor:
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `approximate` is not a bool.
     """
-    is_rough = flag(approximate, "gelu", "approximate")
+    is_rough = check_flag(approximate, "gelu", "approximate")
     kernel = activation.gelu_tanh if is_rough else activation.gelu
-    return mapped(kernel, x, "gelu")
+    return unary_op(kernel, x, "gelu")
 
 
 def leaky_relu(x: TensorLike, alpha: float = 0.2) -> Tensor:
@@ -161,8 +161,10 @@ def leaky_relu(x: TensorLike, alpha: float = 0.2) -> Tensor:
         ArgumentError: `alpha` is not a number; `prelu` takes a tensor.
         ArgumentValueError: `alpha` is not finite.
     """
-    slope = finite(alpha, "leaky_relu", "alpha")
-    return activation.leaky_relu(coerced(x, activation.leaky_relu, "leaky_relu"), alpha=slope)
+    slope = check_finite(alpha, "leaky_relu", "alpha")
+    return activation.leaky_relu(
+        as_supported_dtype(x, activation.leaky_relu, "leaky_relu"), alpha=slope
+    )
 
 
 def prelu(x: TensorLike, alpha: TensorLike) -> Tensor:
@@ -182,4 +184,4 @@ def prelu(x: TensorLike, alpha: TensorLike) -> Tensor:
         DTypeError: x or alpha holds complex numbers or strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(activation.prelu, x, alpha, "prelu")
+    return binary_op(activation.prelu, x, alpha, "prelu")

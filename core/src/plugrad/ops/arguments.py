@@ -1,4 +1,4 @@
-"""What ops do with their arguments: convert to tensors, bring to one dtype, reject what makes no sense."""
+"""Conversion of the arguments of ops: to tensors, to supported dtypes, and to a common dtype."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 
 from plugrad.discovery.selection import active_backend
 from plugrad.discovery.state import state
-from plugrad.engine.results import tensor_from
+from plugrad.engine.results import tensor_from_host
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
     DTypeError,
     OutOfMemory,
     ShapeError,
-    shown,
+    short_repr,
     warn,
 )
 from plugrad.kernels import unary
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import store, unsupported
+from plugrad.tensor.backend import store, unsupported_dtype
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
     DType,
@@ -33,7 +33,7 @@ from plugrad.types.dtype import (
     complex64,
     float32,
     int32,
-    nearest,
+    nearest_dtype,
     numpy_kind,
     promote,
     promote_scalar,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from plugrad.contract.kernel import Checked, Kernel
+    from plugrad.contract.kernel import Kernel, ValidatedAttributes
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
@@ -64,21 +64,21 @@ def as_tensor(
 
     Raises:
         ArgumentError: `x` is neither a tensor, a scalar, an array nor a nested list of numbers.
-        UnsupportedDtype: the backend has no such dtype, and `data_dtype` gives no other one.
+        UnsupportedDtype: the backend has no such dtype, and `stored_dtype` gives no other one.
     """
     if isinstance(x, Tensor):
         return x
     backend = backend or active_backend()
     values = host_array(x, op, name, dtype)
     if dtype is None:
-        # Nobody asked for the dtype that the values have, so it may be another one.
-        taken = data_dtype(as_dtype(values.dtype), backend)
-        values = _converted(values, taken, op, name)
-    return tensor_from(values, backend)
+        # No dtype was requested, so the data may be converted to one that the backend supports.
+        taken = stored_dtype(as_dtype(values.dtype), backend)
+        values = _convert_values(values, taken, op, name)
+    return tensor_from_host(values, backend)
 
 
-def data_dtype(dtype: DType, backend: Backend) -> DType:
-    """Return the dtype that data of `dtype` take on a backend: the nearest one that it has.
+def stored_dtype(dtype: DType, backend: Backend) -> DType:
+    """Return the dtype in which a backend stores data of `dtype`: the nearest one that it supports.
 
     The setting ``unsupported_dtype`` decides whether there is a warning, once for each dtype.
 
@@ -89,9 +89,9 @@ def data_dtype(dtype: DType, backend: Backend) -> DType:
     if dtype in (known := backend.dtypes()):
         return dtype
     policy = config.get("unsupported_dtype")
-    taken = None if policy == "error" else nearest(dtype, known)
+    taken = None if policy == "error" else nearest_dtype(dtype, known)
     if taken is None:
-        raise unsupported(dtype, backend)
+        raise unsupported_dtype(dtype, backend)
     if policy == "convert" and (backend.name, dtype.name) not in state.warned_dtypes:
         warn(
             f"backend {backend.name!r} does not have {dtype}, so data of this dtype become {taken}. Ask for a dtype, "
@@ -102,7 +102,7 @@ def data_dtype(dtype: DType, backend: Backend) -> DType:
 
 
 def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) -> NDArray[Any]:
-    """Return values that are not a tensor as a C-contiguous array of a dtype that plugrad has.
+    """Convert host values to a C-contiguous NumPy array of a dtype that plugrad supports.
 
     Python's ints become int32, its floats float32 and its complex numbers complex64; NumPy's arrays
     and scalars keep their dtype. In a nested list, the dtypes of the latter are promoted as those of
@@ -115,12 +115,12 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
         dtype = scalar_dtype(x) if dtype is None else dtype
         values = np.asarray(x)
     elif isinstance(x, range):
-        values = _of_range(x, op, name)
+        values = _array_from_range(x, op, name)
         if dtype is None:
             dtype = int32 if x else float32
     elif isinstance(x, list | tuple):
         try:
-            values = _nested_values(x, op, name, dtype)
+            values = _array_from_nested(x, op, name, dtype)
         except RecursionError:
             raise ShapeError(
                 f"{op}: {name} is a list that contains itself, or has more levels than a tensor has axes"
@@ -133,17 +133,17 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
         raise ArgumentError(
             f"{op}: {name} must be a tensor, a number, an array or a nested list of numbers, not {type(x).__name__}"
         )
-    if dtype is string or _has_text(values):
-        return _strings(values, op, name, dtype)
-    wanted = _dtype_of(values, op, name) if dtype is None else dtype
+    if dtype is string or _contains_text(values):
+        return _as_string_array(values, op, name, dtype)
+    wanted = _infer_dtype(values, op, name) if dtype is None else dtype
     try:
-        return np.ascontiguousarray(_converted(values, wanted, op, name)).reshape(values.shape)
+        return np.ascontiguousarray(_convert_values(values, wanted, op, name)).reshape(values.shape)
     except MemoryError as error:
         raise OutOfMemory(f"{op}: {name}: {error}") from error
 
 
 def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
-    """Return the array that an object of another library converts itself to.
+    """Convert an object of another library to a NumPy array by the object's own method.
 
     Raises:
         ArgumentError: it converts itself to something else.
@@ -156,11 +156,11 @@ def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
         ) from error
 
 
-MOST_OF_RANGE: Final = 2**31
-"""The maximum number of elements of a range, which is short to write however long it is."""
+MAX_RANGE_LENGTH: Final = 2**31
+"""The maximum number of elements of a range: a huge one is as easy to write as a small one."""
 
 
-def _of_range(x: range, op: str, name: str) -> NDArray[Any]:
+def _array_from_range(x: range, op: str, name: str) -> NDArray[Any]:
     """Return the numbers of a range.
 
     Raises:
@@ -170,15 +170,15 @@ def _of_range(x: range, op: str, name: str) -> NDArray[Any]:
     try:
         return np.arange(x.start, x.stop, x.step)
     except MemoryError as error:
-        raise OutOfMemory(f"{op}: {name}={shown(x)}: {error}") from None
+        raise OutOfMemory(f"{op}: {name}={short_repr(x)}: {error}") from None
 
 
 def _check_length(x: range, op: str, name: str) -> None:
-    if x and abs(x[-1] - x[0]) // abs(x.step) >= MOST_OF_RANGE:
-        raise OutOfMemory(f"{op}: {name}={shown(x)} has more than {MOST_OF_RANGE} elements")
+    if x and abs(x[-1] - x[0]) // abs(x.step) >= MAX_RANGE_LENGTH:
+        raise OutOfMemory(f"{op}: {name}={short_repr(x)} has more than {MAX_RANGE_LENGTH} elements")
 
 
-def _dtype_of(values: NDArray[Any], op: str, name: str) -> DType:
+def _infer_dtype(values: NDArray[Any], op: str, name: str) -> DType:
     dtype = values.dtype
     try:
         return as_dtype(dtype if dtype.isnative else dtype.newbyteorder("="))
@@ -188,19 +188,19 @@ def _dtype_of(values: NDArray[Any], op: str, name: str) -> DType:
         ) from None
 
 
-def _has_text(values: NDArray[Any]) -> bool:
+def _contains_text(values: NDArray[Any]) -> bool:
     kind = values.dtype.kind
     return kind in "STU" or (
         kind == "O" and any(isinstance(x, str | bytes) for x in values.ravel())
     )
 
 
-def _strings(values: NDArray[Any], op: str, name: str, dtype: DType | None) -> NDArray[Any]:
-    """Return text, or bytes that are text in UTF-8, as an array of strings."""
+def _as_string_array(values: NDArray[Any], op: str, name: str, dtype: DType | None) -> NDArray[Any]:
+    """Convert text, or bytes in UTF-8, to an array of strings."""
     parts = values.ravel().tolist()
     wrong = [x for x in parts if not isinstance(x, str | bytes)]
     if wrong:
-        raise ArgumentError(f"{op}: {name} must hold strings only; it holds {shown(wrong[0])}")
+        raise ArgumentError(f"{op}: {name} must hold strings only; it holds {short_repr(wrong[0])}")
     if dtype not in (None, string):
         raise ArgumentError(
             f"{op}: {name} holds strings, which have no {dtype}; convert them first, as in float(text)"
@@ -212,7 +212,7 @@ def _strings(values: NDArray[Any], op: str, name: str, dtype: DType | None) -> N
         raise ArgumentValueError(f"{op}: {name} holds what is no text in UTF-8: {error}") from None
 
 
-def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[Any]:
+def _array_from_nested(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[Any]:
     parts = list(x)
     held, scalars = _leaf_types(parts, op, name)
     try:
@@ -221,9 +221,9 @@ def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[A
         raise ShapeError(
             f"{op}: {name} is a ragged list; the lists on one level must have equal lengths"
         ) from None
-    if values.size and _has_text(values):
+    if values.size and _contains_text(values):
         return np.array(parts, object)  # NumPy has turned numbers beside strings into strings
-    met = _combined(held, scalars, op, name) if held and dtype is None else None
+    met = _combine_dtypes(held, scalars, op, name) if held and dtype is None else None
     if values.size == 0:
         return values.astype((dtype or met or float32).numpy)
     if dtype is not None:
@@ -233,11 +233,11 @@ def _nested_values(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[A
             raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
         defaults = {"b": bool_, "i": int32, "u": int32, "f": float32}
         met = defaults.get(numpy_kind(values.dtype), complex64)
-    return _converted(values, met, op, name)
+    return _convert_values(values, met, op, name)
 
 
 def _leaf_types(parts: Any, op: str, name: str) -> tuple[set[np.dtype[Any]], set[type[Scalar]]]:
-    """Return the dtypes of NumPy's scalars and arrays in a nested list, and the types of Python's numbers there.
+    """Return the dtypes of the NumPy values in a nested list, and the types of the Python numbers.
 
     Raises:
         ArgumentError: there are tensors in it.
@@ -252,7 +252,7 @@ def _leaf_types(parts: Any, op: str, name: str) -> tuple[set[np.dtype[Any]], set
             raise ArgumentError(
                 f"{op}: {name} is a list with tensors in it; join them with plugrad.stack"
             )
-        elif number := next((t for t in _NUMBERS if issubclass(kind, t)), None):
+        elif number := next((t for t in _NUMBER_TYPES if issubclass(kind, t)), None):
             scalars.add(number)
         else:
             has_parts = True
@@ -269,13 +269,13 @@ def _leaf_types(parts: Any, op: str, name: str) -> tuple[set[np.dtype[Any]], set
     return held, scalars
 
 
-_NUMBERS: Final[tuple[type[Scalar], ...]] = (bool, int, float, complex)
+_NUMBER_TYPES: Final[tuple[type[Scalar], ...]] = (bool, int, float, complex)
 
 
-def _combined(
+def _combine_dtypes(
     held: set[np.dtype[Any]], scalars: set[type[Scalar]], op: str, name: str
 ) -> DType | None:
-    """Return the dtype of values with these dtypes and of Python's numbers, which give way; None if one is unknown."""
+    """Return the promoted dtype of NumPy dtypes and weakly typed Python numbers; None if a dtype is unknown."""
     try:
         dtypes = [as_dtype(d if d.isnative else d.newbyteorder("=")) for d in held]
     except DTypeError:
@@ -283,13 +283,13 @@ def _combined(
     dtype, *others = sorted(dtypes, key=lambda d: (not d.is_inexact, d.name))
     for other in others:
         dtype = common_dtype(promote, dtype, other, f"{op}: {name}")
-    for number in sorted(scalars, key=_NUMBERS.index):
+    for number in sorted(scalars, key=_NUMBER_TYPES.index):
         dtype = promote_scalar(dtype, number())
     return dtype
 
 
-def _converted(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArray[Any]:
-    """Return host values in a dtype; fractions are cut off where it has none.
+def _convert_values(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArray[Any]:
+    """Convert host values to a dtype; integer dtypes truncate fractions.
 
     Raises:
         ArgumentError: the values are not numbers.
@@ -313,67 +313,69 @@ def _converted(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArra
     except OverflowError:  # whole numbers beyond the largest float
         pass
     other = {"c": "'complex64'", "f": "'float32'"}.get(kind, "'int64' or 'float32'")
-    given = shown(values.tolist() if values.size < 10 else values)
+    given = short_repr(values.tolist() if values.size < 10 else values)
     raise ArgumentValueError(
         f"{op}: {name}={given} does not fit {dtype}; ask for another dtype, such as {other}"
     )
 
 
-MOST_CONSTANTS: Final = 512
-"""How many values each device remembers."""
+MAX_CACHED_CONSTANTS: Final = 512
+"""The number of constants that each device caches."""
 
 
-def constant(value: Scalar, dtype: DType, backend: Backend, op: str = "constant") -> Tensor:
-    """Return a 0-d tensor; a value that is used again is not sent to the backend again."""
+def cached_constant(value: Scalar, dtype: DType, backend: Backend, op: str = "constant") -> Tensor:
+    """Return a 0-d tensor from a cache, so that a repeated value is sent to the backend only once."""
     sign = 1.0 if value or not isinstance(value, float) else copysign(1.0, value)  # -0.0 equals 0.0
     known = backend.constants
     key = value, sign, dtype
     array = known.get(key)
     if array is None:
-        array = store(_converted(np.asarray(value), dtype, op, "the number"), backend)
-        if len(known) >= MOST_CONSTANTS:
+        array = store(_convert_values(np.asarray(value), dtype, op, "the number"), backend)
+        if len(known) >= MAX_CACHED_CONSTANTS:
             known.pop(next(iter(known)), None)
         known[key] = array
     return Tensor(array, backend)
 
 
-def coerced(x: TensorLike, kernel: Kernel[..., Any], op: str, name: str = "x") -> Tensor:
-    """Return `x` as a tensor of a dtype that `kernel` takes; whole numbers become float32 where it takes only floats.
+def as_supported_dtype(x: TensorLike, kernel: Kernel[..., Any], op: str, name: str = "x") -> Tensor:
+    """Convert `x` to a tensor of a dtype that `kernel` supports; integers become float32 for kernels of floats.
 
     Raises:
         DTypeError: the kernel takes no such dtype.
     """
     if type(x) is Tensor:
         dtype = x.array.dtype
-        if dtype is kernel.usual or dtype in kernel.accepted_spellings:
+        if dtype is kernel.fast_dtype or dtype in kernel.accepted_dtypes:
             return x
     x = as_tensor(x, op, name)
-    return cast(x, accepted_dtype(x.dtype, kernel, op if name == "x" else f"{op} ({name})"))
+    return cast(x, supported_dtype(x.dtype, kernel, op if name == "x" else f"{op} ({name})"))
 
 
-def mapped(kernel: Kernel[..., Tensor], x: TensorLike, op: str) -> Tensor:
-    """Run an elementwise kernel without attributes on one operand, converted as `coerced` says."""
-    return kernel.call(coerced(x, kernel, op))
+def unary_op(kernel: Kernel[..., Tensor], x: TensorLike, op: str) -> Tensor:
+    """Run a unary elementwise kernel on an operand that `as_supported_dtype` converts."""
+    return kernel.call(as_supported_dtype(x, kernel, op))
 
 
-def applied(kernel: Kernel[..., Tensor], x: Tensor, /, **attrs: Any) -> Tensor:
-    """Run a kernel on one tensor, with attributes that the contract checks once for a shape and a dtype.
+def with_attributes(kernel: Kernel[..., Tensor], x: Tensor, /, **attrs: Any) -> Tensor:
+    """Run a kernel of one tensor with attributes, which are validated once for each shape and dtype.
 
-    The attributes are no floats: 0.0 and -0.0 are equal, and one would stand for the other.
+    Attributes must not be floats: the cache cannot tell 0.0 from -0.0, because they are equal.
     """
     array = x.array
-    return kernel.call(x, settled(kernel, array.shape, array.dtype, **attrs))
+    return kernel.call(x, checked_attributes(kernel, array.shape, array.dtype, **attrs))
 
 
 @lru_cache(maxsize=1 << 14)
-def settled(kernel: Kernel[..., Any], shape: Shape, dtype: object, /, **attrs: Any) -> Checked:
-    """Return all attributes of a kernel's calls with one tensor of a shape and a dtype."""
-    return kernel.checked(Shaped(shape, as_dtype(dtype)), **attrs)
+def checked_attributes(
+    kernel: Kernel[..., Any], shape: Shape, dtype: object, /, **attrs: Any
+) -> ValidatedAttributes:
+    """Return the validated attributes for one input of this shape and dtype, from a cache."""
+    return kernel.validate_attributes(Shaped(shape, as_dtype(dtype)), **attrs)
 
 
-def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
-    """Return the dtype in which an op computes with values of `dtype`."""
-    if dtype in kernel.accepted_spellings:
+def supported_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
+    """Return the dtype in which a kernel computes values of `dtype`, or raise if it supports none."""
+    if dtype in kernel.accepted_dtypes:
         return dtype
     known = sorted(kernel.accepts, key=str)
     if float32 in known and int32 not in known and dtype.kind in ("bool", "signed", "unsigned"):
@@ -387,27 +389,29 @@ def accepted_dtype(dtype: DType, kernel: Kernel[..., Any], op: str) -> DType:
 
 
 def check_floats(op: str, **operands: TensorLike | None) -> None:
-    """Raise unless tensors and arrays hold floats; a list has no dtype, and may hold whole numbers.
+    """Raise if a tensor or an array is not floating; lists, which have no dtype, may hold integers.
 
-    This is for layers of networks. Whole numbers are mostly pixels that nobody has scaled, with which
-    a network trains badly and says nothing.
+    Layers of networks call this. Integer inputs are mostly unscaled pixels, on which a network
+    silently trains badly.
 
     Raises:
         DTypeError: one holds whole numbers or bools.
     """
     for name, x in operands.items():
-        if isinstance(x, Tensor | np.ndarray) and x.dtype.kind in _NO_FLOATS:
+        if isinstance(x, Tensor | np.ndarray) and x.dtype.kind in _NON_FLOAT_KINDS:
             raise DTypeError(
                 f"{op}: {name} is {as_dtype(x.dtype)} and must be a float; convert it, as in "
                 f"plugrad.astype({name}, 'float32'), and scale it if it is an image"
             )
 
 
-_NO_FLOATS = frozenset({"bool", "signed", "unsigned", *"biu"})  # in plugrad's and NumPy's words
+_NON_FLOAT_KINDS = frozenset(
+    {"bool", "signed", "unsigned", *"biu"}
+)  # in plugrad's and NumPy's words
 
 
 def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
-    """Return `x` in another dtype, or itself if it has it; `op` is who says that this is impossible.
+    """Cast `x` to a dtype, or return it unchanged if it has that dtype; error messages begin with `op`.
 
     Raises:
         UnsupportedDtype: the backend has no such dtype.
@@ -417,30 +421,30 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
     if given is dtype:
         return x
     if dtype not in x.backend.dtypes():
-        raise unsupported(dtype, x.backend)
+        raise unsupported_dtype(dtype, x.backend)
     if given is string or dtype is string:
         raise DTypeError(
             f"{op}: {given} does not convert to {dtype}; make the values in Python, as in float(text)"
         )
-    return applied(unary.cast, x, dtype=dtype)
+    return with_attributes(unary.cast, x, dtype=dtype)
 
 
-def held(x: TensorLike, holder: Tensor, op: str, name: str) -> Tensor:
-    """Return `x` in the dtype of a tensor that will hold its values; host values go to the backend of that tensor.
+def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Tensor:
+    """Cast `x` to the dtype of the tensor that it is assigned to; host values go to that tensor's backend.
 
-    As in arithmetic, Python's numbers take any dtype of their kind or of a higher one, and so do those in lists.
+    Python numbers, also in lists, are weakly typed: they fit any dtype of their kind or of a higher kind.
 
     Raises:
         DTypeError: the dtype does not hold the values.
         ArgumentValueError: a number does not fit.
     """
-    dtype = holder.dtype
+    dtype = target.dtype
     if isinstance(x, Tensor):
-        _check_held(x.dtype, dtype, op, name)
+        _check_assignable(x.dtype, dtype, op, name)
         return cast(x, dtype, op)
-    if type(x) in _SCALARS:
-        _check_held(scalar_dtype(x), dtype, op, name, are_weak=True)  # type: ignore[arg-type]
-        return constant(x, dtype, holder.backend, op)  # type: ignore[arg-type]
+    if type(x) in _SCALAR_TYPES:
+        _check_assignable(scalar_dtype(x), dtype, op, name, are_weak=True)  # type: ignore[arg-type]
+        return cached_constant(x, dtype, target.backend, op)  # type: ignore[arg-type]
     are_weak = isinstance(x, list | tuple | range)
     try:
         values = host_array(x, op, name)
@@ -448,19 +452,21 @@ def held(x: TensorLike, holder: Tensor, op: str, name: str) -> Tensor:
         if not are_weak:
             raise
         values = np.zeros(0, np.int32)
-    _check_held(as_dtype(values.dtype), dtype, op, name, are_weak=are_weak)
-    return tensor_from(host_array(x, op, name, dtype), holder.backend)
+    _check_assignable(as_dtype(values.dtype), dtype, op, name, are_weak=are_weak)
+    return tensor_from_host(host_array(x, op, name, dtype), target.backend)
 
 
-def _check_held(given: DType, dtype: DType, op: str, name: str, *, are_weak: bool = False) -> None:
-    """Raise unless a dtype holds the values of another, or Python's numbers of its kind if they are weak.
+def _check_assignable(
+    given: DType, dtype: DType, op: str, name: str, *, are_weak: bool = False
+) -> None:
+    """Raise unless values of dtype `given` can be assigned to `dtype`; weak ones need only fit in kind.
 
     Raises:
         DTypeError: it does not.
     """
     try:
         if are_weak and given is not string:
-            met = promote_scalar(dtype, _ONE_OF_KIND[given.kind])
+            met = promote_scalar(dtype, _SAMPLE_OF_KIND[given.kind])
         else:
             met = promote(dtype, given)
     except DTypeError:
@@ -471,7 +477,7 @@ def _check_held(given: DType, dtype: DType, op: str, name: str, *, are_weak: boo
         )
 
 
-_ONE_OF_KIND: Final[Mapping[str, Scalar]] = {
+_SAMPLE_OF_KIND: Final[Mapping[str, Scalar]] = {
     "bool": True,
     "signed": 1,
     "unsigned": 1,
@@ -480,21 +486,21 @@ _ONE_OF_KIND: Final[Mapping[str, Scalar]] = {
 }
 
 
-def paired(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:
-    """Run an elementwise kernel without attributes on two operands, promoted as `promoted` says."""
-    call, usual = kernel.call, kernel.usual
+def binary_op(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:
+    """Run a binary elementwise kernel on two operands that `promote_operands` converts."""
+    call, usual = kernel.call, kernel.fast_dtype
     if isinstance(a, Tensor) and a.array.dtype is usual:  # what programs mostly do
         if isinstance(b, Tensor) and b.array.dtype is usual:
             return call(a, b)
-        if type(b) in _REAL:
-            return call(a, constant(b, float32, a.backend, op))  # type: ignore[arg-type]
-    return call(*promoted(a, b, kernel, op))
+        if type(b) in _REAL_TYPES:
+            return call(a, cached_constant(b, float32, a.backend, op))  # type: ignore[arg-type]
+    return call(*promote_operands(a, b, kernel, op))
 
 
-def promoted(
+def promote_operands(
     a: TensorLike, b: TensorLike, kernel: Kernel[..., Any], op: str
 ) -> tuple[Tensor, Tensor]:
-    """Return both operands as tensors of one dtype that `kernel` takes.
+    """Promote two operands to tensors of one dtype that `kernel` supports.
 
     A Python scalar takes the other operand's dtype if its kind allows; host arrays go to the other
     operand's backend.
@@ -503,49 +509,49 @@ def promoted(
         given = a.array.dtype
         if isinstance(b, Tensor):
             if given is b.array.dtype and (
-                given is kernel.usual or given in kernel.accepted_spellings
+                given is kernel.fast_dtype or given in kernel.accepted_dtypes
             ):
                 return a, b
-        elif type(b) in _SCALARS:
-            dtype = met_dtype(kernel, given, b, op)  # type: ignore[arg-type]
-            number = constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
+        elif type(b) in _SCALAR_TYPES:
+            dtype = result_dtype(kernel, given, b, op)  # type: ignore[arg-type]
+            number = cached_constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
             return a if given is dtype.numpy else cast(a, dtype), number
-    elif isinstance(b, Tensor) and type(a) in _SCALARS:
-        dtype = met_dtype(kernel, b.array.dtype, a, op)  # type: ignore[arg-type]
-        return constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
+    elif isinstance(b, Tensor) and type(a) in _SCALAR_TYPES:
+        dtype = result_dtype(kernel, b.array.dtype, a, op)  # type: ignore[arg-type]
+        return cached_constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
     x, y = (
         as_tensor(a, op, "the first operand", backend=home),
         as_tensor(b, op, "the second operand", backend=home),
     )
-    dtype = accepted_dtype(common_dtype(promote, x.dtype, y.dtype, op), kernel, op)
+    dtype = supported_dtype(common_dtype(promote, x.dtype, y.dtype, op), kernel, op)
     return cast(x, dtype), cast(y, dtype)
 
 
-def met_dtype(kernel: Kernel[..., Any], dtype: object, scalar: Scalar, op: str) -> DType:
-    """Return the dtype in which a kernel combines a tensor of a dtype and a number; only its type matters."""
+def result_dtype(kernel: Kernel[..., Any], dtype: object, scalar: Scalar, op: str) -> DType:
+    """Return the dtype in which a kernel combines a tensor of `dtype` with a Python number's type."""
     key = dtype, type(scalar)
-    met = kernel.met.get(key)
-    if met is None:
+    known = kernel.result_dtypes.get(key)
+    if known is None:
         common = common_dtype(promote_scalar, as_dtype(dtype), scalar, op)
-        met = kernel.met[key] = accepted_dtype(common, kernel, op)
-    return met
+        known = kernel.result_dtypes[key] = supported_dtype(common, kernel, op)
+    return known
 
 
 def common_dtype(combine: Callable[[DType, Any], DType], a: DType, b: Any, op: str) -> DType:
-    """Return the dtype that two operands combine to."""
+    """Return the common dtype of two operands; an error begins with the op's name."""
     try:
         return combine(a, b)
     except DTypeError as error:
         raise DTypeError(f"{op}: {error}") from None
 
 
-_REAL = frozenset({int, float})
-_SCALARS = frozenset({bool, int, float, complex, np.float64, np.complex128})
+_REAL_TYPES = frozenset({int, float})
+_SCALAR_TYPES = frozenset({bool, int, float, complex, np.float64, np.complex128})
 
 
 def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
-    """Return tensors of one dtype, for ops that take a list.
+    """Promote a list of operands to tensors of one dtype.
 
     Raises:
         ArgumentValueError: the list is empty.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import attention as kernels
-from plugrad.ops.arguments import accepted_dtype, as_tensor, cast
-from plugrad.ops.attributes import finite
+from plugrad.ops.arguments import as_tensor, cast, supported_dtype
+from plugrad.ops.attributes import check_finite
 from plugrad.ops.binary import where
 from plugrad.ops.movement import broadcast_to, reshape
 from plugrad.tensor.tensor import Tensor
@@ -70,7 +70,7 @@ def attention(
         if x is not None or name != "mask"
     }
     dtypes = {
-        name: accepted_dtype(x.dtype, kernels.attention, f"attention ({name})")
+        name: supported_dtype(x.dtype, kernels.attention, f"attention ({name})")
         for name, x in tensors.items()
         if name != "mask" or x.dtype is not bool_
     }
@@ -90,12 +90,16 @@ def attention(
         batch = broadcast(batch, mask.shape[:-2])
         shape = batch if any(n != 1 for n in mask.shape[:-2]) else ()
         shape = (*shape, *mask.shape[-2:])
-        mask = reshape(mask, shape) if len(shape) == 2 else _stretched(mask, shape)
-    q, k, v = (_stretched(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
-    factor = 1 / sqrt(max(q.shape[-1], 1)) if scale is None else finite(scale, "attention", "scale")
+        mask = reshape(mask, shape) if len(shape) == 2 else _broadcast_if_needed(mask, shape)
+    q, k, v = (_broadcast_if_needed(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
+    factor = (
+        1 / sqrt(max(q.shape[-1], 1))
+        if scale is None
+        else check_finite(scale, "attention", "scale")
+    )
     return kernels.attention(q, k, v, mask, scale=factor)
 
 
-def _stretched(x: Tensor, shape: Shape) -> Tensor:
-    """Return x broadcast to a shape; without a call if it has the shape."""
+def _broadcast_if_needed(x: Tensor, shape: Shape) -> Tensor:
+    """Broadcast x to a shape, unless it has that shape already."""
     return x if x.shape == shape else broadcast_to(x, shape)

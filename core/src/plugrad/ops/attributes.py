@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.arguments import flag as flag
-from plugrad.types.shapes import MOST_MEMBERS, several
+from plugrad.types.arguments import check_flag as check_flag
+from plugrad.types.shapes import MAX_ITERABLE_MEMBERS, as_members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def integer(
+def check_integer(
     value: Any, op: str, name: str, *, least: int | None = None, most: int | None = None
 ) -> int:
     """Return an integer from `least` to `most`.
@@ -30,11 +30,11 @@ def integer(
     try:
         number = index(value)
     except (TypeError, ShapeError):  # a tensor with several elements is the second
-        raise ArgumentError(f"{op}: {name}={shown(value)} must be an integer") from None
-    return _within(number, op, name, least, most)
+        raise ArgumentError(f"{op}: {name}={short_repr(value)} must be an integer") from None
+    return _check_bounds(number, op, name, least, most)
 
 
-def real(
+def check_real(
     value: Any, op: str, name: str, *, least: float | None = None, most: float | None = None
 ) -> float:
     """Return a number from `least` to `most`.
@@ -43,28 +43,28 @@ def real(
         ArgumentError: it is not a real number.
         ArgumentValueError: it is NaN, or out of range.
     """
-    number = any_number(value, op, name)
+    number = check_number(value, op, name)
     if isnan(number):
         raise ArgumentValueError(f"{op}: {name}={number} must be a number")
-    return _within(number, op, name, least, most)
+    return _check_bounds(number, op, name, least, most)
 
 
-def finite(
+def check_finite(
     value: Any, op: str, name: str, *, least: float | None = None, most: float | None = None
 ) -> float:
-    """Return a finite number from `least` to `most`; see `real`.
+    """Return a finite number from `least` to `most`; see `check_real`.
 
     Raises:
         ArgumentError: it is not a real number.
         ArgumentValueError: it is infinite, NaN or out of range.
     """
-    number = any_number(value, op, name)
+    number = check_number(value, op, name)
     if not isfinite(number):
         raise ArgumentValueError(f"{op}: {name}={number} must be finite")
-    return _within(number, op, name, least, most)
+    return _check_bounds(number, op, name, least, most)
 
 
-def any_number(value: Any, op: str, name: str) -> float:
+def check_number(value: Any, op: str, name: str) -> float:
     """Return a number, which may be NaN.
 
     This is for numbers that are stored and not computed with. A tensor is refused, because no
@@ -75,51 +75,53 @@ def any_number(value: Any, op: str, name: str) -> float:
     """
     if type(value) is float:
         return value
-    if type(value) is int or isinstance(value, _REAL):
+    if type(value) is int or isinstance(value, _REAL_TYPES):
         try:
             return float(value)
         except (OverflowError, TypeError):  # more than a float holds; a span of time
             pass
     remedy = "; float() reads a tensor" if isinstance(value, Tensor) else ""
-    raise ArgumentError(f"{op}: {name}={shown(value)} must be a number{remedy}")
+    raise ArgumentError(f"{op}: {name}={short_repr(value)} must be a number{remedy}")
 
 
-_REAL: Final = (Real, np.bool_)
+_REAL_TYPES: Final = (Real, np.bool_)
 
-LISTS: Final = frozenset({list, tuple})
+LIST_TYPES: Final = frozenset({list, tuple})
 """The types of finite sequences that hold what Python's programs write."""
 
 
-def listed(values: Any, op: str, name: str) -> list[Any]:
-    """Return the members of a sequence.
+def as_list(values: Any, op: str, name: str) -> list[Any]:
+    """Return the members of a sequence as a list, or raise if the argument is not a sequence.
 
     Raises:
         ArgumentError: it is not a sequence.
     """
-    if type(values) in LISTS and len(values) <= MOST_MEMBERS:  # what programs mostly pass
+    if (
+        type(values) in LIST_TYPES and len(values) <= MAX_ITERABLE_MEMBERS
+    ):  # what programs mostly pass
         return list(values)
-    if is_several(values):
-        return members(values)
-    raise ArgumentError(f"{op}: {name}={shown(values)} must be a list")
+    if is_sequence(values):
+        return to_list(values)
+    raise ArgumentError(f"{op}: {name}={short_repr(values)} must be a list")
 
 
-def members(value: Any) -> list[Any]:
-    """Return the members of a sequence, or a single value as the only member.
+def to_list(value: Any) -> list[Any]:
+    """Return the members of a sequence as a list; a single value becomes a list of one.
 
     Raises:
         ArgumentError: it is an iterator that does not end, or another thing that only seems to be iterable.
     """
-    if not is_several(value):
+    if not is_sequence(value):
         return [value]
     try:
-        return several(value)
+        return as_members(value)
     except TypeError:
         raise ArgumentError(
-            f"{shown(value)} must be a list; it is not one, or has more than {MOST_MEMBERS} members"
+            f"{short_repr(value)} must be a list; it is not one, or has more than {MAX_ITERABLE_MEMBERS} members"
         ) from None
 
 
-def is_several(value: Any) -> bool:
+def is_sequence(value: Any) -> bool:
     """Return whether a value is a sequence, and not a single number or a string."""
     return (
         hasattr(value, "__iter__")
@@ -128,8 +130,8 @@ def is_several(value: Any) -> bool:
     )
 
 
-def chosen(value: Any, choices: Sequence[str], op: str, name: str) -> str:
-    """Return one of some strings.
+def check_choice(value: Any, choices: Sequence[str], op: str, name: str) -> str:
+    """Return the value if it is one of the allowed strings, or raise.
 
     Raises:
         ArgumentValueError: it is none of them.
@@ -137,10 +139,12 @@ def chosen(value: Any, choices: Sequence[str], op: str, name: str) -> str:
     if isinstance(value, str) and value in choices:
         return value
     *others, last = map(repr, choices)
-    raise ArgumentValueError(f"{op}: {name}={shown(value)} must be {', '.join(others)} or {last}")
+    raise ArgumentValueError(
+        f"{op}: {name}={short_repr(value)} must be {', '.join(others)} or {last}"
+    )
 
 
-def _within(number: Any, op: str, name: str, least: Any, most: Any) -> Any:
+def _check_bounds(number: Any, op: str, name: str, least: Any, most: Any) -> Any:
     if (least is None or number >= least) and (most is None or number <= most):
         return number
     if most is None:
@@ -149,4 +153,4 @@ def _within(number: Any, op: str, name: str, least: Any, most: Any) -> Any:
         wanted = f"{most} or less"
     else:
         wanted = f"between {least} and {most}"
-    raise ArgumentValueError(f"{op}: {name}={shown(number)} must be {wanted}")
+    raise ArgumentValueError(f"{op}: {name}={short_repr(number)} must be {wanted}")

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from plugrad.contract.kernel import Checked
-from plugrad.engine.results import renamed
+from plugrad.contract.kernel import ValidatedAttributes
+from plugrad.engine.results import alias
 from plugrad.errors import ArgumentValueError, DTypeError
 from plugrad.kernels import binary, unary
 from plugrad.ops.arguments import (
+    as_supported_dtype,
     as_tensor,
-    coerced,
+    binary_op,
     common_dtype,
     host_array,
-    met_dtype,
-    paired,
-    promoted,
+    promote_operands,
+    result_dtype,
     same_dtype,
 )
-from plugrad.ops.attributes import listed
+from plugrad.ops.attributes import as_list
 from plugrad.tensor.tensor import Tensor, TensorLike
-from plugrad.types.dtype import BOOL, bool_, promote, spellings
+from plugrad.types.dtype import BOOL, bool_, equivalents, promote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def add(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.add, a, b, "add")
+    return binary_op(binary.add, a, b, "add")
 
 
 def subtract(a: TensorLike, b: TensorLike) -> Tensor:
@@ -54,7 +54,7 @@ def subtract(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.subtract, a, b, "subtract")
+    return binary_op(binary.subtract, a, b, "subtract")
 
 
 def multiply(a: TensorLike, b: TensorLike) -> Tensor:
@@ -67,7 +67,7 @@ def multiply(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.multiply, a, b, "multiply")
+    return binary_op(binary.multiply, a, b, "multiply")
 
 
 def divide(a: TensorLike, b: TensorLike) -> Tensor:
@@ -80,7 +80,7 @@ def divide(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.divide, a, b, "divide")
+    return binary_op(binary.divide, a, b, "divide")
 
 
 def floor_divide(a: TensorLike, b: TensorLike) -> Tensor:
@@ -96,7 +96,7 @@ def floor_divide(a: TensorLike, b: TensorLike) -> Tensor:
             holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.floor_divide, a, b, "floor_divide")
+    return binary_op(binary.floor_divide, a, b, "floor_divide")
 
 
 def remainder(a: TensorLike, b: TensorLike) -> Tensor:
@@ -112,7 +112,7 @@ def remainder(a: TensorLike, b: TensorLike) -> Tensor:
             holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.remainder, a, b, "remainder")
+    return binary_op(binary.remainder, a, b, "remainder")
 
 
 def pow(a: TensorLike, b: TensorLike) -> Tensor:
@@ -128,7 +128,7 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.power, a, b, "pow")
+    return binary_op(binary.power, a, b, "pow")
 
 
 def squared_difference(a: TensorLike, b: TensorLike) -> Tensor:
@@ -141,7 +141,7 @@ def squared_difference(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.squared_difference, a, b, "squared_difference")
+    return binary_op(binary.squared_difference, a, b, "squared_difference")
 
 
 def maximum(a: TensorLike, b: TensorLike) -> Tensor:
@@ -157,7 +157,7 @@ def maximum(a: TensorLike, b: TensorLike) -> Tensor:
             holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.maximum, a, b, "maximum")
+    return binary_op(binary.maximum, a, b, "maximum")
 
 
 def minimum(a: TensorLike, b: TensorLike) -> Tensor:
@@ -173,7 +173,7 @@ def minimum(a: TensorLike, b: TensorLike) -> Tensor:
             holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.minimum, a, b, "minimum")
+    return binary_op(binary.minimum, a, b, "minimum")
 
 
 def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
@@ -199,29 +199,31 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
             dtype.
         ShapeError: the shapes do not broadcast.
     """
-    x = coerced(x, unary.clip_by_value, "clip")
+    x = as_supported_dtype(x, unary.clip_by_value, "clip")
     if (
         type(min) is float
         and type(max) is float
-        and -_MODERATE < min <= max < _MODERATE
-        and x.array.dtype is unary.clip_by_value.usual
+        and -_EXACT_BOUND_LIMIT < min <= max < _EXACT_BOUND_LIMIT
+        and x.array.dtype is unary.clip_by_value.fast_dtype
     ):  # what programs mostly do needs no further check
-        return unary.clip_by_value.call(x, Checked(clip_value_min=min, clip_value_max=max))
-    low = _bound(min, "min", x)
-    high = _bound(max, "max", x)
+        return unary.clip_by_value.call(
+            x, ValidatedAttributes(clip_value_min=min, clip_value_max=max)
+        )
+    low = _as_bound(min, "min", x)
+    high = _as_bound(max, "max", x)
     if isinstance(low, bool | int | float) and isinstance(high, bool | int | float):
         if low > high:
             raise ArgumentValueError(f"clip: min={low} is greater than max={high}; swap them")
         return unary.clip_by_value(x, clip_value_min=low, clip_value_max=high)
-    y = renamed(x) if low is None else maximum(x, low)
+    y = alias(x) if low is None else maximum(x, low)
     return y if high is None else minimum(y, high)
 
 
-_MODERATE: Final = 2.0**63
+_EXACT_BOUND_LIMIT: Final = 2.0**63
 """Numbers up to here fit each dtype of floats that may hold them at all; no others are tested."""
 
 
-def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | int | float | None:
+def _as_bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | int | float | None:
     """Return a bound of `clip` as a Python number or a tensor.
 
     Raises:
@@ -231,8 +233,8 @@ def _bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | in
     if bound is None:
         return None
     if isinstance(bound, bool | int | float):
-        met = met_dtype(unary.clip_by_value, x.dtype, bound, "clip")
-        if met is x.dtype and met.kind == "floating" and abs(bound) >= _MODERATE:
+        met = result_dtype(unary.clip_by_value, x.dtype, bound, "clip")
+        if met is x.dtype and met.kind == "floating" and abs(bound) >= _EXACT_BOUND_LIMIT:
             host_array(bound, "clip", name, met)  # raises if it does not fit
     else:
         bound = as_tensor(bound, "clip", name, backend=x.backend)
@@ -257,7 +259,7 @@ def atan2(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.atan2, a, b, "atan2")
+    return binary_op(binary.atan2, a, b, "atan2")
 
 
 def hypot(a: TensorLike, b: TensorLike) -> Tensor:
@@ -273,7 +275,7 @@ def hypot(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.hypot, a, b, "hypot")
+    return binary_op(binary.hypot, a, b, "hypot")
 
 
 def logaddexp(a: TensorLike, b: TensorLike) -> Tensor:
@@ -288,7 +290,7 @@ def logaddexp(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.log_add_exp, a, b, "logaddexp")
+    return binary_op(binary.log_add_exp, a, b, "logaddexp")
 
 
 def nextafter(a: TensorLike, b: TensorLike) -> Tensor:
@@ -303,7 +305,7 @@ def nextafter(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.next_after, a, b, "nextafter")
+    return binary_op(binary.next_after, a, b, "nextafter")
 
 
 def copysign(a: TensorLike, b: TensorLike) -> Tensor:
@@ -318,7 +320,7 @@ def copysign(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds complex numbers or strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    x, y = promoted(a, b, unary.sign_bit, "copysign")
+    x, y = promote_operands(a, b, unary.sign_bit, "copysign")
     return where(logical_xor(unary.sign_bit(x), unary.sign_bit(y)), -x, x)
 
 
@@ -334,7 +336,7 @@ def div_no_nan(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    x, y = promoted(a, b, binary.divide, "div_no_nan")
+    x, y = promote_operands(a, b, binary.divide, "div_no_nan")
     is_zero = equal(y, 0)
     return where(is_zero, 0, x / where(is_zero, 1, y))
 
@@ -349,7 +351,7 @@ def equal(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: no dtype holds both operands, such as a string and a number.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.equal, a, b, "equal")
+    return binary_op(binary.equal, a, b, "equal")
 
 
 def not_equal(a: TensorLike, b: TensorLike) -> Tensor:
@@ -362,7 +364,7 @@ def not_equal(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: no dtype holds both operands, such as a string and a number.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.not_equal, a, b, "not_equal")
+    return binary_op(binary.not_equal, a, b, "not_equal")
 
 
 def greater(a: TensorLike, b: TensorLike) -> Tensor:
@@ -375,7 +377,7 @@ def greater(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds complex numbers, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.greater, a, b, "greater")
+    return binary_op(binary.greater, a, b, "greater")
 
 
 def greater_equal(a: TensorLike, b: TensorLike) -> Tensor:
@@ -388,7 +390,7 @@ def greater_equal(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds complex numbers, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.greater_equal, a, b, "greater_equal")
+    return binary_op(binary.greater_equal, a, b, "greater_equal")
 
 
 def less(a: TensorLike, b: TensorLike) -> Tensor:
@@ -401,7 +403,7 @@ def less(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds complex numbers, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.less, a, b, "less")
+    return binary_op(binary.less, a, b, "less")
 
 
 def less_equal(a: TensorLike, b: TensorLike) -> Tensor:
@@ -414,7 +416,7 @@ def less_equal(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand holds complex numbers, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.less_equal, a, b, "less_equal")
+    return binary_op(binary.less_equal, a, b, "less_equal")
 
 
 def logical_and(a: TensorLike, b: TensorLike) -> Tensor:
@@ -427,7 +429,7 @@ def logical_and(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand is not bool.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.logical_and, a, b, "logical_and")
+    return binary_op(binary.logical_and, a, b, "logical_and")
 
 
 def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
@@ -440,7 +442,7 @@ def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand is not bool.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.logical_or, a, b, "logical_or")
+    return binary_op(binary.logical_or, a, b, "logical_or")
 
 
 def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
@@ -453,7 +455,7 @@ def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand is not bool.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(binary.logical_xor, a, b, "logical_xor")
+    return binary_op(binary.logical_xor, a, b, "logical_xor")
 
 
 def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
@@ -473,7 +475,7 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
         DTypeError: `condition` is not bool, or no dtype holds both `a` and `b`.
         ShapeError: the shapes do not broadcast.
     """
-    if isinstance(condition, Tensor) and condition.array.dtype in _CONDITION:
+    if isinstance(condition, Tensor) and condition.array.dtype in _CONDITION_DTYPES:
         chosen = condition
     else:
         home = next((x.backend for x in (condition, a, b) if isinstance(x, Tensor)), None)
@@ -482,11 +484,11 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
             raise DTypeError(f"where: condition is {chosen.dtype}; it must be bool, such as x > 0")
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = as_tensor(a, "where", "a", backend=chosen.backend)
-    a, b = promoted(a, b, binary.select, "where")
+    a, b = promote_operands(a, b, binary.select, "where")
     return binary.select.call(chosen, a, b)
 
 
-_CONDITION: Final = spellings(BOOL)
+_CONDITION_DTYPES: Final = equivalents(BOOL)
 
 
 def add_n(tensors: Sequence[TensorLike]) -> Tensor:
@@ -504,4 +506,4 @@ def add_n(tensors: Sequence[TensorLike]) -> Tensor:
         DTypeError: all tensors hold bools, one holds strings, or no dtype holds all.
         ShapeError: the shapes differ.
     """
-    return binary.add_n(*same_dtype(listed(tensors, "add_n", "tensors"), "add_n"))
+    return binary.add_n(*same_dtype(as_list(tensors, "add_n", "tensors"), "add_n"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import bitwise
-from plugrad.ops.arguments import mapped, paired
+from plugrad.ops.arguments import binary_op, unary_op
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -26,7 +26,7 @@ def bitwise_and(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand is neither integer nor bool, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(bitwise.bitwise_and, a, b, "bitwise_and")
+    return binary_op(bitwise.bitwise_and, a, b, "bitwise_and")
 
 
 def bitwise_or(a: TensorLike, b: TensorLike) -> Tensor:
@@ -39,7 +39,7 @@ def bitwise_or(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand is neither integer nor bool, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(bitwise.bitwise_or, a, b, "bitwise_or")
+    return binary_op(bitwise.bitwise_or, a, b, "bitwise_or")
 
 
 def bitwise_xor(a: TensorLike, b: TensorLike) -> Tensor:
@@ -52,7 +52,7 @@ def bitwise_xor(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: an operand is neither integer nor bool, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(bitwise.bitwise_xor, a, b, "bitwise_xor")
+    return binary_op(bitwise.bitwise_xor, a, b, "bitwise_xor")
 
 
 def bitwise_invert(x: TensorLike) -> Tensor:
@@ -64,7 +64,7 @@ def bitwise_invert(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x is neither integer nor bool.
     """
-    return mapped(bitwise.invert, x, "bitwise_invert")
+    return unary_op(bitwise.invert, x, "bitwise_invert")
 
 
 def bitwise_left_shift(a: TensorLike, b: TensorLike) -> Tensor:
@@ -80,7 +80,7 @@ def bitwise_left_shift(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: the operands do not promote to an integer dtype.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(bitwise.left_shift, a, b, "bitwise_left_shift")
+    return binary_op(bitwise.left_shift, a, b, "bitwise_left_shift")
 
 
 def bitwise_right_shift(a: TensorLike, b: TensorLike) -> Tensor:
@@ -96,4 +96,4 @@ def bitwise_right_shift(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: the operands do not promote to an integer dtype.
         ShapeError: the shapes do not broadcast.
     """
-    return paired(bitwise.right_shift, a, b, "bitwise_right_shift")
+    return binary_op(bitwise.right_shift, a, b, "bitwise_right_shift")

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.engine.results import renamed
+from plugrad.engine.results import alias
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernels import complex as kernels
-from plugrad.ops.arguments import as_tensor, cast, promoted
-from plugrad.types.dtype import COMPLEX, complex64, promote, spellings, string
+from plugrad.ops.arguments import as_tensor, cast, promote_operands
+from plugrad.types.dtype import COMPLEX, complex64, equivalents, promote, string
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-_COMPLEX = spellings(COMPLEX)
+_COMPLEX = equivalents(COMPLEX)
 
 
 def complex(real: TensorLike, imag: TensorLike) -> Tensor:
@@ -32,7 +32,7 @@ def complex(real: TensorLike, imag: TensorLike) -> Tensor:
         DTypeError: both parts are float16, one holds complex numbers or strings, or no dtype holds
             both.
     """
-    x, y = promoted(real, imag, kernels.complex, "complex")
+    x, y = promote_operands(real, imag, kernels.complex, "complex")
     if x.shape != y.shape:
         raise ShapeError(
             f"complex: real has shape {x.shape} and imag {y.shape}; they must be equal, as after broadcast_to"
@@ -51,8 +51,8 @@ def real(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    x = _number(x, "real")
-    return kernels.real(x) if x.array.dtype in _COMPLEX else renamed(x)
+    x = _as_numeric(x, "real")
+    return kernels.real(x) if x.array.dtype in _COMPLEX else alias(x)
 
 
 def imag(x: TensorLike) -> Tensor:
@@ -68,7 +68,9 @@ def imag(x: TensorLike) -> Tensor:
     """
     x = as_tensor(x, "imag")
     if x.array.dtype not in _COMPLEX:
-        raise DTypeError(f"imag takes complex tensors, not {x.dtype}; {_remedy(x, 'complex64')}")
+        raise DTypeError(
+            f"imag takes complex tensors, not {x.dtype}; {_dtype_remedy(x, 'complex64')}"
+        )
     return kernels.imag(x)
 
 
@@ -81,18 +83,18 @@ def conj(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    x = _number(x, "conj")
-    return kernels.conj(x) if x.array.dtype in _COMPLEX else renamed(x)
+    x = _as_numeric(x, "conj")
+    return kernels.conj(x) if x.array.dtype in _COMPLEX else alias(x)
 
 
-def _remedy(x: Tensor, dtype: str) -> str:
+def _dtype_remedy(x: Tensor, dtype: str) -> str:
     """Return the end of an error message: what to do about the dtype of x."""
     if x.dtype is string:
         return "strings do not convert to numbers"
     return f"cast it with astype({dtype!r})"
 
 
-def _number(x: TensorLike, op: str) -> Tensor:
+def _as_numeric(x: TensorLike, op: str) -> Tensor:
     """Return x as a tensor of numbers or bools.
 
     Raises:
@@ -100,7 +102,7 @@ def _number(x: TensorLike, op: str) -> Tensor:
     """
     x = as_tensor(x, op)
     if x.dtype is string:
-        raise DTypeError(f"{op} takes numbers, not string; {_remedy(x, 'float32')}")
+        raise DTypeError(f"{op} takes numbers, not string; {_dtype_remedy(x, 'float32')}")
     return x
 
 
@@ -114,6 +116,6 @@ def as_complex(x: Tensor, op: str) -> Tensor:
         return x
     if x.dtype.kind != "floating":
         raise DTypeError(
-            f"{op} takes floating or complex tensors, not {x.dtype}; {_remedy(x, 'float32')}"
+            f"{op} takes floating or complex tensors, not {x.dtype}; {_dtype_remedy(x, 'float32')}"
         )
     return cast(x, promote(x.dtype, complex64))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import convolution, movement
-from plugrad.ops.arguments import check_floats, promoted
+from plugrad.ops.arguments import check_floats, promote_operands
 from plugrad.ops.windows import as_given, as_kernels_take, window_of
-from plugrad.types.shapes import shape_of
-from plugrad.types.windows import is_channels_first, padding_of, sizes_of, sliding_window
+from plugrad.types.shapes import as_shape
+from plugrad.types.windows import as_sizes, is_channels_first, parse_padding, sliding_window
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
@@ -61,7 +61,7 @@ def conv1d(
         ArgumentValueError: another argument is none of the above.
     """
     check_floats("conv1d", x=x, filter=filter)
-    sequences, filters = promoted(x, filter, convolution.conv2d, "conv1d")
+    sequences, filters = promote_operands(x, filter, convolution.conv2d, "conv1d")
     if sequences.ndim not in (2, 3) or filters.ndim != 3:
         raise ShapeError(
             "conv1d: x must have 2 or 3 axes and filter 3; the shapes are "
@@ -70,13 +70,13 @@ def conv1d(
     is_first = is_channels_first(data_format, 1, "conv1d")
     # Sequences are images of height 1.
     images = movement.expand_dims(as_kernels_take(sequences, 1, is_first), dim=1)
-    cells = padding_of(padding, 1, "conv1d", dim_rounding_mode)
+    cells = parse_padding(padding, 1, "conv1d", dim_rounding_mode)
     try:
         y = correlated(
             *(convolution.conv2d, "conv1d", images, movement.expand_dims(filters, dim=0)),
-            strides=(1, *sizes_of(stride, 1, "conv1d: stride")),
+            strides=(1, *as_sizes(stride, 1, "conv1d: stride")),
             padding=cells if isinstance(cells, str) else ((0, 0), *cells),
-            dilations=(1, *sizes_of(dilation, 1, "conv1d: dilation")),
+            dilations=(1, *as_sizes(dilation, 1, "conv1d: dilation")),
             rounding=dim_rounding_mode,
         )
     except ShapeError as error:  # it names the shapes of the images
@@ -129,7 +129,7 @@ def conv2d(
         ArgumentValueError: another argument is none of the above.
     """
     how = data_format, strides, padding, dilations, dim_rounding_mode
-    return slid(convolution.conv2d, "conv2d", 2, x, filter, *how)
+    return run_convolution(convolution.conv2d, "conv2d", 2, x, filter, *how)
 
 
 def conv2d_transpose(
@@ -173,10 +173,10 @@ def conv2d_transpose(
     """
     op = "conv2d_transpose"
     how = data_format, strides, padding, dilations, dim_rounding_mode
-    return spread(convolution.conv2d_input_gradient, op, 2, x, filter, output_shape, *how)
+    return run_transposed(convolution.conv2d_input_gradient, op, 2, x, filter, output_shape, *how)
 
 
-def slid(
+def run_convolution(
     kernel: Kernel[..., Tensor],
     op: str,
     axes: int,
@@ -190,9 +190,9 @@ def slid(
 ) -> Tensor:
     """Return the result of a convolution kernel for filters and images, as they are given to an op."""
     check_floats(op, x=x, filter=filter)
-    images, filters = promoted(x, filter, kernel, op)
+    images, filters = promote_operands(x, filter, kernel, op)
     is_first = is_channels_first(data_format, axes, op)
-    batch = batched(op, axes, images, filters, is_first)
+    batch = add_batch_axis(op, axes, images, filters, is_first)
     return as_given(
         correlated(kernel, op, batch, filters, strides, padding, dilations, rounding),
         *(images, is_first),
@@ -217,7 +217,7 @@ def correlated(
     return kernel(images, filters, *others, window=window, **attrs)
 
 
-def spread(
+def run_transposed(
     kernel: Kernel[..., Tensor],
     op: str,
     axes: int,
@@ -232,14 +232,14 @@ def spread(
 ) -> Tensor:
     """Return the result of the kernel of an input gradient, for images as they are given to an op."""
     check_floats(op, x=x, filter=filter)
-    images, filters = promoted(x, filter, kernel, op)
-    shape = shape_of(output_shape, name=f"{op}: output_shape")
+    images, filters = promote_operands(x, filter, kernel, op)
+    shape = as_shape(output_shape, name=f"{op}: output_shape")
     if len(shape) != images.ndim:
         raise ShapeError(
             f"{op}: output_shape={shape} must have as many sizes as x, whose shape is {images.shape}"
         )
     is_first = is_channels_first(data_format, axes, op)
-    batch = batched(op, axes, images, filters, is_first)
+    batch = add_batch_axis(op, axes, images, filters, is_first)
     shape = shape if len(shape) == axes + 2 else (1, *shape)
     shape = (shape[0], *shape[2:], shape[1]) if is_first else shape
     how = strides, padding, dilations, rounding
@@ -267,7 +267,7 @@ def filter_window(
     return sliding_window(image, size, strides, padding, dilations, rounding)
 
 
-def batched(op: str, axes: int, images: Tensor, filters: Tensor, is_first: bool) -> Tensor:
+def add_batch_axis(op: str, axes: int, images: Tensor, filters: Tensor, is_first: bool) -> Tensor:
     """Return images as kernels take them.
 
     Raises:

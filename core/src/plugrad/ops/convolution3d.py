@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import convolution3d
-from plugrad.ops.convolution import slid, spread
+from plugrad.ops.convolution import run_convolution, run_transposed
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -53,7 +53,7 @@ def conv3d(
         ArgumentValueError: another argument is none of the above.
     """
     how = data_format, strides, padding, dilations, dim_rounding_mode
-    return slid(convolution3d.conv3d, "conv3d", 3, x, filter, *how)
+    return run_convolution(convolution3d.conv3d, "conv3d", 3, x, filter, *how)
 
 
 def conv3d_transpose(
@@ -98,4 +98,4 @@ def conv3d_transpose(
     """
     op = "conv3d_transpose"
     how = data_format, strides, padding, dilations, dim_rounding_mode
-    return spread(convolution3d.conv3d_input_gradient, op, 3, x, filter, output_shape, *how)
+    return run_transposed(convolution3d.conv3d_input_gradient, op, 3, x, filter, output_shape, *how)

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.discovery.selection import backend_for
-from plugrad.engine.results import renamed, tensor_from
-from plugrad.engine.transfer import moved
+from plugrad.engine.results import alias, tensor_from_host
+from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
     DTypeError,
     ShapeError,
-    shown,
+    short_repr,
 )
 from plugrad.kernels import creation, indexing, movement
-from plugrad.ops.arguments import as_tensor, cast, data_dtype, host_array, mapped, same_dtype
-from plugrad.ops.attributes import finite, flag, integer
+from plugrad.ops.arguments import as_tensor, cast, host_array, same_dtype, stored_dtype, unary_op
+from plugrad.ops.attributes import check_finite, check_flag, check_integer
 from plugrad.tensor.backend import (
-    unsupported,
+    unsupported_dtype,
 )
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
@@ -37,12 +37,12 @@ from plugrad.types.dtype import (
     scalar_dtype,
     string,
 )
-from plugrad.types.shapes import shape_of, sizes_of
+from plugrad.types.shapes import as_shape, as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.contract.kernel import Checked, Kernel
+    from plugrad.contract.kernel import Kernel, ValidatedAttributes
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape, ShapeLike
@@ -92,12 +92,12 @@ def asarray(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     wanted = None if dtype is None else as_dtype(dtype)
-    is_copied = None if copy is None else flag(copy, "asarray", "copy")
+    is_copied = None if copy is None else check_flag(copy, "asarray", "copy")
     if isinstance(obj, Tensor):
-        home = obj if device is None else moved(obj, backend_for(device))
+        home = obj if device is None else copy_to_backend(obj, backend_for(device))
         y = home if wanted is None else cast(home, wanted)
         if y is obj:
-            return obj if is_copied is False else renamed(obj)
+            return obj if is_copied is False else alias(obj)
         if is_copied is not False:
             return y
     if is_copied is False:
@@ -105,19 +105,19 @@ def asarray(
             "asarray: copy=False, but another dtype, another device and values that are not a tensor "
             "need a copy; leave copy out"
         )
-    if isinstance(obj, list | tuple) and _holds_tensors(obj):
+    if isinstance(obj, list | tuple) and _contains_tensors(obj):
         parts = [asarray(part, device=device) for part in obj]
         return asarray(movement.pack(*same_dtype(parts, "asarray"), axis=0), dtype=dtype)
     return as_tensor(obj, "asarray", "obj", dtype=wanted, backend=backend_for(device))
 
 
-def _holds_tensors(parts: Sequence[Any]) -> bool:
+def _contains_tensors(parts: Sequence[Any]) -> bool:
     """Return whether there are tensors in a nested list."""
     kinds = set(map(type, parts))
     try:
         return any(issubclass(kind, Tensor) for kind in kinds) or (
             not kinds.isdisjoint((list, tuple))
-            and any(_holds_tensors(part) for part in parts if isinstance(part, list | tuple))
+            and any(_contains_tensors(part) for part in parts if isinstance(part, list | tuple))
         )
     except RecursionError:  # a list that contains itself, which is refused further on
         return False
@@ -140,7 +140,7 @@ def empty(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled("empty", shape, 0, _of_numbers("empty", dtype), backend_for(device))
+    return _full("empty", shape, 0, _numeric_dtype("empty", dtype), backend_for(device))
 
 
 def empty_like(
@@ -159,7 +159,7 @@ def empty_like(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _like("empty_like", creation.zeros_like, x, 0, dtype, device)
+    return _full_like("empty_like", creation.zeros_like, x, 0, dtype, device)
 
 
 def zeros(
@@ -180,7 +180,7 @@ def zeros(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled("zeros", shape, 0, _of_numbers("zeros", dtype), backend_for(device))
+    return _full("zeros", shape, 0, _numeric_dtype("zeros", dtype), backend_for(device))
 
 
 def ones(
@@ -200,7 +200,7 @@ def ones(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _filled("ones", shape, 1, _of_numbers("ones", dtype), backend_for(device))
+    return _full("ones", shape, 1, _numeric_dtype("ones", dtype), backend_for(device))
 
 
 def full(
@@ -229,11 +229,11 @@ def full(
     backend = backend_for(device)
     if dtype is not None:
         wanted = as_dtype(dtype)
-    elif type(fill_value) in _NUMBERS:
-        wanted = data_dtype(scalar_dtype(fill_value), backend)  # type: ignore[arg-type]
+    elif type(fill_value) in _NUMBER_TYPES:
+        wanted = stored_dtype(scalar_dtype(fill_value), backend)  # type: ignore[arg-type]
     else:
-        wanted = data_dtype(as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend)
-    return _filled("full", shape, fill_value, wanted, backend)
+        wanted = stored_dtype(as_dtype(host_array(fill_value, "full", "fill_value").dtype), backend)
+    return _full("full", shape, fill_value, wanted, backend)
 
 
 def zeros_like(
@@ -252,7 +252,7 @@ def zeros_like(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _like("zeros_like", creation.zeros_like, x, 0, dtype, device)
+    return _full_like("zeros_like", creation.zeros_like, x, 0, dtype, device)
 
 
 def ones_like(
@@ -271,7 +271,7 @@ def ones_like(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _like("ones_like", creation.ones_like, x, 1, dtype, device)
+    return _full_like("ones_like", creation.ones_like, x, 1, dtype, device)
 
 
 def full_like(
@@ -297,7 +297,7 @@ def full_like(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _like("full_like", None, x, fill_value, dtype, device)
+    return _full_like("full_like", None, x, fill_value, dtype, device)
 
 
 def arange(
@@ -329,18 +329,20 @@ def arange(
     if stop is None:
         stop = start
         start = 0
-    start = _end(start, "start")
-    stop = _end(stop, "stop")
-    step = _end(step, "step")
+    start = _check_end(start, "start")
+    stop = _check_end(stop, "stop")
+    step = _check_end(step, "step")
     if step == 0:
         raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
-    attrs = _counting(start, stop, step, None if dtype is None else as_dtype(dtype))
-    return _created(creation.range, attrs, backend_for(device))
+    attrs = _arange_attrs(start, stop, step, None if dtype is None else as_dtype(dtype))
+    return _create(creation.range, attrs, backend_for(device))
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _counting(start: float, stop: float, step: float, dtype: DType | None) -> Checked:
-    """Return the attributes of the kernel that counts."""
+def _arange_attrs(
+    start: float, stop: float, step: float, dtype: DType | None
+) -> ValidatedAttributes:
+    """Return the attributes of the kernel `range`."""
     default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
     wanted = dtype or default
     if wanted.kind in ("bool", "string"):
@@ -357,11 +359,11 @@ def _counting(start: float, stop: float, step: float, dtype: DType | None) -> Ch
             start = numbers[0] if numbers else 0
             stop = start + len(numbers)
             step = 1
-    return creation.range.checked(start=start, stop=stop, step=step, dtype=wanted)
+    return creation.range.validate_attributes(start=start, stop=stop, step=step, dtype=wanted)
 
 
-def _end(value: float, name: str) -> float:
-    """Return an argument of `arange`; an integer stays one.
+def _check_end(value: float, name: str) -> float:
+    """Return an argument of `arange` as a number; integers stay integers.
 
     Raises:
         ArgumentError: it is not a real number.
@@ -371,7 +373,7 @@ def _end(value: float, name: str) -> float:
         return value
     if isinstance(value, Tensor) and not value.ndim and value.node is None:
         value = value.item()
-    number = finite(value, "arange", name)
+    number = check_finite(value, "arange", name)
     return index(value) if isinstance(value, int | np.integer) else number
 
 
@@ -404,34 +406,34 @@ def linspace(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
-    wanted = _dtype(dtype, complex64 if is_complex else float32)
+    wanted = _pick_dtype(dtype, complex64 if is_complex else float32)
     if not wanted.is_inexact or (is_complex and wanted.kind != "complex"):
         raise DTypeError(
             f"linspace: dtype={wanted} cannot hold the numbers between {start} and {stop}; ask for "
             f"{'complex64' if is_complex else 'float32'}"
         )
-    first = _finite(start, "start")
-    last = _finite(stop, "stop")
+    first = _check_linspace_end(start, "start")
+    last = _check_linspace_end(stop, "stop")
     if is_complex:
         first = complex(first)
         last = complex(last)
-    count = integer(num, "linspace", "num", least=0)
-    has_end = flag(endpoint, "linspace", "endpoint") or not count
-    attrs = _spacing(first, last, count if has_end else count + 1, wanted)
-    x = _created(creation.linspace, attrs, backend_for(device))
+    count = check_integer(num, "linspace", "num", least=0)
+    has_end = check_flag(endpoint, "linspace", "endpoint") or not count
+    attrs = _linspace_attrs(first, last, count if has_end else count + 1, wanted)
+    x = _create(creation.linspace, attrs, backend_for(device))
     return x if has_end else movement.slice(x, begin=(0,), size=(count,))
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _spacing(start: complex, stop: complex, num: int, dtype: DType) -> Checked:
-    """Return the attributes of the kernel that spaces numbers equally; 0.0 and -0.0 make no difference to it."""
-    return creation.linspace.checked(start=start, stop=stop, num=num, dtype=dtype)
+def _linspace_attrs(start: complex, stop: complex, num: int, dtype: DType) -> ValidatedAttributes:
+    """Return the attributes of the kernel `linspace`, which gives the same result for 0.0 and -0.0."""
+    return creation.linspace.validate_attributes(start=start, stop=stop, num=num, dtype=dtype)
 
 
-def _finite(value: float | complex, name: str) -> float | complex:
+def _check_linspace_end(value: float | complex, name: str) -> float | complex:
     """Return an end of `linspace`, which may be complex."""
     if not isinstance(value, complex):
-        return finite(value, "linspace", name)
+        return check_finite(value, "linspace", name)
     if not np.isfinite(value):
         raise ArgumentValueError(f"linspace: {name}={value} must be finite")
     return value
@@ -465,23 +467,23 @@ def eye(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    height, width = shape_of((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
-    k = max(-height, min(integer(k, "eye", "k"), width))  # further away there is no diagonal
-    wanted = _dtype(dtype)
+    height, width = as_shape((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
+    k = max(-height, min(check_integer(k, "eye", "k"), width))  # further away there is no diagonal
+    wanted = _pick_dtype(dtype)
     backend = backend_for(device)
     if wanted not in backend.dtypes():
-        raise unsupported(wanted, backend)
-    if height * width <= _FEW and wanted is not string:
-        return tensor_from(_identity(height, width, k, wanted.numpy), backend)
-    diagonal = _created(creation.range, _counting(k, k + height, 1, int32), backend)
+        raise unsupported_dtype(wanted, backend)
+    if height * width <= _EYE_MAX_SENT and wanted is not string:
+        return tensor_from_host(_cached_eye(height, width, k, wanted.numpy), backend)
+    diagonal = _create(creation.range, _arange_attrs(k, k + height, 1, int32), backend)
     return indexing.one_hot(diagonal, depth=width, on_value=1, off_value=0, dtype=wanted)
 
 
-_FEW: Final = 1024  # elements that take less time to be sent to a device than two kernels there
-_identity: Final = lru_cache(maxsize=64)(np.eye)
+_EYE_MAX_SENT: Final = 1024  # elements; a larger matrix is made on the device
+_cached_eye: Final = lru_cache(maxsize=64)(np.eye)
 
 
-def _dtype(given: DTypeLike | None, default: DType = float32) -> DType:
+def _pick_dtype(given: DTypeLike | None, default: DType = float32) -> DType:
     """Return the dtype that an argument names, or the default.
 
     Raises:
@@ -490,7 +492,7 @@ def _dtype(given: DTypeLike | None, default: DType = float32) -> DType:
     return default if given is None else as_dtype(given)
 
 
-def _of_numbers(op: str, given: DTypeLike | None) -> DType:
+def _numeric_dtype(op: str, given: DTypeLike | None) -> DType:
     """Return the dtype that an argument names, by default float32; it holds 0 and 1.
 
     Raises:
@@ -505,7 +507,7 @@ def _of_numbers(op: str, given: DTypeLike | None) -> DType:
     return dtype
 
 
-def _like(
+def _full_like(
     op: str,
     kernel: Kernel[..., Tensor] | None,
     x: TensorLike,
@@ -513,52 +515,48 @@ def _like(
     dtype: DTypeLike | None,
     device: DeviceLike | None,
 ) -> Tensor:
-    """Return `value` everywhere in the shape of x; a kernel of x runs if dtype and device stay the same."""
+    """Return a tensor like x filled with `value`; without a new dtype or device, `kernel` makes it from x."""
     x = as_tensor(x, op)
-    wanted = _dtype(dtype, x.dtype)
+    wanted = _pick_dtype(dtype, x.dtype)
     backend = x.backend if device is None else backend_for(device)
     if kernel and wanted is x.dtype and backend is x.backend:
-        return mapped(kernel, x, op)
+        return unary_op(kernel, x, op)
     if kernel:
-        _of_numbers(op, wanted)
-    return _filled(op, x.shape, value, wanted, backend)
+        _numeric_dtype(op, wanted)
+    return _full(op, x.shape, value, wanted, backend)
 
 
-def _filled(
-    op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend: Backend
-) -> Tensor:
-    """Return `value` everywhere in a shape.
+def _full(op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend: Backend) -> Tensor:
+    """Return a tensor of this shape filled with `value`.
 
     Raises:
         UnsupportedDtype: the backend does not have the dtype.
     """
-    sizes = shape if type(shape) is int else sizes_of(shape, name=f"{op}: shape")
-    if type(value) is int or (type(value) in _NUMBERS and (value or copysign(1, value) > 0)):  # type: ignore[arg-type]  # -0.0 is no key: it equals 0.0
-        attrs = _filling(op, sizes, value, dtype)
+    sizes = shape if type(shape) is int else as_sizes(shape, name=f"{op}: shape")
+    if type(value) is int or (type(value) in _NUMBER_TYPES and (value or copysign(1, value) > 0)):  # type: ignore[arg-type]  # -0.0 is no key: it equals 0.0
+        attrs = _fill_attrs(op, sizes, value, dtype)
     else:
-        attrs = _filling.__wrapped__(op, sizes, value, dtype)
-    return _created(creation.fill, attrs, backend)
+        attrs = _fill_attrs.__wrapped__(op, sizes, value, dtype)
+    return _create(creation.fill, attrs, backend)
 
 
-_NUMBERS: Final = frozenset({bool, int, float})
+_NUMBER_TYPES: Final = frozenset({bool, int, float})
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _filling(op: str, sizes: int | Shape, value: Scalar | str, dtype: DType) -> Checked:
-    """Return the attributes of the kernel that fills a shape with one value."""
+def _fill_attrs(
+    op: str, sizes: int | Shape, value: Scalar | str, dtype: DType
+) -> ValidatedAttributes:
+    """Return the attributes of the kernel `fill`."""
     fill = host_array(value, op, "fill_value", dtype)  # raises if the value does not fit
     if fill.ndim:
-        raise ShapeError(f"{op}: fill_value={shown(value)} must be one number or one string")
-    shape = shape_of(sizes, name=f"{op}: shape")
-    return creation.fill.checked(shape=shape, value=fill.item(), dtype=dtype)
+        raise ShapeError(f"{op}: fill_value={short_repr(value)} must be one number or one string")
+    shape = as_shape(sizes, name=f"{op}: shape")
+    return creation.fill.validate_attributes(shape=shape, value=fill.item(), dtype=dtype)
 
 
-def _created(kernel: Kernel[..., Tensor], attrs: Checked, backend: Backend) -> Tensor:
-    """Return the result of a kernel without inputs.
-
-    Raises:
-        UnsupportedDtype: the backend does not have the dtype.
-    """
+def _create(kernel: Kernel[..., Tensor], attrs: ValidatedAttributes, backend: Backend) -> Tensor:
+    """Run a kernel without inputs, or raise UnsupportedDtype."""
     if attrs["dtype"] not in backend.dtypes():
-        raise unsupported(attrs["dtype"], backend)
+        raise unsupported_dtype(attrs["dtype"], backend)
     return kernel.call(backend, attrs)

@@ -6,50 +6,50 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from plugrad.engine.results import renamed
+from plugrad.engine.results import alias
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, linalg, movement
-from plugrad.ops.arguments import as_tensor, coerced, promoted
-from plugrad.ops.attributes import chosen, flag, integer
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, promote_operands
+from plugrad.ops.attributes import check_choice, check_flag, check_integer
 from plugrad.ops.binary import greater, where
 from plugrad.ops.complex import conj
 from plugrad.ops.creation import eye
-from plugrad.ops.linalg import matmul, matrices
+from plugrad.ops.linalg import as_matrices, matmul
 from plugrad.ops.movement import stack, unstack
 from plugrad.ops.reduction import max, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import sqrt
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import int32
-from plugrad.types.shapes import stretches
+from plugrad.types.shapes import broadcasts_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 class EighResult(NamedTuple):
-    """What `eigh` gives."""
+    """The result of `eigh`."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class QRResult(NamedTuple):
-    """What `qr` gives."""
+    """The result of `qr`."""
 
     Q: Tensor
     R: Tensor
 
 
 class SlogdetResult(NamedTuple):
-    """What `slogdet` gives."""
+    """The result of `slogdet`."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 class SVDResult(NamedTuple):
-    """What `svd` gives."""
+    """The result of `svd`."""
 
     U: Tensor
     S: Tensor
@@ -67,8 +67,8 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
         ShapeError: the matrices are not square.
         ArgumentValueError: a matrix is not positive definite.
     """
-    factor = decomposition.cholesky(coerced(x, decomposition.cholesky, "cholesky"))
-    return _adjoint(factor) if flag(upper, "cholesky", "upper") else factor
+    factor = decomposition.cholesky(as_supported_dtype(x, decomposition.cholesky, "cholesky"))
+    return _adjoint(factor) if check_flag(upper, "cholesky", "upper") else factor
 
 
 def inv(x: TensorLike, /) -> Tensor:
@@ -82,7 +82,7 @@ def inv(x: TensorLike, /) -> Tensor:
         ShapeError: the matrices are not square.
         ArgumentValueError: a matrix is singular.
     """
-    return decomposition.inverse(coerced(x, decomposition.inverse, "inv"))
+    return decomposition.inverse(as_supported_dtype(x, decomposition.inverse, "inv"))
 
 
 def matrix_power(x: TensorLike, n: int, /) -> Tensor:
@@ -100,16 +100,16 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
         ArgumentError: `n` is not an integer.
         ArgumentValueError: `n` is negative and a matrix is singular.
     """
-    x = matrices(x, "matrix_power")
+    x = as_matrices(x, "matrix_power")
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"matrix_power: the matrices of shape {x.shape} must be square")
-    n = integer(n, "matrix_power", "n")
+    n = check_integer(n, "matrix_power", "n")
     base = inv(x) if n < 0 else x
     n = abs(n)
     result = None
     while n:  # exponentiation by squaring
         if n & 1:
-            result = renamed(base) if result is None else matmul(result, base)
+            result = alias(base) if result is None else matmul(result, base)
         n >>= 1
         if n:
             base = matmul(base, base)
@@ -129,7 +129,7 @@ def solve(a: TensorLike, b: TensorLike, /) -> Tensor:
         ShapeError: the matrices are not square, or b has another number of rows.
         ArgumentValueError: a matrix is singular.
     """
-    matrix, rhs = promoted(a, b, decomposition.solve, "solve")
+    matrix, rhs = promote_operands(a, b, decomposition.solve, "solve")
     if rhs.ndim != 1:
         return decomposition.solve(matrix, rhs)
     x = decomposition.solve(matrix, movement.expand_dims(rhs, dim=1))
@@ -147,7 +147,7 @@ def det(x: TensorLike, /) -> Tensor:
     Raises:
         ShapeError: the matrices are not square.
     """
-    return decomposition.determinant(coerced(x, decomposition.determinant, "det"))
+    return decomposition.determinant(as_supported_dtype(x, decomposition.determinant, "det"))
 
 
 def slogdet(x: TensorLike, /) -> SlogdetResult:
@@ -163,7 +163,9 @@ def slogdet(x: TensorLike, /) -> SlogdetResult:
         ArgumentValueError: the backward pass reaches a singular matrix, where there is no gradient.
     """
     return SlogdetResult(
-        *decomposition.log_determinant(coerced(x, decomposition.log_determinant, "slogdet"))
+        *decomposition.log_determinant(
+            as_supported_dtype(x, decomposition.log_determinant, "slogdet")
+        )
     )
 
 
@@ -181,7 +183,7 @@ def eigh(x: TensorLike, /) -> EighResult:
         ShapeError: the matrices are not square.
         ArgumentValueError: the backward pass needs the gradient of other results at equal eigenvalues.
     """
-    return EighResult(*decomposition.eigh(coerced(x, decomposition.eigh, "eigh")))
+    return EighResult(*decomposition.eigh(as_supported_dtype(x, decomposition.eigh, "eigh")))
 
 
 def eigvalsh(x: TensorLike, /) -> Tensor:
@@ -215,8 +217,8 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
         ArgumentValueError: the backward pass needs a gradient that is not found at equal singular values, or at 0.
         GradientNotFound: the backward pass needs the gradient of vectors that only complete a basis.
     """
-    x = coerced(x, decomposition.svd, "svd")
-    is_full = flag(full_matrices, "svd", "full_matrices")
+    x = as_supported_dtype(x, decomposition.svd, "svd")
+    is_full = check_flag(full_matrices, "svd", "full_matrices")
     return SVDResult(*decomposition.svd(x, full_matrices=is_full))
 
 
@@ -252,8 +254,8 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
             those before it.
         GradientNotFound: the backward pass needs the gradient of additional columns.
     """
-    chosen(mode, ("reduced", "complete"), "qr", "mode")
-    x = coerced(x, decomposition.qr, "qr")
+    check_choice(mode, ("reduced", "complete"), "qr", "mode")
+    x = as_supported_dtype(x, decomposition.qr, "qr")
     return QRResult(*decomposition.qr(x, full_matrices=mode == "complete"))
 
 
@@ -272,10 +274,10 @@ def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
         ArgumentError: `rtol` is not a number, or one for each matrix.
         ArgumentValueError: a second derivative is not found at equal singular values of a matrix that has no inverse.
     """
-    x = coerced(x, decomposition.svd, "pinv")
+    x = as_supported_dtype(x, decomposition.svd, "pinv")
     u, s, vh = svd(x, full_matrices=False)
-    is_large = greater(s, _cutoff(s, u, vh, rtol, "pinv"))
-    u, v = _kept(u, is_large), _kept(_adjoint(vh), is_large)
+    is_large = greater(s, _singular_value_cutoff(s, u, vh, rtol, "pinv"))
+    u, v = _zero_small_vectors(u, is_large), _zero_small_vectors(_adjoint(vh), is_large)
     # Between the vectors, x is a diagonal matrix of the singular values, but unlike these it is also
     # differentiable where they are equal.
     middle = linalg.matmul(linalg.matmul(_adjoint(u), x), v)
@@ -285,8 +287,8 @@ def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
     return linalg.matmul(linalg.matmul(v, decomposition.inverse(middle)), _adjoint(u))
 
 
-def _kept(vectors: Tensor, is_large: Tensor) -> Tensor:
-    """Return the vectors of the large singular values and zeros for the others.
+def _zero_small_vectors(vectors: Tensor, is_large: Tensor) -> Tensor:
+    """Return the singular vectors, with zeros in place of those of small singular values.
 
     Their gradient depends on what they span, not on which vectors of equal singular values they are.
     If they span everything, they are constants.
@@ -308,11 +310,15 @@ def matrix_rank(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> 
         ArgumentError: `rtol` is not a number, or one for each matrix.
     """
     u, s, vh = svd(x, full_matrices=False)
-    return sum(greater(s, _cutoff(s, u, vh, rtol, "matrix_rank")).astype(int32), axis=-1)
+    return sum(
+        greater(s, _singular_value_cutoff(s, u, vh, rtol, "matrix_rank")).astype(int32), axis=-1
+    )
 
 
-def _cutoff(s: Tensor, u: Tensor, vh: Tensor, rtol: float | TensorLike | None, op: str) -> Tensor:
-    """Return the value from which on a singular value counts, for each matrix."""
+def _singular_value_cutoff(
+    s: Tensor, u: Tensor, vh: Tensor, rtol: float | TensorLike | None, op: str
+) -> Tensor:
+    """Return each matrix's cutoff, below which singular values count as 0."""
     if rtol is None:
         rows, columns = u.shape[-2], vh.shape[-1]
         rtol = (rows if rows > columns else columns) * float(np.finfo(s.dtype.numpy).eps)
@@ -320,7 +326,7 @@ def _cutoff(s: Tensor, u: Tensor, vh: Tensor, rtol: float | TensorLike | None, o
         return s
     largest = max(s, axis=-1, keepdims=True)
     factor = as_tensor(rtol, op, "rtol", backend=s.backend)
-    if factor.dtype.kind not in ("signed", "unsigned", "floating") or not stretches(
+    if factor.dtype.kind not in ("signed", "unsigned", "floating") or not broadcasts_to(
         factor.shape, s.shape[:-1]
     ):
         raise ArgumentError(
@@ -332,7 +338,7 @@ def _cutoff(s: Tensor, u: Tensor, vh: Tensor, rtol: float | TensorLike | None, o
 
 
 def gram_schmidt(xs: TensorLike | Sequence[Tensor]) -> Tensor | list[Tensor]:
-    """Orthonormal vectors that span what the given vectors span, the first k of one what the first k of the other do.
+    """Orthonormal vectors whose first k span the same space as the first k given vectors, for every k.
 
     >>> plugrad.linalg.gram_schmidt([[2.0, 0.0], [1.0, 3.0]])
     tensor([[1., 0.],
@@ -350,7 +356,7 @@ def gram_schmidt(xs: TensorLike | Sequence[Tensor]) -> Tensor | list[Tensor]:
             f"gram_schmidt: vectors of shapes {[x.shape for x in xs]} must be equally long"  # type: ignore[union-attr]
         )
     matrix = stack(xs) if is_list and len(xs) else as_tensor(xs, "gram_schmidt")  # type: ignore[arg-type]
-    matrix = coerced(matrix, decomposition.inverse, "gram_schmidt")
+    matrix = as_supported_dtype(matrix, decomposition.inverse, "gram_schmidt")
     if matrix.ndim != 2 or not 0 < matrix.shape[0] <= matrix.shape[1]:
         raise ShapeError(
             f"gram_schmidt: shape {matrix.shape} must be (vectors, elements) with at least one vector "

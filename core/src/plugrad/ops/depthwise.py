@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, depthwise
-from plugrad.ops.arguments import cast, check_floats, promoted
-from plugrad.ops.convolution import batched, correlated, slid
+from plugrad.ops.arguments import cast, check_floats, promote_operands
+from plugrad.ops.convolution import add_batch_axis, correlated, run_convolution
 from plugrad.ops.windows import as_given
 from plugrad.types.windows import is_channels_first
 
@@ -58,7 +58,7 @@ def depthwise_conv2d(
         ArgumentValueError: another argument is none of the above.
     """
     how = data_format, strides, padding, dilations, dim_rounding_mode
-    return slid(depthwise.depthwise_conv2d, "depthwise_conv2d", 2, x, filter, *how)
+    return run_convolution(depthwise.depthwise_conv2d, "depthwise_conv2d", 2, x, filter, *how)
 
 
 def separable_conv2d(
@@ -100,11 +100,11 @@ def separable_conv2d(
     """
     op = "separable_conv2d"
     check_floats(op, x=x, depthwise_filter=depthwise_filter, pointwise_filter=pointwise_filter)
-    images, filters = promoted(x, depthwise_filter, depthwise.depthwise_conv2d, op)
-    images, mix = promoted(images, pointwise_filter, convolution.conv2d, op)
+    images, filters = promote_operands(x, depthwise_filter, depthwise.depthwise_conv2d, op)
+    images, mix = promote_operands(images, pointwise_filter, convolution.conv2d, op)
     filters = cast(filters, images.dtype)
     is_first = is_channels_first(data_format, 2, op)
-    batch = batched(op, 2, images, filters, is_first)
+    batch = add_batch_axis(op, 2, images, filters, is_first)
     channels = filters.shape[2] * filters.shape[3]
     if mix.ndim != 4 or mix.shape[:3] != (1, 1, channels):
         raise ShapeError(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import detection
-from plugrad.ops.arguments import as_tensor, coerced
-from plugrad.ops.attributes import flag, integer, real
+from plugrad.ops.arguments import as_supported_dtype, as_tensor
+from plugrad.ops.attributes import check_flag, check_integer, check_real
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
@@ -66,7 +66,7 @@ def non_max_suppression(
         ArgumentValueError: `iou_threshold` is not between 0 and 1, `score_threshold` is NaN, or
             `max_output_size` is negative or does not fit int32.
     """
-    return _selected(
+    return _run_selection(
         detection.non_max_suppression,
         "non_max_suppression",
         boxes,
@@ -102,7 +102,7 @@ def non_max_suppression_padded(
         ShapeError, DTypeError, ArgumentValueError: as for `non_max_suppression`.
     """
     op = "non_max_suppression_padded"
-    positions, count = _selected(
+    positions, count = _run_selection(
         detection.non_max_suppression_padded,
         op,
         boxes,
@@ -110,7 +110,7 @@ def non_max_suppression_padded(
         max_output_size,
         iou_threshold,
         score_threshold,
-        pad_to_max_output_size=flag(pad_to_max_output_size, op, "pad_to_max_output_size"),
+        pad_to_max_output_size=check_flag(pad_to_max_output_size, op, "pad_to_max_output_size"),
     )
     return Padded(positions, count)
 
@@ -143,7 +143,7 @@ def non_max_suppression_with_score(
         ShapeError, DTypeError: as for `non_max_suppression`.
     """
     op = "non_max_suppression_with_score"
-    positions, selected_scores = _selected(
+    positions, selected_scores = _run_selection(
         detection.non_max_suppression_with_score,
         op,
         boxes,
@@ -151,12 +151,12 @@ def non_max_suppression_with_score(
         max_output_size,
         iou_threshold,
         score_threshold,
-        soft_nms_sigma=real(soft_nms_sigma, op, "soft_nms_sigma", least=0, most=1),
+        soft_nms_sigma=check_real(soft_nms_sigma, op, "soft_nms_sigma", least=0, most=1),
     )
     return Scored(positions, selected_scores)
 
 
-def _selected(
+def _run_selection(
     kernel: Kernel[..., Any],
     op: str,
     boxes: TensorLike,
@@ -166,9 +166,11 @@ def _selected(
     score_threshold: float,
     **attrs: Any,
 ) -> Any:
-    """Return what a kernel returns, one tensor or two, after the checks that all kernels need."""
-    corners = coerced(boxes, kernel, op, "boxes")
-    marks = coerced(as_tensor(scores, op, "scores", backend=corners.backend), kernel, op, "scores")
+    """Check the arguments that all selections share, then run the kernel."""
+    corners = as_supported_dtype(boxes, kernel, op, "boxes")
+    marks = as_supported_dtype(
+        as_tensor(scores, op, "scores", backend=corners.backend), kernel, op, "scores"
+    )
     if corners.ndim != 2 or corners.shape[1] != 4:
         raise ShapeError(f"{op}: boxes must be rows (y1, x1, y2, x2); the shape is {corners.shape}")
     if marks.shape != corners.shape[:1]:
@@ -178,8 +180,10 @@ def _selected(
     return kernel(
         corners,
         marks,
-        max_output_size=integer(max_output_size, op, "max_output_size", least=0, most=2**31 - 1),
-        iou_threshold=real(iou_threshold, op, "iou_threshold", least=0, most=1),
-        score_threshold=real(score_threshold, op, "score_threshold"),
+        max_output_size=check_integer(
+            max_output_size, op, "max_output_size", least=0, most=2**31 - 1
+        ),
+        iou_threshold=check_real(iou_threshold, op, "iou_threshold", least=0, most=1),
+        score_threshold=check_real(score_threshold, op, "score_threshold"),
         **attrs,
     )

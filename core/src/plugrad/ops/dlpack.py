@@ -8,21 +8,21 @@ import numpy as np
 
 from plugrad.discovery.loading import opened_backends
 from plugrad.discovery.selection import active_backend, backend_for, numpy_backend
-from plugrad.engine.results import wrapped
+from plugrad.engine.results import wrap_array
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
     PlugradError,
 )
-from plugrad.ops.attributes import flag
+from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import asarray
 from plugrad.tensor.backend import (
     HOST,
+    backend_failed,
     dlpack_device_of,
-    failed,
-    nonsense,
+    invalid_result,
     note_loss,
-    unsupported,
+    unsupported_dtype,
 )
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import (
@@ -58,7 +58,7 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
     """
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
-    is_copied = copy is None or flag(copy, "from_dlpack", "copy")
+    is_copied = copy is None or check_flag(copy, "from_dlpack", "copy")
     home = _dlpack_home(x, device)
     if home is not None:
         return _imported(x, home, copy=is_copied)
@@ -78,8 +78,8 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
             f"from_dlpack: copy=False, but {backend.label} does not compute in the memory of the host; leave copy out"
         )
     if as_dtype(values.dtype) not in backend.dtypes():
-        raise unsupported(as_dtype(values.dtype), backend)
-    return wrapped(values, backend)
+        raise unsupported_dtype(as_dtype(values.dtype), backend)
+    return wrap_array(values, backend)
 
 
 def _dlpack_home(x: Any, device: DeviceLike | None) -> Backend | None:
@@ -116,10 +116,10 @@ def _imported(x: Any, backend: Backend, *, copy: bool) -> Tensor:
         note_loss(error, backend)
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
-        raise failed(backend, "from_dlpack()", error) from error
+        raise backend_failed(backend, "from_dlpack()", error) from error
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:
-        raise nonsense(backend, "from_dlpack()", array, "an array with a shape and a dtype")
+        raise invalid_result(backend, "from_dlpack()", array, "an array with a shape and a dtype")
     if as_dtype(dtype) not in backend.dtypes():
-        raise unsupported(as_dtype(dtype), backend)
-    return wrapped(array, backend)
+        raise unsupported_dtype(as_dtype(dtype), backend)
+    return wrap_array(array, backend)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.kernels import linalg
-from plugrad.ops.arguments import accepted_dtype, cast, same_dtype
+from plugrad.ops.arguments import cast, same_dtype, supported_dtype
 from plugrad.ops.movement import moveaxis, reshape
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
         ShapeError: an operand has another number of axes than its term, or a letter stands for two
             sizes.
     """
-    operands, result = _parsed(equation, len(tensors))
+    operands, result = _parse_equation(equation, len(tensors))
     xs = same_dtype(list(tensors), "einsum")
-    dtype = accepted_dtype(xs[0].dtype, linalg.einsum, "einsum")
-    counts = [_dotted(term, x, equation) for term, x in zip(operands, xs, strict=True)]
+    dtype = supported_dtype(xs[0].dtype, linalg.einsum, "einsum")
+    counts = [_count_ellipsis_axes(term, x, equation) for term, x in zip(operands, xs, strict=True)]
     dots = [c for c in LETTERS if c not in equation][: max(counts)]
     terms = [
         term.replace("...", "".join(dots[len(dots) - count :]))
@@ -64,16 +64,16 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
     reduced_terms: list[str] = []
     reduced_xs: list[Tensor] = []
     for term, x in zip(terms, xs, strict=True):
-        squeezed_term, squeezed = _squeezed(term, cast(x, dtype), stretched, dots)
-        reduced_term, reduced = _distinct(squeezed_term, squeezed, equation)
+        squeezed_term, squeezed = _squeeze_broadcast_axes(term, cast(x, dtype), stretched, dots)
+        reduced_term, reduced = _take_diagonals(squeezed_term, squeezed, equation)
         reduced_terms.append(reduced_term)
         reduced_xs.append(reduced)
     result = result.replace("...", "".join(dots))
     return linalg.einsum(*reduced_xs, equation=f"{','.join(reduced_terms)}->{result}")
 
 
-def _parsed(equation: str, count: int) -> tuple[list[str], str]:
-    """Return the terms of the operands, and that of the result.
+def _parse_equation(equation: str, count: int) -> tuple[list[str], str]:
+    """Split an equation into the operands' subscripts and the result's.
 
     Raises:
         ArgumentError: the equation is not a string.
@@ -81,7 +81,7 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     """
     if not isinstance(equation, str):  # pyright: ignore[reportUnnecessaryIsInstance] - it is easily forgotten
         raise ArgumentError(
-            f"einsum: equation={shown(equation)} must be a string, such as 'ij,jk->ik', before the tensors"
+            f"einsum: equation={short_repr(equation)} must be a string, such as 'ij,jk->ik', before the tensors"
         )
     plain = equation.replace(" ", "")
     left, arrow, result = plain.partition("->")
@@ -89,11 +89,11 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     letters = [term.replace("...", "", 1) for term in (*operands, result)]
     if not all(c in LETTERS for term in letters for c in term):
         raise ArgumentValueError(
-            f"einsum: equation {shown(equation)} may contain only letters, commas, '...' and one '->'"
+            f"einsum: equation {short_repr(equation)} may contain only letters, commas, '...' and one '->'"
         )
     if len(operands) != count:
         raise ArgumentValueError(
-            f"einsum: equation {shown(equation)} has terms for {len(operands)} tensors, not for {count}"
+            f"einsum: equation {short_repr(equation)} has terms for {len(operands)} tensors, not for {count}"
         )
     if not arrow:
         occurring = Counter("".join(letters[:-1]))
@@ -103,14 +103,14 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     doubled = [c for c, n in Counter(result.replace("...", "")).items() if n > 1]
     if unknown or doubled or ("..." in result) > ("..." in left):
         raise ArgumentValueError(
-            f"einsum: each letter after the arrow in equation {shown(equation)} must occur before it, and only "
+            f"einsum: each letter after the arrow in equation {short_repr(equation)} must occur before it, and only "
             "once after it; '...' likewise"
         )
     return operands, result
 
 
-def _dotted(term: str, x: Tensor, equation: str) -> int:
-    """Return how many axes of an operand ``...`` stands for.
+def _count_ellipsis_axes(term: str, x: Tensor, equation: str) -> int:
+    """Return the number of axes that ``...`` covers in an operand.
 
     Raises:
         ShapeError: the operand does not have as many axes as its term.
@@ -119,12 +119,14 @@ def _dotted(term: str, x: Tensor, equation: str) -> int:
     count = x.ndim - letters
     if count < 0 or (count and "..." not in term):
         raise ShapeError(
-            f"einsum: {term!r} in equation {shown(equation)} names {letters} axes; the shape is {x.shape}"
+            f"einsum: {term!r} in equation {short_repr(equation)} names {letters} axes; the shape is {x.shape}"
         )
     return count
 
 
-def _squeezed(term: str, x: Tensor, stretched: set[str], dots: list[str]) -> tuple[str, Tensor]:
+def _squeeze_broadcast_axes(
+    term: str, x: Tensor, stretched: set[str], dots: list[str]
+) -> tuple[str, Tensor]:
     """Return an operand without the axes of size 1 that are broadcast."""
     kept = [
         (letter, size)
@@ -134,8 +136,8 @@ def _squeezed(term: str, x: Tensor, stretched: set[str], dots: list[str]) -> tup
     return "".join(letter for letter, _ in kept), reshape(x, tuple(size for _, size in kept))
 
 
-def _distinct(term: str, x: Tensor, equation: str) -> tuple[str, Tensor]:
-    """Return an operand in which no letter occurs twice: two axes of one letter become their diagonal.
+def _take_diagonals(term: str, x: Tensor, equation: str) -> tuple[str, Tensor]:
+    """Replace axes that share a letter by their diagonal, so that no letter occurs twice in an operand.
 
     Raises:
         ShapeError: two axes of one letter have different sizes.
@@ -145,7 +147,7 @@ def _distinct(term: str, x: Tensor, equation: str) -> tuple[str, Tensor]:
         size = x.shape[first]
         if x.shape[second] != size:
             raise ShapeError(
-                f"einsum: letter {doubled[0]!r} in equation {shown(equation)} stands for sizes {size} and "
+                f"einsum: letter {doubled[0]!r} in equation {short_repr(equation)} stands for sizes {size} and "
                 f"{x.shape[second]}"
             )
         x = moveaxis(x, (first, second), (-2, -1))

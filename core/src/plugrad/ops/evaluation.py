@@ -1,4 +1,4 @@
-"""Functions that compare predicted classes with the right ones, made of other ops.
+"""Functions that compare predicted classes with the true ones, composed of other ops.
 
 An argument that does not convert to a tensor raises ArgumentError.
 """
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, sorting
-from plugrad.ops.arguments import as_tensor, cast, coerced
-from plugrad.ops.attributes import integer
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast
+from plugrad.ops.attributes import check_integer
 from plugrad.ops.binary import where
 from plugrad.ops.creation import arange
 from plugrad.ops.reduction import any, bincount, sum
@@ -42,9 +42,9 @@ def confusion_matrix(labels: TensorLike, predictions: TensorLike, num_classes: i
         DTypeError: labels or predictions are not integers.
         ShapeError: labels and predictions are not two vectors of one length.
     """
-    num_classes = integer(num_classes, "confusion_matrix", "num_classes", least=1)
-    rows = _classes(labels, num_classes, "confusion_matrix", "labels")
-    columns = _classes(predictions, num_classes, "confusion_matrix", "predictions")
+    num_classes = check_integer(num_classes, "confusion_matrix", "num_classes", least=1)
+    rows = _as_class_indices(labels, num_classes, "confusion_matrix", "labels")
+    columns = _as_class_indices(predictions, num_classes, "confusion_matrix", "predictions")
     if rows.ndim != 1 or rows.shape != columns.shape:
         raise ShapeError(
             f"confusion_matrix: labels of shape {rows.shape} and predictions of shape "
@@ -77,15 +77,15 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor
         ArgumentError: `k` is not an integer.
         ArgumentValueError: `k` is out of range.
     """
-    x = coerced(predictions, sorting.top_k, "in_top_k", "predictions")
+    x = as_supported_dtype(predictions, sorting.top_k, "in_top_k", "predictions")
     count = x.shape[-1] if x.ndim else 0
-    classes = _classes(targets, count, "in_top_k", "targets")
+    classes = _as_class_indices(targets, count, "in_top_k", "targets")
     if x.ndim < 2 or x.shape[:-1] != classes.shape:
         raise ShapeError(
             f"in_top_k: predictions must have 2 or more axes, and targets the shape of all but the "
             f"last; the shapes are {x.shape} and {classes.shape}"
         )
-    k = integer(k, "in_top_k", "k", least=1, most=count)
+    k = check_integer(k, "in_top_k", "k", least=1, most=count)
     is_right = indexing.one_hot(classes, depth=count, on_value=True, off_value=False, dtype=bool_)
     right = sum(where(is_right, x, 0), axis=-1, dtype=x.dtype, keepdims=True)
     comes_before = arange(count, device=x.backend) < movement.expand_dims(classes, dim=x.ndim - 1)
@@ -93,8 +93,8 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor
     return (sum(is_better, axis=-1) < k) & any(is_right, axis=-1)
 
 
-def _classes(x: TensorLike, count: int, op: str, name: str) -> Tensor:
-    """Return classes as int32; what is not one of `count` classes becomes -1.
+def _as_class_indices(x: TensorLike, count: int, op: str, name: str) -> Tensor:
+    """Return class numbers as int32; numbers outside ``[0, count)`` become -1.
 
     Raises:
         DTypeError: they are not integers.

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError
 from plugrad.kernels import signal
 from plugrad.ops.arguments import as_tensor, cast
-from plugrad.ops.attributes import chosen, finite, integer, listed
+from plugrad.ops.attributes import as_list, check_choice, check_finite, check_integer
 from plugrad.ops.complex import as_complex, conj
 from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, moveaxis, pad
 from plugrad.ops.rearrangement import roll
 from plugrad.types.dtype import float16, float32
-from plugrad.types.shapes import axes_of, axis_of
+from plugrad.types.shapes import normalize_axes, normalize_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def fft(
         ArgumentError: `n` is not an integer.
         ArgumentValueError: `n` is not positive, or `norm` is unknown.
     """
-    return _transformed(_complex(x, "fft"), n, axis, norm, "fft")
+    return _transform_axis(_as_complex_tensor(x, "fft"), n, axis, norm, "fft")
 
 
 def ifft(
@@ -76,7 +76,7 @@ def ifft(
     Raises:
         DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
-    return _transformed(_complex(x, "ifft"), n, axis, norm, "ifft", is_inverse=True)
+    return _transform_axis(_as_complex_tensor(x, "ifft"), n, axis, norm, "ifft", is_inverse=True)
 
 
 def fftn(
@@ -109,9 +109,9 @@ def fftn(
         ArgumentError: `s` or `axes` is not a list of integers.
         ArgumentValueError: a length is not positive, or `norm` is unknown.
     """
-    x = _complex(x, "fftn")
-    for axis, n in _sizes(x, s, axes, "fftn"):
-        x = _transformed(x, n, axis, norm, "fftn")
+    x = _as_complex_tensor(x, "fftn")
+    for axis, n in _axis_lengths(x, s, axes, "fftn"):
+        x = _transform_axis(x, n, axis, norm, "fftn")
     return x
 
 
@@ -134,9 +134,9 @@ def ifftn(
     Raises:
         DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fftn`.
     """
-    x = _complex(x, "ifftn")
-    for axis, n in _sizes(x, s, axes, "ifftn"):
-        x = _transformed(x, n, axis, norm, "ifftn", is_inverse=True)
+    x = _as_complex_tensor(x, "ifftn")
+    for axis, n in _axis_lengths(x, s, axes, "ifftn"):
+        x = _transform_axis(x, n, axis, norm, "ifftn", is_inverse=True)
     return x
 
 
@@ -155,7 +155,7 @@ def rfft(
         DTypeError: x is not floating.
         AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
-    return _transformed(_floating(x, "rfft"), n, axis, norm, "rfft")
+    return _transform_axis(_as_floating_tensor(x, "rfft"), n, axis, norm, "rfft")
 
 
 def irfft(
@@ -172,12 +172,12 @@ def irfft(
     Raises:
         DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
-    x = _complex(x, "irfft")
-    axis = axis_of(axis, x.ndim, name="irfft: axis")
-    n = _checked_length(2 * (x.shape[axis] - 1) if n is None else n, x, axis, "irfft")
-    half = _to_end(_resized(x, n // 2 + 1, axis), axis)
-    y = _scaled(signal.irfft(half, length=n), n, norm, "irfft", is_inverse=True)
-    return _from_end(y, axis)
+    x = _as_complex_tensor(x, "irfft")
+    axis = normalize_axis(axis, x.ndim, name="irfft: axis")
+    n = _check_length(2 * (x.shape[axis] - 1) if n is None else n, x, axis, "irfft")
+    half = _move_axis_to_end(_truncate_or_pad(x, n // 2 + 1, axis), axis)
+    y = _apply_norm(signal.irfft(half, length=n), n, norm, "irfft", is_inverse=True)
+    return _move_axis_back(y, axis)
 
 
 def rfftn(
@@ -188,7 +188,7 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The transform of real numbers along several axes; the last of them is that of `rfft`.
+    """The transform of real numbers along several axes: `rfft` along the last one, then `fft` along the others.
 
     >>> plugrad.fft.rfftn([[1.0, 1.0], [1.0, 1.0]])
     tensor([[4.+0.j, 0.+0.j],
@@ -200,11 +200,11 @@ def rfftn(
         DTypeError: x is not floating.
         AxisError, ArgumentError, ArgumentValueError: as for `fftn`.
     """
-    x = _floating(x, "rfftn")
-    *others, (last, n) = _sizes(x, s, axes, "rfftn")
+    x = _as_floating_tensor(x, "rfftn")
+    *others, (last, n) = _axis_lengths(x, s, axes, "rfftn")
     y = rfft(x, n=n, axis=last, norm=norm)
     for axis, m in others:
-        y = _transformed(y, m, axis, norm, "rfftn")
+        y = _transform_axis(y, m, axis, norm, "rfftn")
     return y
 
 
@@ -228,10 +228,10 @@ def irfftn(
     Raises:
         DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fftn`.
     """
-    x = _complex(x, "irfftn")
-    *others, (last, n) = _sizes(x, s, axes, "irfftn")
+    x = _as_complex_tensor(x, "irfftn")
+    *others, (last, n) = _axis_lengths(x, s, axes, "irfftn")
     for axis, m in others:
-        x = _transformed(x, m, axis, norm, "irfftn", is_inverse=True)
+        x = _transform_axis(x, m, axis, norm, "irfftn", is_inverse=True)
     return irfft(x, n=None if s is None else n, axis=last, norm=norm)
 
 
@@ -249,7 +249,7 @@ def hfft(
     Raises:
         DTypeError, AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
-    return irfft(conj(x), n=n, axis=axis, norm=_other_way(norm, "hfft"))
+    return irfft(conj(x), n=n, axis=axis, norm=_opposite_norm(norm, "hfft"))
 
 
 def ihfft(
@@ -267,7 +267,7 @@ def ihfft(
         DTypeError: x is not floating.
         AxisError, ArgumentError, ArgumentValueError: as for `fft`.
     """
-    return conj(rfft(x, n=n, axis=axis, norm=_other_way(norm, "ihfft")))
+    return conj(rfft(x, n=n, axis=axis, norm=_opposite_norm(norm, "ihfft")))
 
 
 def fftfreq(
@@ -296,7 +296,7 @@ def fftfreq(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    n, period = _frequencies(n, d, "fftfreq")
+    n, period = _frequency_arguments(n, d, "fftfreq")
     wanted = "float32" if dtype is None else dtype
     positive = arange(0, (n + 1) // 2, dtype=wanted, device=device)
     negative = arange(-(n // 2), 0, dtype=wanted, device=device)
@@ -322,7 +322,7 @@ def rfftfreq(
         ArgumentError, ArgumentValueError, DTypeError, UnsupportedDtype: as for `fftfreq`.
         BackendNotFound, BackendUnavailable: as for `fftfreq`.
     """
-    n, period = _frequencies(n, d, "rfftfreq")
+    n, period = _frequency_arguments(n, d, "rfftfreq")
     wanted = "float32" if dtype is None else dtype
     return arange(0, n // 2 + 1, dtype=wanted, device=device) / period
 
@@ -339,7 +339,7 @@ def fftshift(x: TensorLike, /, *, axes: AxisLike = None) -> Tensor:
         AxisError: an axis is out of range or named twice.
     """
     x = as_tensor(x, "fftshift")
-    along = axes_of(axes, x.ndim, name="fftshift: axes")
+    along = normalize_axes(axes, x.ndim, name="fftshift: axes")
     return roll(x, tuple(x.shape[a] // 2 for a in along), axis=along)
 
 
@@ -353,14 +353,14 @@ def ifftshift(x: TensorLike, /, *, axes: AxisLike = None) -> Tensor:
         AxisError: an axis is out of range or named twice.
     """
     x = as_tensor(x, "ifftshift")
-    along = axes_of(axes, x.ndim, name="ifftshift: axes")
+    along = normalize_axes(axes, x.ndim, name="ifftshift: axes")
     return roll(x, tuple(-(x.shape[a] // 2) for a in along), axis=along)
 
 
 # --- composition of the kernels -------------------------------------------------------------------
 
 
-def _transformed(
+def _transform_axis(
     x: Tensor, n: int | None, axis: int, norm: str, op: str, *, is_inverse: bool = False
 ) -> Tensor:
     """Return the transform along one axis, truncated or padded to length `n`, with the factor of the norm.
@@ -372,38 +372,38 @@ def _transformed(
         ArgumentError: `n` is not an integer.
         ArgumentValueError: `n` is not positive, or the norm is unknown.
     """
-    axis = axis_of(axis, x.ndim, name=f"{op}: axis")
-    n = _checked_length(x.shape[axis] if n is None else n, x, axis, op)
-    x = _to_end(_resized(x, n, axis), axis)
+    axis = normalize_axis(axis, x.ndim, name=f"{op}: axis")
+    n = _check_length(x.shape[axis] if n is None else n, x, axis, op)
+    x = _move_axis_to_end(_truncate_or_pad(x, n, axis), axis)
     is_real = x.dtype.kind == "floating"
     y = signal.ifft(x) if is_inverse else signal.rfft(x) if is_real else signal.fft(x)
-    return _from_end(_scaled(y, n, norm, op, is_inverse=is_inverse), axis)
+    return _move_axis_back(_apply_norm(y, n, norm, op, is_inverse=is_inverse), axis)
 
 
-def _to_end(x: Tensor, axis: int) -> Tensor:
-    """Return x with an axis moved to the end, if it is elsewhere: that takes as long as a short transform."""
+def _move_axis_to_end(x: Tensor, axis: int) -> Tensor:
+    """Move an axis to the end, unless it is there: moving takes as long as a short transform."""
     return x if axis == x.ndim - 1 else moveaxis(x, axis, -1)
 
 
-def _from_end(x: Tensor, axis: int) -> Tensor:
+def _move_axis_back(x: Tensor, axis: int) -> Tensor:
     """Return x with the last axis moved back."""
     return x if axis == x.ndim - 1 else moveaxis(x, -1, axis)
 
 
-def _scaled(y: Tensor, n: int, norm: str, op: str, *, is_inverse: bool) -> Tensor:
-    """Return a transform of length `n` with the factor of the norm instead of that of the kernels.
+def _apply_norm(y: Tensor, n: int, norm: str, op: str, *, is_inverse: bool) -> Tensor:
+    """Rescale a transform of length `n` from the kernels' normalization to the requested one.
 
     Raises:
         ArgumentValueError: the norm is unknown.
     """
-    chosen(norm, NORMS, op, "norm")
+    check_choice(norm, NORMS, op, "norm")
     if norm == "backward":
         return y
     factor = float(n) if norm == "forward" else sqrt(n)
     return y * (factor if is_inverse else 1 / factor)
 
 
-def _resized(x: Tensor, n: int, axis: int) -> Tensor:
+def _truncate_or_pad(x: Tensor, n: int, axis: int) -> Tensor:
     """Return x with `n` elements along an axis, truncated or padded with zeros."""
     size = x.shape[axis]
     if n == size:
@@ -413,7 +413,7 @@ def _resized(x: Tensor, n: int, axis: int) -> Tensor:
     return pad(x, [(0, n - size if a == axis else 0) for a in range(x.ndim)])
 
 
-def _sizes(
+def _axis_lengths(
     x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None, op: str
 ) -> list[tuple[int, int]]:
     """Return (axis, length) for each transformed axis.
@@ -422,11 +422,11 @@ def _sizes(
         AxisError: an axis is out of range or named twice, or there is not one length for each.
         ArgumentError: the lengths or the axes are not a list of integers.
     """
-    given = None if s is None else [integer(n, op, "s") for n in listed(s, op, "s")]
+    given = None if s is None else [check_integer(n, op, "s") for n in as_list(s, op, "s")]
     if axes is None:
         count = x.ndim if given is None else len(given)
         axes = range(x.ndim - count, x.ndim)
-    along = [axis_of(a, x.ndim, name=f"{op}: axes") for a in listed(axes, op, "axes")]
+    along = [normalize_axis(a, x.ndim, name=f"{op}: axes") for a in as_list(axes, op, "axes")]
     lengths = [x.shape[a] for a in along] if given is None else given
     if len(lengths) != len(along) or not along or len(set(along)) != len(along):
         raise AxisError(
@@ -435,13 +435,13 @@ def _sizes(
     return list(zip(along, lengths, strict=True))
 
 
-def _complex(x: TensorLike, op: str) -> Tensor:
+def _as_complex_tensor(x: TensorLike, op: str) -> Tensor:
     """Return x as a complex tensor; see `as_complex`."""
     return as_complex(as_tensor(x, op), op)
 
 
-def _floating(x: TensorLike, op: str) -> Tensor:
-    """Return x as a floating tensor, of float32 if it is float16.
+def _as_floating_tensor(x: TensorLike, op: str) -> Tensor:
+    """Convert x to a floating tensor; float16 becomes float32.
 
     Raises:
         DTypeError: it is not floating.
@@ -455,14 +455,14 @@ def _floating(x: TensorLike, op: str) -> Tensor:
     return cast(x, float32) if x.dtype is float16 else x
 
 
-def _checked_length(n: int, x: Tensor, axis: int, op: str) -> int:
+def _check_length(n: int, x: Tensor, axis: int, op: str) -> int:
     """Return the length of a transform.
 
     Raises:
         ArgumentError: it is not an integer.
         ArgumentValueError: it is not positive.
     """
-    n = integer(n, op, "n")
+    n = check_integer(n, op, "n")
     if n < 1:
         raise ArgumentValueError(
             f"{op}: n={n} must be positive (axis {axis} of shape {x.shape} is transformed)"
@@ -470,25 +470,25 @@ def _checked_length(n: int, x: Tensor, axis: int, op: str) -> int:
     return n
 
 
-def _frequencies(n: int, d: float, op: str) -> tuple[int, float]:
+def _frequency_arguments(n: int, d: float, op: str) -> tuple[int, float]:
     """Return the number of elements, and the reciprocal of the distance between two frequencies.
 
     Raises:
         ArgumentError: `n` is not an integer, or `d` is not a number.
         ArgumentValueError: one of them is out of range.
     """
-    count = integer(n, op, "n", least=1, most=2**53)
-    spacing = finite(d, op, "d")
+    count = check_integer(n, op, "n", least=1, most=2**53)
+    spacing = check_finite(d, op, "d")
     if spacing == 0:
         raise ArgumentValueError(f"{op}: d=0 must not be 0; it is the distance between samples")
     return count, count * spacing
 
 
-def _other_way(norm: str, op: str) -> Norm:
+def _opposite_norm(norm: str, op: str) -> Norm:
     """Return the norm of the opposite direction.
 
     Raises:
         ArgumentValueError: the norm is unknown.
     """
     ways: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-    return ways[chosen(norm, NORMS, op, "norm")]
+    return ways[check_choice(norm, NORMS, op, "norm")]

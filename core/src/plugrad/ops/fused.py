@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from plugrad.engine.channels import channel_last
 from plugrad.kernels import fused as kernels
-from plugrad.ops.arguments import cast, check_floats, promoted
-from plugrad.ops.attributes import flag, real
-from plugrad.ops.convolution import batched, correlated
+from plugrad.ops.arguments import cast, check_floats, promote_operands
+from plugrad.ops.attributes import check_flag, check_real
+from plugrad.ops.convolution import add_batch_axis, correlated
 from plugrad.ops.windows import as_given
 from plugrad.types.windows import is_channels_first
 
@@ -61,13 +61,13 @@ def matmul(
         ArgumentValueError: `activation` is unknown, `leakyrelu_alpha` is NaN, or
             `prelu_activation_weights` are missing for "prelu" or given for another activation.
     """
-    operands = _operands(kernels.matmul, "matmul", a, b, bias, prelu_activation_weights)
+    operands = _promote_operands(kernels.matmul, "matmul", a, b, bias, prelu_activation_weights)
     return kernels.matmul(
         *operands,
-        transpose_a=flag(transpose_a, "matmul", "transpose_a"),
-        transpose_b=flag(transpose_b, "matmul", "transpose_b"),
+        transpose_a=check_flag(transpose_a, "matmul", "transpose_a"),
+        transpose_b=check_flag(transpose_b, "matmul", "transpose_b"),
         activation=activation,
-        leakyrelu_alpha=real(leakyrelu_alpha, "matmul", "leakyrelu_alpha"),
+        leakyrelu_alpha=check_real(leakyrelu_alpha, "matmul", "leakyrelu_alpha"),
     )
 
 
@@ -122,7 +122,7 @@ def conv2d(
     how = strides, padding, dilations, dim_rounding_mode
     operands = x, filter, bias, prelu_activation_weights
     end = activation, leakyrelu_alpha
-    return _slid(kernels.conv2d, "conv2d", operands, data_format, how, *end)
+    return _run_fused_convolution(kernels.conv2d, "conv2d", operands, data_format, how, *end)
 
 
 def depthwise_conv2d(
@@ -176,10 +176,12 @@ def depthwise_conv2d(
     how = strides, padding, dilations, dim_rounding_mode
     operands = x, filter, bias, prelu_activation_weights
     end = activation, leakyrelu_alpha
-    return _slid(kernels.depthwise_conv2d, "depthwise_conv2d", operands, data_format, how, *end)
+    return _run_fused_convolution(
+        kernels.depthwise_conv2d, "depthwise_conv2d", operands, data_format, how, *end
+    )
 
 
-def _operands(
+def _promote_operands(
     kernel: Kernel[..., Tensor],
     op: str,
     a: TensorLike,
@@ -188,17 +190,17 @@ def _operands(
     weights: TensorLike | None,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """Return the operands as tensors of one dtype; bias and weights may be absent."""
-    first, second = promoted(a, b, kernel, op)
+    first, second = promote_operands(a, b, kernel, op)
     if bias is not None:
-        first, bias = promoted(first, bias, kernel, op)
+        first, bias = promote_operands(first, bias, kernel, op)
     if weights is not None:
-        first, weights = promoted(first, weights, kernel, op)
+        first, weights = promote_operands(first, weights, kernel, op)
     second = cast(second, first.dtype)
     bias = None if bias is None else cast(bias, first.dtype)
     return first, second, bias, weights
 
 
-def _slid(
+def _run_fused_convolution(
     kernel: Kernel[..., Tensor],
     op: str,
     operands: tuple[TensorLike, TensorLike, TensorLike | None, TensorLike | None],
@@ -210,14 +212,14 @@ def _slid(
     """Return the result of a fused convolution kernel for images as they are given to an op."""
     x, filter, bias, weights = operands
     check_floats(op, x=x, filter=filter)
-    images, filters, *others = _operands(kernel, op, x, filter, bias, weights)
+    images, filters, *others = _promote_operands(kernel, op, x, filter, bias, weights)
     is_first = is_channels_first(data_format, 2, op)
     if is_first:
         others = [z if z is None else channel_last(z, 2) for z in others]
-    batch = batched(op, 2, images, filters, is_first)
+    batch = add_batch_axis(op, 2, images, filters, is_first)
     y = correlated(
         *(kernel, op, batch, filters, *how, *others),
         activation=activation,
-        leakyrelu_alpha=real(alpha, op, "leakyrelu_alpha"),
+        leakyrelu_alpha=check_real(alpha, op, "leakyrelu_alpha"),
     )
     return as_given(y, images, is_first)

@@ -9,18 +9,26 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, shown
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, short_repr
 from plugrad.kernels import image as kernels, indexing, movement
 from plugrad.kernels.image import FillMode, Interpolation
-from plugrad.ops.arguments import as_tensor, cast, coerced
-from plugrad.ops.attributes import any_number, chosen, finite, flag, is_several, members, real
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast
+from plugrad.ops.attributes import (
+    check_choice,
+    check_finite,
+    check_flag,
+    check_number,
+    check_real,
+    is_sequence,
+    to_list,
+)
 from plugrad.ops.binary import divide, greater, less_equal, where
 from plugrad.ops.creation import arange, asarray, ones_like
-from plugrad.ops.indexing import positions_along
+from plugrad.ops.indexing import as_checked_positions
 from plugrad.ops.reduction import argmax, max, sum
 from plugrad.ops.unary import round
 from plugrad.types.dtype import float32, int32
-from plugrad.types.windows import sizes_of
+from plugrad.types.windows import as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,21 +84,21 @@ def crop_and_resize(
         ArgumentValueError: the size is not one or two positive integers, or the method is unknown.
     """
     op = "crop_and_resize"
-    images = coerced(image, kernels.crop_and_resize, op, "image")
+    images = as_supported_dtype(image, kernels.crop_and_resize, op, "image")
     if not images.ndim:
         raise ShapeError(
             f"{op}: the image is 0-d; images have shape (batch, height, width, channels)"
         )
-    numbers = positions_along(box_ind, images, 0, op, "box_ind")
-    chosen(method, get_args(Interpolation), op, "method")
-    height, width = sizes_of(crop_size, 2, f"{op}: crop_size")
+    numbers = as_checked_positions(box_ind, images, 0, op, "box_ind")
+    check_choice(method, get_args(Interpolation), op, "method")
+    height, width = as_sizes(crop_size, 2, f"{op}: crop_size")
     return kernels.crop_and_resize(
         images,
-        _as_floats(boxes, op, "boxes", images),
+        _as_float_coordinates(boxes, op, "boxes", images),
         numbers,
         crop_size=(height, width),
         method=method,
-        extrapolation_value=any_number(extrapolation_value, op, "extrapolation_value"),
+        extrapolation_value=check_number(extrapolation_value, op, "extrapolation_value"),
     )
 
 
@@ -105,7 +113,7 @@ def flip_left_right(image: TensorLike) -> Tensor:
         DTypeError: the images are neither floats nor integers.
     """
     return kernels.flip_left_right(
-        coerced(image, kernels.flip_left_right, "flip_left_right", "image")
+        as_supported_dtype(image, kernels.flip_left_right, "flip_left_right", "image")
     )
 
 
@@ -146,7 +154,7 @@ def rgb_to_grayscale(image: TensorLike) -> Tensor:
         raise ShapeError(
             f"rgb_to_grayscale: image must have 2 to 6 axes, the last of size 3; the shape is {colours.shape}"
         )
-    gray = _brightness(_as_reals(colours, "rgb_to_grayscale"))
+    gray = _weighted_luma(_ints_to_floats(colours, "rgb_to_grayscale"))
     return gray if gray.dtype is colours.dtype else cast(round(gray), colours.dtype)
 
 
@@ -181,17 +189,17 @@ def rotate_with_offset(
             not consist of as many numbers as above.
     """
     op = "rotate_with_offset"
-    images = coerced(image, kernels.rotate_with_offset, op, "image")
-    point = _numbers(center, op, "center")
+    images = as_supported_dtype(image, kernels.rotate_with_offset, op, "image")
+    point = _as_numbers(center, op, "center")
     x_and_y = point if isinstance(point, tuple) else (point, point)
     if len(x_and_y) != 2 or not all(map(isfinite, x_and_y)):
         raise ArgumentValueError(
-            f"{op}: center={shown(center)} must be one finite number, or x and y"
+            f"{op}: center={short_repr(center)} must be one finite number, or x and y"
         )
     return kernels.rotate_with_offset(
         images,
-        radians=finite(radians, op, "radians"),
-        fill_value=_numbers(fill_value, op, "fill_value"),
+        radians=check_finite(radians, op, "radians"),
+        fill_value=_as_numbers(fill_value, op, "fill_value"),
         center=x_and_y,
     )
 
@@ -238,22 +246,22 @@ def transform(
         ArgumentValueError: another argument is none of the above.
     """
     op = "transform"
-    images = coerced(image, kernels.transform, op, "image")
+    images = as_supported_dtype(image, kernels.transform, op, "image")
     if images.ndim != 4:
         raise ShapeError(
             f"{op}: image must have shape (batch, height, width, channels), not {images.shape}"
         )
-    chosen(interpolation, get_args(Interpolation), op, "interpolation")
-    chosen(fill_mode, get_args(FillMode), op, "fill_mode")
+    check_choice(interpolation, get_args(Interpolation), op, "interpolation")
+    check_choice(fill_mode, get_args(FillMode), op, "fill_mode")
     height, width = images.shape[1:3]
     if output_shape is not None:
-        height, width = sizes_of(output_shape, 2, f"{op}: output_shape")
+        height, width = as_sizes(output_shape, 2, f"{op}: output_shape")
     return kernels.transform(
         images,
-        _as_floats(transforms, op, "transforms", images),
+        _as_float_coordinates(transforms, op, "transforms", images),
         interpolation=interpolation,
         fill_mode=fill_mode,
-        fill_value=_numbers(fill_value, op, "fill_value"),
+        fill_value=_as_numbers(fill_value, op, "fill_value"),
         output_shape=(height, width),
     )
 
@@ -285,21 +293,21 @@ def threshold(
         ArgumentError: `inverted` is not a bool, or `thresh_value` is not a number.
         ArgumentValueError: the method is unknown, or `thresh_value` is NaN.
     """
-    pixels = _as_reals(as_tensor(image, "threshold", "image"), "threshold")
+    pixels = _ints_to_floats(as_tensor(image, "threshold", "image"), "threshold")
     if pixels.ndim != 3 or pixels.shape[2] not in (1, 3):
         raise ShapeError(
             f"threshold: image must have shape (height, width, 1 or 3 channels), not {pixels.shape}"
         )
-    chosen(method, get_args(Method), "threshold", "method")
-    limit = real(thresh_value, "threshold", "thresh_value")
-    gray = pixels if pixels.shape[2] == 1 else _brightness(pixels)
-    level = _otsu(gray) if method == "otsu" else 255 * limit
-    is_inverted = flag(inverted, "threshold", "inverted")
+    check_choice(method, get_args(Method), "threshold", "method")
+    limit = check_real(thresh_value, "threshold", "thresh_value")
+    gray = pixels if pixels.shape[2] == 1 else _weighted_luma(pixels)
+    level = _otsu_threshold(gray) if method == "otsu" else 255 * limit
+    is_inverted = check_flag(inverted, "threshold", "inverted")
     is_white = less_equal(gray, level) if is_inverted else greater(gray, level)
     return cast(is_white, int32) * 255
 
 
-def _otsu(gray: Tensor) -> Tensor:
+def _otsu_threshold(gray: Tensor) -> Tensor:
     """Return the first level from 0 to 255 with the greatest variance between classes; -1 if all pixels are equal."""
     levels = arange(256, dtype=float32, device=gray.backend)
     places = movement.reshape(cast(round(gray), int32), shape=(gray.size,))
@@ -318,14 +326,14 @@ def _otsu(gray: Tensor) -> Tensor:
     return where(greater(max(between), 0), cast(argmax(between), float32), -1)
 
 
-def _brightness(colours: Tensor) -> Tensor:
+def _weighted_luma(colours: Tensor) -> Tensor:
     """Return the weighted sum of red, green and blue along the last axis."""
     weights = asarray(LUMA, dtype=colours.dtype, device=colours.backend)
     return sum(colours * weights, axis=-1, keepdims=True)
 
 
-def _as_reals(x: Tensor, op: str) -> Tensor:
-    """Return integers as float32, and floats as they are.
+def _ints_to_floats(x: Tensor, op: str) -> Tensor:
+    """Convert integers to float32; floats are returned unchanged.
 
     Raises:
         DTypeError: they are neither.
@@ -335,7 +343,7 @@ def _as_reals(x: Tensor, op: str) -> Tensor:
     return x if x.dtype.kind == "floating" else cast(x, float32)
 
 
-def _as_floats(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
+def _as_float_coordinates(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
     """Return coordinates as floats, on the backend of the images; integers become float32.
 
     Raises:
@@ -347,11 +355,11 @@ def _as_floats(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
     return values if values.dtype.kind == "floating" else cast(values, float32)
 
 
-def _numbers(value: object, op: str, name: str) -> float | tuple[float, ...]:
+def _as_numbers(value: object, op: str, name: str) -> float | tuple[float, ...]:
     """Return one number, or a tuple of several.
 
     Raises:
         ArgumentError: one is not a number.
     """
-    numbers = tuple(any_number(part, op, name) for part in members(value))
-    return numbers if is_several(value) else numbers[0]
+    numbers = tuple(check_number(part, op, name) for part in to_list(value))
+    return numbers if is_sequence(value) else numbers[0]

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.discovery.selection import active_backend
-from plugrad.engine.results import tensor_from
+from plugrad.engine.results import tensor_from_host
 from plugrad.errors import (
     ArgumentError,
     AxisError,
     DTypeError,
     ShapeError,
     TensorIndexError,
-    shown,
+    short_repr,
 )
 from plugrad.kernels import indexing, movement
-from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
-from plugrad.ops.attributes import integer
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, host_array
+from plugrad.ops.attributes import check_integer
 from plugrad.ops.binary import not_equal
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
@@ -34,19 +34,19 @@ from plugrad.types.dtype import (
     Scalar,
     as_dtype,
     bool_,
+    equivalents,
     float32,
     int32,
     int64,
-    spellings,
     string,
 )
-from plugrad.types.shapes import axis_of, broadcast
+from plugrad.types.shapes import broadcast, normalize_axis
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from plugrad.contract.kernel import Checked
+    from plugrad.contract.kernel import ValidatedAttributes
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
@@ -80,26 +80,28 @@ def take(
         ArgumentError: `batch_dims` is not an integer.
         ArgumentValueError: an index in a list does not fit int32.
     """
-    x = as_tensor(x, "take", backend=backend_of(indices))
+    x = as_tensor(x, "take", backend=first_backend(indices))
     if axis is None and x.ndim != 1:
         raise AxisError(f"take: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})")
-    axis = axis_of(0 if axis is None else axis, x.ndim, name="take: axis")
-    positions = positions_along(indices, x, axis, "take")
-    batch_dims = integer(batch_dims, "take", "batch_dims")
+    axis = normalize_axis(0 if axis is None else axis, x.ndim, name="take: axis")
+    positions = as_checked_positions(indices, x, axis, "take")
+    batch_dims = check_integer(batch_dims, "take", "batch_dims")
     if batch_dims < 0:
         batch_dims += positions.ndim
     array, places = x.array, positions.array
-    attrs = _taking(array.shape, array.dtype, places.shape, places.dtype, axis, batch_dims)
+    attrs = _gather_attributes(
+        array.shape, array.dtype, places.shape, places.dtype, axis, batch_dims
+    )
     return indexing.gather.call(x, positions, attrs)
 
 
 @lru_cache(maxsize=4096)
-def _taking(
+def _gather_attributes(
     shape: Shape, dtype: object, places: Shape, kind: object, axis: int, batch_dims: int
-) -> Checked:
-    """Return the attributes with which elements are taken at positions of a shape and a dtype."""
+) -> ValidatedAttributes:
+    """Return the validated attributes of a gather from a tensor of this shape and dtype."""
     x, positions = Shaped(shape, as_dtype(dtype)), Shaped(places, as_dtype(kind))
-    return indexing.gather.checked(x, positions, axis=axis, batch_dims=batch_dims)
+    return indexing.gather.validate_attributes(x, positions, axis=axis, batch_dims=batch_dims)
 
 
 def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
@@ -120,9 +122,9 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
         TensorIndexError: an index is out of range.
         ArgumentValueError: an index in a list does not fit int32.
     """
-    x = as_tensor(x, "take_along_axis", backend=backend_of(indices))
-    axis = axis_of(axis, x.ndim, name="take_along_axis: axis")
-    positions = positions_along(indices, x, axis, "take_along_axis")
+    x = as_tensor(x, "take_along_axis", backend=first_backend(indices))
+    axis = normalize_axis(axis, x.ndim, name="take_along_axis: axis")
+    positions = as_checked_positions(indices, x, axis, "take_along_axis")
     if positions.ndim != x.ndim:
         raise ShapeError(
             f"take_along_axis: indices of shape {positions.shape} must have as many axes as x, "
@@ -131,13 +133,16 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     lines = broadcast(*((*y.shape[:axis], *y.shape[axis + 1 :]) for y in (x, positions)))
     last = x.ndim - 1
     taken = indexing.gather(
-        _as_lines(x, lines, axis), _as_lines(positions, lines, axis), axis=last, batch_dims=last
+        _broadcast_lines(x, lines, axis),
+        _broadcast_lines(positions, lines, axis),
+        axis=last,
+        batch_dims=last,
     )
     return movement.transpose(taken, perm=(*range(axis), last, *range(axis, last)))
 
 
-def _as_lines(x: Tensor, lines: Shape, axis: int) -> Tensor:
-    """Return x broadcast to the shape `lines` except along an axis, which comes last."""
+def _broadcast_lines(x: Tensor, lines: Shape, axis: int) -> Tensor:
+    """Broadcast x to the shape `lines` on all axes but one, and move that axis to the end."""
     shape = (*lines[:axis], x.shape[axis], *lines[axis:])
     if x.shape != shape:
         x = movement.broadcast_to(x, shape=shape)
@@ -162,8 +167,8 @@ def gather_nd(x: TensorLike, indices: TensorLike) -> Tensor:
         TensorIndexError: an index is out of range.
         ArgumentValueError: an index in a list does not fit int32.
     """
-    x = as_tensor(x, "gather_nd", backend=backend_of(indices))
-    return indexing.gather_nd(x, coordinates(indices, x.shape, "gather_nd", x.backend))
+    x = as_tensor(x, "gather_nd", backend=first_backend(indices))
+    return indexing.gather_nd(x, as_coordinates(indices, x.shape, "gather_nd", x.backend))
 
 
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
@@ -214,17 +219,17 @@ def one_hot(
             dtype.
     """
     wanted = as_dtype(dtype)
-    positions = coerced(indices, indexing.one_hot, "one_hot", "indices")
+    positions = as_supported_dtype(indices, indexing.one_hot, "one_hot", "indices")
     return indexing.one_hot(
         positions,
-        depth=integer(depth, "one_hot", "depth", least=0),
-        on_value=_filling(on_value, "on_value", wanted),
-        off_value=_filling(off_value, "off_value", wanted),
+        depth=check_integer(depth, "one_hot", "depth", least=0),
+        on_value=_as_fill_scalar(on_value, "on_value", wanted),
+        off_value=_as_fill_scalar(off_value, "off_value", wanted),
         dtype=wanted,
     )
 
 
-def _filling(value: Scalar, name: str, dtype: DType) -> Scalar:
+def _as_fill_scalar(value: Scalar, name: str, dtype: DType) -> Scalar:
     """Return a number that fits a dtype as a Python scalar.
 
     Raises:
@@ -235,7 +240,7 @@ def _filling(value: Scalar, name: str, dtype: DType) -> Scalar:
         return value  # the kernel refuses the dtype; 0 and 1 fit all others
     filling = host_array(value, "one_hot", name, dtype)
     if filling.ndim:
-        raise ArgumentError(f"one_hot: {name}={shown(value)} must be one number")
+        raise ArgumentError(f"one_hot: {name}={short_repr(value)} must be one number")
     return filling.item()
 
 
@@ -262,26 +267,26 @@ def unsorted_segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: i
         TensorIndexError: an id in an array does not fit int32.
     """
     op = "unsorted_segment_sum"
-    count = integer(num_segments, op, "num_segments", least=0)
-    x = as_tensor(x, op, backend=backend_of(segment_ids))
+    count = check_integer(num_segments, op, "num_segments", least=0)
+    x = as_tensor(x, op, backend=first_backend(segment_ids))
     ids = as_positions(segment_ids, op, x.backend, "segment_ids")
     return indexing.unsorted_segment_sum(
-        coerced(x, indexing.unsorted_segment_sum, op), ids, num_segments=count
+        as_supported_dtype(x, indexing.unsorted_segment_sum, op), ids, num_segments=count
     )
 
 
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def backend_of(*xs: TensorLike) -> Backend | None:
-    """Return the backend of the first tensor, to which host values go as well; None if there is none."""
+def first_backend(*xs: TensorLike) -> Backend | None:
+    """Return the backend of the first tensor in a list, or None; host values go to that backend."""
     for x in xs:
         if isinstance(x, Tensor):
             return x.backend
     return None
 
 
-POSITIONS = spellings(frozenset({int32, int64}))
+POSITIONS = equivalents(frozenset({int32, int64}))
 """The dtypes in which kernels take positions."""
 
 
@@ -301,13 +306,13 @@ def as_positions(
         positions = values.astype(np.int32, copy=False)
         if positions is not values and not np.array_equal(positions, values):
             raise TensorIndexError(f"{op}: {name} as large as {values.max()} do not fit int32")
-        return tensor_from(positions, backend or active_backend())
+        return tensor_from_host(positions, backend or active_backend())
     if not indices.dtype.is_integer:
-        raise _not_integers(indices.dtype, op, name)
+        raise _positions_dtype_error(indices.dtype, op, name)
     return cast(indices, int32)
 
 
-def positions_along(
+def as_checked_positions(
     indices: TensorLike, x: Tensor, axis: int, op: str, name: str = "indices"
 ) -> Tensor:
     """Return positions along an axis of x; host values are checked.
@@ -320,10 +325,10 @@ def positions_along(
         return as_positions(indices, op, x.backend, name)
     values = host_positions(indices, op, name)
     check_range(values, x.shape[axis], axis, op)
-    return tensor_from(values.astype(np.int32, copy=False), x.backend)
+    return tensor_from_host(values.astype(np.int32, copy=False), x.backend)
 
 
-def coordinates(
+def as_coordinates(
     indices: TensorLike,
     shape: Shape,
     op: str,
@@ -358,7 +363,7 @@ def host_positions(indices: TensorLike, op: str, name: str = "indices") -> NDArr
     values = host_array(indices, op, name)
     if values.dtype.kind not in "iu":
         if values.size or isinstance(indices, np.ndarray):
-            raise _not_integers(as_dtype(values.dtype), op, name)
+            raise _positions_dtype_error(as_dtype(values.dtype), op, name)
         values = values.astype(np.int32)
     return values
 
@@ -376,6 +381,6 @@ def check_range(values: NDArray[Any], size: int, axis: int, op: str) -> None:
         )
 
 
-def _not_integers(dtype: object, op: str, name: str) -> DTypeError:
-    """Return the error for positions that are not integers."""
+def _positions_dtype_error(dtype: object, op: str, name: str) -> DTypeError:
+    """Return the DTypeError for positions that are not integers."""
     return DTypeError(f"{op}: {name} are {dtype}; they must be integers, as after astype('int32')")

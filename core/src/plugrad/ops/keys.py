@@ -1,4 +1,4 @@
-"""What a key in ``x[key]`` says: its parts, the slice that they select, and the positions that arrays pick."""
+"""Parsing of the key in ``x[key]``: its parts, the basic slice, and the positions that array keys select."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from plugrad.errors import ArgumentValueError, DTypeError, TensorIndexError, shown
+from plugrad.errors import ArgumentValueError, DTypeError, TensorIndexError, short_repr
 from plugrad.ops.arguments import host_array
 from plugrad.ops.indexing import as_positions, check_range
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, bool_
-from plugrad.types.shapes import size_of
+from plugrad.types.shapes import count_elements
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from plugrad.types.specs import Shape
 
-KINDS = "integers, slices, '...', None or arrays of integers or bools"
-INTEGERS = frozenset({int, type(None), type(...)})
-BASIC = INTEGERS | {slice}
+KEY_KINDS = "integers, slices, '...', None or arrays of integers or bools"
+SCALAR_KEY_TYPES = frozenset({int, type(None), type(...)})
+BASIC_KEY_TYPES = SCALAR_KEY_TYPES | {slice}
 
 
-class Picks(NamedTuple):
-    """An array in a key: positions on one axis, or bools for as many axes as the array has."""
+class ArrayKey(NamedTuple):
+    """An array in a key: positions along one axis, or a mask over as many axes as it has."""
 
     values: Any  # NDArray[Any] | Tensor
     span: int
@@ -39,7 +39,7 @@ class Picks(NamedTuple):
         return self.values.dtype == bool_.numpy
 
 
-class Block(NamedTuple):
+class BasicSlice(NamedTuple):
     """The slice that a key selects before its arrays pick elements from it."""
 
     begin: tuple[int, ...]
@@ -50,11 +50,11 @@ class Block(NamedTuple):
     """The sizes without the axes of integers, and with new axes."""
     kept: tuple[int | None, ...]
     """For each axis of the slice, the axis of `shape` that it becomes, or None."""
-    places: list[Place]
+    places: list[ArrayKeyAxes]
     """Where arrays pick elements, if the key has arrays."""
 
 
-class Place(NamedTuple):
+class ArrayKeyAxes(NamedTuple):
     """The axes of the sliced tensor to which an array in a key applies, and the positions it picks there."""
 
     start: int
@@ -66,41 +66,45 @@ class Place(NamedTuple):
     positions: Any  # NDArray[Any] | Tensor
 
 
-def plain_parts(parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return a key whose slices are tuples, which can be looked up; None if it has other parts or other bounds."""
-    if INTEGERS.issuperset(map(type, parts)):
+def hashable_key(parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return a hashable form of a key of integers and slices, for caches; None for any other key."""
+    if SCALAR_KEY_TYPES.issuperset(map(type, parts)):
         return parts
-    if not BASIC.issuperset(map(type, parts)):
+    if not BASIC_KEY_TYPES.issuperset(map(type, parts)):
         return None
     plain: list[Any] = [(p.start, p.stop, p.step) if type(p) is slice else p for p in parts]
     bounds = [bound for part in plain if type(part) is tuple for bound in cast("Any", part)]
-    return tuple(plain) if INTEGERS.issuperset(map(type, bounds)) else None
+    return tuple(plain) if SCALAR_KEY_TYPES.issuperset(map(type, bounds)) else None
 
 
-def parts_of(key: Any) -> tuple[Any, ...]:
-    """Return the parts of a key as `for_each_axis` takes them."""
+def parse_key(key: Any) -> tuple[Any, ...]:
+    """Split a key into its parts: integers, slices, ``...``, None and arrays."""
     parts = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
-    return parts if BASIC.issuperset(map(type, parts)) else tuple([_prepared(p) for p in parts])
+    return (
+        parts
+        if BASIC_KEY_TYPES.issuperset(map(type, parts))
+        else tuple([_parse_part(p) for p in parts])
+    )
 
 
-def block_of(whole: Shape, parts: tuple[Any, ...]) -> Block:
-    """Return the slice that parts for each axis of a tensor of a shape select."""
+def basic_slice(whole: Shape, parts: tuple[Any, ...]) -> BasicSlice:
+    """Return the basic slice that a key's parts select, one part for each axis of the shape."""
     begin: list[int] = []
     end: list[int] = []
     strides: list[int] = []
     sizes: list[int] = []
     shape: list[int] = []
     kept: list[int | None] = []
-    places: list[Place] = []
+    places: list[ArrayKeyAxes] = []
     for part in parts:
         axis = len(begin)
         if part is None:
             shape.append(1)
             continue
-        if type(part) is Picks:
+        if type(part) is ArrayKey:
             spanned = whole[axis : axis + part.span]
-            found = _found(part, whole, axis)
-            places.append(Place(len(shape), part.span, size_of(spanned), found))
+            found = _resolve_positions(part, whole, axis)
+            places.append(ArrayKeyAxes(len(shape), part.span, count_elements(spanned), found))
             begin += [0] * part.span
             end += spanned
             strides += [1] * part.span
@@ -110,14 +114,14 @@ def block_of(whole: Shape, parts: tuple[Any, ...]) -> Block:
             continue
         size = whole[axis]
         if type(part) is slice:
-            first, last, stride = _bounds(part, size)
+            first, last, stride = _slice_bounds(part, size)
             count = len(range(first, last, stride))
             kept.append(len(shape))
             shape.append(count)
         else:
             if not -size <= part < size:
                 raise TensorIndexError(
-                    f"index {shown(part)} is out of range for axis {axis} of size {size}"
+                    f"index {short_repr(part)} is out of range for axis {axis} of size {size}"
                 )
             first = part % size
             last = first + 1
@@ -127,36 +131,36 @@ def block_of(whole: Shape, parts: tuple[Any, ...]) -> Block:
         end.append(last)
         strides.append(stride)
         sizes.append(count)
-    return Block(
+    return BasicSlice(
         tuple(begin), tuple(end), tuple(strides), tuple(sizes), tuple(shape), tuple(kept), places
     )
 
 
-def _bounds(part: slice, size: int) -> tuple[int, int, int]:
+def _slice_bounds(part: slice, size: int) -> tuple[int, int, int]:
     try:
         return part.indices(size)
     except TypeError:
-        raise TensorIndexError(f"{shown(part)} must hold integers or None") from None
+        raise TensorIndexError(f"{short_repr(part)} must hold integers or None") from None
     except ValueError:
-        raise ArgumentValueError(f"{shown(part)} must have a step other than 0") from None
+        raise ArgumentValueError(f"{short_repr(part)} must have a step other than 0") from None
 
 
-def _prepared(part: Any) -> int | slice | EllipsisType | Picks | None:
+def _parse_part(part: Any) -> int | slice | EllipsisType | ArrayKey | None:
     """Return a part of a key as an int, a slice, ``...``, None or an array."""
-    if type(part) in BASIC:
+    if type(part) in BASIC_KEY_TYPES:
         return part
     if isinstance(part, Tensor):
         if part.dtype is bool_:
-            return Picks(part, part.ndim)
-        return Picks(as_positions(part, "index"), 1)
+            return ArrayKey(part, part.ndim)
+        return ArrayKey(as_positions(part, "index"), 1)
     if isinstance(part, np.integer) and not isinstance(part, np.timedelta64):
         return int(part)
     if isinstance(part, bool | list | tuple | range) or hasattr(part, "__array__"):
         values = host_array(part, "index", "an index")
         if values.dtype == bool:
-            return Picks(values, values.ndim)
+            return ArrayKey(values, values.ndim)
         if values.dtype.kind in "iu" or (not values.size and isinstance(part, list | tuple)):
-            return Picks(values, 1) if values.ndim else int(values)
+            return ArrayKey(values, 1) if values.ndim else int(values)
         raise DTypeError(
             f"index: indices are {as_dtype(values.dtype)}; they must be integers, as after "
             "astype('int32'), or bools"
@@ -164,11 +168,11 @@ def _prepared(part: Any) -> int | slice | EllipsisType | Picks | None:
     try:
         return as_index(part)
     except TypeError:
-        raise TensorIndexError(f"{shown(part)} is not an index; use {KINDS}") from None
+        raise TensorIndexError(f"{short_repr(part)} is not an index; use {KEY_KINDS}") from None
 
 
-def for_each_axis(shape: Shape, parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return parts that cover all axes of a shape, with slices in place of ``...``."""
+def expand_ellipsis(shape: Shape, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Replace ``...`` by full slices, so that the parts cover all axes of a shape."""
     used = 0
     gap = len(parts)
     for place, part in enumerate(parts):
@@ -177,7 +181,7 @@ def for_each_axis(shape: Shape, parts: tuple[Any, ...]) -> tuple[Any, ...]:
                 raise TensorIndexError("an index may have only one ellipsis (...)")
             gap = place
         elif part is not None:
-            used += part.span if type(part) is Picks else 1
+            used += part.span if type(part) is ArrayKey else 1
     if used > len(shape):
         raise TensorIndexError(
             f"{used} indices for a tensor with {len(shape)} axes (shape {shape}); there may be one for each axis"
@@ -185,8 +189,8 @@ def for_each_axis(shape: Shape, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*parts[:gap], *[slice(None)] * (len(shape) - used), *parts[gap + 1 :])
 
 
-def _found(picks: Picks, shape: Shape, axis: int) -> Any:
-    """Return the positions that an array picks on the axes of a shape from `axis` on.
+def _resolve_positions(picks: ArrayKey, shape: Shape, axis: int) -> Any:
+    """Return the positions that an array key selects, starting at `axis` of the shape.
 
     Positions on a device where looking at them would mean waiting are not checked.
     """
@@ -194,13 +198,13 @@ def _found(picks: Picks, shape: Shape, axis: int) -> Any:
     if picks.is_mask:
         check_mask(picks, shape, axis)
         return np.flatnonzero(values.numpy() if isinstance(values, Tensor) else values)
-    readable = in_reach(values) if isinstance(values, Tensor) else values
+    readable = host_values_if_ready(values) if isinstance(values, Tensor) else values
     if not isinstance(readable, Tensor):
         check_range(readable, shape[axis], axis, "index")
     return values
 
 
-def check_mask(mask: Picks, shape: Shape, axis: int) -> None:
+def check_mask(mask: ArrayKey, shape: Shape, axis: int) -> None:
     """Raise unless a mask has the sizes of the axes of a shape from `axis` on, or 0, with which it picks nothing.
 
     Raises:
@@ -214,13 +218,13 @@ def check_mask(mask: Picks, shape: Shape, axis: int) -> None:
         )
 
 
-def in_reach(positions: Tensor) -> NDArray[Any] | Tensor:
-    """Return positions as an array if reading them does not mean waiting for a device."""
+def host_values_if_ready(positions: Tensor) -> NDArray[Any] | Tensor:
+    """Return positions as a NumPy array if they can be read without waiting for a device; otherwise None."""
     array: Any = positions.array
     return cast("NDArray[Any]", array) if isinstance(array, np.ndarray) else positions
 
 
 def are_adjacent(parts: tuple[Any, ...]) -> bool:
-    """Return whether nothing is between the arrays of a key; an integer counts as an array."""
-    places = [i for i, part in enumerate(parts) if type(part) is int or type(part) is Picks]
+    """Return whether the array parts of a key are adjacent; integers count as arrays."""
+    places = [i for i, part in enumerate(parts) if type(part) is int or type(part) is ArrayKey]
     return places[-1] - places[0] == len(places) - 1

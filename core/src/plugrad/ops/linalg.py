@@ -10,23 +10,29 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError, shown
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError, short_repr
 from plugrad.kernels import binary, linalg, movement, reduction
-from plugrad.ops.arguments import applied, as_tensor, cast, constant, promoted
-from plugrad.ops.attributes import flag, integer, is_several, listed
+from plugrad.ops.arguments import (
+    as_tensor,
+    cached_constant,
+    cast,
+    promote_operands,
+    with_attributes,
+)
+from plugrad.ops.attributes import as_list, check_flag, check_integer, is_sequence
 from plugrad.ops.binary import less_equal, multiply, where
 from plugrad.ops.complex import conj
 from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, moveaxis, reshape
 from plugrad.ops.reduction import sum
 from plugrad.types.dtype import as_dtype, bool_, int32, string
-from plugrad.types.shapes import axis_of
+from plugrad.types.shapes import normalize_axis
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.contract.kernel import Checked
+    from plugrad.contract.kernel import ValidatedAttributes
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import Shape
@@ -57,10 +63,10 @@ def matmul(
         ShapeError: an operand is 0-d, the inner sizes differ, or the other axes do not broadcast.
         ArgumentError: `transpose_a` or `transpose_b` is not a bool.
     """
-    x, y = promoted(a, b, linalg.matmul, "matmul")
+    x, y = promote_operands(a, b, linalg.matmul, "matmul")
     if transpose_a is not False or transpose_b is not False:  # most products skip this check
-        transpose_a = flag(transpose_a, "matmul", "transpose_a")
-        transpose_b = flag(transpose_b, "matmul", "transpose_b")
+        transpose_a = check_flag(transpose_a, "matmul", "transpose_a")
+        transpose_b = check_flag(transpose_b, "matmul", "transpose_b")
     left, right = x.array.shape, y.array.shape
     x_rank, y_rank = len(left), len(right)
     if x_rank == 0 or y_rank == 0:
@@ -68,10 +74,12 @@ def matmul(
             f"matmul: shapes {x.shape} and {y.shape} must have an axis; use multiply for scalars"
         )
     if x_rank > 1 and y_rank > 1:
-        attrs = _multiplying(left, right, x.array.dtype, transpose_a, transpose_b)
+        attrs = _matmul_attributes(left, right, x.array.dtype, transpose_a, transpose_b)
         return linalg.matmul.call(x, y, attrs)
-    if x_rank == y_rank and left == right and left[0] <= _FEW:
-        return applied(reduction.sum, binary.multiply.call(x, y), axis=(0,), keep_dims=False)
+    if x_rank == y_rank and left == right and left[0] <= _MAX_CACHED_SHAPES:
+        return with_attributes(
+            reduction.sum, binary.multiply.call(x, y), axis=(0,), keep_dims=False
+        )
     rows = x if x_rank > 1 else movement.expand_dims(x, dim=0)
     columns = y if y_rank > 1 else movement.expand_dims(y, dim=1)
     try:
@@ -94,17 +102,17 @@ def matmul(
     return movement.reshape(product, shape=tuple(shape))
 
 
-_FEW: Final = 1024
-"""Up to so many elements, multiplying and adding takes half of the time of a product of matrices."""
+_MAX_CACHED_SHAPES: Final = 1024
+"""The maximum number of elements for which multiplying and summing takes half the time of a matrix product."""
 
 
 @lru_cache(maxsize=4096)
-def _multiplying(
+def _matmul_attributes(
     a: Shape, b: Shape, dtype: object, transpose_a: bool, transpose_b: bool
-) -> Checked:
-    """Return the attributes of the product of matrices of two shapes and one dtype."""
+) -> ValidatedAttributes:
+    """Return the validated attributes of `matmul` for operands of two shapes and one dtype."""
     x, y = (Shaped(shape, as_dtype(dtype)) for shape in (a, b))
-    return linalg.matmul.checked(x, y, transpose_a=transpose_a, transpose_b=transpose_b)
+    return linalg.matmul.validate_attributes(x, y, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 def dot(a: TensorLike, b: TensorLike) -> Tensor:
@@ -119,7 +127,7 @@ def dot(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: an operand does not have one or two axes, or the inner sizes differ.
     """
-    x, y = promoted(a, b, linalg.matmul, "dot")
+    x, y = promote_operands(a, b, linalg.matmul, "dot")
     if x.ndim not in (1, 2) or y.ndim not in (1, 2):
         raise ShapeError(
             f"dot: shapes {x.shape} and {y.shape} must have one or two axes; use matmul for more"
@@ -140,7 +148,7 @@ def outer(a: TensorLike, b: TensorLike, /) -> Tensor:
         DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: an operand is not 1-d.
     """
-    x, y = promoted(a, b, binary.multiply, "outer")
+    x, y = promote_operands(a, b, binary.multiply, "outer")
     if x.ndim != 1 or y.ndim != 1:
         raise ShapeError(f"outer: shapes {x.shape} and {y.shape} must have one axis each")
     return multiply(movement.expand_dims(x, dim=1), y)
@@ -160,9 +168,9 @@ def vecdot(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
             broadcast.
         AxisError: an operand does not have the axis.
     """
-    x, y = promoted(a, b, binary.multiply, "vecdot")
-    axis_x = axis_of(axis, x.ndim, name="vecdot: axis")
-    axis_y = axis_of(axis, y.ndim, name="vecdot: axis")
+    x, y = promote_operands(a, b, binary.multiply, "vecdot")
+    axis_x = normalize_axis(axis, x.ndim, name="vecdot: axis")
+    axis_y = normalize_axis(axis, y.ndim, name="vecdot: axis")
     if x.shape[axis_x] != y.shape[axis_y]:
         raise ShapeError(
             f"vecdot: sizes {x.shape[axis_x]} and {y.shape[axis_y]} along axis {axis} must be equal "
@@ -193,23 +201,23 @@ def tensordot(a: TensorLike, b: TensorLike, /, *, axes: PairedAxes = 2) -> Tenso
         ArgumentError: `axes` are not integers.
         ArgumentValueError: `axes` is a number out of range, or not two lists.
     """
-    x, y = promoted(a, b, linalg.matmul, "tensordot")
-    if is_several(axes):
-        lists = listed(axes, "tensordot", "axes")
+    x, y = promote_operands(a, b, linalg.matmul, "tensordot")
+    if is_sequence(axes):
+        lists = as_list(axes, "tensordot", "axes")
         if len(lists) != 2:
             raise ArgumentValueError(
-                f"tensordot: axes={shown(axes)} must be a number, or two lists of axes"
+                f"tensordot: axes={short_repr(axes)} must be a number, or two lists of axes"
             )
-        given_x, given_y = (listed(part, "tensordot", "axes") for part in lists)
-        axes_x = [axis_of(i, x.ndim, name="tensordot: axes") for i in given_x]
-        axes_y = [axis_of(i, y.ndim, name="tensordot: axes") for i in given_y]
+        given_x, given_y = (as_list(part, "tensordot", "axes") for part in lists)
+        axes_x = [normalize_axis(i, x.ndim, name="tensordot: axes") for i in given_x]
+        axes_y = [normalize_axis(i, y.ndim, name="tensordot: axes") for i in given_y]
         if any(len(set(found)) != len(found) for found in (axes_x, axes_y)):
-            raise AxisError(f"tensordot: axes={shown(axes)} names an axis twice")
+            raise AxisError(f"tensordot: axes={short_repr(axes)} names an axis twice")
     else:
-        count = integer(axes, "tensordot", "axes")
+        count = check_integer(axes, "tensordot", "axes")
         if not 0 <= count <= min(x.ndim, y.ndim):
             raise ArgumentValueError(
-                f"tensordot: axes={shown(count)} must be between 0 and the ranks {x.ndim} and {y.ndim}"
+                f"tensordot: axes={short_repr(count)} must be between 0 and the ranks {x.ndim} and {y.ndim}"
             )
         axes_x = list(range(x.ndim - count, x.ndim))
         axes_y = list(range(count))
@@ -243,9 +251,9 @@ def cross(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
         ShapeError: a size along the axis is not 3, or the other axes do not broadcast.
         AxisError: an operand does not have the axis.
     """
-    x, y = promoted(a, b, binary.multiply, "cross")
-    x = moveaxis(x, axis_of(axis, x.ndim, name="cross: axis"), -1)
-    y = moveaxis(y, axis_of(axis, y.ndim, name="cross: axis"), -1)
+    x, y = promote_operands(a, b, binary.multiply, "cross")
+    x = moveaxis(x, normalize_axis(axis, x.ndim, name="cross: axis"), -1)
+    y = moveaxis(y, normalize_axis(axis, y.ndim, name="cross: axis"), -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
         raise ShapeError(
             f"cross: the vectors must have 3 elements along axis {axis}, not {x.shape[-1]} and {y.shape[-1]}"
@@ -266,7 +274,7 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
     Raises:
         ShapeError: x has fewer than two axes.
     """
-    x = matrices(x, "matrix_transpose")
+    x = as_matrices(x, "matrix_transpose")
     return movement.transpose(x, perm=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
@@ -299,7 +307,7 @@ def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
         ShapeError: x has fewer than two axes.
         ArgumentError: `offset` is not an integer.
     """
-    return _diagonal(matrices(x, "diagonal"), integer(offset, "diagonal", "offset"))
+    return _diagonal(as_matrices(x, "diagonal"), check_integer(offset, "diagonal", "offset"))
 
 
 def _diagonal(x: Tensor, offset: int) -> Tensor:
@@ -330,8 +338,8 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) 
         UnsupportedDtype: the backend does not have the dtype.
         ArgumentError: `offset` is not an integer.
     """
-    x = matrices(x, "trace")
-    return sum(_diagonal(x, integer(offset, "trace", "offset")), axis=-1, dtype=dtype)
+    x = as_matrices(x, "trace")
+    return sum(_diagonal(x, check_integer(offset, "trace", "offset")), axis=-1, dtype=dtype)
 
 
 def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
@@ -348,11 +356,11 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
         ShapeError: x has fewer than two axes.
         ArgumentError: `k` is not an integer.
     """
-    x = matrices(x, "tril")
-    k = _reach(k, "tril")
+    x = as_matrices(x, "tril")
+    k = _check_diagonal(k, "tril")
     if k >= 0 and x.dtype is not string:
-        return _banded(x, -1, k)
-    return where(less_equal(_offsets(x), k), x, _zero(x))
+        return _apply_band(x, -1, k)
+    return where(less_equal(_diagonal_numbers(x), k), x, _zero_like(x))
 
 
 def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
@@ -369,25 +377,25 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
         ShapeError: x has fewer than two axes.
         ArgumentError: `k` is not an integer.
     """
-    x = matrices(x, "triu")
-    k = _reach(k, "triu")
+    x = as_matrices(x, "triu")
+    k = _check_diagonal(k, "triu")
     if k <= 0 and x.dtype is not string:
-        return _banded(x, -k, -1)
-    return where(less_equal(k, _offsets(x)), x, _zero(x))
+        return _apply_band(x, -k, -1)
+    return where(less_equal(k, _diagonal_numbers(x)), x, _zero_like(x))
 
 
-def _banded(x: Tensor, lower: int, upper: int) -> Tensor:
-    """Return matrices with zeros outside a band of diagonals; -1 means all."""
+def _apply_band(x: Tensor, lower: int, upper: int) -> Tensor:
+    """Set the elements outside a band of diagonals to zero; -1 keeps all diagonals on that side."""
     array, backend = x.array, x.backend
-    numbers = constant(lower, int32, backend), constant(upper, int32, backend)
-    return linalg.band_part.call(x, *numbers, _banding(array.shape, array.dtype))
+    numbers = cached_constant(lower, int32, backend), cached_constant(upper, int32, backend)
+    return linalg.band_part.call(x, *numbers, _check_band(array.shape, array.dtype))
 
 
 @lru_cache(maxsize=4096)
-def _banding(shape: Shape, dtype: object) -> Checked:
-    """Return the attributes, of which there are none, for bands of matrices of a shape and a dtype."""
+def _check_band(shape: Shape, dtype: object) -> ValidatedAttributes:
+    """Check that matrices of this shape and dtype have bands; there are no attributes."""
     number = Shaped((), int32)
-    return linalg.band_part.checked(Shaped(shape, as_dtype(dtype)), number, number)
+    return linalg.band_part.validate_attributes(Shaped(shape, as_dtype(dtype)), number, number)
 
 
 def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Tensor:
@@ -408,7 +416,7 @@ def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Te
         DTypeError: a number is not an integer.
         ArgumentValueError: a number is larger than the matrices.
     """
-    x = matrices(x, "band_part")
+    x = as_matrices(x, "band_part")
     rows, columns = x.shape[-2:]
     lower = _band_width(num_lower, "num_lower", rows, x)
     upper = _band_width(num_upper, "num_upper", columns, x)
@@ -435,7 +443,7 @@ def _band_width(given: TensorLike, name: str, size: int, x: Tensor) -> Tensor:
     return cast(count, int32)
 
 
-def matrices(x: TensorLike, op: str) -> Tensor:
+def as_matrices(x: TensorLike, op: str) -> Tensor:
     """Return x as a tensor of matrices.
 
     Raises:
@@ -447,20 +455,20 @@ def matrices(x: TensorLike, op: str) -> Tensor:
     return x
 
 
-def _offsets(x: Tensor) -> Tensor:
-    """Return the number of the diagonal that each element of a matrix is on."""
+def _diagonal_numbers(x: Tensor) -> Tensor:
+    """Return, for each element of a matrix, the number of its diagonal."""
     rows, columns = x.shape[-2:]
     down = arange(rows, dtype=int32, device=x.backend)
     return arange(columns, dtype=int32, device=x.backend) - reshape(down, (rows, 1))
 
 
-def _reach(k: int, op: str) -> int:
-    """Return the number of a diagonal, limited to int32; no matrix has diagonals beyond that."""
-    return max(-(2**31), min(integer(k, op, "k"), 2**31 - 1))
+def _check_diagonal(k: int, op: str) -> int:
+    """Return the number of a diagonal, clamped to the range of int32."""
+    return max(-(2**31), min(check_integer(k, op, "k"), 2**31 - 1))
 
 
-def _zero(x: Tensor) -> Tensor:
+def _zero_like(x: Tensor) -> Tensor:
     """Return 0, False or an empty string, in the dtype of x."""
     if x.dtype is string:
         return as_tensor("", "zero", backend=x.backend)
-    return constant(False if x.dtype is bool_ else 0, x.dtype, x.backend)
+    return cached_constant(False if x.dtype is bool_ else 0, x.dtype, x.backend)

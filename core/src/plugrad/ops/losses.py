@@ -8,17 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from plugrad.engine.custom import custom_grad
-from plugrad.engine.results import renamed
+from plugrad.engine.results import alias
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import binary, movement, normalization, unary
 from plugrad.ops.activation import relu, sigmoid
-from plugrad.ops.arguments import as_tensor, coerced, promoted
-from plugrad.ops.attributes import chosen, real
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, promote_operands
+from plugrad.ops.attributes import check_choice, check_real
 from plugrad.ops.binary import div_no_nan, squared_difference
 from plugrad.ops.reduction import mean, sum
 from plugrad.ops.statistics import count_nonzero
 from plugrad.ops.unary import abs, exp, log, log1p
-from plugrad.types.shapes import axis_of, stretches
+from plugrad.types.shapes import broadcasts_to, normalize_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,26 +52,28 @@ def compute_weighted_loss(
         DTypeError: the losses are not real numbers, or the weights are strings.
         ShapeError: the weights do not broadcast to the losses.
     """
-    return _reduced("compute_weighted_loss", losses, weights, reduction)
+    return _weight_and_reduce("compute_weighted_loss", losses, weights, reduction)
 
 
-def _reduced(
+def _weight_and_reduce(
     op: str, losses: TensorLike, weights: TensorLike | None, reduction: Reduction
 ) -> Tensor:
     """Return the losses of examples, weighted and reduced."""
-    chosen(reduction, get_args(Reduction), op, "reduction")
-    losses = coerced(losses, normalization.softmax, op, "losses")
+    check_choice(reduction, get_args(Reduction), op, "reduction")
+    losses = as_supported_dtype(losses, normalization.softmax, op, "losses")
     if weights is None:
         if reduction == "none":
-            return renamed(losses)
+            return alias(losses)
         return sum(losses) if reduction == "sum" or losses.size == 0 else mean(losses)
     weights = as_tensor(weights, op, "weights", backend=losses.backend)
-    if not stretches(weights.shape, losses.shape):
+    if not broadcasts_to(weights.shape, losses.shape):
         raise ShapeError(
             f"{op}: weights of shape {weights.shape} do not broadcast to the losses, whose shape is {losses.shape}"
         )
     weights = movement.broadcast_to(weights, shape=losses.shape)
-    weighted = binary.multiply(*promoted(losses, weights, binary.multiply, f"{op} (weights)"))
+    weighted = binary.multiply(
+        *promote_operands(losses, weights, binary.multiply, f"{op} (weights)")
+    )
     if reduction == "none":
         return weighted
     total = sum(weighted)
@@ -99,8 +101,8 @@ def absolute_difference(
         DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
-    y, x = _compared(labels, predictions, "absolute_difference")
-    return _reduced("absolute_difference", abs(y - x), weights, reduction)
+    y, x = _as_same_shape(labels, predictions, "absolute_difference")
+    return _weight_and_reduce("absolute_difference", abs(y - x), weights, reduction)
 
 
 def mean_squared_error(
@@ -122,8 +124,8 @@ def mean_squared_error(
         DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
-    y, x = _compared(labels, predictions, "mean_squared_error")
-    return _reduced("mean_squared_error", squared_difference(y, x), weights, reduction)
+    y, x = _as_same_shape(labels, predictions, "mean_squared_error")
+    return _weight_and_reduce("mean_squared_error", squared_difference(y, x), weights, reduction)
 
 
 def huber_loss(
@@ -149,14 +151,14 @@ def huber_loss(
         ArgumentError: `delta` is not a number.
         ArgumentValueError: `delta` is not positive, or the reduction is unknown.
     """
-    delta = real(delta, "huber_loss", "delta")
+    delta = check_real(delta, "huber_loss", "delta")
     if delta <= 0:
         raise ArgumentValueError(f"huber_loss: delta={delta} must be positive")
-    y, x = _compared(labels, predictions, "huber_loss")
+    y, x = _as_same_shape(labels, predictions, "huber_loss")
     error = x - y
     # The clipped error is in both factors, so that the second derivative is right at 0 as well.
     near = unary.clip_by_value(error, clip_value_min=-delta, clip_value_max=delta)
-    return _reduced("huber_loss", near * (error - 0.5 * near), weights, reduction)
+    return _weight_and_reduce("huber_loss", near * (error - 0.5 * near), weights, reduction)
 
 
 def hinge_loss(
@@ -179,8 +181,8 @@ def hinge_loss(
         DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
-    y, x = _compared(labels, predictions, "hinge_loss")
-    return _reduced("hinge_loss", relu(1 - (2 * y - 1) * x), weights, reduction)
+    y, x = _as_same_shape(labels, predictions, "hinge_loss")
+    return _weight_and_reduce("hinge_loss", relu(1 - (2 * y - 1) * x), weights, reduction)
 
 
 def log_loss(
@@ -212,10 +214,10 @@ def log_loss(
         ArgumentError: `epsilon` is not a number.
         ArgumentValueError: `epsilon` is negative, or the reduction is unknown.
     """
-    epsilon = real(epsilon, "log_loss", "epsilon", least=0)
-    y, x = _compared(labels, predictions, "log_loss")
+    epsilon = check_real(epsilon, "log_loss", "epsilon", least=0)
+    y, x = _as_same_shape(labels, predictions, "log_loss")
     entropy = -y * log(x + epsilon) - (1 - y) * log(1 - x + epsilon)
-    return _reduced("log_loss", entropy, weights, reduction)
+    return _weight_and_reduce("log_loss", entropy, weights, reduction)
 
 
 def cosine_distance(
@@ -244,11 +246,11 @@ def cosine_distance(
         DTypeError: labels or predictions are not real numbers, or the weights are strings.
         ArgumentValueError: the reduction is unknown.
     """
-    y, x = _compared(labels, predictions, "cosine_distance")
+    y, x = _as_same_shape(labels, predictions, "cosine_distance")
     distance = 1 - sum(
-        y * x, axis=axis_of(axis, x.ndim, name="cosine_distance: axis"), keepdims=True
+        y * x, axis=normalize_axis(axis, x.ndim, name="cosine_distance: axis"), keepdims=True
     )
-    return _reduced("cosine_distance", distance, weights, reduction)
+    return _weight_and_reduce("cosine_distance", distance, weights, reduction)
 
 
 def sigmoid_cross_entropy(
@@ -280,9 +282,11 @@ def sigmoid_cross_entropy(
         ArgumentError: `label_smoothing` is not a number.
         ArgumentValueError: `label_smoothing` is not between 0 and 1, or the reduction is unknown.
     """
-    labels, x = _compared(multi_class_labels, logits, "sigmoid_cross_entropy", "logits")
-    labels = _smoothed(labels, label_smoothing, 2, "sigmoid_cross_entropy")
-    return _reduced("sigmoid_cross_entropy", _binary_cross_entropy(labels, x), weights, reduction)
+    labels, x = _as_same_shape(multi_class_labels, logits, "sigmoid_cross_entropy", "logits")
+    labels = _smooth_labels(labels, label_smoothing, 2, "sigmoid_cross_entropy")
+    return _weight_and_reduce(
+        "sigmoid_cross_entropy", _binary_cross_entropy(labels, x), weights, reduction
+    )
 
 
 @custom_grad
@@ -337,10 +341,10 @@ def softmax_cross_entropy(
         ArgumentError: `label_smoothing` is not a number.
         ArgumentValueError: `label_smoothing` is not between 0 and 1, or the reduction is unknown.
     """
-    labels, logits = _compared(onehot_labels, logits, "softmax_cross_entropy", "logits")
-    axis = axis_of(axis, logits.ndim, name="softmax_cross_entropy: axis")
-    labels = _smoothed(labels, label_smoothing, logits.shape[axis], "softmax_cross_entropy")
-    return _reduced(
+    labels, logits = _as_same_shape(onehot_labels, logits, "softmax_cross_entropy", "logits")
+    axis = normalize_axis(axis, logits.ndim, name="softmax_cross_entropy: axis")
+    labels = _smooth_labels(labels, label_smoothing, logits.shape[axis], "softmax_cross_entropy")
+    return _weight_and_reduce(
         "softmax_cross_entropy", _cross_entropy(axis)(labels, logits), weights, reduction
     )
 
@@ -368,11 +372,11 @@ def _cross_entropy(axis: int) -> Callable[..., Tensor]:
     return cross_entropy
 
 
-def _compared(
+def _as_same_shape(
     labels: TensorLike, predictions: TensorLike, op: str, name: str = "predictions"
 ) -> tuple[Tensor, Tensor]:
-    """Return both as floats of one dtype and one shape."""
-    y, x = promoted(labels, predictions, normalization.softmax, op)
+    """Convert labels and predictions to floats of one dtype, and check that their shapes are equal."""
+    y, x = promote_operands(labels, predictions, normalization.softmax, op)
     if y.shape != x.shape:
         raise ShapeError(
             f"{op}: labels have shape {y.shape} and {name} {x.shape}; they must be equal"
@@ -380,7 +384,7 @@ def _compared(
     return y, x
 
 
-def _smoothed(labels: Tensor, smoothing: float, classes: int, op: str) -> Tensor:
-    """Return labels of which a fraction is spread evenly over the classes."""
-    smoothing = real(smoothing, op, "label_smoothing", least=0, most=1)
+def _smooth_labels(labels: Tensor, smoothing: float, classes: int, op: str) -> Tensor:
+    """Smooth labels: spread a fraction of each evenly over the classes."""
+    smoothing = check_real(smoothing, op, "label_smoothing", least=0, most=1)
     return labels * (1 - smoothing) + smoothing / classes if smoothing else labels

@@ -1,4 +1,4 @@
-"""The methods and operators of tensors that are more than an op: mostly they take what NumPy's functions pass.
+"""Methods and operators of tensors that differ from the op of the same name, mostly by the arguments that NumPy passes.
 
 `plugrad.ops.operators` attaches them.
 """
@@ -64,7 +64,7 @@ def mean(
 ) -> Tensor:
     """Average over axes; see `plugrad.mean`."""
     _check_out("mean", out)
-    return reduction.mean(_in(self, dtype), axis=axis, keepdims=keepdims)
+    return reduction.mean(_astype_if_given(self, dtype), axis=axis, keepdims=keepdims)
 
 
 def prod(
@@ -91,7 +91,9 @@ def std(
 ) -> Tensor:
     """Return the standard deviation along axes; see `plugrad.std`, whose `correction` is NumPy's `ddof`."""
     _check_out("std", out)
-    return statistics.std(_in(self, dtype), axis=axis, correction=ddof, keepdims=keepdims)
+    return statistics.std(
+        _astype_if_given(self, dtype), axis=axis, correction=ddof, keepdims=keepdims
+    )
 
 
 def var(
@@ -105,7 +107,9 @@ def var(
 ) -> Tensor:
     """Return the variance along axes; see `plugrad.var`, whose `correction` is NumPy's `ddof`."""
     _check_out("var", out)
-    return statistics.var(_in(self, dtype), axis=axis, correction=ddof, keepdims=keepdims)
+    return statistics.var(
+        _astype_if_given(self, dtype), axis=axis, correction=ddof, keepdims=keepdims
+    )
 
 
 def max(self: Tensor, axis: AxisLike = None, keepdims: bool = False, *, out: None = None) -> Tensor:
@@ -173,18 +177,18 @@ def transpose(self: Tensor, *axes: Any) -> Tensor:
     return movement.permute_dims(self, axes or None)
 
 
-def copied(x: Tensor, memo: Any = None) -> Tensor:
+def copy_tensor(x: Tensor, memo: Any = None) -> Tensor:
     """Return another tensor with the same values; a deep copy does not copy the backend."""
     return unary.astype(x, x.dtype)
 
 
-def pickled(x: Tensor) -> Any:
-    """Return how to make the tensor again: its values, and where they were."""
+def reduce_for_pickle(x: Tensor) -> Any:
+    """Return pickle's recipe for the tensor: its values and its device."""
     values, device = x.numpy(), x.device
-    return partial(transfer.unpickled, distribution=x.backend.distribution), (values, device)
+    return partial(transfer.restore_pickled, distribution=x.backend.distribution), (values, device)
 
 
-def transposed(x: Tensor) -> Tensor:
+def transpose_matrix(x: Tensor) -> Tensor:
     """The transpose of a matrix.
 
     Raises:
@@ -195,12 +199,12 @@ def transposed(x: Tensor) -> Tensor:
     return movement.permute_dims(x, (1, 0))
 
 
-def matrix_transposed(x: Tensor) -> Tensor:
+def transpose_matrices(x: Tensor) -> Tensor:
     """The transposes of the matrices on the last two axes; see `plugrad.matrix_transpose`."""
     return linalg.matrix_transpose(x)
 
 
-def iterated(x: Tensor) -> Iterator[Tensor]:
+def iterate_first_axis(x: Tensor) -> Iterator[Tensor]:
     """Return an iterator over the tensors along the first axis.
 
     Raises:
@@ -213,7 +217,7 @@ def iterated(x: Tensor) -> Iterator[Tensor]:
     return iter(movement.unstack(x))
 
 
-def rounded(x: Tensor, digits: int | None = None) -> Tensor:
+def round_to_digits(x: Tensor, digits: int | None = None) -> Tensor:
     """Return ``round(x, digits)``: the elements with so many decimals, halves to even, in the dtype of x.
 
     Raises:
@@ -235,12 +239,12 @@ def concat(
     self: Tensor, others: TensorLike | Sequence[TensorLike], *, axis: int | None = 0
 ) -> Tensor:
     """Join the tensor and others, or one other, along an axis; see `plugrad.concat`."""
-    return movement.concat([self, *_several(others)], axis=axis)
+    return movement.concat([self, *_as_tensors(others)], axis=axis)
 
 
 def stack(self: Tensor, others: TensorLike | Sequence[TensorLike], *, axis: int = 0) -> Tensor:
     """Join the tensor and others, or one other, along a new axis; see `plugrad.stack`."""
-    return movement.stack([self, *_several(others)], axis=axis)
+    return movement.stack([self, *_as_tensors(others)], axis=axis)
 
 
 def where(self: Tensor, condition: TensorLike, b: TensorLike, /) -> Tensor:
@@ -248,13 +252,13 @@ def where(self: Tensor, condition: TensorLike, b: TensorLike, /) -> Tensor:
     return binary.where(condition, self, b)
 
 
-def _in(x: Tensor, dtype: DTypeLike | None) -> Tensor:
-    """Return x in a dtype, as it is if there is none."""
+def _astype_if_given(x: Tensor, dtype: DTypeLike | None) -> Tensor:
+    """Cast x to a dtype, unless the dtype is None."""
     return x if dtype is None else unary.astype(x, dtype)
 
 
-def _several(others: Any) -> Sequence[TensorLike]:
-    """Return the tensors that a list or tuple holds, or one thing as the only one."""
+def _as_tensors(others: Any) -> Sequence[TensorLike]:
+    """Return the tensors of a list or tuple; anything else becomes a list of one."""
     return cast("Sequence[TensorLike]", others) if isinstance(others, list | tuple) else (others,)
 
 

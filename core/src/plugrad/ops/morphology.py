@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import morphology
-from plugrad.ops.arguments import promoted
+from plugrad.ops.arguments import promote_operands
 from plugrad.ops.windows import as_given, as_kernels_take, window_of
 from plugrad.types.windows import is_channels_first, sliding_window
 
@@ -51,7 +51,7 @@ def dilation2d(
         ArgumentValueError: `strides`, `padding`, `data_format` or `dilations` is invalid.
     """
     op = "dilation2d"
-    images, weights = promoted(x, filter, morphology.dilation2d, op)
+    images, weights = promote_operands(x, filter, morphology.dilation2d, op)
     if images.ndim not in (3, 4) or weights.ndim != 3:
         raise ShapeError(
             f"{op}: x must have 3 or 4 axes and filter 3; the shapes are {images.shape} and {weights.shape}"

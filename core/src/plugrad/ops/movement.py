@@ -7,21 +7,34 @@ from math import prod
 from numbers import Complex
 from typing import TYPE_CHECKING
 
-from plugrad.engine.results import renamed
-from plugrad.errors import ArgumentValueError, AxisError, ShapeError, shown
+from plugrad.engine.results import alias
+from plugrad.errors import ArgumentValueError, AxisError, ShapeError, short_repr
 from plugrad.kernels import movement
-from plugrad.ops.arguments import applied, as_tensor, host_array, same_dtype, settled
-from plugrad.ops.attributes import flag, integer, is_several, listed, members
+from plugrad.ops.arguments import (
+    as_tensor,
+    checked_attributes,
+    host_array,
+    same_dtype,
+    with_attributes,
+)
+from plugrad.ops.attributes import as_list, check_flag, check_integer, is_sequence, to_list
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, string
-from plugrad.types.shapes import axes_of, axis_of, broadcast, completed, shape_of, sizes_of
+from plugrad.types.shapes import (
+    as_shape,
+    as_sizes,
+    broadcast,
+    normalize_axes,
+    normalize_axis,
+    resolve_shape,
+)
 from plugrad.types.specs import Shaped
-from plugrad.types.windows import pairs_of
+from plugrad.types.windows import as_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.contract.kernel import Checked, Kernel
+    from plugrad.contract.kernel import Kernel, ValidatedAttributes
     from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import Scalar
     from plugrad.types.specs import AxisLike, Shape, ShapeLike
@@ -46,17 +59,17 @@ def reshape(x: TensorLike, shape: ShapeLike, *, copy: bool | None = None) -> Ten
     """
     x = as_tensor(x, "reshape")
     if copy is not None:
-        flag(copy, "reshape", "copy")
+        check_flag(copy, "reshape", "copy")
     array = x.array
-    sizes = (shape,) if type(shape) is int else sizes_of(shape, name="reshape: shape")
-    return movement.reshape.call(x, _reshaping(array.shape, array.dtype, sizes))
+    sizes = (shape,) if type(shape) is int else as_sizes(shape, name="reshape: shape")
+    return movement.reshape.call(x, _reshape_attributes(array.shape, array.dtype, sizes))
 
 
 @lru_cache(maxsize=4096)
-def _reshaping(shape: Shape, dtype: object, sizes: Shape) -> Checked:
-    """Return the attributes of `reshape` for a tensor of a shape and a dtype."""
-    whole = completed(sizes, prod(shape), name="reshape: shape")
-    return movement.reshape.checked(Shaped(shape, as_dtype(dtype)), shape=whole)
+def _reshape_attributes(shape: Shape, dtype: object, sizes: Shape) -> ValidatedAttributes:
+    """Return the validated attributes of `reshape` for a tensor of this shape and dtype."""
+    whole = resolve_shape(sizes, prod(shape), name="reshape: shape")
+    return movement.reshape.validate_attributes(Shaped(shape, as_dtype(dtype)), shape=whole)
 
 
 def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
@@ -78,9 +91,9 @@ def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
     if axes is None:
         perm = tuple(range(rank)[::-1])
     else:
-        given = listed(axes, "permute_dims", "axes")
-        perm = tuple([axis_of(a, rank, name="permute_dims: axes") for a in given])
-    return applied(movement.transpose, x, perm=perm)
+        given = as_list(axes, "permute_dims", "axes")
+        perm = tuple([normalize_axis(a, rank, name="permute_dims: axes") for a in given])
+    return with_attributes(movement.transpose, x, perm=perm)
 
 
 def moveaxis(
@@ -101,8 +114,8 @@ def moveaxis(
             length.
     """
     x = as_tensor(x, "moveaxis")
-    sources = [axis_of(a, x.ndim, name="moveaxis: source") for a in members(source)]
-    places = [axis_of(a, x.ndim, name="moveaxis: destination") for a in members(destination)]
+    sources = [normalize_axis(a, x.ndim, name="moveaxis: source") for a in to_list(source)]
+    places = [normalize_axis(a, x.ndim, name="moveaxis: destination") for a in to_list(destination)]
     if (
         len(sources) != len(places)
         or len(set(sources)) != len(sources)
@@ -115,7 +128,7 @@ def moveaxis(
     order = [axis for axis in range(x.ndim) if axis not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
         order.insert(place, axis)
-    return applied(movement.transpose, x, perm=tuple(order))
+    return with_attributes(movement.transpose, x, perm=tuple(order))
 
 
 def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
@@ -128,7 +141,9 @@ def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
         AxisError: the axis is out of range for the axes of the result.
     """
     x = as_tensor(x, "expand_dims")
-    return applied(movement.expand_dims, x, dim=axis_of(axis, x.ndim + 1, name="expand_dims: axis"))
+    return with_attributes(
+        movement.expand_dims, x, dim=normalize_axis(axis, x.ndim + 1, name="expand_dims: axis")
+    )
 
 
 def squeeze(x: TensorLike, axis: AxisLike = None) -> Tensor:
@@ -146,11 +161,11 @@ def squeeze(x: TensorLike, axis: AxisLike = None) -> Tensor:
     if axis is None:
         axes = tuple([i for i, n in enumerate(sizes) if n == 1])
     else:
-        axes = axes_of(axis, len(sizes), name="squeeze: axis")
+        axes = normalize_axes(axis, len(sizes), name="squeeze: axis")
     if [sizes[i] for i in axes if sizes[i] != 1]:
         raise ShapeError(f"squeeze: axis={axis} must have size 1 in shape {sizes}")
     kept = tuple([n for i, n in enumerate(sizes) if i not in axes])
-    return applied(movement.reshape, x, shape=kept)
+    return with_attributes(movement.reshape, x, shape=kept)
 
 
 def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
@@ -164,7 +179,9 @@ def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
         ShapeError: x does not broadcast to the shape, or that is not a shape.
     """
     x = as_tensor(x, "broadcast_to")
-    return applied(movement.broadcast_to, x, shape=shape_of(shape, name="broadcast_to: shape"))
+    return with_attributes(
+        movement.broadcast_to, x, shape=as_shape(shape, name="broadcast_to: shape")
+    )
 
 
 def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
@@ -195,7 +212,7 @@ def broadcast_shapes(*shapes: ShapeLike) -> Shape:
     Raises:
         ShapeError: the shapes do not broadcast together, or an argument is not a shape.
     """
-    return broadcast(*(shape_of(shape, name="broadcast_shapes: shape") for shape in shapes))
+    return broadcast(*(as_shape(shape, name="broadcast_shapes: shape") for shape in shapes))
 
 
 def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
@@ -212,14 +229,14 @@ def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
     """
     x = as_tensor(x, "ensure_shape")
     wanted = tuple(
-        n if n is None else integer(n, "ensure_shape", "shape")
-        for n in listed(shape, "ensure_shape", "shape")
+        n if n is None else check_integer(n, "ensure_shape", "shape")
+        for n in as_list(shape, "ensure_shape", "shape")
     )
     if len(wanted) != x.ndim or any(
         n is not None and n != have for n, have in zip(wanted, x.shape, strict=True)
     ):
-        raise ShapeError(f"ensure_shape: x has shape {x.shape}; it must match {shown(wanted)}")
-    return renamed(x)
+        raise ShapeError(f"ensure_shape: x has shape {x.shape}; it must match {short_repr(wanted)}")
+    return alias(x)
 
 
 def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
@@ -237,11 +254,13 @@ def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
         DTypeError: the tensors have no common dtype.
         ShapeError: the shapes differ in another axis.
     """
-    parts = same_dtype(listed(arrays, "concat", "arrays"), "concat")
+    parts = same_dtype(as_list(arrays, "concat", "arrays"), "concat")
     if axis is None:
         parts = [movement.reshape(x, shape=(x.size,)) for x in parts]
         axis = 0
-    return joined(movement.concat, parts, axis_of(axis, parts[0].ndim, name="concat: axis"))
+    return run_join(
+        movement.concat, parts, normalize_axis(axis, parts[0].ndim, name="concat: axis")
+    )
 
 
 def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
@@ -260,22 +279,26 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
         DTypeError: the tensors have no common dtype.
         ShapeError: the shapes differ.
     """
-    parts = same_dtype(listed(arrays, "stack", "arrays"), "stack")
-    return joined(movement.pack, parts, axis_of(axis, parts[0].ndim + 1, name="stack: axis"))
+    parts = same_dtype(as_list(arrays, "stack", "arrays"), "stack")
+    return run_join(
+        movement.pack, parts, normalize_axis(axis, parts[0].ndim + 1, name="stack: axis")
+    )
 
 
-def joined(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Tensor:
-    """Run a kernel that joins tensors of one dtype."""
+def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Tensor:
+    """Promote tensors to one dtype, and run a kernel that joins them."""
     shapes = tuple([x.array.shape for x in parts])
-    return kernel.call(parts, _joining(kernel, shapes, parts[0].array.dtype, axis))
+    return kernel.call(parts, _join_attributes(kernel, shapes, parts[0].array.dtype, axis))
 
 
 @lru_cache(maxsize=4096)
-def _joining(
+def _join_attributes(
     kernel: Kernel[..., Tensor], shapes: tuple[Shape, ...], dtype: object, axis: int
-) -> Checked:
-    """Return the attributes with which a kernel joins tensors of some shapes and one dtype."""
-    return kernel.checked(*[Shaped(shape, as_dtype(dtype)) for shape in shapes], axis=axis)
+) -> ValidatedAttributes:
+    """Return the validated attributes of a join of tensors of these shapes and one dtype."""
+    return kernel.validate_attributes(
+        *[Shaped(shape, as_dtype(dtype)) for shape in shapes], axis=axis
+    )
 
 
 def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
@@ -288,8 +311,8 @@ def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
         AxisError: the axis is out of range.
     """
     x = as_tensor(x, "unstack")
-    axis = axis_of(axis, x.ndim, name="unstack: axis")
-    attrs = settled(movement.unpack, x.shape, x.array.dtype, axis=axis)
+    axis = normalize_axis(axis, x.ndim, name="unstack: axis")
+    attrs = checked_attributes(movement.unpack, x.shape, x.array.dtype, axis=axis)
     return tuple(movement.unpack.call(x, attrs))
 
 
@@ -312,16 +335,16 @@ def split(x: TensorLike, sizes: ShapeLike, axis: int = 0) -> tuple[Tensor, ...]:
         ShapeError: the sizes do not add up to the axis, or more than one is -1.
     """
     x = as_tensor(x, "split")
-    axis = axis_of(axis, x.ndim, name="split: axis")
+    axis = normalize_axis(axis, x.ndim, name="split: axis")
     length = x.shape[axis]
-    if is_several(sizes):
-        parts = [integer(n, "split", "sizes") for n in members(sizes)]
+    if is_sequence(sizes):
+        parts = [check_integer(n, "split", "sizes") for n in to_list(sizes)]
         if parts.count(-1) > 1:
             raise ShapeError(
                 f"split: sizes={tuple(parts)} has more than one -1; only one size can be inferred"
             )
     else:
-        count = integer(sizes, "split", "sizes", least=1)
+        count = check_integer(sizes, "split", "sizes", least=1)
         if length % count:
             raise ArgumentValueError(
                 f"split: sizes={count} equal parts do not fit axis {axis} of shape {x.shape}: {count} "
@@ -331,13 +354,15 @@ def split(x: TensorLike, sizes: ShapeLike, axis: int = 0) -> tuple[Tensor, ...]:
     known = sum(n for n in parts if n >= 0)
     if parts.count(-1) == 1:
         parts = [length - known if n == -1 else n for n in parts]
-    return tuple(parts_of(x, tuple(parts), axis))
+    return tuple(split_by_sizes(x, tuple(parts), axis))
 
 
-def parts_of(x: Tensor, sizes: Shape, axis: int) -> list[Tensor]:
-    """Return consecutive parts of a tensor, which have some sizes along an axis."""
+def split_by_sizes(x: Tensor, sizes: Shape, axis: int) -> list[Tensor]:
+    """Split a tensor along an axis into consecutive parts of the given sizes."""
     array = x.array
-    attrs = settled(movement.split, array.shape, array.dtype, num_or_size_splits=sizes, axis=axis)
+    attrs = checked_attributes(
+        movement.split, array.shape, array.dtype, num_or_size_splits=sizes, axis=axis
+    )
     return movement.split.call(x, attrs)
 
 
@@ -361,8 +386,8 @@ def slice(x: TensorLike, begin: ShapeLike, size: ShapeLike | None = None) -> Ten
             axes.
     """
     x = as_tensor(x, "slice")
-    begins = _filled("begin", begin, 0, x)
-    lengths = _filled("size", [] if size is None else size, -1, x)
+    begins = _extend_to_axes("begin", begin, 0, x)
+    lengths = _extend_to_axes("size", [] if size is None else size, -1, x)
     sizes = [
         n - first if length == -1 else length
         for length, first, n in zip(lengths, begins, x.shape, strict=True)
@@ -370,9 +395,9 @@ def slice(x: TensorLike, begin: ShapeLike, size: ShapeLike | None = None) -> Ten
     return movement.slice(x, begin=tuple(begins), size=tuple(sizes))
 
 
-def _filled(name: str, numbers: ShapeLike, missing: int, x: Tensor) -> list[int]:
-    """Return one number for each axis of x, `missing` at the end where there is none."""
-    given = [integer(n, "slice", name) for n in members(numbers)]
+def _extend_to_axes(name: str, numbers: ShapeLike, missing: int, x: Tensor) -> list[int]:
+    """Extend a list of numbers to one for each axis of x, with `missing` at the end."""
+    given = [check_integer(n, "slice", name) for n in to_list(numbers)]
     if len(given) > x.ndim:
         raise ShapeError(f"slice: {name}={numbers} has more numbers than shape {x.shape} has axes")
     return given + [missing] * (x.ndim - len(given))
@@ -398,9 +423,9 @@ def pad(
         DTypeError: strings are padded with a number, or numbers with a string.
     """
     x = as_tensor(x, "pad")
-    pairs = pairs_of(paddings, "pad: paddings")
+    pairs = as_pairs(paddings, "pad: paddings")
     if type(constant_value) is int and not constant_value:
-        return applied(movement.pad, x, paddings=pairs, constant_value=constant_value)
+        return with_attributes(movement.pad, x, paddings=pairs, constant_value=constant_value)
     if isinstance(constant_value, Complex) and x.dtype is not string:
         host_array(constant_value, "pad", "constant_value", x.dtype)  # raises if it does not fit
     return movement.pad(x, paddings=pairs, constant_value=constant_value)
@@ -420,11 +445,11 @@ def tile(x: TensorLike, repetitions: ShapeLike) -> Tensor:
         ShapeError: a count is negative or not an integer.
     """
     x = as_tensor(x, "tile")
-    counts = shape_of(repetitions, name="tile: repetitions")
+    counts = as_shape(repetitions, name="tile: repetitions")
     rank = max(x.ndim, len(counts))
     if rank > x.ndim:
         x = movement.reshape(x, shape=(1,) * (rank - x.ndim) + x.shape)
-    return applied(movement.tile, x, reps=(1,) * (rank - len(counts)) + counts)
+    return with_attributes(movement.tile, x, reps=(1,) * (rank - len(counts)) + counts)
 
 
 def flip(x: TensorLike, *, axis: AxisLike = None) -> Tensor:
@@ -437,4 +462,6 @@ def flip(x: TensorLike, *, axis: AxisLike = None) -> Tensor:
         AxisError: an axis is out of range or named twice.
     """
     x = as_tensor(x, "flip")
-    return applied(movement.reverse, x, dims=axes_of(axis, x.ndim, name="flip: axis"))
+    return with_attributes(
+        movement.reverse, x, dims=normalize_axes(axis, x.ndim, name="flip: axis")
+    )

@@ -6,11 +6,17 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.kernels import normalization
-from plugrad.ops.arguments import accepted_dtype, applied, as_tensor, cast, coerced
-from plugrad.ops.attributes import finite, integer
+from plugrad.ops.arguments import (
+    as_supported_dtype,
+    as_tensor,
+    cast,
+    supported_dtype,
+    with_attributes,
+)
+from plugrad.ops.attributes import check_finite, check_integer
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import promote
-from plugrad.types.shapes import axis_of
+from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +37,10 @@ def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         AxisError: the axis is out of range.
         DTypeError: x holds complex numbers or strings.
     """
-    x = coerced(x, normalization.softmax, "softmax")
-    return applied(normalization.softmax, x, dim=axis_of(axis, x.ndim, name="softmax: axis"))
+    x = as_supported_dtype(x, normalization.softmax, "softmax")
+    return with_attributes(
+        normalization.softmax, x, dim=normalize_axis(axis, x.ndim, name="softmax: axis")
+    )
 
 
 def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
@@ -47,9 +55,9 @@ def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         AxisError: the axis is out of range.
         DTypeError: x holds complex numbers or strings.
     """
-    x = coerced(x, normalization.log_softmax, "log_softmax")
-    axis = axis_of(axis, x.ndim, name="log_softmax: axis")
-    return applied(normalization.log_softmax, x, axis=axis)
+    x = as_supported_dtype(x, normalization.log_softmax, "log_softmax")
+    axis = normalize_axis(axis, x.ndim, name="log_softmax: axis")
+    return with_attributes(normalization.log_softmax, x, axis=axis)
 
 
 def batch_norm(
@@ -87,7 +95,7 @@ def batch_norm(
         ArgumentError: `variance_epsilon` is not a number.
         ArgumentValueError: `variance_epsilon` is not finite.
     """
-    parts = _of_one_dtype(
+    parts = _promote_all(
         "batch_norm",
         normalization.batch_norm,
         {"x": x, "mean": mean, "variance": variance, "offset": offset, "scale": scale},
@@ -98,7 +106,7 @@ def batch_norm(
         parts["variance"],
         parts.get("offset"),
         parts.get("scale"),
-        variance_epsilon=finite(variance_epsilon, "batch_norm", "variance_epsilon"),
+        variance_epsilon=check_finite(variance_epsilon, "batch_norm", "variance_epsilon"),
     )
 
 
@@ -151,13 +159,13 @@ def batch_norm_training(
         ArgumentValueError: `variance_epsilon` is not finite.
     """
     op, kernel = "batch_norm_training", normalization.batch_norm_training
-    parts = _of_one_dtype(op, kernel, {"x": x, "offset": offset, "scale": scale})
+    parts = _promote_all(op, kernel, {"x": x, "offset": offset, "scale": scale})
     y, mean, variance = kernel(
         parts["x"],
         parts.get("offset"),
         parts.get("scale"),
-        axis=axis_of(axis, parts["x"].ndim, name=f"{op}: axis"),
-        variance_epsilon=finite(variance_epsilon, op, "variance_epsilon"),
+        axis=normalize_axis(axis, parts["x"].ndim, name=f"{op}: axis"),
+        variance_epsilon=check_finite(variance_epsilon, op, "variance_epsilon"),
     )
     return BatchNormTraining(y, mean, variance)
 
@@ -197,33 +205,33 @@ def layer_norm(
         ArgumentValueError: `variance_epsilon` is not finite.
     """
     op, kernel = "layer_norm", normalization.layer_norm
-    parts = _of_one_dtype(op, kernel, {"x": x, "offset": offset, "scale": scale})
+    parts = _promote_all(op, kernel, {"x": x, "offset": offset, "scale": scale})
     return kernel(
         parts["x"],
         parts.get("offset"),
         parts.get("scale"),
-        axis=axis_of(axis, parts["x"].ndim, name=f"{op}: axis"),
-        variance_epsilon=finite(variance_epsilon, op, "variance_epsilon"),
+        axis=normalize_axis(axis, parts["x"].ndim, name=f"{op}: axis"),
+        variance_epsilon=check_finite(variance_epsilon, op, "variance_epsilon"),
     )
 
 
-def _of_one_dtype(
+def _promote_all(
     op: str, kernel: Kernel[..., Any], given: Mapping[str, TensorLike | None]
 ) -> dict[str, Tensor]:
-    """Return what is given as tensors of the dtype to which all promote; an absent offset or scale is left out."""
+    """Promote the given operands to tensors of one dtype; an absent offset or scale is left out."""
     tensors: dict[str, Any] = {
         name: part
         for name, part in given.items()
         if part is not None or name not in ("offset", "scale")
     }
     held = [part.array.dtype for part in tensors.values() if isinstance(part, Tensor)]
-    if len(held) == len(tensors) and len(set(held)) == 1 and held[0] in kernel.accepted_spellings:
+    if len(held) == len(tensors) and len(set(held)) == 1 and held[0] in kernel.accepted_dtypes:
         return tensors
     home = next((part.backend for part in tensors.values() if isinstance(part, Tensor)), None)
     for name, part in tensors.items():
         tensors[name] = as_tensor(part, op, name, backend=home)
     dtypes = [
-        accepted_dtype(tensor.dtype, kernel, f"{op} ({name})") for name, tensor in tensors.items()
+        supported_dtype(tensor.dtype, kernel, f"{op} ({name})") for name, tensor in tensors.items()
     ]
     dtype = reduce(promote, dtypes)
     return {name: cast(tensor, dtype) for name, tensor in tensors.items()}
@@ -254,9 +262,9 @@ def local_response_normalization(
     """
     op = "local_response_normalization"
     return normalization.local_response_normalization(
-        coerced(x, normalization.local_response_normalization, op),
-        depth_radius=integer(depth_radius, op, "depth_radius", least=0),
-        bias=finite(bias, op, "bias"),
-        alpha=finite(alpha, op, "alpha"),
-        beta=finite(beta, op, "beta"),
+        as_supported_dtype(x, normalization.local_response_normalization, op),
+        depth_radius=check_integer(depth_radius, op, "depth_radius", least=0),
+        bias=check_finite(bias, op, "bias"),
+        alpha=check_finite(alpha, op, "alpha"),
+        beta=check_finite(beta, op, "beta"),
     )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeError, short_repr
 from plugrad.kernels import creation, unary
-from plugrad.ops.arguments import cast, coerced
-from plugrad.ops.attributes import flag, real as real_number
+from plugrad.ops.arguments import as_supported_dtype, cast
+from plugrad.ops.attributes import check_flag, check_real as real_number
 from plugrad.ops.binary import equal, greater, less, logical_and, not_equal, where
 from plugrad.ops.complex import conj, real
 from plugrad.ops.decomposition import svdvals
@@ -18,7 +18,7 @@ from plugrad.ops.reduction import all, max, min, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import abs, sqrt, square
 from plugrad.types.dtype import float16, float32, float64
-from plugrad.types.shapes import axes_of, axis_of, reduced
+from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -55,11 +55,11 @@ def vector_norm(
         ArgumentValueError: `ord` is NaN.
         ShapeError: `ord` is infinite, and there are no elements along an axis.
     """
-    x = coerced(x, unary.sqrt, "vector_norm")
+    x = as_supported_dtype(x, unary.sqrt, "vector_norm")
     ord = real_number(ord, "vector_norm", "ord")
-    keepdims = flag(keepdims, "vector_norm", "keepdims")
+    keepdims = check_flag(keepdims, "vector_norm", "keepdims")
     if ord == 2:
-        return root_of_squares(x, axis, keepdims)
+        return stable_euclidean_norm(x, axis, keepdims)
     size = abs(x)
     if ord in (inf, -inf):
         return (max if ord > 0 else min)(size, axis=axis, keepdims=keepdims)
@@ -79,34 +79,40 @@ def vector_norm(
     return where(reshape(is_zero, y.shape), 0, y)
 
 
-def root_of_squares(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
+def stable_euclidean_norm(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
     """Return the Euclidean norm of floats or complex numbers, even if their squares overflow or vanish."""
-    wide = _WIDE.get(x.dtype)
+    wide = _WIDER_DTYPE.get(x.dtype)
     if wide is not None and wide in x.backend.dtypes():
-        return cast(root(sum(square(cast(x, wide)), axis=axis, keepdims=keepdims)), x.dtype)
-    factor = _factor(_squares(stop_gradient(x), axis))
-    y = root(_squares(x * factor, axis))
-    return reshape(y / factor, reduced(x.shape, axes_of(axis, x.ndim, name="norm: axis"), keepdims))
+        return cast(
+            sqrt_with_zero_gradient(sum(square(cast(x, wide)), axis=axis, keepdims=keepdims)),
+            x.dtype,
+        )
+    factor = _rescaling_factor(_sum_squares(stop_gradient(x), axis))
+    y = sqrt_with_zero_gradient(_sum_squares(x * factor, axis))
+    return reshape(
+        y / factor,
+        reduced_shape(x.shape, normalize_axes(axis, x.ndim, name="norm: axis"), keepdims),
+    )
 
 
-_WIDE: Final = {float16: float32, float32: float64}
-"""The dtypes in which squares neither overflow nor vanish."""
+_WIDER_DTYPE: Final = {float16: float32, float32: float64}
+"""For each narrow dtype, the wider one in which its squares neither overflow nor vanish."""
 
 
-def _squares(x: Tensor, axis: AxisLike) -> Tensor:
+def _sum_squares(x: Tensor, axis: AxisLike) -> Tensor:
     """Return the sums of the squared absolute values, with the reduced axes of size 1."""
     return sum(real(x * conj(x)), axis=axis, keepdims=True)
 
 
-def _factor(squares: Tensor) -> Tensor:
-    """Return 1, or the power of two that brings elements with extreme sums of squares to the middle of the range."""
+def _rescaling_factor(squares: Tensor) -> Tensor:
+    """Return 1, or a power of two that scales elements so that their squares neither overflow nor vanish."""
     limit, step = (2.0**800, 2.0**-700) if squares.dtype is float64 else (2.0**80, 2.0**-87)
     ordinary = creation.ones_like(squares)
     small_too = where(less(squares, 1 / limit), 1 / step, ordinary)
     return where(greater(squares, limit), step, small_too)
 
 
-def root(x: Tensor) -> Tensor:
+def sqrt_with_zero_gradient(x: Tensor) -> Tensor:
     """Return the square root; its gradient at 0 is 0 instead of infinite."""
     if x.node is None:
         return sqrt(x)
@@ -141,17 +147,17 @@ def matrix_norm(
         ArgumentError: `ord` is neither a number nor a string, or `keepdims` is not a bool.
         ArgumentValueError: `ord` is none of these.
     """
-    x = coerced(x, unary.sqrt, "matrix_norm")
+    x = as_supported_dtype(x, unary.sqrt, "matrix_norm")
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm: shape {x.shape} must have two axes or more")
-    keepdims = flag(keepdims, "matrix_norm", "keepdims")
+    keepdims = check_flag(keepdims, "matrix_norm", "keepdims")
     if not isinstance(ord, str | float | int | None):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
-        raise ArgumentError(f"matrix_norm: ord={shown(ord)} must be a number or a string")
+        raise ArgumentError(f"matrix_norm: ord={short_repr(ord)} must be a number or a string")
     if ord in ("fro", None):
-        return root_of_squares(x, (-2, -1), keepdims)
+        return stable_euclidean_norm(x, (-2, -1), keepdims)
     if ord not in ("nuc", 1, -1, 2, -2, inf, -inf):
         raise ArgumentValueError(
-            f"matrix_norm: ord={shown(ord)} must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
+            f"matrix_norm: ord={short_repr(ord)} must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
         )
     if ord in ("nuc", 2, -2):
         values = svdvals(x)
@@ -161,7 +167,11 @@ def matrix_norm(
         along = -2 if ord in (1, -1) else -1
         sums = sum(abs(x), axis=along)
         y = (max if float(ord) > 0 else min)(sums, axis=-1)  # type: ignore[arg-type]
-    return reshape(y, reduced(x.shape, (x.ndim - 2, x.ndim - 1), keep_dims=True)) if keepdims else y
+    return (
+        reshape(y, reduced_shape(x.shape, (x.ndim - 2, x.ndim - 1), keep_dims=True))
+        if keepdims
+        else y
+    )
 
 
 def norm(
@@ -191,20 +201,20 @@ def norm(
         ArgumentValueError: `ord` is unknown.
         ShapeError: vectors or matrices without elements have no such norm.
     """
-    x = coerced(x, unary.sqrt, "norm")
-    keepdims = flag(keepdims, "norm", "keepdims")
+    x = as_supported_dtype(x, unary.sqrt, "norm")
+    keepdims = check_flag(keepdims, "norm", "keepdims")
     if isinstance(axis, Sequence) and len(axis) == 2:
-        rows, columns = (axis_of(a, x.ndim, name="norm: axis") for a in axis)
+        rows, columns = (normalize_axis(a, x.ndim, name="norm: axis") for a in axis)
         if rows == columns:
             raise AxisError(f"norm: axis={axis} names an axis twice")
         kind: Any = "fro" if ord == "euclidean" else ord
         y = matrix_norm(moveaxis(x, (rows, columns), (-2, -1)), ord=kind)
-        axes = axes_of(axis, x.ndim, name="norm: axis")
-        return reshape(y, reduced(x.shape, axes, keep_dims=True)) if keepdims else y
+        axes = normalize_axes(axis, x.ndim, name="norm: axis")
+        return reshape(y, reduced_shape(x.shape, axes, keep_dims=True)) if keepdims else y
     if isinstance(axis, Sequence) and len(axis) > 2:
         raise AxisError(f"norm: axis={axis} must be one axis, two axes or None")
     if isinstance(ord, str) and ord != "euclidean":
         raise ArgumentValueError(
-            f"norm: ord={shown(ord)} is for two axes; for vectors it is a number or 'euclidean'"
+            f"norm: ord={short_repr(ord)} is for two axes; for vectors it is a number or 'euclidean'"
         )
     return vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if isinstance(ord, str) else ord)

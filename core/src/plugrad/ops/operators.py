@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from plugrad.engine.dispatch import compile_call
-from plugrad.engine.results import renamed
-from plugrad.importing import imported
+from plugrad.engine.results import alias
+from plugrad.importing import import_lazily
 from plugrad.kernels import binary as kernels
 from plugrad.ops import binary
 from plugrad.ops.chained import CHAINED
@@ -18,8 +18,8 @@ from plugrad.types.dtype import string
 Binary = Callable[..., Any]
 
 
-def reflected(op: Binary) -> Binary:
-    """Return an op of two operands for the operator whose tensor stands on the right."""
+def swapped(op: Binary) -> Binary:
+    """Return a binary op with its operands swapped, for reflected operators such as ``__radd__``."""
 
     def operator(x: Any, other: Any) -> Any:
         return op(other, x)
@@ -27,8 +27,8 @@ def reflected(op: Binary) -> Binary:
     return operator
 
 
-def compared(op: Binary) -> Binary:
-    """Return a comparison that leaves to Python what is never equal to a tensor."""
+def comparison(op: Binary) -> Binary:
+    """Return a comparison that returns NotImplemented for operands that never equal a tensor."""
 
     def compare(x: Tensor, other: Any) -> Any:
         if other is None or (type(other) is str and x.dtype is not string):
@@ -38,8 +38,8 @@ def compared(op: Binary) -> Binary:
     return compare
 
 
-class Later:
-    """A member of tensors that is imported when it is first used.
+class LazyAttribute:
+    """A method or property of tensors whose function is imported on first use.
 
     So `import plugrad` does not import the families that a program does not use. From then on, the function itself
     is the member, and ``help(x.sqrt)`` shows it.
@@ -48,7 +48,7 @@ class Later:
     def __init__(
         self, name: str, module: str, function: str, form: Callable[..., Any] | None = None
     ) -> None:
-        """Stand for the member `name`, a function in a module, in the form of an operator or a property."""
+        """Describe the attribute `name`: a function in a module, which `form` may turn into a property."""
         self.name = name
         self.module = module
         self.function = function
@@ -56,14 +56,14 @@ class Later:
 
     def __get__(self, x: Tensor | None, kind: type[Tensor]) -> Any:
         """Return the member, bound to the tensor as any method is."""
-        member = getattr(imported(f"plugrad.{self.module}"), self.function)
+        member = getattr(import_lazily(f"plugrad.{self.module}"), self.function)
         setattr(Tensor, self.name, self.form(member) if self.form else member)
         return getattr(kind if x is None else x, self.name)
 
 
 # --- what tensors of other frameworks have, and what plugrad has instead ---------------------------
 
-INSTEAD: dict[str, str] = {
+MISSING_ATTRIBUTE_HINTS: dict[str, str] = {
     "at": "write x[key] = value, or x[key] += value",
     "backward": "gradients are those of functions, as in plugrad.grad(f)(x), or in optimizer.minimize(f, variables) "
     "for variables",
@@ -86,21 +86,23 @@ INSTEAD: dict[str, str] = {
 }
 
 
-def listed(x: Tensor) -> list[str]:
-    """Return the names of the members, for consoles to complete: without what only says what to use instead."""
-    return sorted(set(object.__dir__(x)) - INSTEAD.keys())
+def member_names(x: Tensor) -> list[str]:
+    """Return the names that consoles complete: all attributes but those that only raise an error with a hint."""
+    return sorted(set(object.__dir__(x)) - MISSING_ATTRIBUTE_HINTS.keys())
 
 
-def absent(name: str) -> property:
-    """Return an attribute that does not exist, and says what to use instead."""
+def missing_attribute(name: str) -> property:
+    """Return a property that raises an AttributeError with a hint what to use instead."""
 
     def explain(x: Tensor) -> NoReturn:
-        raise AttributeError(f"tensors do not have {name!r}: {INSTEAD[name]}", name=name, obj=x)
+        raise AttributeError(
+            f"tensors do not have {name!r}: {MISSING_ATTRIBUTE_HINTS[name]}", name=name, obj=x
+        )
 
     return property(explain)
 
 
-ARITHMETIC: Final = {
+ARITHMETIC_OPERATORS: Final = {
     "add": ("binary", "add"),
     "sub": ("binary", "subtract"),
     "mul": ("binary", "multiply"),
@@ -115,61 +117,73 @@ ARITHMETIC: Final = {
     "lshift": ("bitwise", "bitwise_left_shift"),
     "rshift": ("bitwise", "bitwise_right_shift"),
 }
-"""The operators that have a form in place too, and their ops."""
-MEMBERS: Final = {
-    "__divmod__": ("ufuncs", "divided"),
-    "__round__": ("methods", "rounded"),
-    "__array_ufunc__": ("ufuncs", "applied"),
+"""The operators that also have an in-place form, with the module and name of their ops."""
+SPECIAL_METHODS: Final = {
+    "__divmod__": ("ufuncs", "divmod_op"),
+    "__round__": ("methods", "round_to_digits"),
+    "__array_ufunc__": ("ufuncs", "apply_ufunc"),
     "__neg__": ("unary", "negative"),
     "__abs__": ("unary", "abs"),
     "__invert__": ("bitwise", "bitwise_invert"),
     "__getitem__": ("subscript", "index"),
     "__setitem__": ("subscript", "assign"),
-    "__iter__": ("methods", "iterated"),
-    "__copy__": ("methods", "copied"),
-    "__deepcopy__": ("methods", "copied"),
-    "__reduce__": ("methods", "pickled"),
+    "__iter__": ("methods", "iterate_first_axis"),
+    "__copy__": ("methods", "copy_tensor"),
+    "__deepcopy__": ("methods", "copy_tensor"),
+    "__reduce__": ("methods", "reduce_for_pickle"),
 }
 """The other special methods that call ops."""
-METHODS: Final = {
+NUMPY_METHODS: Final = {
     "methods": (
         *("astype", "to", "to_device", "reshape", "transpose", "sum", "mean", "prod", "std", "var"),
         *("max", "min", "all", "any", "argmax", "argmin", "cumsum", "cumprod"),
     )
 }
 """The methods that take what NumPy passes, and their module."""
-ATTACHED: Final[dict[str, Any]] = {
-    **{f"__{name}__": Later(f"__{name}__", f"ops.{m}", op) for name, (m, op) in ARITHMETIC.items()},
+TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
     **{
-        f"__r{name}__": Later(f"__r{name}__", f"ops.{module}", op, reflected)
-        for name, (module, op) in (ARITHMETIC | {"divmod": MEMBERS["__divmod__"]}).items()
+        f"__{name}__": LazyAttribute(f"__{name}__", f"ops.{m}", op)
+        for name, (m, op) in ARITHMETIC_OPERATORS.items()
     },
-    **{name: Later(name, f"ops.{module}", op) for name, (module, op) in MEMBERS.items()},
+    **{
+        f"__r{name}__": LazyAttribute(f"__r{name}__", f"ops.{module}", op, swapped)
+        for name, (module, op) in (
+            ARITHMETIC_OPERATORS | {"divmod": SPECIAL_METHODS["__divmod__"]}
+        ).items()
+    },
+    **{
+        name: LazyAttribute(name, f"ops.{module}", op)
+        for name, (module, op) in SPECIAL_METHODS.items()
+    },
     # what small programs mostly do: with two tensors that need no conversion, these skip the op
-    "__add__": Later("__add__", "ops.binary", "add", partial(compile_call, kernels.add)),
-    "__sub__": Later("__sub__", "ops.binary", "subtract", partial(compile_call, kernels.subtract)),
-    "__mul__": Later("__mul__", "ops.binary", "multiply", partial(compile_call, kernels.multiply)),
-    "__truediv__": Later(
+    "__add__": LazyAttribute("__add__", "ops.binary", "add", partial(compile_call, kernels.add)),
+    "__sub__": LazyAttribute(
+        "__sub__", "ops.binary", "subtract", partial(compile_call, kernels.subtract)
+    ),
+    "__mul__": LazyAttribute(
+        "__mul__", "ops.binary", "multiply", partial(compile_call, kernels.multiply)
+    ),
+    "__truediv__": LazyAttribute(
         "__truediv__", "ops.binary", "divide", partial(compile_call, kernels.divide)
     ),
     "__lt__": binary.less,
     "__le__": binary.less_equal,
     "__gt__": binary.greater,
     "__ge__": binary.greater_equal,
-    "__eq__": compared(binary.equal),
-    "__ne__": compared(binary.not_equal),
-    "__pos__": renamed,
-    "__dir__": listed,
-    **{name: absent(name) for name in INSTEAD},
-    "T": Later("T", "ops.methods", "transposed", property),
-    "mT": Later("mT", "ops.methods", "matrix_transposed", property),
-    "__array_namespace__": Later("__array_namespace__", "array_api", "__array_namespace__"),
+    "__eq__": comparison(binary.equal),
+    "__ne__": comparison(binary.not_equal),
+    "__pos__": alias,
+    "__dir__": member_names,
+    **{name: missing_attribute(name) for name in MISSING_ATTRIBUTE_HINTS},
+    "T": LazyAttribute("T", "ops.methods", "transpose_matrix", property),
+    "mT": LazyAttribute("mT", "ops.methods", "transpose_matrices", property),
+    "__array_namespace__": LazyAttribute("__array_namespace__", "array_api", "__array_namespace__"),
     **{
-        name: Later(name, f"ops.{module}", name)
-        for module, names in (*CHAINED.items(), *METHODS.items())
+        name: LazyAttribute(name, f"ops.{module}", name)
+        for module, names in (*CHAINED.items(), *NUMPY_METHODS.items())
         for name in names
     },
 }
 
-for _name, _member in ATTACHED.items():
+for _name, _member in TENSOR_ATTRIBUTES.items():
     setattr(Tensor, _name, _member)

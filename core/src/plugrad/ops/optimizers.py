@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.host.optimizers import FORMULAS
 from plugrad.registry.kernels import find_kernel
 from plugrad.tensor.backend import store
-from plugrad.tensor.context import surroundings
+from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
 
 
-def moved(
+def apply_update(
     kernel: Kernel[..., list[Tensor]], numbers: Sequence[float], *lists: Sequence[Tensor]
 ) -> list[list[Tensor]]:
-    """Return what replaces variables, and one list for each tensor that is kept for a variable.
+    """Return the updated variables, then the updated slots, one list per slot.
 
     All tensors have one dtype, and those of one variable have its shape. Where the backend does not have the
     kernel, or would compute it on the host, and for dtypes that the kernel does not take, the formula runs for
@@ -34,10 +34,10 @@ def moved(
         lists: the variables, their gradients, and what is kept for them.
     """
     first = lists[0][0]
-    around = surroundings()
+    around = current_context()
     backend = first.backend if around is None or around.transfer is None else around.transfer
     found = find_kernel(kernel.name, backend)
-    if found is None or found.on_host or first.dtype not in kernel.accepted_spellings:
+    if found is None or found.on_host or first.dtype not in kernel.accepted_dtypes:
         formula = FORMULAS[kernel]
         each = [formula(*tensors, *numbers) for tensors in zip(*lists, strict=True)]
         return [list(values) for values in zip(*each, strict=True)]

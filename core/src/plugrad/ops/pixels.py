@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plugrad.discovery.selection import active_backend
-from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, short_repr
 from plugrad.kernels import movement, pixels as kernels
-from plugrad.ops.arguments import as_tensor, coerced, host_array
-from plugrad.ops.attributes import integer, real
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, host_array
+from plugrad.ops.attributes import check_integer, check_real
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, uint8
 
@@ -45,13 +45,13 @@ def from_pixels(pixels: TensorLike, num_channels: int = 3) -> Tensor:
         DTypeError: the pixels are neither uint8 nor int32.
         ShapeError: they have another number of axes or channels.
     """
-    num_channels = integer(num_channels, "from_pixels", "num_channels", least=1, most=4)
+    num_channels = check_integer(num_channels, "from_pixels", "num_channels", least=1, most=4)
     if not isinstance(pixels, Tensor):
         pixels = host_array(pixels, "from_pixels", "pixels")
         if pixels.dtype == uint8 and uint8 not in active_backend().dtypes():
             pixels = pixels.astype(int32)  # nothing is lost, and the result is int32
     image = as_tensor(pixels, "from_pixels", "pixels")
-    if image.dtype not in kernels.from_pixels.accepted_spellings:
+    if image.dtype not in kernels.from_pixels.accepted_dtypes:
         raise DTypeError(
             f"from_pixels: pixels are {image.dtype}; they must be uint8 or int32, as after astype('uint8')"
         )
@@ -77,8 +77,8 @@ def to_pixels(image: TensorLike, *, alpha: float = 1.0) -> NDArray[np.uint8]:
         ArgumentError: `alpha` is not a number.
         ArgumentValueError: a pixel or `alpha` is out of range.
     """
-    alpha = real(alpha, "to_pixels", "alpha", least=0, most=1)
-    values = coerced(image, kernels.draw, "to_pixels", "image")
+    alpha = check_real(alpha, "to_pixels", "alpha", least=0, most=1)
+    values = as_supported_dtype(image, kernels.draw, "to_pixels", "image")
     return kernels.draw(values, alpha=alpha).numpy().astype(np.uint8)
 
 
@@ -105,14 +105,16 @@ def read_png(file: FileLike, num_channels: int = 3) -> Tensor:
         OSError: there is no such file, or it is not a PNG file.
     """
     modes = {1: "L", 3: "RGB", 4: "RGBA"}
-    num_channels = integer(num_channels, "read_png", "num_channels")
+    num_channels = check_integer(num_channels, "read_png", "num_channels")
     if num_channels not in modes:
-        raise ArgumentValueError(f"read_png: num_channels={shown(num_channels)} must be 1, 3 or 4")
+        raise ArgumentValueError(
+            f"read_png: num_channels={short_repr(num_channels)} must be 1, 3 or 4"
+        )
     _check_file(file, "read_png")
     try:
-        opened = _pillow("read_png").open(file, formats=("PNG",))
+        opened = _import_pillow("read_png").open(file, formats=("PNG",))
     except ValueError as error:  # a path with a character that no path has
-        raise ArgumentValueError(f"read_png: file={shown(file)}: {error}") from None
+        raise ArgumentValueError(f"read_png: file={short_repr(file)}: {error}") from None
     with opened as image:
         if image.mode.startswith("I"):
             raise ArgumentValueError(
@@ -140,7 +142,7 @@ def write_png(file: FileLike, image: TensorLike) -> None:
         OSError: the file cannot be written.
     """
     _check_file(file, "write_png")
-    pillow = _pillow("write_png")
+    pillow = _import_pillow("write_png")
     values = as_tensor(image, "write_png", "image")
     kept = 4 if values.shape[2:] == (4,) else 3
     pixels = np.ascontiguousarray(to_pixels(values)[..., :kept])
@@ -149,10 +151,10 @@ def write_png(file: FileLike, image: TensorLike) -> None:
 
 def _check_file(file: object, op: str) -> None:
     if not isinstance(file, str | bytes | PathLike) and not hasattr(file, "read"):
-        raise ArgumentError(f"{op}: file={shown(file)} must be a path or an open file")
+        raise ArgumentError(f"{op}: file={short_repr(file)} must be a path or an open file")
 
 
-def _pillow(op: str) -> Any:
+def _import_pillow(op: str) -> Any:
     """Return Pillow's module, which is imported only when it is needed."""
     try:
         from PIL import Image

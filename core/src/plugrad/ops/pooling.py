@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from plugrad.kernels import pooling, pooling3d
-from plugrad.ops.arguments import check_floats, coerced
-from plugrad.ops.attributes import chosen, flag, is_several, members
+from plugrad.ops.arguments import as_supported_dtype, check_floats
+from plugrad.ops.attributes import check_choice, check_flag, is_sequence, to_list
 from plugrad.ops.windows import as_given, as_kernels_take, check_axes, window_of
-from plugrad.types.windows import is_channels_first, pool_window, sizes_of
+from plugrad.types.windows import as_sizes, is_channels_first, pool_window
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import ShapeLike
     from plugrad.types.windows import DataFormat, ImageFormat, PaddingLike, Rounding
 
-_UNDILATED: Final[dict[tuple[PoolingType, int], Kernel[..., Tensor]]] = {
+_KERNELS_WITHOUT_DILATION: Final[dict[tuple[PoolingType, int], Kernel[..., Tensor]]] = {
     ("max", 2): pooling.max_pool,
     ("avg", 2): pooling.avg_pool,
     ("max", 3): pooling3d.max_pool3d,
@@ -63,7 +63,7 @@ def max_pool(
         ArgumentValueError: another argument is none of the above.
     """
     how = strides, padding, data_format, dilations, dim_rounding_mode
-    return pooled("max_pool", "max", 2, x, window_size, *how)
+    return run_pooling("max_pool", "max", 2, x, window_size, *how)
 
 
 def avg_pool(
@@ -89,7 +89,7 @@ def avg_pool(
         ShapeError, ArgumentValueError: as for `max_pool`.
     """
     how = strides, padding, data_format, dilations, dim_rounding_mode
-    return pooled("avg_pool", "avg", 2, x, window_size, *how)
+    return run_pooling("avg_pool", "avg", 2, x, window_size, *how)
 
 
 def max_pool_with_argmax(
@@ -127,15 +127,15 @@ def max_pool_with_argmax(
         ArgumentValueError: `window_size`, `strides` or `padding` is invalid.
     """
     op = "max_pool_with_argmax"
-    images = coerced(x, pooling.max_pool_with_argmax, op)
+    images = as_supported_dtype(x, pooling.max_pool_with_argmax, op)
     check_axes(op, images, 2)
     batch = as_kernels_take(images, 2, False)
-    size = sizes_of(window_size, 2, f"{op}: window_size")
+    size = as_sizes(window_size, 2, f"{op}: window_size")
     window = window_of(op, pool_window, batch.shape, size, strides, padding, 1, None)
     y, positions = pooling.max_pool_with_argmax(
         batch,
         window=window,
-        include_batch_in_index=flag(include_batch_in_index, op, "include_batch_in_index"),
+        include_batch_in_index=check_flag(include_batch_in_index, op, "include_batch_in_index"),
     )
     return as_given(y, images, False), as_given(positions, images, False)
 
@@ -179,13 +179,13 @@ def pool(
         ShapeError: x has another number of axes, or a window does not fit, or covers only padding.
         ArgumentValueError: another argument is invalid.
     """
-    chosen(pooling_type, ("max", "avg"), "pool", "pooling_type")
-    axes = len(members(window_size)) if is_several(window_size) else 2
+    check_choice(pooling_type, ("max", "avg"), "pool", "pooling_type")
+    axes = len(to_list(window_size)) if is_sequence(window_size) else 2
     how = strides, padding, data_format, dilations, dim_rounding_mode
-    return pooled("pool", pooling_type, axes, x, window_size, *how)
+    return run_pooling("pool", pooling_type, axes, x, window_size, *how)
 
 
-def pooled(
+def run_pooling(
     op: str,
     kind: PoolingType,
     axes: int,
@@ -200,13 +200,13 @@ def pooled(
     """Return the largest elements or the averages of windows of images that have `axes` spatial axes."""
     if kind == "avg":
         check_floats(op, x=x)
-    images = coerced(x, _UNDILATED[kind, 2], op)
+    images = as_supported_dtype(x, _KERNELS_WITHOUT_DILATION[kind, 2], op)
     check_axes(op, images, axes)
-    size = sizes_of(window_size, axes, f"{op}: window_size")
+    size = as_sizes(window_size, axes, f"{op}: window_size")
     is_first = data_format is not None and is_channels_first(data_format, axes, op)
     batch = as_kernels_take(images, axes, is_first)
     how = strides, padding, dilations, rounding
     window = window_of(op, pool_window, batch.shape, size, *how)
-    if max(window.dilations) == 1 and (kernel := _UNDILATED.get((kind, axes))):
+    if max(window.dilations) == 1 and (kernel := _KERNELS_WITHOUT_DILATION.get((kind, axes))):
         return as_given(kernel(batch, window=window), images, is_first)
     return as_given(pooling.pool(batch, window=window, pooling_type=kind), images, is_first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.ops.pooling import pooled
+from plugrad.ops.pooling import run_pooling
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -49,7 +49,7 @@ def max_pool3d(
         ArgumentValueError: another argument is none of the above.
     """
     how = strides, padding, data_format, dilations, dim_rounding_mode
-    return pooled("max_pool3d", "max", 3, x, window_size, *how)
+    return run_pooling("max_pool3d", "max", 3, x, window_size, *how)
 
 
 def avg_pool3d(
@@ -74,4 +74,4 @@ def avg_pool3d(
         ShapeError, ArgumentValueError: as for `max_pool3d`.
     """
     how = strides, padding, data_format, dilations, dim_rounding_mode
-    return pooled("avg_pool3d", "avg", 3, x, window_size, *how)
+    return run_pooling("avg_pool3d", "avg", 3, x, window_size, *how)

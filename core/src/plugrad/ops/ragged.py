@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.kernels import binary, ragged
-from plugrad.ops.arguments import as_tensor, promoted, same_dtype
-from plugrad.ops.attributes import integer, listed
-from plugrad.ops.indexing import as_positions, backend_of
+from plugrad.ops.arguments import as_tensor, promote_operands, same_dtype
+from plugrad.ops.attributes import as_list, check_integer
+from plugrad.ops.indexing import as_positions, first_backend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,14 +87,14 @@ def ragged_gather(
         TensorIndexError: an index is out of range.
     """
     op = "ragged_gather"
-    nested = listed(params_nested_splits, op, "params_nested_splits")
-    home = backend_of(params_dense_values, indices, *nested)
+    nested = as_list(params_nested_splits, op, "params_nested_splits")
+    home = first_backend(params_dense_values, indices, *nested)
     values = as_tensor(params_dense_values, op, "params_dense_values", backend=home)
     rows = as_positions(indices, op, values.backend)
     splits = [as_positions(part, op, values.backend, "params_nested_splits") for part in nested]
     rank = len(splits) + rows.ndim - 1
     if output_ragged_rank is not None:
-        rank = integer(output_ragged_rank, op, "output_ragged_rank")
+        rank = check_integer(output_ragged_rank, op, "output_ragged_rank")
     *found, gathered = ragged.ragged_gather(values, rows, *splits, output_ragged_rank=rank)
     return RaggedGather(found, gathered)
 
@@ -132,10 +132,10 @@ def ragged_tensor_to_tensor(
         ArgumentValueError: a type is unknown or in the wrong place, or a partition decreases.
     """
     op = "ragged_tensor_to_tensor"
-    types = tuple(listed(row_partition_types, op, "row_partition_types"))
-    given = listed(row_partition_tensors, op, "row_partition_tensors")
-    home = backend_of(values, default_value, shape, *given)
-    dense, default = promoted(
+    types = tuple(as_list(row_partition_types, op, "row_partition_types"))
+    given = as_list(row_partition_tensors, op, "row_partition_tensors")
+    home = first_backend(values, default_value, shape, *given)
+    dense, default = promote_operands(
         as_tensor(values, op, "values", backend=home), default_value, binary.select, op
     )
     partitions = [as_positions(part, op, dense.backend, "row_partition_tensors") for part in given]

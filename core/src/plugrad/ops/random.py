@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 import numpy as np
 
 from plugrad.discovery.selection import backend_for
-from plugrad.engine.results import tensor_from
-from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError, shown
+from plugrad.engine.results import tensor_from_host
+from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError, short_repr
 from plugrad.host.random import standard_normal as normal_numbers
 from plugrad.kernels import indexing, movement, random as kernels
-from plugrad.ops.arguments import as_tensor, coerced
-from plugrad.ops.attributes import finite, flag, integer, real
-from plugrad.tensor.backend import unsupported
+from plugrad.ops.arguments import as_supported_dtype, as_tensor
+from plugrad.ops.attributes import check_finite, check_flag, check_integer, check_real
+from plugrad.tensor.backend import unsupported_dtype
 from plugrad.types.dtype import DType, as_dtype, bool_, float32, int32, string
-from plugrad.types.shapes import axis_of, shape_of, size_of
+from plugrad.types.shapes import as_shape, count_elements, normalize_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 _lock: Final = Lock()
-BLOCK: Final = 65_536
-LARGEST: Final = 2**59
+BLOCK_NUMBERS: Final = 65_536
+MAX_NUMBERS: Final = 2**59
 """The largest number of elements of a tensor: with 16 bytes each they fill a 63-bit address space."""
 
 
-def drawing(method: Callable[Params, Result]) -> Callable[Params, Result]:
-    """Return a method that raises plugrad's error if NumPy does not have the memory for its numbers."""
+def report_out_of_memory(method: Callable[Params, Result]) -> Callable[Params, Result]:
+    """Return a method that raises `OutOfMemory` where NumPy raises MemoryError."""
 
     @wraps(method)
     def drawn(*args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -58,7 +58,7 @@ def drawing(method: Callable[Params, Result]) -> Callable[Params, Result]:
     return drawn
 
 
-MOST_GENERATORS: Final = 10**6
+MAX_SPAWNED: Final = 10**6
 """The largest number of generators that one call makes; more would take minutes."""
 
 
@@ -92,7 +92,7 @@ class Generator:
         self.seed(seed)
 
     def seed(self, seed: int | None = None) -> None:
-        """Start again at the first number of a seed; None takes a fresh seed from the operating system.
+        """Restart the sequence of a seed; None takes a fresh seed from the operating system.
 
         >>> plugrad.random.seed(0)
 
@@ -100,7 +100,7 @@ class Generator:
             ArgumentError: the seed is not an integer.
             ArgumentValueError: the seed is negative.
         """
-        number = None if seed is None else integer(seed, "seed", "seed", least=0)
+        number = None if seed is None else check_integer(seed, "seed", "seed", least=0)
         with _lock:
             self._seed = number
             self._source: np.random.Generator | None = None
@@ -128,7 +128,7 @@ class Generator:
             self._numpy.bit_generator.state = state
         except (TypeError, ValueError, KeyError, OverflowError) as error:
             raise ArgumentValueError(
-                f"Generator: state={shown(state)} is not the state of a generator: {error}"
+                f"Generator: state={short_repr(state)} is not the state of a generator: {error}"
             ) from error
 
     def spawn(self, count: int) -> list[Generator]:
@@ -140,7 +140,7 @@ class Generator:
             ArgumentError: the count is not an integer.
             ArgumentValueError: the count is negative, or greater than a million.
         """
-        count = integer(count, "spawn", "count", least=0, most=MOST_GENERATORS)
+        count = check_integer(count, "spawn", "count", least=0, most=MAX_SPAWNED)
         children = [Generator(0) for _ in range(count)]
         for child, source in zip(children, self._numpy.spawn(count), strict=True):
             child._source = source
@@ -154,7 +154,7 @@ class Generator:
 
     # --- floating numbers ------------------------------------------------------------------------
 
-    @drawing
+    @report_out_of_memory
     def uniform(
         self,
         shape: ShapeLike,
@@ -175,11 +175,11 @@ class Generator:
             ArgumentValueError: a bound is not finite, or `low` is greater than `high`.
             DTypeError: the dtype is not floating; `integers` draws integers.
         """
-        low = finite(low, "uniform", "low")
-        high = finite(high, "uniform", "high")
+        low = check_finite(low, "uniform", "low")
+        high = check_finite(high, "uniform", "high")
         if low > high:
             raise ArgumentValueError(f"uniform: low={low} must be at most high={high}")
-        sizes, wanted, backend = _floating("uniform", shape, dtype, device)
+        sizes, wanted, backend = _floating_arguments("uniform", shape, dtype, device)
         # Rounding may reach the upper bound, which is excluded.
         bottom, top = np.asarray([low, high], str(wanted))
         below = np.nextafter(top, bottom)
@@ -190,9 +190,9 @@ class Generator:
             out[...] = unit
             np.minimum(out, below, out=out)
 
-        return _in_blocks(self._fill_uniform, bounded, sizes, wanted, backend)
+        return _draw_in_blocks(self._fill_uniform, bounded, sizes, wanted, backend)
 
-    @drawing
+    @report_out_of_memory
     def standard_normal(
         self,
         shape: ShapeLike,
@@ -208,10 +208,10 @@ class Generator:
         Raises:
             DTypeError: the dtype is not floating.
         """
-        sizes, wanted, backend = _floating("standard_normal", shape, dtype, device)
-        return _in_blocks(self._fill_normal, _rounded, sizes, wanted, backend)
+        sizes, wanted, backend = _floating_arguments("standard_normal", shape, dtype, device)
+        return _draw_in_blocks(self._fill_normal, _round_to_dtype, sizes, wanted, backend)
 
-    @drawing
+    @report_out_of_memory
     def normal(
         self,
         shape: ShapeLike,
@@ -231,9 +231,9 @@ class Generator:
             ArgumentValueError: `mean` or `std` is not finite, or `std` is negative.
             DTypeError: the dtype is not floating.
         """
-        mean = finite(mean, "normal", "mean")
-        std = finite(std, "normal", "std", least=0)
-        sizes, wanted, backend = _floating("normal", shape, dtype, device)
+        mean = check_finite(mean, "normal", "mean")
+        std = check_finite(std, "normal", "std", least=0)
+        sizes, wanted, backend = _floating_arguments("normal", shape, dtype, device)
 
         def scaled(values: NDArray[Any], out: NDArray[Any]) -> None:
             if std != 1:
@@ -242,9 +242,9 @@ class Generator:
                 values += mean
             out[...] = values
 
-        return _in_blocks(self._fill_normal, scaled, sizes, wanted, backend)
+        return _draw_in_blocks(self._fill_normal, scaled, sizes, wanted, backend)
 
-    @drawing
+    @report_out_of_memory
     def truncated_normal(
         self,
         shape: ShapeLike,
@@ -267,9 +267,9 @@ class Generator:
             ArgumentValueError: `mean` or `std` is not finite, or `std` is negative.
             DTypeError: the dtype is not floating.
         """
-        mean = finite(mean, "truncated_normal", "mean")
-        std = finite(std, "truncated_normal", "std", least=0)
-        sizes, wanted, backend = _floating("truncated_normal", shape, dtype, device)
+        mean = check_finite(mean, "truncated_normal", "mean")
+        std = check_finite(std, "truncated_normal", "std", least=0)
+        sizes, wanted, backend = _floating_arguments("truncated_normal", shape, dtype, device)
 
         def truncated(numbers: NDArray[Any], out: NDArray[Any]) -> None:
             while (far := np.flatnonzero(np.abs(numbers) > 2)).size:
@@ -280,9 +280,9 @@ class Generator:
             numbers += mean
             out[...] = numbers
 
-        return _in_blocks(self._fill_normal, truncated, sizes, wanted, backend)
+        return _draw_in_blocks(self._fill_normal, truncated, sizes, wanted, backend)
 
-    @drawing
+    @report_out_of_memory
     def gamma(
         self,
         shape: ShapeLike,
@@ -302,16 +302,16 @@ class Generator:
             ArgumentValueError: `alpha` or `beta` is not positive or not finite.
             DTypeError: the dtype is not floating.
         """
-        alpha = finite(alpha, "gamma", "alpha")
-        beta = finite(beta, "gamma", "beta")
+        alpha = check_finite(alpha, "gamma", "alpha")
+        beta = check_finite(beta, "gamma", "beta")
         if alpha <= 0 or beta <= 0:
             raise ArgumentValueError(f"gamma: alpha={alpha} and beta={beta} must be above 0")
-        sizes, wanted, backend = _floating("gamma", shape, dtype, device)
-        return _sent(self._numpy.standard_gamma(alpha, sizes) / beta, wanted, backend)
+        sizes, wanted, backend = _floating_arguments("gamma", shape, dtype, device)
+        return _to_tensor(self._numpy.standard_gamma(alpha, sizes) / beta, wanted, backend)
 
     # --- integers and choices --------------------------------------------------------------------
 
-    @drawing
+    @report_out_of_memory
     def integers(
         self,
         shape: ShapeLike,
@@ -335,23 +335,25 @@ class Generator:
         wanted = int32 if dtype is None else as_dtype(dtype)
         if not wanted.is_integer:
             raise DTypeError(f"integers: dtype={wanted} must be an integer dtype, such as int32")
-        low = integer(low, "integers", "low")
-        high = integer(high, "integers", "high")
+        low = check_integer(low, "integers", "low")
+        high = check_integer(high, "integers", "high")
         limits = np.iinfo(str(wanted))
         if not limits.min <= low < high <= limits.max + 1:
             raise ArgumentValueError(
-                f"integers: low={shown(low)} must be less than high={shown(high)}, and all numbers between "
+                f"integers: low={short_repr(low)} must be less than high={short_repr(high)}, and all numbers between "
                 f"fit {wanted}"
             )
-        sizes = _shape("integers", shape)
-        backend = _home(wanted, device)
+        sizes = _check_shape("integers", shape)
+        backend = _resolve_backend(wanted, device)
         # Drawn in the widest type and from 0 on, so that the dtype does not change the numbers.
         # Addition and conversion are modulo 2**64, so negative numbers come out right.
-        above = self._numpy.integers(0, high - low - 1, size_of(sizes), "uint64", endpoint=True)
+        above = self._numpy.integers(
+            0, high - low - 1, count_elements(sizes), "uint64", endpoint=True
+        )
         values = (above + np.uint64(low % 2**64)).astype(str(wanted))
-        return tensor_from(values.reshape(sizes), backend)
+        return tensor_from_host(values.reshape(sizes), backend)
 
-    @drawing
+    @report_out_of_memory
     def bernoulli(
         self,
         shape: ShapeLike,
@@ -370,15 +372,15 @@ class Generator:
             ArgumentValueError: `p` is not between 0 and 1.
             DTypeError: the dtype is string.
         """
-        p = real(p, "bernoulli", "p", least=0, most=1)
+        p = check_real(p, "bernoulli", "p", least=0, most=1)
         wanted = bool_ if dtype is None else as_dtype(dtype)
         if wanted is string:
             raise DTypeError("bernoulli: dtype=string does not hold numbers; use bool or int32")
-        sizes = _shape("bernoulli", shape)
-        backend = _home(wanted, device)
-        return _sent(self._numpy.random(sizes) < p, wanted, backend)
+        sizes = _check_shape("bernoulli", shape)
+        backend = _resolve_backend(wanted, device)
+        return _to_tensor(self._numpy.random(sizes) < p, wanted, backend)
 
-    @drawing
+    @report_out_of_memory
     def permutation(
         self, x: TensorLike, *, axis: int = 0, device: DeviceLike | None = None
     ) -> Tensor:
@@ -399,14 +401,16 @@ class Generator:
             ArgumentValueError: an integer x is negative, or greater than ``2**31``.
         """
         if isinstance(x, int | np.integer):
-            count = integer(x, "permutation", "x", least=0, most=2**31)
-            return _sent(self._numpy.permutation(count), int32, _home(int32, device))
+            count = check_integer(x, "permutation", "x", least=0, most=2**31)
+            return _to_tensor(
+                self._numpy.permutation(count), int32, _resolve_backend(int32, device)
+            )
         x = as_tensor(x, "permutation", backend=backend_for(device))
-        axis = axis_of(axis, x.ndim, name="permutation: axis")
-        order = _sent(self._numpy.permutation(x.shape[axis]), int32, x.backend)
+        axis = normalize_axis(axis, x.ndim, name="permutation: axis")
+        order = _to_tensor(self._numpy.permutation(x.shape[axis]), int32, x.backend)
         return indexing.gather(x, order, axis=axis)
 
-    @drawing
+    @report_out_of_memory
     def multinomial(
         self, logits: TensorLike, num_samples: int, *, normalized: bool = False
     ) -> Tensor:
@@ -431,7 +435,7 @@ class Generator:
             ArgumentValueError: `num_samples` is negative.
             DTypeError: the logits hold complex numbers or strings.
         """
-        x = coerced(logits, kernels.multinomial, "multinomial", "logits")
+        x = as_supported_dtype(logits, kernels.multinomial, "multinomial", "logits")
         if x.ndim not in (1, 2):
             raise ShapeError(
                 f"multinomial: logits must have one or two axes; their shape is {x.shape}"
@@ -440,14 +444,14 @@ class Generator:
         seed = int(self._numpy.integers(0, 2**64 - 1, dtype="uint64", endpoint=True))
         drawn = kernels.multinomial(
             rows,
-            num_samples=integer(num_samples, "multinomial", "num_samples", least=0),
+            num_samples=check_integer(num_samples, "multinomial", "num_samples", least=0),
             seed=seed,
-            normalized=flag(normalized, "multinomial", "normalized"),
+            normalized=check_flag(normalized, "multinomial", "normalized"),
         )
         return movement.reshape(drawn, shape=drawn.shape[1:]) if x.ndim == 1 else drawn
 
 
-def _floating(
+def _floating_arguments(
     op: str, shape: ShapeLike, dtype: DTypeLike | None, device: DeviceLike | None
 ) -> tuple[Shape, DType, Backend]:
     """Return the shape, the dtype and the backend of floating numbers."""
@@ -457,17 +461,17 @@ def _floating(
             f"{op}: dtype={wanted} must be floating; draw floating numbers and convert them with "
             "astype, or draw integers with plugrad.random.integers"
         )
-    return _shape(op, shape), wanted, _home(wanted, device)
+    return _check_shape(op, shape), wanted, _resolve_backend(wanted, device)
 
 
-def _shape(op: str, shape: ShapeLike) -> Shape:
-    sizes = shape_of(shape, name=f"{op}: shape")
-    if size_of(sizes) > LARGEST:
+def _check_shape(op: str, shape: ShapeLike) -> Shape:
+    sizes = as_shape(shape, name=f"{op}: shape")
+    if count_elements(sizes) > MAX_NUMBERS:
         raise OutOfMemory(f"{op}: shape={sizes} has more elements than an address space holds")
     return sizes
 
 
-def _home(dtype: DType, device: DeviceLike | None) -> Backend:
+def _resolve_backend(dtype: DType, device: DeviceLike | None) -> Backend:
     """Return the backend of a device.
 
     The check of the dtype comes before anything is drawn.
@@ -477,18 +481,18 @@ def _home(dtype: DType, device: DeviceLike | None) -> Backend:
     """
     backend = backend_for(device)
     if dtype not in backend.dtypes():
-        raise unsupported(dtype, backend)
+        raise unsupported_dtype(dtype, backend)
     return backend
 
 
-def _in_blocks(
+def _draw_in_blocks(
     draw: Callable[[NDArray[Any]], None],
     finish: Callable[[NDArray[Any], NDArray[Any]], None],
     sizes: Shape,
     dtype: DType,
     backend: Backend,
 ) -> Tensor:
-    """Return numbers that stay in the cache until they are finished: 8 bytes for each, in a few passes.
+    """Draw numbers block by block, so that the passes over a block of doubles stay in the cache.
 
     Args:
         draw: fills an array of doubles with the next numbers.
@@ -499,21 +503,21 @@ def _in_blocks(
     """
     values = np.empty(sizes, str(dtype))
     flat = values.reshape(-1)
-    numbers = np.empty(min(BLOCK, flat.size))
-    for start in range(0, flat.size, BLOCK):
-        out = flat[start : start + BLOCK]
+    numbers = np.empty(min(BLOCK_NUMBERS, flat.size))
+    for start in range(0, flat.size, BLOCK_NUMBERS):
+        out = flat[start : start + BLOCK_NUMBERS]
         drawn = numbers[: out.size]
         draw(drawn)
         finish(drawn, out)
-    return tensor_from(values, backend)
+    return tensor_from_host(values, backend)
 
 
-def _rounded(numbers: NDArray[Any], out: NDArray[Any]) -> None:
+def _round_to_dtype(numbers: NDArray[Any], out: NDArray[Any]) -> None:
     out[...] = numbers
 
 
-def _sent(values: NDArray[Any], dtype: DType, backend: Backend) -> Tensor:
-    return tensor_from(np.asarray(values, str(dtype)), backend)
+def _to_tensor(values: NDArray[Any], dtype: DType, backend: Backend) -> Tensor:
+    return tensor_from_host(np.asarray(values, str(dtype)), backend)
 
 
 default: Final = Generator()

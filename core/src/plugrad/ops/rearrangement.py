@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from plugrad.engine.results import renamed
+from plugrad.engine.results import alias
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import indexing, movement, rearrangement
-from plugrad.ops.arguments import as_tensor, cast, coerced, host_array
-from plugrad.ops.attributes import chosen, integer, is_several, members
-from plugrad.ops.movement import joined, parts_of
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, host_array
+from plugrad.ops.attributes import check_choice, check_integer, is_sequence, to_list
+from plugrad.ops.movement import run_join, split_by_sizes
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype, int32
-from plugrad.types.shapes import axis_of, shape_of
-from plugrad.types.windows import pairs_of
+from plugrad.types.shapes import as_shape, normalize_axis
+from plugrad.types.windows import as_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,8 +55,8 @@ def batch_to_space_nd(
     """
     return rearrangement.batch_to_space_nd(
         as_tensor(x, "batch_to_space_nd"),
-        block_shape=shape_of(block_shape, name="batch_to_space_nd: block_shape"),
-        crops=pairs_of(crops, "batch_to_space_nd: crops"),
+        block_shape=as_shape(block_shape, name="batch_to_space_nd: block_shape"),
+        crops=as_pairs(crops, "batch_to_space_nd: crops"),
     )
 
 
@@ -84,8 +84,8 @@ def space_to_batch_nd(
     """
     return rearrangement.space_to_batch_nd(
         as_tensor(x, "space_to_batch_nd"),
-        block_shape=shape_of(block_shape, name="space_to_batch_nd: block_shape"),
-        paddings=pairs_of(paddings, "space_to_batch_nd: paddings"),
+        block_shape=as_shape(block_shape, name="space_to_batch_nd: block_shape"),
+        paddings=as_pairs(paddings, "space_to_batch_nd: paddings"),
     )
 
 
@@ -112,7 +112,7 @@ def depth_to_space(x: TensorLike, block_size: int, data_format: ImageFormat = "N
     """
     return rearrangement.depth_to_space(
         as_tensor(x, "depth_to_space"),
-        block_size=integer(block_size, "depth_to_space", "block_size"),
+        block_size=check_integer(block_size, "depth_to_space", "block_size"),
         data_format=data_format,
     )
 
@@ -137,7 +137,7 @@ def mirror_pad(x: TensorLike, paddings: Sequence[Sequence[int]], mode: MirrorMod
         ArgumentValueError: the mode is another one, or a pair is not two sizes of 0 or more.
     """
     return rearrangement.mirror_pad(
-        as_tensor(x, "mirror_pad"), paddings=pairs_of(paddings, "mirror_pad: paddings"), mode=mode
+        as_tensor(x, "mirror_pad"), paddings=as_pairs(paddings, "mirror_pad: paddings"), mode=mode
     )
 
 
@@ -159,7 +159,7 @@ def broadcast_args(s0: TensorLike, s1: TensorLike) -> Tensor:
         s = as_tensor(given, "broadcast_args", name, backend=home)
         if s.size == 0:
             s = cast(s, int32)  # an empty list became float32
-        sizes.append(coerced(s, rearrangement.broadcast_args, "broadcast_args", name))
+        sizes.append(as_supported_dtype(s, rearrangement.broadcast_args, "broadcast_args", name))
     return rearrangement.broadcast_args(*sizes)
 
 
@@ -183,16 +183,16 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) ->
     """
     x = as_tensor(x, "roll")
     if axis is None:
-        if is_several(shift):
+        if is_sequence(shift):
             raise ArgumentValueError(
                 f"roll: shift={shift} needs as many axes; give axis=, or one number as the shift"
             )
         flat = movement.reshape(x, shape=(x.size,))
         return movement.reshape(roll(flat, shift, axis=0), shape=x.shape)
-    several_axes = [axis] if type(axis) is int else members(axis)
-    axes = [axis_of(a, x.ndim, name="roll: axis") for a in several_axes]
-    several_shifts = [shift] if type(shift) is int else members(shift)
-    shifts = [integer(n, "roll", "shift") for n in several_shifts]
+    several_axes = [axis] if type(axis) is int else to_list(axis)
+    axes = [normalize_axis(a, x.ndim, name="roll: axis") for a in several_axes]
+    several_shifts = [shift] if type(shift) is int else to_list(shift)
+    shifts = [check_integer(n, "roll", "shift") for n in several_shifts]
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
     if len(shifts) != len(axes):
         raise ArgumentValueError(
@@ -202,9 +202,9 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) ->
     for a, distance in zip(axes, shifts, strict=True):
         size = y.shape[a]
         if size and (moved := distance % size):
-            start, end = parts_of(y, (size - moved, moved), a)
-            y = joined(movement.concat, [end, start], a)
-    return renamed(x) if y is x else y
+            start, end = split_by_sizes(y, (size - moved, moved), a)
+            y = run_join(movement.concat, [end, start], a)
+    return alias(x) if y is x else y
 
 
 def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Tensor:
@@ -233,9 +233,9 @@ def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Te
     if axis is None:
         x = movement.reshape(x, shape=(x.size,))
         axis = 0
-    axis = axis_of(axis, x.ndim, name="repeat: axis")
+    axis = normalize_axis(axis, x.ndim, name="repeat: axis")
     size = x.shape[axis]
-    counts = _counts(repeats, size)
+    counts = _repetition_counts(repeats, size)
     if counts.size != 1:
         positions = np.repeat(np.arange(size, dtype="int32"), counts)
         return indexing.gather(x, as_tensor(positions, "repeat", backend=x.backend), axis=axis)
@@ -247,7 +247,7 @@ def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Te
     return movement.reshape(several, shape=(*before, size * count, *after))
 
 
-def _counts(repeats: TensorLike, size: int) -> NDArray[Any]:
+def _repetition_counts(repeats: TensorLike, size: int) -> NDArray[Any]:
     """Return the numbers of repetitions: one, or one for each of `size` slices."""
     counts = (
         repeats.numpy() if isinstance(repeats, Tensor) else host_array(repeats, "repeat", "repeats")
@@ -291,7 +291,7 @@ def meshgrid(*arrays: TensorLike, indexing: GridIndexing = "xy") -> list[Tensor]
             f"meshgrid: the arrays must be vectors; shapes are {[x.shape for x in given]}"
         )
     order = list(range(len(given)))
-    if chosen(indexing, ("xy", "ij"), "meshgrid", "indexing") == "xy":
+    if check_choice(indexing, ("xy", "ij"), "meshgrid", "indexing") == "xy":
         order[:2] = reversed(order[:2])
     shape = tuple(given[i].size for i in order)
     lines = [

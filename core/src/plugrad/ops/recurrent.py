@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.kernels import binary, movement
 from plugrad.ops.activation import sigmoid
-from plugrad.ops.arguments import as_tensor, coerced, same_dtype
-from plugrad.ops.attributes import listed
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, same_dtype
+from plugrad.ops.attributes import as_list
 from plugrad.ops.linalg import matmul
 from plugrad.ops.unary import tanh
 
@@ -63,8 +63,8 @@ def basic_lstm_cell(
             f"shapes {memory.shape} and {output.shape} both (batch, units)"
         )
     units = memory.shape[1]
-    weights = coerced(lstm_kernel, binary.divide, "basic_lstm_cell", "lstm_kernel")
-    bias = coerced(lstm_bias, binary.divide, "basic_lstm_cell", "lstm_bias")
+    weights = as_supported_dtype(lstm_kernel, binary.divide, "basic_lstm_cell", "lstm_kernel")
+    bias = as_supported_dtype(lstm_bias, binary.divide, "basic_lstm_cell", "lstm_bias")
     wanted = (x.shape[1] + units, 4 * units)
     if weights.shape != wanted or bias.shape != wanted[1:]:
         raise ShapeError(
@@ -107,9 +107,9 @@ def multi_rnn_cell(
         ArgumentError: a cell is not a function, or `lstm_cells`, `c` or `h` is not a sequence.
         ArgumentValueError: there are not as many states as cells.
     """
-    cells: list[Cell] = listed(lstm_cells, "multi_rnn_cell", "lstm_cells")
-    old_memories = listed(c, "multi_rnn_cell", "c")
-    old_outputs = listed(h, "multi_rnn_cell", "h")
+    cells: list[Cell] = as_list(lstm_cells, "multi_rnn_cell", "lstm_cells")
+    old_memories = as_list(c, "multi_rnn_cell", "c")
+    old_outputs = as_list(h, "multi_rnn_cell", "h")
     if not len(cells) == len(old_memories) == len(old_outputs):
         raise ArgumentValueError(
             f"multi_rnn_cell: {len(cells)} cells need as many states; there are {len(old_memories)} "
@@ -117,7 +117,7 @@ def multi_rnn_cell(
         )
     if not all(map(callable, cells)):
         raise ArgumentError(
-            f"multi_rnn_cell: lstm_cells={shown(cells)} must be functions of (data, c, h)"
+            f"multi_rnn_cell: lstm_cells={short_repr(cells)} must be functions of (data, c, h)"
         )
     x = as_tensor(data, "multi_rnn_cell", "data")
     memories: list[Tensor] = []
@@ -130,7 +130,7 @@ def multi_rnn_cell(
         )
         if not isinstance(state, tuple | list) or len(state) != 2:
             raise ArgumentError(
-                f"multi_rnn_cell: lstm_cells[{i}] must return a pair (c, h), not {shown(state)}"
+                f"multi_rnn_cell: lstm_cells[{i}] must return a pair (c, h), not {short_repr(state)}"
             )
         memories.append(as_tensor(state[0], "multi_rnn_cell", f"c of lstm_cells[{i}]"))
         x = as_tensor(state[1], "multi_rnn_cell", f"h of lstm_cells[{i}]")

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
-from plugrad.ops.arguments import applied, as_tensor, cast, coerced
-from plugrad.ops.attributes import flag, integer
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, with_attributes
+from plugrad.ops.attributes import check_flag, check_integer
 from plugrad.types.dtype import (
     BOOL,
     INTEGER,
     as_dtype,
     bool_,
+    equivalents,
     int32,
     int64,
-    spellings,
     uint32,
     uint64,
 )
-from plugrad.types.shapes import axes_of, axis_of, reduced
+from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from plugrad.contract.kernel import Checked, Kernel
+    from plugrad.contract.kernel import Kernel, ValidatedAttributes
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import AxisLike, Shape
@@ -55,8 +55,8 @@ def sum(
         DTypeError: x holds strings, or `dtype` is not numeric.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = summable(x, "sum", dtype)
-    return _reduced(x, reduction.sum, "sum", axis, keepdims)
+    x = as_summable(x, "sum", dtype)
+    return _run_reduction(x, reduction.sum, "sum", axis, keepdims)
 
 
 def prod(
@@ -79,8 +79,8 @@ def prod(
         DTypeError: x holds strings, or `dtype` is not numeric.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = summable(x, "prod", dtype)
-    return _reduced(x, reduction.prod, "prod", axis, keepdims)
+    x = as_summable(x, "prod", dtype)
+    return _run_reduction(x, reduction.prod, "prod", axis, keepdims)
 
 
 def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -97,8 +97,8 @@ def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Ten
         DTypeError: x holds strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = coerced(x, reduction.mean, "mean")
-    return _reduced(x, reduction.mean, "mean", axis, keepdims)
+    x = as_supported_dtype(x, reduction.mean, "mean")
+    return _run_reduction(x, reduction.mean, "mean", axis, keepdims)
 
 
 def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -116,13 +116,13 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_tensor(x, "max")
-    if x.array.dtype in _BOOLS:
+    if x.array.dtype in _BOOL_DTYPES:
         if x.size:
             return any(x, axis=axis, keepdims=keepdims)
         # raises if the axis is empty, as for numbers
         return cast(max(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
-    x = coerced(x, reduction.max, "max")
-    return _reduced(x, reduction.max, "max", axis, keepdims)
+    x = as_supported_dtype(x, reduction.max, "max")
+    return _run_reduction(x, reduction.max, "max", axis, keepdims)
 
 
 def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -140,13 +140,13 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_tensor(x, "min")
-    if x.array.dtype in _BOOLS:
+    if x.array.dtype in _BOOL_DTYPES:
         if x.size:
             return all(x, axis=axis, keepdims=keepdims)
         # raises if the axis is empty, as for numbers
         return cast(min(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
-    x = coerced(x, reduction.min, "min")
-    return _reduced(x, reduction.min, "min", axis, keepdims)
+    x = as_supported_dtype(x, reduction.min, "min")
+    return _run_reduction(x, reduction.min, "min", axis, keepdims)
 
 
 def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -163,7 +163,7 @@ def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "all"), bool_, "all")
-    return _reduced(x, reduction.all, "all", axis, keepdims)
+    return _run_reduction(x, reduction.all, "all", axis, keepdims)
 
 
 def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -180,7 +180,7 @@ def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "any"), bool_, "any")
-    return _reduced(x, reduction.any, "any", axis, keepdims)
+    return _run_reduction(x, reduction.any, "any", axis, keepdims)
 
 
 def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -198,8 +198,8 @@ def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = _ordered(x, reduction.argmax, "argmax")
-    return _position(reduction.argmax, "argmax", x, axis, keepdims)
+    x = _as_comparable(x, reduction.argmax, "argmax")
+    return _run_arg_reduction(reduction.argmax, "argmax", x, axis, keepdims)
 
 
 def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -217,8 +217,8 @@ def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = _ordered(x, reduction.argmin, "argmin")
-    return _position(reduction.argmin, "argmin", x, axis, keepdims)
+    x = _as_comparable(x, reduction.argmin, "argmin")
+    return _run_arg_reduction(reduction.argmin, "argmin", x, axis, keepdims)
 
 
 def bincount(
@@ -253,16 +253,16 @@ def bincount(
         ArgumentValueError: one of them is negative, or a number is and `size` is not given.
     """
     op = "bincount"
-    numbers, summands = _binned(x, weights, op)
-    minlength = integer(minlength, op, "minlength", least=0)
+    numbers, summands = _as_bins_and_weights(x, weights, op)
+    minlength = check_integer(minlength, op, "minlength", least=0)
     if size is None:
-        size = builtins.max(minlength, _greatest(numbers, op) + 1)
+        size = builtins.max(minlength, _max_or_minus_one(numbers, op) + 1)
     elif minlength:
         raise ArgumentError(f"{op}: size={size} and minlength={minlength}; give one of them")
-    return reduction.bincount(numbers, summands, size=integer(size, op, "size"))
+    return reduction.bincount(numbers, summands, size=check_integer(size, op, "size"))
 
 
-def _greatest(x: Tensor, op: str) -> int:
+def _max_or_minus_one(x: Tensor, op: str) -> int:
     """Return the greatest of some integers, -1 if there are none.
 
     Raises:
@@ -304,64 +304,68 @@ def dense_bincount(
         ArgumentError: `size` is not an integer, or `binary_output` not a bool.
         ArgumentValueError: `size` is negative.
     """
-    numbers, summands = _binned(x, weights, "dense_bincount")
+    numbers, summands = _as_bins_and_weights(x, weights, "dense_bincount")
     return reduction.dense_bincount(
         numbers,
         summands,
-        size=integer(size, "dense_bincount", "size"),
-        binary_output=flag(binary_output, "dense_bincount", "binary_output"),
+        size=check_integer(size, "dense_bincount", "size"),
+        binary_output=check_flag(binary_output, "dense_bincount", "binary_output"),
     )
 
 
-def summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
-    """Return x in the dtype in which its elements are added or multiplied."""
+def as_summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
+    """Cast x to the dtype in which its elements are added or multiplied."""
     x = as_tensor(x, op)
     if dtype is not None:
         return cast(x, as_dtype(dtype), op)
-    if x.array.dtype in _NARROW:
+    if x.array.dtype in _NARROW_DTYPES:
         return cast(x, uint32 if x.dtype.kind == "unsigned" else int32)
     return x
 
 
-_BOOLS = spellings(BOOL)
-_NARROW = spellings(BOOL | {d for d in INTEGER if d.itemsize < int32.itemsize})
+_BOOL_DTYPES = equivalents(BOOL)
+_NARROW_DTYPES = equivalents(BOOL | {d for d in INTEGER if d.itemsize < int32.itemsize})
 
 
-def _reduced(
+def _run_reduction(
     x: Tensor, kernel: Kernel[..., Tensor], op: str, axis: AxisLike, keepdims: bool
 ) -> Tensor:
-    """Run a kernel that reduces the axes that its first attribute names."""
+    """Run a reduction kernel; its first attribute is the axes."""
     array = x.array
     if axis is not None and type(axis) is not int:
-        axis = axes_of(axis, len(array.shape), name=f"{op}: axis")
+        axis = normalize_axes(axis, len(array.shape), name=f"{op}: axis")
     if keepdims is not False:
-        keepdims = flag(keepdims, op, "keepdims")
-    return kernel.call(x, _reducing(kernel, op, array.shape, array.dtype, axis, keepdims))
+        keepdims = check_flag(keepdims, op, "keepdims")
+    return kernel.call(
+        x, _reduction_attributes(kernel, op, array.shape, array.dtype, axis, keepdims)
+    )
 
 
 @lru_cache(maxsize=4096)
-def _reducing(
+def _reduction_attributes(
     kernel: Kernel[..., Tensor],
     op: str,
     shape: Shape,
     dtype: object,
     axis: int | Shape | None,
     keep_dims: bool,
-) -> Checked:
-    """Return the attributes with which a kernel reduces a tensor of a shape and a dtype."""
-    axes = axes_of(axis, len(shape), name=f"{op}: axis")
+) -> ValidatedAttributes:
+    """Return the validated attributes of a reduction of a tensor of this shape and dtype."""
+    axes = normalize_axes(axis, len(shape), name=f"{op}: axis")
     said = {kernel.attributes[0]: axes, "keep_dims": keep_dims}
-    return kernel.checked(Shaped(shape, as_dtype(dtype)), **said)
+    return kernel.validate_attributes(Shaped(shape, as_dtype(dtype)), **said)
 
 
-def _ordered(x: TensorLike, kernel: Kernel[..., Tensor], op: str) -> Tensor:
-    """Return x in a dtype that the kernel compares; False is less than True."""
+def _as_comparable(x: TensorLike, kernel: Kernel[..., Tensor], op: str) -> Tensor:
+    """Cast x to a dtype that the kernel compares; bools compare as 0 and 1."""
     x = as_tensor(x, op)
-    return coerced(cast(x, int32) if x.array.dtype in _BOOLS else x, kernel, op)
+    return as_supported_dtype(cast(x, int32) if x.array.dtype in _BOOL_DTYPES else x, kernel, op)
 
 
-def _binned(x: TensorLike, weights: TensorLike | None, op: str) -> tuple[Tensor, Tensor | None]:
-    """Return numbers in a dtype that the kernels count, and their weights."""
+def _as_bins_and_weights(
+    x: TensorLike, weights: TensorLike | None, op: str
+) -> tuple[Tensor, Tensor | None]:
+    """Convert x and its weights to dtypes that the bin-count kernels support."""
     numbers = as_tensor(x, op)
     if not numbers.dtype.is_integer:
         raise DTypeError(
@@ -373,18 +377,18 @@ def _binned(x: TensorLike, weights: TensorLike | None, op: str) -> tuple[Tensor,
     return numbers, as_tensor(weights, op, "weights", backend=numbers.backend)
 
 
-def _position(
+def _run_arg_reduction(
     kernel: Kernel[..., Tensor], op: str, x: Tensor, axis: int | None, keepdims: bool
 ) -> Tensor:
     """Run a kernel that finds a position along one axis, or in the flattened tensor."""
-    keepdims = flag(keepdims, op, "keepdims")
+    keepdims = check_flag(keepdims, op, "keepdims")
     sizes = x.shape
     if axis is None:
         kept = (1,) * len(sizes) if keepdims else ()
-        flat = x if len(sizes) == 1 else applied(movement.reshape, x, shape=(x.size,))
-        place = applied(kernel, flat, axis=0)
+        flat = x if len(sizes) == 1 else with_attributes(movement.reshape, x, shape=(x.size,))
+        place = with_attributes(kernel, flat, axis=0)
     else:
-        axis = axis_of(axis, len(sizes), name=f"{op}: axis")
-        kept = reduced(sizes, (axis,), keepdims) if keepdims else ()
-        place = applied(kernel, x, axis=axis)
-    return applied(movement.reshape, place, shape=kept) if kept else place
+        axis = normalize_axis(axis, len(sizes), name=f"{op}: axis")
+        kept = reduced_shape(sizes, (axis,), keepdims) if keepdims else ()
+        place = with_attributes(kernel, x, axis=axis)
+    return with_attributes(movement.reshape, place, shape=kept) if kept else place

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import movement, resize
-from plugrad.ops.arguments import coerced
-from plugrad.ops.attributes import flag
-from plugrad.types.windows import sizes_of
+from plugrad.ops.arguments import as_supported_dtype
+from plugrad.ops.attributes import check_flag
+from plugrad.types.windows import as_sizes
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
@@ -48,7 +48,7 @@ def resize_bilinear(
         ArgumentValueError: the size is not one or two positive integers, or both flags are True.
         DTypeError: the images are neither floats nor integers.
     """
-    return _resized(
+    return _run_resize(
         resize.resize_bilinear, "resize_bilinear", images, size, align_corners, half_pixel_centers
     )
 
@@ -70,7 +70,7 @@ def resize_nearest_neighbor(
     Raises:
         ShapeError, ArgumentError, ArgumentValueError, DTypeError: as for `resize_bilinear`.
     """
-    return _resized(
+    return _run_resize(
         resize.resize_nearest_neighbor,
         "resize_nearest_neighbor",
         images,
@@ -80,7 +80,7 @@ def resize_nearest_neighbor(
     )
 
 
-def _resized(
+def _run_resize(
     kernel: Kernel[..., Tensor],
     op: str,
     images: TensorLike,
@@ -88,13 +88,13 @@ def _resized(
     align_corners: bool,
     half_pixel_centers: bool,
 ) -> Tensor:
-    pixels = coerced(images, kernel, op, "images")
+    pixels = as_supported_dtype(images, kernel, op, "images")
     if pixels.ndim not in (3, 4):
         raise ShapeError(
             f"{op}: images must have 3 or 4 axes (batch, height, width, channels); the shape is {pixels.shape}"
         )
-    align_corners = flag(align_corners, op, "align_corners")
-    half_pixel_centers = flag(half_pixel_centers, op, "half_pixel_centers")
+    align_corners = check_flag(align_corners, op, "align_corners")
+    half_pixel_centers = check_flag(half_pixel_centers, op, "half_pixel_centers")
     if align_corners and half_pixel_centers:
         raise ArgumentValueError(
             f"{op}: align_corners=True and half_pixel_centers=True exclude each other; choose one"
@@ -102,7 +102,7 @@ def _resized(
     is_single = pixels.ndim == 3
     y = kernel(
         movement.expand_dims(pixels, dim=0) if is_single else pixels,
-        size=sizes_of(size, 2, f"{op}: size"),
+        size=as_sizes(size, 2, f"{op}: size"),
         align_corners=align_corners,
         half_pixel_centers=half_pixel_centers,
     )

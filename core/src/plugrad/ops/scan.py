@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError, AxisError
 from plugrad.kernels import movement, scan
-from plugrad.ops.arguments import applied, coerced
-from plugrad.ops.attributes import flag
-from plugrad.ops.reduction import summable
-from plugrad.types.shapes import axis_of
+from plugrad.ops.arguments import as_supported_dtype, with_attributes
+from plugrad.ops.attributes import check_flag
+from plugrad.ops.reduction import as_summable
+from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
@@ -52,7 +52,7 @@ def cumulative_sum(
         ArgumentError: a flag is not a bool.
         ArgumentValueError: both `exclusive` and `include_initial` are True.
     """
-    return _scanned(
+    return _run_scan(
         scan.cumsum, "cumulative_sum", x, axis, dtype, include_initial, exclusive, reverse
     )
 
@@ -77,12 +77,12 @@ def cumulative_prod(
     Raises:
         AxisError, DTypeError, ArgumentError, ArgumentValueError: as for `cumulative_sum`.
     """
-    return _scanned(
+    return _run_scan(
         scan.cumprod, "cumulative_prod", x, axis, dtype, include_initial, exclusive, reverse
     )
 
 
-def _scanned(
+def _run_scan(
     kernel: Kernel[..., Tensor],
     op: str,
     x: TensorLike,
@@ -92,12 +92,12 @@ def _scanned(
     exclusive: bool,
     reverse: bool,
 ) -> Tensor:
-    x = coerced(summable(x, op, dtype), kernel, op)
+    x = as_supported_dtype(as_summable(x, op, dtype), kernel, op)
     if axis is None and x.ndim != 1:
         raise AxisError(f"{op}: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})")
-    axis = axis_of(0 if axis is None else axis, x.ndim, name=f"{op}: axis")
-    exclusive = flag(exclusive, op, "exclusive")
-    if flag(include_initial, op, "include_initial"):
+    axis = normalize_axis(0 if axis is None else axis, x.ndim, name=f"{op}: axis")
+    exclusive = check_flag(exclusive, op, "exclusive")
+    if check_flag(include_initial, op, "include_initial"):
         if exclusive:
             raise ArgumentValueError(
                 f"{op}: exclusive=True starts with the initial value already; leave include_initial out"
@@ -107,5 +107,5 @@ def _scanned(
         room[axis] = (1, 0) if reverse else (0, 1)
         x = movement.pad(x, paddings=tuple(room), constant_value=0)
         exclusive = True
-    reverse = flag(reverse, op, "reverse")
-    return applied(kernel, x, axis=axis, exclusive=exclusive, reverse=reverse)
+    reverse = check_flag(reverse, op, "reverse")
+    return with_attributes(kernel, x, axis=axis, exclusive=exclusive, reverse=reverse)

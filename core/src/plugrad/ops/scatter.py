@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import scatter
-from plugrad.ops.arguments import as_tensor, held
-from plugrad.ops.indexing import backend_of, coordinates
-from plugrad.types.shapes import shape_of
+from plugrad.ops.arguments import as_tensor, cast_for_assignment
+from plugrad.ops.indexing import as_coordinates, first_backend
+from plugrad.types.shapes import as_shape
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -37,9 +37,9 @@ def scatter_nd(indices: TensorLike, updates: TensorLike, shape: ShapeLike) -> Te
         ShapeError: the shapes do not fit together, or `shape` is not one.
         TensorIndexError: an index is out of range.
     """
-    home = backend_of(updates, indices)
-    sizes = shape_of(shape, name="scatter_nd: shape")
-    places = coordinates(indices, sizes, "scatter_nd", home, least_axes=2)
+    home = first_backend(updates, indices)
+    sizes = as_shape(shape, name="scatter_nd: shape")
+    places = as_coordinates(indices, sizes, "scatter_nd", home, least_axes=2)
     parts = as_tensor(updates, "scatter_nd", "updates", backend=home)
     return scatter.scatter_nd(places, parts, shape=sizes)
 
@@ -66,10 +66,12 @@ def tensor_scatter_update(tensor: TensorLike, indices: TensorLike, updates: Tens
         TensorIndexError: an index is out of range.
     """
     op = "tensor_scatter_update"
-    home = backend_of(tensor, indices, updates)
+    home = first_backend(tensor, indices, updates)
     tensor = as_tensor(tensor, op, "tensor", backend=home)
-    places = coordinates(indices, tensor.shape, op, home, least_axes=2)
-    return scatter.tensor_scatter_update(tensor, places, held(updates, tensor, op, "updates"))
+    places = as_coordinates(indices, tensor.shape, op, home, least_axes=2)
+    return scatter.tensor_scatter_update(
+        tensor, places, cast_for_assignment(updates, tensor, op, "updates")
+    )
 
 
 def sparse_to_dense(
@@ -99,9 +101,9 @@ def sparse_to_dense(
         TensorIndexError: an index is out of range.
     """
     op = "sparse_to_dense"
-    home = backend_of(sparse_values, sparse_indices, default_value)
-    shape = shape_of(output_shape, name="sparse_to_dense: output_shape")
-    places = coordinates(sparse_indices, shape, op, home, "sparse_indices", least_axes=2)
+    home = first_backend(sparse_values, sparse_indices, default_value)
+    shape = as_shape(output_shape, name="sparse_to_dense: output_shape")
+    places = as_coordinates(sparse_indices, shape, op, home, "sparse_indices", least_axes=2)
     values = as_tensor(sparse_values, op, "sparse_values", backend=home)
-    default = held(default_value, values, op, "default_value")
+    default = cast_for_assignment(default_value, values, op, "default_value")
     return scatter.sparse_to_dense(places, values, default, output_shape=shape)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.errors import ShapeError
 from plugrad.kernels import creation, indexing, movement, scan, sorting
-from plugrad.ops.arguments import as_tensor, cast, coerced, promoted
-from plugrad.ops.attributes import flag
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, promote_operands
+from plugrad.ops.attributes import check_flag
 from plugrad.ops.binary import equal, minimum, not_equal
 from plugrad.ops.indexing import nonzero
 from plugrad.ops.unary import logical_not
 from plugrad.tensor.tensor import UniqueInverse
 from plugrad.types.dtype import bool_, int32
-from plugrad.types.shapes import axis_of
+from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -62,7 +62,7 @@ def unique_all(x: TensorLike) -> UniqueAll:
     Raises:
         DTypeError: x holds strings; `unique` takes them.
     """
-    x = coerced(x, sorting.argsort, "unique_all")
+    x = as_supported_dtype(x, sorting.argsort, "unique_all")
     flat = movement.reshape(x, shape=(x.size,))
     order = sorting.argsort(flat, axis=0, descending=False, stable=True)
     ordered = indexing.gather(flat, order, axis=0)
@@ -81,7 +81,7 @@ def unique_all(x: TensorLike) -> UniqueAll:
 
 
 def _is_new(ordered: Tensor) -> Tensor:
-    """Return whether each element differs from the one before it; the first one is always new."""
+    """Return whether each element of a sorted vector differs from the one before; the first always does."""
     is_new = not_equal(ordered[1:], ordered[:-1])
     return movement.pad(is_new, paddings=((1, 0),), constant_value=True)[: ordered.size]
 
@@ -126,7 +126,7 @@ def unique_values(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings; `unique` takes them.
     """
-    x = coerced(x, sorting.sort, "unique_values")
+    x = as_supported_dtype(x, sorting.sort, "unique_values")
     flat = movement.reshape(x, shape=(x.size,))
     ordered = sorting.sort(flat, axis=0, descending=False)
     (starts,) = nonzero(_is_new(ordered))
@@ -147,7 +147,7 @@ def unique(x: TensorLike, *, axis: int = 0) -> UniqueInverse:
         AxisError: the axis is out of range.
     """
     x = as_tensor(x, "unique")
-    return UniqueInverse(*sorting.unique(x, axis=axis_of(axis, x.ndim, name="unique: axis")))
+    return UniqueInverse(*sorting.unique(x, axis=normalize_axis(axis, x.ndim, name="unique: axis")))
 
 
 def isin(x1: TensorLike, x2: TensorLike, *, invert: bool = False) -> Tensor:
@@ -162,12 +162,12 @@ def isin(x1: TensorLike, x2: TensorLike, *, invert: bool = False) -> Tensor:
         DTypeError: x1 or x2 holds strings, or they have no common dtype.
         ArgumentError: `invert` is not a bool.
     """
-    found = _are_among(x1, x2, "isin")
-    return logical_not(found) if flag(invert, "isin", "invert") else found
+    found = _is_in_set(x1, x2, "isin")
+    return logical_not(found) if check_flag(invert, "isin", "invert") else found
 
 
-def _are_among(x1: TensorLike, x2: TensorLike, op: str) -> Tensor:
-    wanted, among = promoted(x1, x2, sorting.argsort, op)
+def _is_in_set(x1: TensorLike, x2: TensorLike, op: str) -> Tensor:
+    wanted, among = promote_operands(x1, x2, sorting.argsort, op)
     if not among.size:
         return creation.zeros_like(cast(wanted, bool_))
     flat = movement.reshape(among, shape=(among.size,))
@@ -197,5 +197,5 @@ def setdiff1d(x: TensorLike, y: TensorLike) -> Difference:
             raise ShapeError(
                 f"setdiff1d: {name} must have one axis; the shape is {z.shape}. reshape(-1) flattens"
             )
-    (indices,) = nonzero(logical_not(_are_among(x, y, "setdiff1d")))
+    (indices,) = nonzero(logical_not(_is_in_set(x, y, "setdiff1d")))
     return Difference(indexing.gather(x, indices, axis=0), indices)

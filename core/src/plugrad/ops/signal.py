@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import gcd, pi
 from typing import TYPE_CHECKING, Final
 
-from plugrad.errors import ArgumentError, ShapeError, shown
+from plugrad.errors import ArgumentError, ShapeError, short_repr
 from plugrad.kernels import movement
 from plugrad.ops.arguments import as_tensor
-from plugrad.ops.attributes import finite, flag, integer
+from plugrad.ops.attributes import check_finite, check_flag, check_integer
 from plugrad.ops.creation import arange, ones
 from plugrad.ops.fft import rfft
 from plugrad.ops.indexing import take
@@ -36,7 +36,7 @@ def hann_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tensor:
         ArgumentValueError: the length is negative.
         DTypeError: the dtype is not numeric.
     """
-    return _window("hann_window", window_length, 0.5, 0.5, dtype)
+    return _cosine_window("hann_window", window_length, 0.5, 0.5, dtype)
 
 
 def hamming_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tensor:
@@ -52,7 +52,7 @@ def hamming_window(window_length: int, *, dtype: DTypeLike = "float32") -> Tenso
         ArgumentValueError: the length is negative.
         DTypeError: the dtype is not numeric.
     """
-    return _window("hamming_window", window_length, 0.54, 0.46, dtype)
+    return _cosine_window("hamming_window", window_length, 0.54, 0.46, dtype)
 
 
 def cosine_window(
@@ -70,13 +70,13 @@ def cosine_window(
         ArgumentValueError: the length is negative, or a or b is not finite.
         DTypeError: the dtype is not numeric.
     """
-    return _window("cosine_window", window_length, a, b, dtype)
+    return _cosine_window("cosine_window", window_length, a, b, dtype)
 
 
-def _window(op: str, window_length: int, a: float, b: float, dtype: DTypeLike) -> Tensor:
-    length = integer(window_length, op, "window_length", least=0)
-    a = finite(a, op, "a")
-    b = finite(b, op, "b")
+def _cosine_window(op: str, window_length: int, a: float, b: float, dtype: DTypeLike) -> Tensor:
+    length = check_integer(window_length, op, "window_length", least=0)
+    a = check_finite(a, op, "a")
+    b = check_finite(b, op, "b")
     if length == 1:
         return ones(1, dtype=dtype)
     period = length - length % 2
@@ -111,10 +111,10 @@ def frame(
         ArgumentValueError: the length or the step is not positive.
         ShapeError: the signal is 0-d.
     """
-    return _framed("frame", signal, frame_length, frame_step, pad_end, pad_value)
+    return _make_frames("frame", signal, frame_length, frame_step, pad_end, pad_value)
 
 
-def _framed(
+def _make_frames(
     op: str,
     signal: TensorLike,
     frame_length: int,
@@ -123,30 +123,30 @@ def _framed(
     pad_value: Scalar = 0,
 ) -> Tensor:
     x = as_tensor(signal, op, "signal")
-    frame_length = integer(frame_length, op, "frame_length", least=1)
-    frame_step = integer(frame_step, op, "frame_step", least=1)
+    frame_length = check_integer(frame_length, op, "frame_length", least=1)
+    frame_step = check_integer(frame_step, op, "frame_step", least=1)
     if x.ndim == 0:
         raise ShapeError(f"{op}: the signal is 0-d; it needs an axis of samples")
     size = x.shape[-1]
-    if flag(pad_end, op, "pad_end"):
+    if check_flag(pad_end, op, "pad_end"):
         count = -(-size // frame_step)
         missing = max(0, (count - 1) * frame_step + frame_length - size)
         x = pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)], pad_value)
     else:
         count = max(0, (size - frame_length) // frame_step + 1)
     width = gcd(frame_length, frame_step)
-    if count and frame_length <= MOST_BLOCKS * width:
-        return _joined_blocks(x, count, frame_length // width, frame_step // width, width)
+    if count and frame_length <= MAX_BLOCKS_PER_FRAME * width:
+        return _frames_from_blocks(x, count, frame_length // width, frame_step // width, width)
     starts = arange(count, dtype="int32", device=x.backend) * frame_step
     places = starts.reshape(count, 1) + arange(frame_length, dtype="int32", device=x.backend)
     return take(x, places, axis=-1)
 
 
-MOST_BLOCKS: Final = 16
-"""Frames of so many blocks are joined; elements of smaller blocks are picked one by one."""
+MAX_BLOCKS_PER_FRAME: Final = 16
+"""Frames are joined from at most this many blocks; beyond it, elements are gathered one by one."""
 
 
-def _joined_blocks(x: Tensor, count: int, blocks: int, step: int, width: int) -> Tensor:
+def _frames_from_blocks(x: Tensor, count: int, blocks: int, step: int, width: int) -> Tensor:
     """Return frames of some blocks, which are `width` samples; each frame begins `step` blocks after the last."""
     lead = x.shape[:-1]
     whole = ((count - 1) * step + blocks) * width
@@ -196,12 +196,12 @@ def stft(
         DTypeError: the signal is not floating.
         ShapeError: the signal is 0-d.
     """
-    frame_length = integer(frame_length, "stft", "frame_length", least=1)
-    frames = _framed("stft", signal, frame_length, frame_step)
+    frame_length = check_integer(frame_length, "stft", "frame_length", least=1)
+    frames = _make_frames("stft", signal, frame_length, frame_step)
     if window_fn is not None:
         if not callable(window_fn):
             raise ArgumentError(
-                f"stft: window_fn={shown(window_fn)} must be a function of the length, such as hann_window"
+                f"stft: window_fn={short_repr(window_fn)} must be a function of the length, such as hann_window"
             )
         window = as_tensor(window_fn(frame_length), "stft", "window_fn's window")
         frames = frames * window.astype(frames.dtype).to(frames.backend)

@@ -9,11 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import movement, sorting
-from plugrad.ops.arguments import applied, coerced, promoted, settled
-from plugrad.ops.attributes import chosen, flag, integer
+from plugrad.ops.arguments import (
+    as_supported_dtype,
+    checked_attributes,
+    promote_operands,
+    with_attributes,
+)
+from plugrad.ops.attributes import check_choice, check_flag, check_integer
 from plugrad.ops.indexing import take_along_axis
 from plugrad.tensor.tensor import TopK
-from plugrad.types.shapes import axis_of
+from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
@@ -35,13 +40,13 @@ def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: boo
         DTypeError: x holds strings.
         ArgumentError: a flag is not a bool.
     """
-    flag(stable, "sort", "stable")
-    x = coerced(x, sorting.sort, "sort")
-    return applied(
+    check_flag(stable, "sort", "stable")
+    x = as_supported_dtype(x, sorting.sort, "sort")
+    return with_attributes(
         sorting.sort,
         x,
-        axis=axis_of(axis, x.ndim, name="sort: axis"),
-        descending=flag(descending, "sort", "descending"),
+        axis=normalize_axis(axis, x.ndim, name="sort: axis"),
+        descending=check_flag(descending, "sort", "descending"),
     )
 
 
@@ -61,13 +66,13 @@ def argsort(
         DTypeError: x holds strings.
         ArgumentError: a flag is not a bool.
     """
-    x = coerced(x, sorting.argsort, "argsort")
-    return applied(
+    x = as_supported_dtype(x, sorting.argsort, "argsort")
+    return with_attributes(
         sorting.argsort,
         x,
-        axis=axis_of(axis, x.ndim, name="argsort: axis"),
-        descending=flag(descending, "argsort", "descending"),
-        stable=flag(stable, "argsort", "stable"),
+        axis=normalize_axis(axis, x.ndim, name="argsort: axis"),
+        descending=check_flag(descending, "argsort", "descending"),
+        stable=check_flag(stable, "argsort", "stable"),
     )
 
 
@@ -87,10 +92,10 @@ def top_k(x: TensorLike, k: int = 1, *, sorted: bool = True) -> TopK:
         ArgumentError: k is not an integer, or `sorted` not a bool.
         ArgumentValueError: k is negative or greater than the size of the last axis.
     """
-    x = coerced(x, sorting.top_k, "top_k")
-    count = integer(k, "top_k", "k")
-    is_sorted = flag(sorted, "top_k", "sorted")
-    attrs = settled(sorting.top_k, x.shape, x.array.dtype, k=count, sorted=is_sorted)
+    x = as_supported_dtype(x, sorting.top_k, "top_k")
+    count = check_integer(k, "top_k", "k")
+    is_sorted = check_flag(sorted, "top_k", "sorted")
+    attrs = checked_attributes(sorting.top_k, x.shape, x.array.dtype, k=count, sorted=is_sorted)
     return TopK(*sorting.top_k.call(x, attrs))
 
 
@@ -117,11 +122,11 @@ def searchsorted(
         TensorIndexError: a position of `sorter` is out of range.
         ArgumentValueError: `side` is neither "left" nor "right".
     """
-    chosen(side, ("left", "right"), "searchsorted", "side")
-    sequence, values = promoted(x1, x2, sorting.search_sorted, "searchsorted")
+    check_choice(side, ("left", "right"), "searchsorted", "side")
+    sequence, values = promote_operands(x1, x2, sorting.search_sorted, "searchsorted")
     if sorter is not None:
         sequence = take_along_axis(sequence, sorter)
-    return _searched(sorting.search_sorted, sequence, values, side=side)
+    return _run_search(sorting.search_sorted, sequence, values, side=side)
 
 
 def lower_bound(sorted_sequence: TensorLike, values: TensorLike) -> Tensor:
@@ -136,8 +141,8 @@ def lower_bound(sorted_sequence: TensorLike, values: TensorLike) -> Tensor:
         ShapeError: the shapes do not match.
         DTypeError: an argument holds strings, or they have no common dtype.
     """
-    sequence, wanted = promoted(sorted_sequence, values, sorting.lower_bound, "lower_bound")
-    return _searched(sorting.lower_bound, sequence, wanted)
+    sequence, wanted = promote_operands(sorted_sequence, values, sorting.lower_bound, "lower_bound")
+    return _run_search(sorting.lower_bound, sequence, wanted)
 
 
 def upper_bound(sorted_sequence: TensorLike, values: TensorLike) -> Tensor:
@@ -152,11 +157,11 @@ def upper_bound(sorted_sequence: TensorLike, values: TensorLike) -> Tensor:
         ShapeError: the shapes do not match.
         DTypeError: an argument holds strings, or they have no common dtype.
     """
-    sequence, wanted = promoted(sorted_sequence, values, sorting.upper_bound, "upper_bound")
-    return _searched(sorting.upper_bound, sequence, wanted)
+    sequence, wanted = promote_operands(sorted_sequence, values, sorting.upper_bound, "upper_bound")
+    return _run_search(sorting.upper_bound, sequence, wanted)
 
 
-def _searched(
+def _run_search(
     kernel: Kernel[..., Tensor], sequence: Tensor, values: Tensor, **attrs: Side
 ) -> Tensor:
     if sequence.ndim != 1:

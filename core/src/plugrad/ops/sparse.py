@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.kernels import binary, sparse
-from plugrad.ops.arguments import as_tensor, coerced, promoted
-from plugrad.ops.indexing import as_positions, backend_of
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, promote_operands
+from plugrad.ops.indexing import as_positions, first_backend
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -58,9 +58,9 @@ def sparse_fill_empty_rows(
         TensorIndexError: an entry is in a row that does not exist.
     """
     op = "sparse_fill_empty_rows"
-    home = backend_of(indices, values, dense_shape, default_value)
+    home = first_backend(indices, values, dense_shape, default_value)
     positions = as_positions(indices, op, home)
-    entries, default = promoted(
+    entries, default = promote_operands(
         as_tensor(values, op, "values", backend=positions.backend), default_value, binary.select, op
     )
     sizes = as_positions(dense_shape, op, positions.backend, "dense_shape")
@@ -89,7 +89,7 @@ def sparse_reshape(
     """
     op = "sparse_reshape"
     positions = as_positions(
-        input_indices, op, backend_of(input_indices, input_shape, new_shape), "input_indices"
+        input_indices, op, first_backend(input_indices, input_shape, new_shape), "input_indices"
     )
     sizes = as_positions(input_shape, op, positions.backend, "input_shape")
     new = as_positions(new_shape, op, positions.backend, "new_shape")
@@ -117,13 +117,13 @@ def sparse_segment_sum(data: TensorLike, indices: TensorLike, segment_ids: Tenso
         ArgumentValueError: the ids are negative or decrease.
     """
     op = "sparse_segment_sum"
-    x = coerced(
-        as_tensor(data, op, "data", backend=backend_of(indices, segment_ids)),
+    x = as_supported_dtype(
+        as_tensor(data, op, "data", backend=first_backend(indices, segment_ids)),
         sparse.sparse_segment_sum,
         op,
         "data",
     )
-    return sparse.sparse_segment_sum(x, *_lists(x, indices, segment_ids, op))
+    return sparse.sparse_segment_sum(x, *_segment_arguments(x, indices, segment_ids, op))
 
 
 def sparse_segment_mean(data: TensorLike, indices: TensorLike, segment_ids: TensorLike) -> Tensor:
@@ -147,16 +147,16 @@ def sparse_segment_mean(data: TensorLike, indices: TensorLike, segment_ids: Tens
         ArgumentValueError: the ids are negative or decrease.
     """
     op = "sparse_segment_mean"
-    x = coerced(
-        as_tensor(data, op, "data", backend=backend_of(indices, segment_ids)),
+    x = as_supported_dtype(
+        as_tensor(data, op, "data", backend=first_backend(indices, segment_ids)),
         sparse.sparse_segment_mean,
         op,
         "data",
     )
-    return sparse.sparse_segment_mean(x, *_lists(x, indices, segment_ids, op))
+    return sparse.sparse_segment_mean(x, *_segment_arguments(x, indices, segment_ids, op))
 
 
-def _lists(
+def _segment_arguments(
     x: Tensor, indices: TensorLike, segment_ids: TensorLike, op: str
 ) -> tuple[Tensor, Tensor]:
     return (

@@ -9,18 +9,25 @@ from __future__ import annotations
 from math import inf, nan
 from typing import TYPE_CHECKING
 
-from plugrad.engine.results import renamed
+from plugrad.engine.results import alias
 from plugrad.errors import ShapeError
 from plugrad.kernels import binary, movement, normalization, reduction
-from plugrad.ops.arguments import applied, as_tensor, cast, coerced, promoted, same_dtype
-from plugrad.ops.attributes import finite, flag, integer
+from plugrad.ops.arguments import (
+    as_supported_dtype,
+    as_tensor,
+    cast,
+    promote_operands,
+    same_dtype,
+    with_attributes,
+)
+from plugrad.ops.attributes import check_finite, check_flag, check_integer
 from plugrad.ops.binary import equal, where
-from plugrad.ops.norms import root, root_of_squares
+from plugrad.ops.norms import sqrt_with_zero_gradient, stable_euclidean_norm
 from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import exp, isfinite, log
 from plugrad.types.dtype import bool_, float16, float32
-from plugrad.types.shapes import axes_of, axis_of, reduced, size_of
+from plugrad.types.shapes import count_elements, normalize_axes, normalize_axis, reduced_shape
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -51,8 +58,8 @@ def var(
         ArgumentError: `correction` is not a number, or `keepdims` not a bool.
         ArgumentValueError: `correction` is not finite.
     """
-    x = _real(x, "var")
-    return _spread("var", x, axis, correction, keepdims)
+    x = _as_real_floats(x, "var")
+    return _variance("var", x, axis, correction, keepdims)
 
 
 def std(
@@ -69,8 +76,8 @@ def std(
     Raises:
         AxisError, DTypeError, ArgumentError, ArgumentValueError: as for `var`.
     """
-    x = _real(x, "std")
-    return root(_spread("std", x, axis, correction, keepdims))
+    x = _as_real_floats(x, "std")
+    return sqrt_with_zero_gradient(_variance("std", x, axis, correction, keepdims))
 
 
 def moments(
@@ -90,11 +97,11 @@ def moments(
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = _real(x, "moments")
-    keepdims = flag(keepdims, "moments", "keepdims")
-    axes = axes_of(axis, x.ndim, name="moments: axis")
+    x = _as_real_floats(x, "moments")
+    keepdims = check_flag(keepdims, "moments", "keepdims")
+    axes = normalize_axes(axis, x.ndim, name="moments: axis")
     mean = reduction.mean(x, axis=axes, keep_dims=keepdims)
-    return mean, _spread("moments", x, axis, 0.0, keepdims)
+    return mean, _variance("moments", x, axis, 0.0, keepdims)
 
 
 def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -110,7 +117,7 @@ def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = Fals
         DTypeError: x holds strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    keepdims = flag(keepdims, "count_nonzero", "keepdims")
+    keepdims = check_flag(keepdims, "count_nonzero", "keepdims")
     is_counted = cast(as_tensor(x, "count_nonzero"), bool_, "count_nonzero")
     return sum(is_counted, axis=axis, keepdims=keepdims)
 
@@ -148,17 +155,17 @@ def diff(
         ShapeError: `prepend` or `append` does not fit x.
         DTypeError: x holds bools or strings, or the dtypes do not combine.
     """
-    n = integer(n, "diff", "n", least=0)
-    x = coerced(x, binary.subtract, "diff")
-    axis = axis_of(axis, x.ndim, name="diff: axis")
-    before = _neighbours(prepend, x, axis)
-    after = _neighbours(append, x, axis)
+    n = check_integer(n, "diff", "n", least=0)
+    x = as_supported_dtype(x, binary.subtract, "diff")
+    axis = normalize_axis(axis, x.ndim, name="diff: axis")
+    before = _as_edge_part(prepend, x, axis)
+    after = _as_edge_part(append, x, axis)
     parts = [part for part in (before, x, after) if part is not None]
     if len(parts) > 1:
         x = movement.concat(*same_dtype(parts, "diff"), axis=axis)
-    y = renamed(x)
+    y = alias(x)
     for _ in range(min(n, x.shape[axis])):
-        y = _cut(y, axis, 1) - _cut(y, axis, 0)
+        y = _drop_one(y, axis, 1) - _drop_one(y, axis, 0)
     return y
 
 
@@ -176,18 +183,18 @@ def log_sum_exp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False)
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = _real(x, "log_sum_exp")
-    axes = axes_of(axis, x.ndim, name="log_sum_exp: axis")
+    x = _as_real_floats(x, "log_sum_exp")
+    axes = normalize_axes(axis, x.ndim, name="log_sum_exp: axis")
     if x.size:
         values = x if x.node is None else stop_gradient(x)
-        largest = applied(reduction.max, values, reduction_indices=axes, keep_dims=True)
+        largest = with_attributes(reduction.max, values, reduction_indices=axes, keep_dims=True)
         shift = where(isfinite(largest), largest, 0)  # infinity minus infinity is NaN
     else:
         shift = reduction.sum(x, axis=axes, keep_dims=True)
-    keepdims = flag(keepdims, "log_sum_exp", "keepdims")
-    total = applied(reduction.sum, exp(x - shift), axis=axes, keep_dims=keepdims)
+    keepdims = check_flag(keepdims, "log_sum_exp", "keepdims")
+    total = with_attributes(reduction.sum, exp(x - shift), axis=axes, keep_dims=keepdims)
     if total.node is None:
-        return log(total) + applied(movement.reshape, shift, shape=total.shape)
+        return log(total) + with_attributes(movement.reshape, shift, shape=total.shape)
     is_zero = equal(total, 0)
     # The gradient of log at 0 is infinite, that of the exponentials there is 0: their product is NaN.
     logarithm = where(is_zero, -inf, log(where(is_zero, 1, total)))
@@ -208,43 +215,43 @@ def euclidean_norm(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = Fal
         DTypeError: x holds complex numbers or strings.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = _real(x, "euclidean_norm")
-    axes = axes_of(axis, x.ndim, name="euclidean_norm: axis")
-    return root_of_squares(x, axes, flag(keepdims, "euclidean_norm", "keepdims"))
+    x = _as_real_floats(x, "euclidean_norm")
+    axes = normalize_axes(axis, x.ndim, name="euclidean_norm: axis")
+    return stable_euclidean_norm(x, axes, check_flag(keepdims, "euclidean_norm", "keepdims"))
 
 
-def _real(x: TensorLike, op: str) -> Tensor:
+def _as_real_floats(x: TensorLike, op: str) -> Tensor:
     """Return x as real floats."""
-    return coerced(x, normalization.softmax, op)
+    return as_supported_dtype(x, normalization.softmax, op)
 
 
-def _spread(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: bool) -> Tensor:
+def _variance(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: bool) -> Tensor:
     """Return the variance."""
     if x.dtype is float16:
-        return _spread(op, cast(x, float32), axis, correction, keepdims).astype(float16)
-    axes = axes_of(axis, x.ndim, name=f"{op}: axis")
-    keepdims = flag(keepdims, op, "keepdims")
+        return _variance(op, cast(x, float32), axis, correction, keepdims).astype(float16)
+    axes = normalize_axes(axis, x.ndim, name=f"{op}: axis")
+    keepdims = check_flag(keepdims, op, "keepdims")
     shape = x.shape
-    count = size_of(tuple([shape[i] for i in axes]))
+    count = count_elements(tuple([shape[i] for i in axes]))
     if x.size:
         # The average of large numbers is rounded; that of their differences from one of them hardly is.
-        size = reduced(shape, axes, keep_dims=True)
+        size = reduced_shape(shape, axes, keep_dims=True)
         values = x if x.node is None else stop_gradient(x)
-        x = x - applied(movement.slice, values, begin=(0,) * len(shape), size=size)
-    mean = applied(reduction.mean, x, axis=axes, keep_dims=True)
+        x = x - with_attributes(movement.slice, values, begin=(0,) * len(shape), size=size)
+    mean = with_attributes(reduction.mean, x, axis=axes, keep_dims=True)
     squares = binary.squared_difference.call(x, mean)
-    variance = applied(reduction.mean, squares, axis=axes, keep_dims=keepdims)
-    freedom = count - finite(correction, op, "correction")
+    variance = with_attributes(reduction.mean, squares, axis=axes, keep_dims=keepdims)
+    freedom = count - check_finite(correction, op, "correction")
     if freedom == count:
         return variance
     return variance * (count / freedom if freedom > 0 else nan)
 
 
-def _neighbours(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
+def _as_edge_part(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
     """Return the elements to put before or after x; a single number gives one along the axis."""
     if part is None:
         return None
-    _, tensor = promoted(x, part, binary.subtract, "diff")
+    _, tensor = promote_operands(x, part, binary.subtract, "diff")
     if tensor.ndim == 0:
         shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         return movement.broadcast_to(tensor, shape=shape)
@@ -255,8 +262,8 @@ def _neighbours(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
     return tensor
 
 
-def _cut(x: Tensor, axis: int, start: int) -> Tensor:
-    """Return x without its last element along an axis, or without its first one if `start` is 1."""
+def _drop_one(x: Tensor, axis: int, start: int) -> Tensor:
+    """Drop one element along an axis: the last one, or the first one if `start` is 1."""
     begin = tuple(start if i == axis else 0 for i in range(x.ndim))
     size = tuple(length - (i == axis) for i, length in enumerate(x.shape))
     return movement.slice(x, begin=begin, size=size)

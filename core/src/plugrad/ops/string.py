@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plugrad.kernels import string
 from plugrad.ops.arguments import as_tensor
-from plugrad.ops.attributes import flag, integer, listed
-from plugrad.ops.indexing import as_positions, backend_of
+from plugrad.ops.attributes import as_list, check_flag, check_integer
+from plugrad.ops.indexing import as_positions, first_backend
 from plugrad.types import dtype
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def static_regex_replace(
     """
     op = "static_regex_replace"
     return string.static_regex_replace(
-        _text(input, op, "input"),
+        _as_strings(input, op, "input"),
         pattern=pattern,
         rewrite=rewrite,
-        replace_global=flag(replace_global, op, "replace_global"),
+        replace_global=check_flag(replace_global, op, "replace_global"),
     )
 
 
@@ -84,8 +84,8 @@ def string_to_hash_bucket_fast(input: TensorLike, num_buckets: int) -> Tensor:
         ArgumentValueError: `num_buckets` is not in ``[1, 2**31]``.
     """
     op = "string_to_hash_bucket_fast"
-    count = integer(num_buckets, op, "num_buckets")
-    return string.string_to_hash_bucket_fast(_text(input, op, "input"), num_buckets=count)
+    count = check_integer(num_buckets, op, "num_buckets")
+    return string.string_to_hash_bucket_fast(_as_strings(input, op, "input"), num_buckets=count)
 
 
 def string_split(input: TensorLike, delimiter: TensorLike, skip_empty: bool = True) -> Pieces:
@@ -108,11 +108,13 @@ def string_split(input: TensorLike, delimiter: TensorLike, skip_empty: bool = Tr
         ShapeError: the input does not have one axis, or the delimiter has any.
         ArgumentError: an argument holds something else than strings, or `skip_empty` is not a bool.
     """
-    home = backend_of(input, delimiter)
-    x = _text(input, "string_split", "input", home)
-    cuts = _text(delimiter, "string_split", "delimiter", x.backend)
+    home = first_backend(input, delimiter)
+    x = _as_strings(input, "string_split", "input", home)
+    cuts = _as_strings(delimiter, "string_split", "delimiter", x.backend)
     return Pieces(
-        *string.string_split(x, cuts, skip_empty=flag(skip_empty, "string_split", "skip_empty"))
+        *string.string_split(
+            x, cuts, skip_empty=check_flag(skip_empty, "string_split", "skip_empty")
+        )
     )
 
 
@@ -157,25 +159,25 @@ def string_n_grams(
             than 1.
     """
     op = "string_n_grams"
-    home = backend_of(data, data_splits)
-    x = _text(data, op, "data", home)
+    home = first_backend(data, data_splits)
+    x = _as_strings(data, op, "data", home)
     splits = as_positions(data_splits, op, x.backend, "data_splits")
-    widths = listed(n_gram_widths, op, "n_gram_widths")
-    is_short_kept = flag(preserve_short_sequences, op, "preserve_short_sequences")
+    widths = as_list(n_gram_widths, op, "n_gram_widths")
+    is_short_kept = check_flag(preserve_short_sequences, op, "preserve_short_sequences")
     return NGrams(
         *string.string_n_grams(
             x,
             splits,
             separator=separator,
-            n_gram_widths=tuple(integer(n, op, "n_gram_widths") for n in widths),
+            n_gram_widths=tuple(check_integer(n, op, "n_gram_widths") for n in widths),
             left_pad=left_pad,
             right_pad=right_pad,
-            pad_width=integer(pad_width, op, "pad_width"),
+            pad_width=check_integer(pad_width, op, "pad_width"),
             preserve_short_sequences=is_short_kept,
         )
     )
 
 
-def _text(x: TensorLike, op: str, name: str, backend: Backend | None = None) -> Tensor:
+def _as_strings(x: TensorLike, op: str, name: str, backend: Backend | None = None) -> Tensor:
     """Return x as a tensor of strings; the kernels refuse a tensor of another dtype."""
     return as_tensor(x, op, name, dtype=dtype.string, backend=backend)

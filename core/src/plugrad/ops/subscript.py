@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from plugrad.engine.results import renamed, tensor_from
-from plugrad.engine.transfer import moved
+from plugrad.engine.results import alias, tensor_from_host
+from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
 from plugrad.kernels import indexing, movement, scatter
-from plugrad.ops.arguments import as_tensor, held
-from plugrad.ops.attributes import integer, listed
+from plugrad.ops.arguments import as_tensor, cast_for_assignment
+from plugrad.ops.attributes import as_list, check_integer
 from plugrad.ops.binary import greater_equal, less, logical_and, where
-from plugrad.ops.indexing import POSITIONS, backend_of
+from plugrad.ops.indexing import POSITIONS, first_backend
 from plugrad.ops.keys import (
-    INTEGERS,
-    Block,
-    Picks,
-    Place,
+    SCALAR_KEY_TYPES,
+    ArrayKey,
+    ArrayKeyAxes,
+    BasicSlice,
     are_adjacent,
-    block_of,
+    basic_slice,
     check_mask,
-    for_each_axis,
-    in_reach,
-    parts_of,
-    plain_parts,
+    expand_ellipsis,
+    hashable_key,
+    host_values_if_ready,
+    parse_key,
 )
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import as_dtype, bool_
-from plugrad.types.shapes import axis_of, broadcast, size_of, stretches
+from plugrad.types.shapes import broadcast, broadcasts_to, count_elements, normalize_axis
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
@@ -74,21 +74,21 @@ def index(x: Tensor, key: Any) -> Tensor:
     """
     array = x.array
     shape = array.shape
-    if type(key) in INTEGERS:  # most keys
-        calls = _remembered(shape, array.dtype, (key,))
-        return _taken(x, calls) if calls else renamed(x)
+    if type(key) in SCALAR_KEY_TYPES:  # most keys
+        calls = _cached_calls(shape, array.dtype, (key,))
+        return _run_calls(x, calls) if calls else alias(x)
     if isinstance(key, Tensor) and key.array.dtype in POSITIONS and shape and not transfer_target():
         return indexing.gather(x, key, axis=0, batch_dims=0)  # the rows of a table
     parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
-    if (plain := plain_parts(parts)) is not None:
-        calls = _remembered(shape, array.dtype, plain)
+    if (plain := hashable_key(parts)) is not None:
+        calls = _cached_calls(shape, array.dtype, plain)
     else:
-        parts = parts_of(key)
-        block = block_of(shape, for_each_axis(shape, parts))
-        calls = _calls(shape, block)
+        parts = parse_key(key)
+        block = basic_slice(shape, expand_ellipsis(shape, parts))
+        calls = _slice_calls(shape, block)
         if block.places:
-            return _gathered(_taken(x, calls), block.places, are_adjacent(parts))
-    return _taken(x, calls) if calls else renamed(x)
+            return _gather_arrays(_run_calls(x, calls), block.places, are_adjacent(parts))
+    return _run_calls(x, calls) if calls else alias(x)
 
 
 def assign(x: Tensor, key: Any, value: Any) -> None:
@@ -119,27 +119,29 @@ def assign(x: Tensor, key: Any, value: Any) -> None:
         DisposedTensor: x or the value has been disposed.
         BackendMismatch: x and the value live on different backends.
     """
-    y = moved(assigned(x, key, value), x.backend)  # they differ in a block that transfers
+    y = copy_to_backend(
+        with_assigned(x, key, value), x.backend
+    )  # they differ in a block that transfers
     x.array = y.array
     x.node = y.node
 
 
-def assigned(x: Tensor, key: Any, value: Any) -> Tensor:
+def with_assigned(x: Tensor, key: Any, value: Any) -> Tensor:
     """Return x with its elements ``x[key]`` replaced; see `assign`."""
-    parts = parts_of(key)
-    full = for_each_axis(x.shape, parts)
-    new = held(value, x, "item assignment", "the values")
-    result = _replaced_where(x, full, new)
+    parts = parse_key(key)
+    full = expand_ellipsis(x.shape, parts)
+    new = cast_for_assignment(value, x, "item assignment", "the values")
+    result = _assign_by_mask(x, full, new)
     if result is not None:
         return result
-    block = block_of(x.shape, full)
+    block = basic_slice(x.shape, full)
     if block.places:
-        y = _taken(x, _calls(x.shape, block))
-        new = _scattered(y, block.places, are_adjacent(parts), new)
+        y = _run_calls(x, _slice_calls(x.shape, block))
+        new = _scatter_arrays(y, block.places, are_adjacent(parts), new)
         if new is y or y is x:
             return x if new is y else new
     else:
-        new = _fitted(new, block.shape)
+        new = _drop_leading_ones(new, block.shape)
     if 0 in block.sizes:
         return x
     padded = (1,) * (len(block.shape) - new.ndim) + new.shape
@@ -169,14 +171,14 @@ def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
         AxisError: the axis is out of range.
         TensorIndexError: the mask does not fit the axes of x.
     """
-    x = as_tensor(x, "boolean_mask", backend=backend_of(mask))
+    x = as_tensor(x, "boolean_mask", backend=first_backend(mask))
     mask = as_tensor(mask, "boolean_mask", "mask", backend=x.backend)
     if mask.dtype is not bool_:
         raise DTypeError(f"boolean_mask: mask is {mask.dtype}; it must be bool, such as x > 0")
     if not mask.ndim:
         raise ShapeError("boolean_mask: mask is 0-d; it must have at least one axis")
-    first = axis_of(axis, x.ndim, name="boolean_mask: axis")
-    return _indexed(x, (slice(None),) * first + (mask,), "boolean_mask")
+    first = normalize_axis(axis, x.ndim, name="boolean_mask: axis")
+    return _run_index(x, (slice(None),) * first + (mask,), "boolean_mask")
 
 
 def strided_slice(
@@ -219,16 +221,16 @@ def strided_slice(
     """
     op = "strided_slice"
     x = as_tensor(x, op)
-    firsts = [integer(n, op, "begin") for n in listed(begin, op, "begin")]
-    lasts = [integer(n, op, "end") for n in listed(end, op, "end")]
+    firsts = [check_integer(n, op, "begin") for n in as_list(begin, op, "begin")]
+    lasts = [check_integer(n, op, "end") for n in as_list(end, op, "end")]
     steps = [1] * len(firsts)
     if strides is not None:
-        steps = [integer(n, op, "strides") for n in listed(strides, op, "strides")]
-    begin_mask = integer(begin_mask, op, "begin_mask")
-    end_mask = integer(end_mask, op, "end_mask")
-    ellipsis_mask = integer(ellipsis_mask, op, "ellipsis_mask")
-    new_axis_mask = integer(new_axis_mask, op, "new_axis_mask")
-    shrink_axis_mask = integer(shrink_axis_mask, op, "shrink_axis_mask")
+        steps = [check_integer(n, op, "strides") for n in as_list(strides, op, "strides")]
+    begin_mask = check_integer(begin_mask, op, "begin_mask")
+    end_mask = check_integer(end_mask, op, "end_mask")
+    ellipsis_mask = check_integer(ellipsis_mask, op, "ellipsis_mask")
+    new_axis_mask = check_integer(new_axis_mask, op, "new_axis_mask")
+    shrink_axis_mask = check_integer(shrink_axis_mask, op, "shrink_axis_mask")
     if not len(firsts) == len(lasts) == len(steps) or 0 in steps:
         raise ArgumentValueError(
             f"strided_slice: begin={begin}, end={end} and strides={strides} must have one length, and "
@@ -254,10 +256,10 @@ def strided_slice(
             start = None if begin_mask >> i & 1 else first
             stop = None if end_mask >> i & 1 else last
             key.append(slice(start, stop, step))
-    return _indexed(x, tuple(key), op)
+    return _run_index(x, tuple(key), op)
 
 
-def _indexed(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
+def _run_index(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
     """Return ``x[key]``; an error names the op."""
     try:
         return index(x, key)
@@ -269,19 +271,19 @@ def _indexed(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
 
 
 @lru_cache(maxsize=4096)
-def _remembered(shape: Shape, dtype: object, parts: tuple[Any, ...]) -> _Calls:
-    """Return the calls that take what a key selects from a tensor of a shape and a dtype; in it, slices are tuples."""
+def _cached_calls(shape: Shape, dtype: object, parts: tuple[Any, ...]) -> _Calls:
+    """Return the kernel calls that a hashable key needs for a tensor of this shape and dtype, from a cache."""
     parts = tuple([slice(*part) if type(part) is tuple else part for part in parts])
     calls: list[Any] = []
     x = Shaped(shape, as_dtype(dtype))
-    for kernel, attrs in _calls(shape, block_of(shape, for_each_axis(shape, parts))):
-        calls.append((kernel, kernel.checked(x, **attrs)))
+    for kernel, attrs in _slice_calls(shape, basic_slice(shape, expand_ellipsis(shape, parts))):
+        calls.append((kernel, kernel.validate_attributes(x, **attrs)))
         x = kernel.infer(x, **attrs)
     return tuple(calls)
 
 
-def _calls(shape: Shape, block: Block) -> _Calls:
-    """Return the calls of kernels that take a slice from a tensor, in the shape that a key gives it: at most two."""
+def _slice_calls(shape: Shape, block: BasicSlice) -> _Calls:
+    """Return the kernel calls that take a basic slice and give it its final shape: at most two."""
     begin, end, strides, sizes, taken, kept = block[:6]
     calls: list[tuple[Kernel[..., Tensor], dict[str, Any]]] = []
     if strides.count(1) < len(strides):
@@ -299,42 +301,46 @@ def _calls(shape: Shape, block: Block) -> _Calls:
     return tuple(calls)
 
 
-def _taken(x: Tensor, calls: _Calls) -> Tensor:
+def _run_calls(x: Tensor, calls: _Calls) -> Tensor:
     for kernel, attrs in calls:
         x = kernel.call(x, attrs)
     return x
 
 
-def _gathered(x: Tensor, places: list[Place], is_adjacent: bool) -> Tensor:
-    """Return the elements at the positions that arrays pick; the axes of the arrays are merged first."""
-    axes = _axes_of(places)
+def _gather_arrays(x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool) -> Tensor:
+    """Gather the elements that the array keys select, after merging their axes into one."""
+    axes = _array_axes(places)
     first = places[0].start if is_adjacent else 0
     if axes != list(range(first, first + len(axes))):
-        x = movement.transpose(x, perm=_in_front(axes, x.ndim))
+        x = movement.transpose(x, perm=_axes_to_front(axes, x.ndim))
     end = first + len(axes)
-    size = size_of(x.shape[first:end])
+    size = count_elements(x.shape[first:end])
     if len(axes) != 1:
         x = movement.reshape(x, shape=(*x.shape[:first], size, *x.shape[end:]))
-    return indexing.gather(x, _positions(places, size, x.backend), axis=first, batch_dims=0)
+    return indexing.gather(x, _merged_positions(places, size, x.backend), axis=first, batch_dims=0)
 
 
-def _axes_of(places: list[Place]) -> list[int]:
+def _array_axes(places: list[ArrayKeyAxes]) -> list[int]:
     return [axis for place in places for axis in range(place.start, place.start + place.span)]
 
 
-def _in_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """Return the permutation that brings axes to the front."""
+def _axes_to_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Return the permutation that moves axes to the front."""
     return (*axes, *[axis for axis in range(ndim) if axis not in axes])
 
 
-def _positions(places: list[Place], size: int, backend: Backend) -> Tensor:
-    """Return the positions that arrays pick on the axis, of a given size, into which theirs are merged."""
-    positions = places[0].positions if len(places) == 1 else _combined(places, size, backend)
-    return positions if isinstance(positions, Tensor) else _sent(positions, size, backend)
+def _merged_positions(places: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
+    """Return the selected positions along the merged axis of this size."""
+    positions = (
+        places[0].positions if len(places) == 1 else _combine_positions(places, size, backend)
+    )
+    return (
+        positions if isinstance(positions, Tensor) else _positions_tensor(positions, size, backend)
+    )
 
 
-def _combined(places: list[Place], size: int, backend: Backend) -> Tensor:
-    """Return the positions of several arrays on the axis into which theirs are merged."""
+def _combine_positions(places: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
+    """Combine the positions of several array keys into positions along the merged axis."""
     try:
         broadcast(*[place.positions.shape for place in places])
     except ShapeError as error:
@@ -346,40 +352,40 @@ def _combined(places: list[Place], size: int, backend: Backend) -> Tensor:
         positions = place.positions
         stride //= max(place.size, 1)
         if isinstance(positions, Tensor) and positions.backend is backend:
-            positions = in_reach(positions)
+            positions = host_values_if_ready(positions)
         if isinstance(positions, Tensor):
-            on_device.append(_steps(positions, place.size, stride, size))
+            on_device.append(_axis_offsets(positions, place.size, stride, size))
         else:
             values = positions.astype(np.int64)
             on_host = on_host + np.where(values < 0, values + place.size, values) * stride
-    combined = _sent(on_host, size, backend)
+    combined = _positions_tensor(on_host, size, backend)
     for steps in on_device:
         combined = combined + steps
     return combined
 
 
-def _steps(positions: Tensor, size: int, stride: int, beyond: int) -> Tensor:
+def _axis_offsets(positions: Tensor, size: int, stride: int, beyond: int) -> Tensor:
     """Return the offsets of positions along the merged axis, `beyond` its end for those out of range."""
     from_front = where(less(positions, 0), positions + size, positions)
     is_inside = logical_and(greater_equal(from_front, 0), less(from_front, size))
     return where(is_inside, from_front * stride, beyond)
 
 
-def _sent(positions: NDArray[Any], size: int, backend: Backend) -> Tensor:
+def _positions_tensor(positions: NDArray[Any], size: int, backend: Backend) -> Tensor:
     """Return positions on an axis of a given size as a tensor."""
-    return tensor_from(positions.astype(np.int32 if size < 2**31 else np.int64), backend)
+    return tensor_from_host(positions.astype(np.int32 if size < 2**31 else np.int64), backend)
 
 
 # --- replacing elements ---------------------------------------------------------------------------
 
 
-def _replaced_where(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor | None:
-    """Return x with a value where a mask is True; None if this takes more than a choice for each element.
+def _assign_by_mask(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor | None:
+    """Assign a value where a mask is True by `where`; return None if the value does not broadcast to x.
 
     It does not if the mask is the whole key and its elements do not have values of their own. Nothing
     has to be known then about the mask, which may still be computed.
     """
-    arrays = [part for part in parts if type(part) is Picks]
+    arrays = [part for part in parts if type(part) is ArrayKey]
     if len(arrays) != 1 or not arrays[0].is_mask:
         return None
     mask = arrays[0]
@@ -391,32 +397,36 @@ def _replaced_where(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor 
     if own >= 0 and value.shape[own] != 1:
         return None
     check_mask(mask, x.shape, axis)
-    if not size_of(mask.values.shape):
+    if not count_elements(mask.values.shape):
         return None
     shape = (
         value.shape if own < 0 else (*value.shape[:own], *(1,) * mask.span, *value.shape[own + 1 :])
     )
-    new = _fitted(movement.reshape(value, shape=shape), x.shape)
-    here = mask.values if isinstance(mask.values, Tensor) else tensor_from(mask.values, x.backend)
+    new = _drop_leading_ones(movement.reshape(value, shape=shape), x.shape)
+    here = (
+        mask.values if isinstance(mask.values, Tensor) else tensor_from_host(mask.values, x.backend)
+    )
     return where(movement.reshape(here, shape=mask.values.shape + (1,) * len(rest)), new, x)
 
 
-def _scattered(x: Tensor, places: list[Place], is_adjacent: bool, value: Tensor) -> Tensor:
-    """Return x with a value at the positions that arrays pick; x itself if they pick none."""
-    axes = _axes_of(places)
-    order = _in_front(axes, x.ndim)
+def _scatter_arrays(
+    x: Tensor, places: list[ArrayKeyAxes], is_adjacent: bool, value: Tensor
+) -> Tensor:
+    """Assign a value at the positions that array keys select; return x itself if they select none."""
+    axes = _array_axes(places)
+    order = _axes_to_front(axes, x.ndim)
     sizes = tuple([x.shape[axis] for axis in order])
-    merged, rest = size_of(sizes[: len(axes)]), sizes[len(axes) :]
-    positions = _positions(places, merged, x.backend)
+    merged, rest = count_elements(sizes[: len(axes)]), sizes[len(axes) :]
+    positions = _merged_positions(places, merged, x.backend)
     first = places[0].start if is_adjacent else 0
-    new = _fitted(value, (*rest[:first], *positions.shape, *rest[first:]))
+    new = _drop_leading_ones(value, (*rest[:first], *positions.shape, *rest[first:]))
     count = positions.size
     if not count or not x.size:
         return x
     new = movement.broadcast_to(new, shape=(*rest[:first], *positions.shape, *rest[first:]))
     if first:
         picked = range(first, first + positions.ndim)
-        new = movement.transpose(new, perm=_in_front(picked, new.ndim))
+        new = movement.transpose(new, perm=_axes_to_front(picked, new.ndim))
     is_turned = order != tuple(range(x.ndim))
     y = movement.transpose(x, perm=order) if is_turned else x
     y = scatter.tensor_scatter_update(
@@ -428,14 +438,14 @@ def _scattered(x: Tensor, places: list[Place], is_adjacent: bool, value: Tensor)
     return movement.transpose(y, perm=tuple(map(order.index, range(x.ndim)))) if is_turned else y
 
 
-def _fitted(value: Tensor, shape: Shape) -> Tensor:
-    """Return a value that broadcasts to a shape, without axes of size 1 in front that are too many.
+def _drop_leading_ones(value: Tensor, shape: Shape) -> Tensor:
+    """Drop leading axes of size 1 that a value has beyond the rank of a shape.
 
     Raises:
         ShapeError: it does not broadcast.
     """
     extra = max(value.ndim - len(shape), 0)
-    if value.shape[:extra] == (1,) * extra and stretches(value.shape[extra:], shape):
+    if value.shape[:extra] == (1,) * extra and broadcasts_to(value.shape[extra:], shape):
         return movement.reshape(value, shape=value.shape[extra:]) if extra else value
     raise ShapeError(
         f"item assignment: the value has shape {value.shape}, which does not broadcast to {shape}, the shape "

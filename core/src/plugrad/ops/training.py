@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from plugrad.engine.results import renamed
+from plugrad.engine.results import alias
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import binary
-from plugrad.ops.arguments import as_tensor, promoted
-from plugrad.ops.attributes import integer, listed, real
+from plugrad.ops.arguments import as_tensor, promote_operands
+from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.binary import where
 from plugrad.ops.random import Generator, default
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.shapes import stretches
+from plugrad.types.shapes import broadcasts_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,10 +49,10 @@ def moving_average(
         ArgumentValueError: `decay` or `step` is out of range.
     """
     if not isinstance(decay, Tensor):
-        decay = real(decay, "moving_average", "decay", least=0, most=1)
+        decay = check_real(decay, "moving_average", "decay", least=0, most=1)
     if step is not None:
-        step = integer(step, "moving_average", "step", least=1, most=2**53)
-    average, x = promoted(average, x, binary.divide, "moving_average")
+        step = check_integer(step, "moving_average", "step", least=1, most=2**53)
+    average, x = promote_operands(average, x, binary.divide, "moving_average")
     if average.shape != x.shape:
         raise ShapeError(
             f"moving_average: average has shape {average.shape} and x {x.shape}; they must be equal"
@@ -96,21 +96,21 @@ def dropout(
     x = as_tensor(x, "dropout")
     if not x.dtype.is_inexact:
         raise DTypeError(f"dropout: x is {x.dtype}; it must be floating, because it is scaled")
-    rate = real(rate, "dropout", "rate")
+    rate = check_real(rate, "dropout", "rate")
     if not 0 <= rate < 1:
         raise ArgumentValueError(f"dropout: rate={rate} must be at least 0 and less than 1")
-    wanted = x.shape if noise_shape is None else listed(noise_shape, "dropout", "noise_shape")
+    wanted = x.shape if noise_shape is None else as_list(noise_shape, "dropout", "noise_shape")
     missing = x.ndim - len(wanted)
     shape = tuple(
-        size if n is None else integer(n, "dropout", "noise_shape", least=0)
+        size if n is None else check_integer(n, "dropout", "noise_shape", least=0)
         for n, size in zip(wanted, x.shape[missing:], strict=False)
     )
-    if missing < 0 or not stretches(shape, x.shape):
+    if missing < 0 or not broadcasts_to(shape, x.shape):
         raise ShapeError(
             f"dropout: noise_shape={noise_shape} must broadcast to the shape of x, which is {x.shape}"
         )
     if rate == 0:
-        return renamed(x)
+        return alias(x)
     if not isinstance(seed, Generator):
         seed = default if seed is None else Generator(seed)
     kept = seed.bernoulli(shape, 1 - rate, device=x.backend)

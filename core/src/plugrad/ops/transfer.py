@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.discovery.listing import backends, find
 from plugrad.discovery.selection import backend_for
-from plugrad.engine.results import renamed, wrapped
-from plugrad.engine.transfer import moved
+from plugrad.engine.results import alias, wrap_array
+from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import PluginConflict
 from plugrad.ops.arguments import as_tensor
 
@@ -32,8 +32,8 @@ def to_device(x: TensorLike, device: DeviceLike) -> Tensor:
     """
     backend = backend_for(device, "to_device")
     x = as_tensor(x, "to_device", backend=backend)
-    y = moved(x, backend)
-    return renamed(x) if y is x else y
+    y = copy_to_backend(x, backend)
+    return alias(x) if y is x else y
 
 
 def stop_gradient(x: TensorLike) -> Tensor:
@@ -49,11 +49,11 @@ def stop_gradient(x: TensorLike) -> Tensor:
         ArgumentError: x does not convert to a tensor.
     """
     x = as_tensor(x, "stop_gradient")
-    return wrapped(x.array, x.backend)
+    return wrap_array(x.array, x.backend)
 
 
-def unpickled(values: NDArray[Any], device: str, *, distribution: str) -> Tensor:
-    """Return a tensor that was pickled: its values, on the device where they were.
+def restore_pickled(values: NDArray[Any], device: str, *, distribution: str) -> Tensor:
+    """Restore a pickled tensor on the device where it was.
 
     If several distributions bring a backend of that name, `distribution` says which one it was.
     """

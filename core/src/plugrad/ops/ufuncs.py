@@ -1,4 +1,4 @@
-"""What NumPy's elementwise functions do with tensors: they call the ops of the same names."""
+"""NumPy's ufuncs on tensors: they call the ops of the same names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 
-def divided(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+def divmod_op(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """Return the quotients, rounded down, and the remainders, as ``divmod(a, b)``."""
     return binary.floor_divide(a, b), binary.remainder(a, b)
 
@@ -25,11 +25,11 @@ OPS: Final[dict[np.ufunc, Callable[..., Any]]] = {
     for module in (binary, bitwise, linalg, unary)
     for name, op in vars(module).items()
     if isinstance(function := getattr(np, name, None), np.ufunc)
-} | {np.divmod: divided}
+} | {np.divmod: divmod_op}
 
 
-def applied(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """Return what an elementwise function of NumPy gives for inputs of which x is the first tensor.
+def apply_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    """Apply a NumPy ufunc to inputs of which x is the first tensor: the protocol ``__array_ufunc__``.
 
     Python also comes here from operators whose left operand is a NumPy array.
 

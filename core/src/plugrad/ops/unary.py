@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from plugrad.engine.results import renamed
+from plugrad.engine.results import alias
 from plugrad.errors import DTypeError
 from plugrad.kernels import binary, complex as parts, unary
-from plugrad.ops.arguments import as_tensor, cast, coerced, constant, host_array, mapped
-from plugrad.ops.attributes import any_number, flag
+from plugrad.ops.arguments import (
+    as_supported_dtype,
+    as_tensor,
+    cached_constant,
+    cast,
+    host_array,
+    unary_op,
+)
+from plugrad.ops.attributes import check_flag, check_number
 from plugrad.ops.transfer import to_device
-from plugrad.types.dtype import COMPLEX, as_dtype, spellings
+from plugrad.types.dtype import COMPLEX, as_dtype, equivalents
 
 if TYPE_CHECKING:
     from plugrad.discovery.selection import DeviceLike
@@ -33,9 +40,9 @@ def abs(x: TensorLike) -> Tensor:
         DTypeError: x holds bools or strings.
     """
     x = as_tensor(x, "abs")
-    if x.array.dtype in _COMPLEX:
+    if x.array.dtype in _COMPLEX_DTYPES:
         return parts.complex_abs(x)
-    return mapped(unary.abs, x, "abs")
+    return unary_op(unary.abs, x, "abs")
 
 
 def negative(x: TensorLike) -> Tensor:
@@ -49,7 +56,7 @@ def negative(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return mapped(unary.negative, x, "negative")
+    return unary_op(unary.negative, x, "negative")
 
 
 def positive(x: TensorLike) -> Tensor:
@@ -61,7 +68,7 @@ def positive(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return renamed(coerced(x, unary.negative, "positive"))
+    return alias(as_supported_dtype(x, unary.negative, "positive"))
 
 
 def square(x: TensorLike) -> Tensor:
@@ -73,7 +80,7 @@ def square(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return mapped(unary.square, x, "square")
+    return unary_op(unary.square, x, "square")
 
 
 def sign(x: TensorLike) -> Tensor:
@@ -88,15 +95,15 @@ def sign(x: TensorLike) -> Tensor:
         DTypeError: x holds bools or strings.
     """
     x = as_tensor(x, "sign")
-    if x.array.dtype in _COMPLEX:
-        return _direction(x)
-    return mapped(unary.sign, x, "sign")
+    if x.array.dtype in _COMPLEX_DTYPES:
+        return _complex_sign(x)
+    return unary_op(unary.sign, x, "sign")
 
 
-def _direction(x: Tensor) -> Tensor:
+def _complex_sign(x: Tensor) -> Tensor:
     """Return complex numbers divided by their absolute values; one infinite part outweighs the other, as in NumPy."""
     radius = parts.complex_abs(x)
-    none = constant(0, radius.dtype, x.backend)
+    none = cached_constant(0, radius.dtype, x.backend)
     is_zero = binary.equal(radius, none)
     nearby = binary.divide(x, cast(binary.add(radius, cast(is_zero, radius.dtype)), x.dtype))
     real, imag = parts.real(x), parts.imag(x)
@@ -123,7 +130,7 @@ def reciprocal(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.reciprocal, x, "reciprocal")
+    return unary_op(unary.reciprocal, x, "reciprocal")
 
 
 def sqrt(x: TensorLike) -> Tensor:
@@ -137,7 +144,7 @@ def sqrt(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.sqrt, x, "sqrt")
+    return unary_op(unary.sqrt, x, "sqrt")
 
 
 def rsqrt(x: TensorLike) -> Tensor:
@@ -151,7 +158,7 @@ def rsqrt(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.rsqrt, x, "rsqrt")
+    return unary_op(unary.rsqrt, x, "rsqrt")
 
 
 def ceil(x: TensorLike) -> Tensor:
@@ -163,7 +170,7 @@ def ceil(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return mapped(unary.ceil, x, "ceil")
+    return unary_op(unary.ceil, x, "ceil")
 
 
 def floor(x: TensorLike) -> Tensor:
@@ -175,7 +182,7 @@ def floor(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return mapped(unary.floor, x, "floor")
+    return unary_op(unary.floor, x, "floor")
 
 
 def round(x: TensorLike) -> Tensor:
@@ -192,7 +199,7 @@ def round(x: TensorLike) -> Tensor:
     x = as_tensor(x, "round")
     if x.dtype.kind == "complex":
         return parts.complex(unary.round(parts.real(x)), unary.round(parts.imag(x)))
-    return mapped(unary.round, x, "round")
+    return unary_op(unary.round, x, "round")
 
 
 def trunc(x: TensorLike) -> Tensor:
@@ -204,7 +211,7 @@ def trunc(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools, complex numbers or strings.
     """
-    return mapped(unary.trunc, x, "trunc")
+    return unary_op(unary.trunc, x, "trunc")
 
 
 def exp(x: TensorLike) -> Tensor:
@@ -218,7 +225,7 @@ def exp(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.exp, x, "exp")
+    return unary_op(unary.exp, x, "exp")
 
 
 def expm1(x: TensorLike) -> Tensor:
@@ -230,7 +237,7 @@ def expm1(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.expm1, x, "expm1")
+    return unary_op(unary.expm1, x, "expm1")
 
 
 def log(x: TensorLike) -> Tensor:
@@ -244,7 +251,7 @@ def log(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.log, x, "log")
+    return unary_op(unary.log, x, "log")
 
 
 def log1p(x: TensorLike) -> Tensor:
@@ -258,7 +265,7 @@ def log1p(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.log1p, x, "log1p")
+    return unary_op(unary.log1p, x, "log1p")
 
 
 def log2(x: TensorLike) -> Tensor:
@@ -272,7 +279,7 @@ def log2(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.log2, x, "log2")
+    return unary_op(unary.log2, x, "log2")
 
 
 def log10(x: TensorLike) -> Tensor:
@@ -286,7 +293,7 @@ def log10(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.log10, x, "log10")
+    return unary_op(unary.log10, x, "log10")
 
 
 def sin(x: TensorLike) -> Tensor:
@@ -298,7 +305,7 @@ def sin(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.sin, x, "sin")
+    return unary_op(unary.sin, x, "sin")
 
 
 def cos(x: TensorLike) -> Tensor:
@@ -310,7 +317,7 @@ def cos(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.cos, x, "cos")
+    return unary_op(unary.cos, x, "cos")
 
 
 def tan(x: TensorLike) -> Tensor:
@@ -322,7 +329,7 @@ def tan(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.tan, x, "tan")
+    return unary_op(unary.tan, x, "tan")
 
 
 def asin(x: TensorLike) -> Tensor:
@@ -336,7 +343,7 @@ def asin(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.asin, x, "asin")
+    return unary_op(unary.asin, x, "asin")
 
 
 def acos(x: TensorLike) -> Tensor:
@@ -350,7 +357,7 @@ def acos(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.acos, x, "acos")
+    return unary_op(unary.acos, x, "acos")
 
 
 def atan(x: TensorLike) -> Tensor:
@@ -362,7 +369,7 @@ def atan(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.atan, x, "atan")
+    return unary_op(unary.atan, x, "atan")
 
 
 def sinh(x: TensorLike) -> Tensor:
@@ -374,7 +381,7 @@ def sinh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.sinh, x, "sinh")
+    return unary_op(unary.sinh, x, "sinh")
 
 
 def cosh(x: TensorLike) -> Tensor:
@@ -386,7 +393,7 @@ def cosh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.cosh, x, "cosh")
+    return unary_op(unary.cosh, x, "cosh")
 
 
 def tanh(x: TensorLike) -> Tensor:
@@ -398,7 +405,7 @@ def tanh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.tanh, x, "tanh")
+    return unary_op(unary.tanh, x, "tanh")
 
 
 def asinh(x: TensorLike) -> Tensor:
@@ -410,7 +417,7 @@ def asinh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.asinh, x, "asinh")
+    return unary_op(unary.asinh, x, "asinh")
 
 
 def acosh(x: TensorLike) -> Tensor:
@@ -424,7 +431,7 @@ def acosh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.acosh, x, "acosh")
+    return unary_op(unary.acosh, x, "acosh")
 
 
 def atanh(x: TensorLike) -> Tensor:
@@ -438,7 +445,7 @@ def atanh(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds strings.
     """
-    return mapped(unary.atanh, x, "atanh")
+    return unary_op(unary.atanh, x, "atanh")
 
 
 def erf(x: TensorLike) -> Tensor:
@@ -452,7 +459,7 @@ def erf(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return mapped(unary.erf, x, "erf")
+    return unary_op(unary.erf, x, "erf")
 
 
 def isfinite(x: TensorLike) -> Tensor:
@@ -464,7 +471,7 @@ def isfinite(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return mapped(unary.is_finite, x, "isfinite")
+    return unary_op(unary.is_finite, x, "isfinite")
 
 
 def isinf(x: TensorLike) -> Tensor:
@@ -476,7 +483,7 @@ def isinf(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return mapped(unary.is_inf, x, "isinf")
+    return unary_op(unary.is_inf, x, "isinf")
 
 
 def isnan(x: TensorLike) -> Tensor:
@@ -488,7 +495,7 @@ def isnan(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return mapped(unary.is_nan, x, "isnan")
+    return unary_op(unary.is_nan, x, "isnan")
 
 
 def signbit(x: TensorLike) -> Tensor:
@@ -500,7 +507,7 @@ def signbit(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return mapped(unary.sign_bit, x, "signbit")
+    return unary_op(unary.sign_bit, x, "signbit")
 
 
 def logical_not(x: TensorLike) -> Tensor:
@@ -512,7 +519,7 @@ def logical_not(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x does not hold bools.
     """
-    return mapped(unary.logical_not, x, "logical_not")
+    return unary_op(unary.logical_not, x, "logical_not")
 
 
 def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
@@ -528,14 +535,14 @@ def step(x: TensorLike, alpha: float = 0.0) -> Tensor:
         ArgumentError: `alpha` is not a number.
         ArgumentValueError: the integer dtype of x does not hold `alpha`.
     """
-    x = coerced(x, unary.step, "step")
-    below = any_number(alpha, "step", "alpha")
+    x = as_supported_dtype(x, unary.step, "step")
+    below = check_number(alpha, "step", "alpha")
     if x.dtype.is_integer:
         host_array(below, "step", "alpha", x.dtype)  # raises if it does not fit
     return unary.step(x, alpha=below)
 
 
-_COMPLEX: Final = spellings(COMPLEX)
+_COMPLEX_DTYPES: Final = equivalents(COMPLEX)
 
 
 def astype(
@@ -565,7 +572,7 @@ def astype(
     """
     wanted = as_dtype(dtype)
     x = as_tensor(x, "astype")
-    if x.array.dtype in _COMPLEX and wanted.kind not in ("complex", "bool"):
+    if x.array.dtype in _COMPLEX_DTYPES and wanted.kind not in ("complex", "bool"):
         raise DTypeError(
             f"astype: {x.dtype} does not become {wanted} without its imaginary part; take "
             "plugrad.real or plugrad.abs of it first"
@@ -576,4 +583,4 @@ def astype(
         y = to_device(cast(x, wanted), device)
     else:
         y = cast(to_device(x, device), wanted)
-    return renamed(x) if flag(copy, "astype", "copy") and y is x else y
+    return alias(x) if check_flag(copy, "astype", "copy") and y is x else y

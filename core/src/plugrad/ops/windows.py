@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from plugrad.engine.channels import channels_first, channels_last
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import movement
-from plugrad.ops.attributes import chosen
+from plugrad.ops.attributes import check_choice
 from plugrad.types.windows import (
     ROUNDINGS,
-    padding_of,
-    sizes_of,
+    as_sizes,
+    parse_padding,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def window_of(
     """
     given = strides, padding, dilations, rounding
     is_plain = PLAIN.issuperset(map(type, given))  # what programs mostly pass: a key of the cache
-    return (_remembered if is_plain else _window)(op, slide, image, size, *given)
+    return (_cached_attributes if is_plain else _window)(op, slide, image, size, *given)
 
 
 PLAIN: Final = frozenset({int, str, type(None)})
@@ -61,17 +61,17 @@ def _window(
 ) -> Window:
     axes = len(size)
     if rounding is not None:
-        chosen(rounding, tuple(filter(None, ROUNDINGS)), op, "dim_rounding_mode")
-    steps = size if strides is None else sizes_of(strides, axes, f"{op}: strides")
-    gaps = sizes_of(dilations, axes, f"{op}: dilations")
-    cells = padding_of(padding, axes, op, rounding)
+        check_choice(rounding, tuple(filter(None, ROUNDINGS)), op, "dim_rounding_mode")
+    steps = size if strides is None else as_sizes(strides, axes, f"{op}: strides")
+    gaps = as_sizes(dilations, axes, f"{op}: dilations")
+    cells = parse_padding(padding, axes, op, rounding)
     try:
         return slide(image[1:-1], size, steps, cells, gaps, rounding)
     except (ArgumentValueError, ShapeError) as error:
         raise type(error)(f"{op}: {error}") from None
 
 
-_remembered: Final = lru_cache(maxsize=1024)(_window)
+_cached_attributes: Final = lru_cache(maxsize=1024)(_window)
 
 
 def check_axes(op: str, x: Tensor, axes: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import optimizers
-from plugrad.ops.attributes import flag
+from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import full
 from plugrad.optimizers.optimizer import Optimizer
 
@@ -44,10 +44,10 @@ class Adagrad(Optimizer):
         self.initial_accumulator_value = initial_accumulator_value
         self.epsilon = epsilon
 
-    def _slots(self) -> tuple[str, ...]:
+    def _slot_names(self) -> tuple[str, ...]:
         return ("accumulator",)
 
-    def _first(self, variable: Variable, name: str) -> Tensor:
+    def _initial_slot(self, variable: Variable, name: str) -> Tensor:
         value = self.initial_accumulator_value
         return full(variable.shape, value, dtype=variable.dtype, device=variable.backend)
 
@@ -55,7 +55,7 @@ class Adagrad(Optimizer):
     def _kernel(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adagrad
 
-    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         return rate, self.epsilon
 
 
@@ -88,14 +88,14 @@ class Adadelta(Optimizer):
         self.rho = rho
         self.epsilon = epsilon
 
-    def _slots(self) -> tuple[str, ...]:
+    def _slot_names(self) -> tuple[str, ...]:
         return ("s", "u")
 
     @property
     def _kernel(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adadelta
 
-    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         return rate, self.rho, 1 - self.rho, self.epsilon
 
 
@@ -137,16 +137,16 @@ class RMSProp(Optimizer):
         self.decay = decay
         self.momentum = momentum
         self.epsilon = epsilon
-        self.centered: bool = flag(centered, "RMSProp", "centered")
+        self.centered: bool = check_flag(centered, "RMSProp", "centered")
 
-    def _slots(self) -> tuple[str, ...]:
+    def _slot_names(self) -> tuple[str, ...]:
         return ("s", "momentum", "mean") if self.centered else ("s", "momentum")
 
     @property
     def _kernel(self) -> Kernel[..., list[Tensor]]:
         return optimizers.centered_rmsprop if self.centered else optimizers.rmsprop
 
-    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         return rate, self.decay, 1 - self.decay, self.momentum, self.epsilon
 
 
@@ -190,14 +190,14 @@ class Adam(Optimizer):
         """The fraction of the variable, times the learning rate, to subtract in each step."""
         return 0
 
-    def _slots(self) -> tuple[str, ...]:
+    def _slot_names(self) -> tuple[str, ...]:
         return "m", "s"
 
     @property
     def _kernel(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adam
 
-    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         # Two numbers hold the corrections of the bias, so that a step takes no more operations than
         # the formula has: m / (sqrt(s) / root + epsilon) is root m / (sqrt(s) + epsilon root).
         root = (1 - self.beta2**steps) ** 0.5
@@ -275,13 +275,13 @@ class Adamax(Adam):
         """Check and store the coefficients."""
         super().__init__(learning_rate, beta1, beta2, epsilon)
 
-    def _slots(self) -> tuple[str, ...]:
+    def _slot_names(self) -> tuple[str, ...]:
         return "m", "u"
 
     @property
     def _kernel(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adamax
 
-    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         corrected = rate / (1 - self.beta1**steps)
         return corrected, self.beta1, 1 - self.beta1, self.beta2, self.epsilon

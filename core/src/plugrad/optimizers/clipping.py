@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError
 from plugrad.ops.arguments import as_tensor
-from plugrad.ops.attributes import listed, real
+from plugrad.ops.attributes import as_list, check_real
 from plugrad.ops.binary import clip, maximum
 from plugrad.ops.movement import stack
 from plugrad.ops.norms import vector_norm
@@ -31,7 +31,7 @@ def clip_by_value(gradients: Sequence[Tensor], limit: float) -> list[Tensor]:
         DTypeError: a gradient is complex.
     """
     _check_limit("clip_by_value", "limit", limit)
-    tensors = _tensors("clip_by_value", gradients)
+    tensors = _as_tensors("clip_by_value", gradients)
     return [clip(g, -limit, limit) for g in tensors]
 
 
@@ -49,29 +49,29 @@ def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Te
         ArgumentValueError: `max_norm` is not positive.
     """
     _check_limit("clip_by_global_norm", "max_norm", max_norm)
-    tensors = _tensors("clip_by_global_norm", gradients)
+    tensors = _as_tensors("clip_by_global_norm", gradients)
     if not tensors or max_norm == inf:
         return tensors
-    first, *others = [vector_norm(_widened(g)) for g in tensors]
+    first, *others = [vector_norm(_as_float32(g)) for g in tensors]
     norm = vector_norm(stack([first, *(x.astype(first.dtype) for x in others)]))
     scale = max_norm / maximum(norm, max_norm)  # 1 where the norm is small enough
     return [g * scale.astype(g.dtype) for g in tensors]
 
 
-def _tensors(function: str, gradients: Sequence[Tensor]) -> list[Tensor]:
+def _as_tensors(function: str, gradients: Sequence[Tensor]) -> list[Tensor]:
     """Return gradients as a list of tensors.
 
     Raises:
         ArgumentError: they are not a list, or one of them is neither a tensor nor an array.
     """
-    return [as_tensor(g, function, "a gradient") for g in listed(gradients, function, "gradients")]
+    return [as_tensor(g, function, "a gradient") for g in as_list(gradients, function, "gradients")]
 
 
-def _widened(x: Tensor) -> Tensor:
-    """Return x as float32 if it is float16, in which squares overflow above 255."""
+def _as_float32(x: Tensor) -> Tensor:
+    """Cast float16 to float32, because float16 squares overflow above 255."""
     return x.astype(float32) if x.dtype is float16 else x
 
 
 def _check_limit(function: str, name: str, value: float) -> None:
-    if real(value, function, name) <= 0:
+    if check_real(value, function, name) <= 0:
         raise ArgumentValueError(f"{function}: {name}={value} must be positive")

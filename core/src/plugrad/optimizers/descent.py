@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import optimizers
-from plugrad.ops.attributes import flag
+from plugrad.ops.attributes import check_flag
 from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class SGD(Optimizer):
     def _kernel(self) -> Kernel[..., list[Tensor]]:
         return optimizers.gradient_descent
 
-    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         return (rate,)
 
 
@@ -61,14 +61,14 @@ class Momentum(Optimizer):
         super().__init__(learning_rate)
         self._check(momentum=momentum, least=0)
         self.momentum = momentum
-        self.nesterov: bool = flag(nesterov, "Momentum", "nesterov")
+        self.nesterov: bool = check_flag(nesterov, "Momentum", "nesterov")
 
-    def _slots(self) -> tuple[str, ...]:
+    def _slot_names(self) -> tuple[str, ...]:
         return ("momentum",)
 
     @property
     def _kernel(self) -> Kernel[..., list[Tensor]]:
         return optimizers.momentum
 
-    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
+    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         return rate, self.momentum, float(self.nesterov)

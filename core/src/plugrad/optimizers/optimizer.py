@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
-from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, shown
-from plugrad.ops.attributes import integer, listed, real
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, short_repr
+from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.creation import asarray, zeros_like
-from plugrad.ops.optimizers import moved
+from plugrad.ops.optimizers import apply_update
 from plugrad.tensor.tensor import Tensor
-from plugrad.transforms.gradients import trainable_of, variable_grads
+from plugrad.transforms.gradients import select_trainable, variable_grads
 from plugrad.transforms.variable import Variable
-from plugrad.types.arguments import shows_how
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ Rate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
 
 
-INSTEAD: Final = {
+MISSING_ATTRIBUTE_HINTS: Final = {
     "step": "call optimizer.minimize(f, variables), which computes gradients and takes a step",
     "zero_grad": "gradients are not kept; each call of optimizer.minimize(f, variables) computes them anew",
 }
 """What optimizers of other frameworks have, and what to write here."""
-MOST: Final = 1 << 18
-"""The elements of the variables that one call moves.
+MAX_BATCH_ELEMENTS: Final = 1 << 18
+"""The maximum number of elements of the variables that one kernel call updates.
 
 A call takes some microseconds; but the old and the new values of all its variables are in memory.
 """
@@ -49,17 +49,17 @@ class State(dict[str, Tensor]):
 class Optimizer(ABC):
     """An object that moves variables against their gradients, and keeps a state for each variable.
 
-    The set of variables may change from step to step. A subclass names in `_slots` the tensors of a
-    variable's state, and says which kernel takes a step, with which coefficients: `_kernel` and `_numbers`.
+    The set of variables may change from step to step. A subclass names in `_slot_names` the tensors of a
+    variable's state, and says which kernel takes a step, with which coefficients: `_kernel` and `_coefficients`.
     """
 
     def __init_subclass__(cls) -> None:
         """Let wrong calls of the class show how it is called: others call a learning rate lr."""
         super().__init_subclass__()
         if "__init__" in vars(cls):
-            cls.__init__ = shows_how(cls.__init__)
+            cls.__init__ = explain_wrong_calls(cls.__init__)
 
-    @shows_how
+    @explain_wrong_calls
     def __init__(self, learning_rate: Rate) -> None:
         """Check and store the learning rate, which may be changed at any time.
 
@@ -77,7 +77,7 @@ class Optimizer(ABC):
 
         def __getattr__(self, name: str) -> NoReturn:
             """Say what to use instead of a method that other frameworks have."""
-            remedy = f": {INSTEAD[name]}" if name in INSTEAD else ""
+            remedy = f": {MISSING_ATTRIBUTE_HINTS[name]}" if name in MISSING_ATTRIBUTE_HINTS else ""
             raise AttributeError(
                 f"{self._name!r} object has no attribute {name!r}{remedy}", name=name, obj=self
             )
@@ -93,7 +93,7 @@ class Optimizer(ABC):
         rate = self.learning_rate
         rate = rate(self.iterations) if callable(rate) else rate
         self._check(learning_rate=rate, least=0)
-        return real(rate, self._name, "learning_rate")
+        return check_real(rate, self._name, "learning_rate")
 
     @property
     def _name(self) -> str:
@@ -119,7 +119,7 @@ class Optimizer(ABC):
             ArgumentError, ShapeError, DTypeError: as for `variable_grads` and `apply_gradients`.
             GradientNotFound: a kernel that `function` uses has no gradient.
         """
-        trained = trainable_of(variables, "minimize")
+        trained = select_trainable(variables, "minimize")
         value, gradients = variable_grads(function, trained)
         self.apply_gradients(zip(trained, gradients, strict=True))
         return value
@@ -135,7 +135,7 @@ class Optimizer(ABC):
             ShapeError: a gradient does not have the shape of its variable.
             DTypeError: a gradient would change the dtype of its variable.
         """
-        pairs = listed(pairs, "apply_gradients", "pairs")
+        pairs = as_list(pairs, "apply_gradients", "pairs")
         for pair in pairs:
             if not _is_pair(pair):
                 raise ArgumentError(
@@ -160,7 +160,7 @@ class Optimizer(ABC):
         # A variable that comes twice takes another step, after all that take fewer.
         groups: dict[tuple[int, object, Backend], list[tuple[Variable, Tensor]]] = {}
         for variable, gradient in pairs:
-            state = self._state(variable)
+            state = self._state_of(variable)
             state.steps += 1
             dtype = variable.array.dtype
             if gradient.array.dtype is not dtype:
@@ -173,7 +173,7 @@ class Optimizer(ABC):
                 group.append((variable, gradient))
         for key in sorted(groups, key=itemgetter(0)):
             for batch in _batches(groups[key]):
-                self._move(batch, self._numbers(key[0], rate))
+                self._apply_updates(batch, self._coefficients(key[0], rate))
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -208,10 +208,10 @@ class Optimizer(ABC):
         if "iterations" not in known or "variables" not in known:
             raise ArgumentError(
                 "set_state: a state has 'iterations' and 'variables', as get_state returns it; this "
-                f"one has {shown(known)}"
+                f"one has {short_repr(known)}"
             )
-        iterations = integer(state["iterations"], "set_state", "iterations", least=0)
-        entries = listed(state["variables"], "set_state", "variables of the state")
+        iterations = check_integer(state["iterations"], "set_state", "iterations", least=0)
+        entries = as_list(state["variables"], "set_state", "variables of the state")
         if len(entries) != len(variables):
             raise ArgumentError(
                 f"set_state: the state is that of {len(entries)} variables, but {len(variables)} are given"
@@ -220,32 +220,36 @@ class Optimizer(ABC):
         for variable, entry in zip(variables, entries, strict=True):
             restored = states[variable] = State()
             if not isinstance(entry, Mapping):
-                raise ArgumentError(f"set_state: {shown(entry)} is not the state of a variable")
+                raise ArgumentError(
+                    f"set_state: {short_repr(entry)} is not the state of a variable"
+                )
             for name, value in cast("Mapping[str, Any]", entry).items():
                 if name == "steps":
-                    restored.steps = integer(value, "set_state", "steps", least=0)
+                    restored.steps = check_integer(value, "set_state", "steps", least=0)
                     continue
-                if name not in self._slots():
+                if name not in self._slot_names():
                     raise ArgumentError(
-                        f"set_state: {type(self).__name__} keeps {list(self._slots())} for a variable, "
-                        f"not {shown(name)}; the state is that of another optimizer"
+                        f"set_state: {type(self).__name__} keeps {list(self._slot_names())} for a variable, "
+                        f"not {short_repr(name)}; the state is that of another optimizer"
                     )
                 restored[name] = asarray(value, dtype=variable.dtype, device=variable.backend)
                 if restored[name].shape != variable.shape:
                     raise ShapeError(
-                        f"set_state: {shown(name)} of variable {variable.name!r} has shape "
+                        f"set_state: {short_repr(name)} of variable {variable.name!r} has shape "
                         f"{restored[name].shape}; the variable has {variable.shape}"
                     )
         self._states |= states
         self.iterations = iterations
 
-    def _move(self, pairs: Sequence[tuple[Variable, Tensor]], numbers: tuple[float, ...]) -> None:
-        """Move variables of one dtype against their gradients, and update their states."""
+    def _apply_updates(
+        self, pairs: Sequence[tuple[Variable, Tensor]], numbers: tuple[float, ...]
+    ) -> None:
+        """Update variables of one dtype and their slots with one kernel call."""
         variables, gradients = zip(*pairs, strict=True)
         states = [self._states[variable] for variable in variables]
-        slots = self._slots()
+        slots = self._slot_names()
         kept = [[state[name] for state in states] for name in slots]
-        values, *kept = moved(self._kernel, numbers, variables, gradients, *kept)
+        values, *kept = apply_update(self._kernel, numbers, variables, gradients, *kept)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
         for name, tensors in zip(slots, kept, strict=True):
@@ -258,43 +262,43 @@ class Optimizer(ABC):
         """The kernel that takes a step; see `plugrad.kernels.optimizers`."""
 
     @abstractmethod
-    def _numbers(self, steps: int, rate: float) -> tuple[float, ...]:
-        """Return the coefficients of the kernel for variables that have taken `steps` steps with this one."""
+    def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
+        """Return the kernel's coefficients for step number `steps` of a variable."""
 
-    def _state(self, variable: Variable) -> State:
-        """Return the state of a variable; tensors that it does not have yet get their initial values."""
+    def _state_of(self, variable: Variable) -> State:
+        """Return the state of a variable, creating missing slots with their initial values."""
         state = self._states.get(variable)
         if state is None:
             state = self._states[variable] = State()
-        for name in self._slots():
+        for name in self._slot_names():
             if name not in state:
-                state[name] = self._first(variable, name)
+                state[name] = self._initial_slot(variable, name)
         return state
 
-    def _slots(self) -> tuple[str, ...]:
-        """Return the names of the tensors in a variable's state."""
+    def _slot_names(self) -> tuple[str, ...]:
+        """Return the names of the slots: the tensors in a variable's state."""
         return ()
 
-    def _first(self, variable: Variable, name: str) -> Tensor:
-        """Return the initial value of a tensor in a variable's state."""
+    def _initial_slot(self, variable: Variable, name: str) -> Tensor:
+        """Return the initial value of a slot."""
         return zeros_like(variable)
 
     def _check(self, *, least: float, below: float = float("inf"), **coefficients: float) -> None:
         """Raise if a coefficient is not a number in ``[least, below)``."""
         for name, value in coefficients.items():
-            if not least <= real(value, self._name, name) < below:
+            if not least <= check_real(value, self._name, name) < below:
                 limits = f"in [{least}, {below})" if below < float("inf") else f"{least} or more"
                 raise ArgumentValueError(f"{self._name}: {name}={value} must be {limits}")
 
 
 def _batches(pairs: list[tuple[Variable, Tensor]]) -> Iterator[list[tuple[Variable, Tensor]]]:
-    """Yield pairs whose variables have about `MOST` elements together."""
+    """Yield pairs whose variables have about `MAX_BATCH_ELEMENTS` elements together."""
     batch: list[tuple[Variable, Tensor]] = []
     size = 0
     for pair in pairs:
         batch.append(pair)
         size += pair[0].size
-        if size >= MOST:
+        if size >= MAX_BATCH_ELEMENTS:
             yield batch
             batch, size = [], 0
     if batch:
@@ -316,8 +320,8 @@ def _all_variables(variables: object, function: str) -> list[Variable]:
     Raises:
         ArgumentError: it is something else.
     """
-    found = listed(variables, function, "variables")
+    found = as_list(variables, function, "variables")
     for x in found:
         if not isinstance(x, Variable):
-            raise ArgumentError(f"{function}: {shown(x)} is not a Variable")
+            raise ArgumentError(f"{function}: {short_repr(x)} is not a Variable")
     return found

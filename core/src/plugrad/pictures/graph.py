@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.types.arguments import check_callable, path_ending_in
+from plugrad.types.arguments import check_callable, check_path_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,9 @@ class Graph:
             ArgumentError: the path is none.
             ArgumentValueError: the name ends in something else.
         """
-        with open(path_ending_in((".svg",), path, "save", "path"), "w", encoding="utf-8") as file:
+        with open(
+            check_path_suffix((".svg",), path, "save", "path"), "w", encoding="utf-8"
+        ) as file:
             file.write(self.svg)
 
 
@@ -78,14 +80,16 @@ def plot_graph(function: Callable[..., Any], /, *args: Any) -> Graph:
     """
     check_callable("plot_graph", function)
     # Only pictures need these; `import plugrad` would take longer.
-    from plugrad.pictures.layout import arranged
-    from plugrad.pictures.svg import drawn
-    from plugrad.pictures.trace import traced
+    from plugrad.pictures.layout import arrange_graph
+    from plugrad.pictures.svg import draw_svg
+    from plugrad.pictures.trace import trace_graph
 
-    nodes, edges = traced(function, args)
+    nodes, edges = trace_graph(function, args)
     kernels = [node for node in nodes if node.kind == "kernel"]
     return Graph(
-        drawn(nodes, edges, arranged(nodes, edges), getattr(function, "__name__", "function")),
+        draw_svg(
+            nodes, edges, arrange_graph(nodes, edges), getattr(function, "__name__", "function")
+        ),
         [node.title for node in kernels if not node.is_backward],
         [node.title for node in kernels if node.is_backward],
     )

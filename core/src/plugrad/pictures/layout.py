@@ -1,4 +1,4 @@
-"""Where the boxes of a graph are: rows in which values flow, and an order in each row that crosses few lines.
+"""The layout of a graph: boxes in rows along the flow of values, ordered so that few edges cross.
 
 Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures" (1981), with
 one difference: there are up to three blocks beside each other. In the first, the function's, values flow
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from plugrad.pictures.trace import Edge, Node
 
-LINE = 16
+LINE_HEIGHT = 16
 """The height of a line of text."""
-GAP = 20
-BETWEEN_ROWS = 36
-BETWEEN_BLOCKS = 90
+COLUMN_GAP = 20
+ROW_GAP = 36
+BLOCK_GAP = 90
 SWEEPS = 12
 
 
@@ -37,7 +37,7 @@ class Box(NamedTuple):
 
 
 class Arrangement(NamedTuple):
-    """Where everything is."""
+    """The finished layout: boxes, bends of edges, and the size of the picture."""
 
     boxes: list[Box]
     """Of the nodes, in their order."""
@@ -51,7 +51,7 @@ class Arrangement(NamedTuple):
 
 @dataclass
 class _Item:
-    """What has a place in a row: a node, or the point at which a long edge passes."""
+    """An item of a row: a node, or the point where a long edge passes through."""
 
     row: int
     width: float
@@ -59,18 +59,18 @@ class _Item:
     x: float = 0.0
 
 
-def arranged(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
-    """Return the places of nodes and edges."""
+def arrange_graph(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
+    """Lay out a graph: return the boxes of nodes and the bends of edges."""
     sources, targets = _neighbours(edges)
     blocks = _blocks(nodes, sources, targets)
     rows = _rows(nodes, blocks, sources, targets)
-    items = [_Item(row, *_size(node)) for row, node in zip(rows, nodes, strict=True)]
+    items = [_Item(row, *_node_size(node)) for row, node in zip(rows, nodes, strict=True)]
     offset = 0.0
     bends: dict[Edge, list[_Item]] = {}
     for block in sorted(set(blocks)):
         inside = [i for i, b in enumerate(blocks) if b == block]
         within = [e for e in edges if blocks[e.source] == blocks[e.target] == block]
-        offset += _arrange_block(items, inside, within, bends, offset) + BETWEEN_BLOCKS
+        offset += _arrange_block(items, inside, within, bends, offset) + BLOCK_GAP
     first, last = min(rows, default=0), max(rows, default=0)
     heights = [0.0] * (last - first + 1)
     for item in items:
@@ -79,7 +79,7 @@ def arranged(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
     top = 0.0
     for height in heights:
         middles.append(top + height / 2)
-        top += height + BETWEEN_ROWS
+        top += height + ROW_GAP
     return Arrangement(
         [Box(i.x, middles[i.row - first], i.width, i.height) for i in items],
         {e: [(i.x, middles[i.row - first]) for i in passed] for e, passed in bends.items()},
@@ -87,15 +87,15 @@ def arranged(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
             e: rows[e.target] < rows[e.source] if blocks[e.source] == blocks[e.target] else None
             for e in edges
         },
-        max(offset - BETWEEN_BLOCKS, 0),
-        max(top - BETWEEN_ROWS, 0),
+        max(offset - BLOCK_GAP, 0),
+        max(top - ROW_GAP, 0),
     )
 
 
-def _size(node: Node) -> tuple[float, float]:
+def _node_size(node: Node) -> tuple[float, float]:
     # Titles are bold and proportional, lines small and of one width.
     width = max(len(node.title) * 8.2, *(len(line) * 6.9 for line in node.lines))
-    return width + 22, LINE * (1 + len(node.lines)) + 12
+    return width + 22, LINE_HEIGHT * (1 + len(node.lines)) + 12
 
 
 def _neighbours(edges: Sequence[Edge]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
@@ -199,7 +199,7 @@ def _arrange_block(
 
     order = sorted(rows)
     for row in order:
-        _spread(rows[row], lambda item: item.x)
+        _place_in_row(rows[row], lambda item: item.x)
     for sweep in range(2 * SWEEPS):
         side = -1 if sweep % 2 == 0 else 1
         for row in order if side < 0 else order[::-1]:
@@ -211,7 +211,7 @@ def _arrange_block(
 
             if sweep < SWEEPS:
                 rows[row].sort(key=wished)
-            _spread(rows[row], wished)
+            _place_in_row(rows[row], wished)
     left = min(item.x - item.width / 2 for row in rows.values() for item in row)
     right = max(item.x + item.width / 2 for row in rows.values() for item in row)
     for row in rows.values():
@@ -220,8 +220,8 @@ def _arrange_block(
     return right - left
 
 
-def _spread(row: Sequence[_Item], wished: Callable[[_Item], float]) -> None:
-    """Set the x of items as near as possible to what they wish, in their order and without overlaps.
+def _place_in_row(row: Sequence[_Item], wished: Callable[[_Item], float]) -> None:
+    """Set the x of a row's items as near as possible to the wished ones, in order and without overlaps.
 
     Neighbours that would overlap form a group, which lies where the squares of the distances are least.
     """
@@ -232,7 +232,7 @@ def _spread(row: Sequence[_Item], wished: Callable[[_Item], float]) -> None:
     shift = 0.0
     for i, item in enumerate(row):
         if i:
-            shift += (row[i - 1].width + item.width) / 2 + GAP
+            shift += (row[i - 1].width + item.width) / 2 + COLUMN_GAP
         shifts.append(shift)
     for item, shift in zip(row, shifts, strict=True):
         total, count = wished(item) - shift, 1

@@ -49,10 +49,12 @@ STYLE = """
 KINDS = {"variable": "argument", "start": "constant", "gradient": "result"}
 
 
-def drawn(nodes: Sequence[Node], edges: Sequence[Edge], places: Arrangement, function: str) -> str:
+def draw_svg(
+    nodes: Sequence[Node], edges: Sequence[Edge], places: Arrangement, function: str
+) -> str:
     """Return an SVG element."""
-    legend = [entry for entry in LEGEND if entry[0] in {_kind(node) for node in nodes}]
-    keys, right = _legend(legend, has_saved=None in places.rises.values())
+    legend = [entry for entry in LEGEND if entry[0] in {_css_class(node) for node in nodes}]
+    keys, right = _draw_legend(legend, has_saved=None in places.rises.values())
     width = max(places.width + 2 * MARGIN, right)
     height = places.height + HEAD + 2 * MARGIN
     shift = (width - places.width) / 2
@@ -64,20 +66,20 @@ def drawn(nodes: Sequence[Node], edges: Sequence[Edge], places: Arrangement, fun
         f'<rect class="g" width="{width:.0f}" height="{height:.0f}" rx="8"/>',
         *keys,
         f'<g transform="translate({shift:.1f} {HEAD + MARGIN})">',
-        *(_line(nodes, places, edge) for edge in edges),
-        *(_box(node, box) for node, box in zip(nodes, places.boxes, strict=True)),
+        *(_draw_edge(nodes, places, edge) for edge in edges),
+        *(_draw_box(node, box) for node, box in zip(nodes, places.boxes, strict=True)),
         "</g></svg>",
     ]
     return "\n".join(parts)
 
 
-def _kind(node: Node) -> str:
+def _css_class(node: Node) -> str:
     if node.kind == "kernel" and node.is_backward:
         return "backward"
     return KINDS.get(node.kind, node.kind)
 
 
-def _legend(entries: Sequence[tuple[str, str]], *, has_saved: bool) -> tuple[list[str], float]:
+def _draw_legend(entries: Sequence[tuple[str, str]], *, has_saved: bool) -> tuple[list[str], float]:
     """Return the elements of the legend, and where they end."""
     parts: list[str] = []
     x = float(MARGIN)
@@ -97,7 +99,7 @@ def _legend(entries: Sequence[tuple[str, str]], *, has_saved: bool) -> tuple[lis
     return parts, x
 
 
-def _box(node: Node, box: Box) -> str:
+def _draw_box(node: Node, box: Box) -> str:
     left, top = box.x - box.width / 2, box.y - box.height / 2
     tooltip = escape("\n".join([node.title, *node.lines, *node.details]))
     radius = 5 if node.kind == "kernel" else min(box.height / 2, 16)
@@ -107,18 +109,18 @@ def _box(node: Node, box: Box) -> str:
     )
     return (
         f"<g><title>{tooltip}</title>"
-        f'<rect class="{_kind(node)}" x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" '
+        f'<rect class="{_css_class(node)}" x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" '
         f'height="{box.height:.1f}" rx="{radius:.0f}"/>'
         f'<text x="{box.x:.1f}" y="{top + 21:.1f}">{escape(node.title)}</text>{lines}</g>'
     )
 
 
-def _line(nodes: Sequence[Node], places: Arrangement, edge: Edge) -> str:
+def _draw_edge(nodes: Sequence[Node], places: Arrangement, edge: Edge) -> str:
     """Return an edge as a curve with a head."""
     start, end = places.boxes[edge.source], places.boxes[edge.target]
     rises = places.rises[edge]
     if rises is None:
-        return _sideways(start, end, nodes[edge.target].is_backward)
+        return _cross_block_edge(start, end, nodes[edge.target].is_backward)
     down = -1 if rises else 1
     points = [
         (start.x, start.y + down * start.height / 2),
@@ -135,7 +137,7 @@ def _line(nodes: Sequence[Node], places: Arrangement, edge: Edge) -> str:
     return f'<path class="e{colour}" d="{"".join(path)}"/><path class="h{colour}" d="{head}"/>'
 
 
-def _sideways(start: Box, end: Box, is_backward: bool) -> str:
+def _cross_block_edge(start: Box, end: Box, is_backward: bool) -> str:
     """Return an edge from block to block: dashed, from side to side."""
     to_right = 1 if end.x > start.x else -1
     x, to_x = start.x + to_right * start.width / 2, end.x - to_right * (end.width / 2 + 7)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _PAGE = Path(__file__).with_name("profile.html")
 
 
-def page(data: Mapping[str, Any]) -> str:
+def profile_page(data: Mapping[str, Any]) -> str:
     """Return the page that shows kernels, and events as lists of numbers; profile.html says which."""
     # In a script, only "</script" and "<!--" would not be text.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

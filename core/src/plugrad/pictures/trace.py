@@ -1,4 +1,4 @@
-"""The calls of a function and of its gradient as nodes and edges: who made which array, and who takes it.
+"""Tracing of a function and its gradient into a graph: nodes are calls, and edges are arrays.
 
 A watcher of the engine sees the arrays of each call. They are kept until the end, so that the identity of an
 array says where it comes from.
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from plugrad.engine.implementations import unwatch, watch
+from plugrad.engine.implementations import add_watcher, remove_watcher
 from plugrad.engine.watching import Call, Watcher
 from plugrad.kernels import creation
 from plugrad.ops.creation import asarray, ones_like
 from plugrad.tape.nodes import Node as Step, next_order
-from plugrad.tape.tape import Walk
+from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.trees import map_tree, tensors_in
+from plugrad.tensor.trees import iter_tensors, map_tree
 from plugrad.transforms.gradients import vjp
 from plugrad.transforms.variable import Variable
 from plugrad.types.dtype import as_dtype
@@ -68,7 +68,7 @@ class _Event(NamedTuple):
 
 
 class _Recorder:
-    """Tell apart the calls of a function, of its gradient, and of neither."""
+    """A watcher that records the calls of a function and of its gradient."""
 
     def __init__(self) -> None:
         self.events: list[_Event] = []
@@ -93,21 +93,21 @@ def _differentiated_step() -> Step | None:
     """
     frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        if frame.f_code is Walk.back.__code__:
+        if frame.f_code is BackwardPass.run.__code__:
             return frame.f_locals["node"]
         frame = frame.f_back
     return None
 
 
-Traced = tuple[list[Node], list[Edge]]
+GraphElements = tuple[list[Node], list[Edge]]
 
 
-def traced(function: Callable[..., Any], args: Sequence[Any]) -> Traced:
-    """Run a function and its gradient, and return what they did as a graph."""
+def trace_graph(function: Callable[..., Any], args: Sequence[Any]) -> GraphElements:
+    """Run a function and its gradient, and return the graph of their kernel calls."""
     names: list[str] = []
     given: list[Tensor] = []
     differentiated: list[int] = []
-    for name, arg in zip(_parameters(function, len(args)), args, strict=True):
+    for name, arg in zip(_parameter_names(function, len(args)), args, strict=True):
         for path, leaf in _named_leaves(arg, name):
             if isinstance(leaf, Tensor | np.ndarray | np.generic | float | complex):
                 x = asarray(leaf)
@@ -131,14 +131,14 @@ def traced(function: Callable[..., Any], args: Sequence[Any]) -> Traced:
 
         result = function(*(map_tree(put, arg) for arg in args))
         kept.append(result)
-        return [y for y in tensors_in(result) if y.node is not None]
+        return [y for y in iter_tensors(result) if y.node is not None]
 
-    variables = _variables()
+    variables = _live_variables()
     recorder = _Recorder()
     watcher = Watcher(recorder.note, False)
     starts: list[Tensor] = []
     gradients: Sequence[Tensor] = ()
-    watch(watcher)
+    add_watcher(watcher)
     try:
         values, pull = vjp(run, *(given[i] for i in differentiated))
         recorder.is_pulling = True
@@ -146,9 +146,9 @@ def traced(function: Callable[..., Any], args: Sequence[Any]) -> Traced:
             starts = [ones_like(y) for y in values]
             gradients = pull(starts)
     finally:
-        unwatch(watcher)
+        remove_watcher(watcher)
 
-    picture = _Picture(recorder.events)
+    picture = _GraphBuilder(recorder.events)
     for name, x in zip(names, given, strict=True):
         picture.begin("argument", name, x.array)
     for name, array in variables:
@@ -161,10 +161,10 @@ def traced(function: Callable[..., Any], args: Sequence[Any]) -> Traced:
             picture.end("result", path, leaf.array)
     for position, gradient in zip(differentiated, gradients, strict=bool(gradients)):
         picture.end("gradient", f"gradient of {names[position]}", gradient.array)
-    return picture.finished()
+    return picture.finish()
 
 
-def _parameters(function: Callable[..., Any], count: int) -> list[str]:
+def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
     """Return a name for each positional argument."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -186,15 +186,15 @@ def _named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, tree
 
 
-def _variables() -> list[tuple[str, Any]]:
-    """Return the names and the arrays of the variables that there are, found through their class."""
+def _live_variables() -> list[tuple[str, Any]]:
+    """Return the names and arrays of all live variables, by asking the garbage collector."""
     referrers = filter(Variable.__instancecheck__, gc.get_referrers(Variable))
     live = cast("list[Variable]", list(referrers))
     return [(v.name or "variable", v.array) for v in live if not v.is_disposed]
 
 
-class _Picture:
-    """The graph while it is made."""
+class _GraphBuilder:
+    """Builds the graph from the recorded calls."""
 
     def __init__(self, events: list[_Event]) -> None:
         self.events = events
@@ -204,12 +204,12 @@ class _Picture:
         """The node that made an array, by the array's identity."""
         self.named: dict[int, str] = {}
         """The names of variables by the identities of their arrays."""
-        self._numbers: dict[tuple[int, int], int] = {}
+        self._coefficients: dict[tuple[int, int], int] = {}
 
     def begin(self, kind: str, title: str, array: Any) -> None:
         """Add a node that makes an array."""
         self.makers[id(array)] = len(self.nodes)
-        self.nodes.append(Node(kind, title, [described(array)], is_backward=kind == "start"))
+        self.nodes.append(Node(kind, title, [describe_array(array)], is_backward=kind == "start"))
 
     def end(self, kind: str, title: str, array: Any) -> None:
         """Add a node that takes an array; a gradient that no call has made is zero, and not drawn."""
@@ -218,7 +218,7 @@ class _Picture:
             return
         is_backward = kind == "gradient" or self.nodes[maker].is_backward
         self.edges[Edge(maker, len(self.nodes))] = None
-        self.nodes.append(Node(kind, title, [described(array)], is_backward=is_backward))
+        self.nodes.append(Node(kind, title, [describe_array(array)], is_backward=is_backward))
 
     def add_calls(self) -> None:
         """Add the calls in the order of time."""
@@ -235,15 +235,15 @@ class _Picture:
             owner = positions[before] if before >= 0 else None
             here = len(self.nodes)
             positions.append(here)
-            lines = [described(x) for x in outputs]
+            lines = [describe_array(x) for x in outputs]
             self.nodes.append(
                 Node(
                     "kernel",
                     call.kernel_name,
                     [*lines[:3], f"and {len(lines) - 3} more"] if len(lines) > 4 else lines,
                     [
-                        *(f"input: {described(x)}" for x in inputs),
-                        *(f"{name}: {_short(value)}" for name, value in call.attrs.items()),
+                        *(f"input: {describe_array(x)}" for x in inputs),
+                        *(f"{name}: {_short_text(value)}" for name, value in call.attrs.items()),
                         f"device: {call.backend.label}",
                     ],
                     event.is_backward,
@@ -264,12 +264,12 @@ class _Picture:
         name = self.named.get(id(array))
         is_number = name is None and array.shape == ()
         title = str(backend.to_numpy(array)) if is_number else name or "constant"
-        self.nodes.append(Node("variable" if name else "constant", title, [described(array)]))
+        self.nodes.append(Node("variable" if name else "constant", title, [describe_array(array)]))
         if not is_number:  # numbers are drawn beside each call that takes them
             self.makers[id(array)] = here
         return here
 
-    def finished(self) -> Traced:
+    def finish(self) -> GraphElements:
         """Return the graph, in which what only gradients take belongs to them."""
         takers: dict[int, list[int]] = {}
         for source, target in self.edges:
@@ -285,11 +285,11 @@ class _Picture:
         return self.nodes, list(self.edges)
 
 
-def described(array: Any) -> str:
+def describe_array(array: Any) -> str:
     """Return the dtype and the shape of an array, such as ``float32 2×3``."""
     return f"{as_dtype(array.dtype)} {'×'.join(map(str, array.shape)) or '()'}"
 
 
-def _short(value: Any) -> str:
+def _short_text(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

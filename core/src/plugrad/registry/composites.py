@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from plugrad.contract.kernel import contracts
+from plugrad.contract.kernel import all_contracts
 from plugrad.errors import RegistrationError
 from plugrad.settings import journal
 
@@ -43,7 +43,7 @@ def find_composite(kernel: Kernel[..., Any]) -> Composite | None:
 
 def complete() -> None:
     """Register every composite of plugrad's own that nobody has asked for yet."""
-    for kernel in list(contracts().values()):
+    for kernel in list(all_contracts().values()):
         find_composite(kernel)
 
 

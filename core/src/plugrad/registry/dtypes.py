@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 
-from plugrad.errors import DTypeError, RegistrationError, shown
+from plugrad.errors import DTypeError, RegistrationError, short_repr
 from plugrad.settings import journal
 from plugrad.types.dtype import (
     DTYPES,
@@ -66,18 +66,18 @@ def register_dtype(
         RegistrationError: the name or NumPy's dtype is taken, or an argument is malformed.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _wrong(name, f"name={shown(name)} must match [a-z][a-z0-9_]*")
+        raise _wrong(name, f"name={short_repr(name)} must match [a-z][a-z0-9_]*")
     if kind not in KINDS:
-        raise _wrong(name, f"kind={shown(kind)} must be {', '.join(map(repr, KINDS))}")
+        raise _wrong(name, f"kind={short_repr(kind)} must be {', '.join(map(repr, KINDS))}")
     try:
         host: np.dtype[Any] = np.dtype(numpy)
     except TypeError as error:
-        raise _wrong(name, f"numpy={shown(numpy)} is no dtype of NumPy: {error}") from error
+        raise _wrong(name, f"numpy={short_repr(numpy)} is no dtype of NumPy: {error}") from error
     for known in every_dtype():
         if known.name == name:
             raise _wrong(name, f"there is a dtype of this name, for NumPy's {known.numpy}")
         if known.numpy == host:
-            raise _wrong(name, f"numpy={shown(numpy)} is NumPy's dtype for {known}")
+            raise _wrong(name, f"numpy={short_repr(numpy)} is NumPy's dtype for {known}")
     dtype = new_dtype(name, kind, host, info)
     try:
         limits = dtype.info
@@ -85,7 +85,7 @@ def register_dtype(
     except (ValueError, AttributeError) as error:
         raise _wrong(
             name,
-            f"info={shown(info)} must have the attributes of numpy.finfo or numpy.iinfo: {error}",
+            f"info={short_repr(info)} must have the attributes of numpy.finfo or numpy.iinfo: {error}",
         ) from error
     rules = _promotion_rules(dtype, promotion or {})
     journal.note(("dtype", name), partial(remove_dtype, dtype), partial(add_dtype, dtype, rules))
@@ -100,13 +100,13 @@ def _promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType]:
         try:
             return dtype if spelling == dtype.name else as_dtype(spelling)
         except DTypeError as error:
-            raise _wrong(dtype.name, f"promotion={shown(promotion)}: {error}") from error
+            raise _wrong(dtype.name, f"promotion={short_repr(promotion)}: {error}") from error
 
     try:
         given = dict(cast("Any", promotion))
     except (TypeError, ValueError):
         raise _wrong(
-            dtype.name, f"promotion={shown(promotion)} must be a dict from dtypes to dtypes"
+            dtype.name, f"promotion={short_repr(promotion)} must be a dict from dtypes to dtypes"
         ) from None
     rules = {known(a): known(b) for a, b in given.items()}
     for other in DTYPES:
@@ -121,4 +121,4 @@ def _promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType]:
 
 
 def _wrong(name: object, what: str) -> RegistrationError:
-    return RegistrationError(f"register_dtype({shown(name)}): {what}")
+    return RegistrationError(f"register_dtype({short_repr(name)}): {what}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from plugrad.contract.kernel import contracts
+from plugrad.contract.kernel import all_contracts
 from plugrad.errors import GradientNotFound, RegistrationError, warn
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
-from plugrad.types.arguments import text
+from plugrad.types.arguments import check_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class Plan(Protocol):
         """Whether any of these is kept."""
         ...
 
-    def pull_into(
+    def accumulate_vjp(
         self,
         gradients: dict[Any, Any],
         call: Any,
@@ -82,27 +82,27 @@ class RegisteredGradient:
 gradients: Final[dict[str, RegisteredGradient]] = {}
 """The registry itself: the tape reads it; change it through the functions below.
 
-It lacks what nobody has asked for yet: see `set_source`.
+It lacks what nobody has asked for yet: see `set_loader`.
 """
-_source: Callable[[str], None] | None = None
+_load_family: Callable[[str], None] | None = None
 
 
-def set_source(source: Callable[[str], None]) -> None:
+def set_loader(loader: Callable[[str], None]) -> None:
     """Set the function that registers plugrad's own gradient of a kernel, by name, when it is first asked for."""
-    global _source
-    _source = source
+    global _load_family
+    _load_family = loader
 
 
 def find_gradient(kernel_name: str) -> RegisteredGradient | None:
     """Return the gradient of a kernel, or None."""
-    if kernel_name not in gradients and _source is not None:
-        _source(kernel_name)
+    if kernel_name not in gradients and _load_family is not None:
+        _load_family(kernel_name)
     return gradients.get(kernel_name)
 
 
 def complete() -> None:
     """Register every gradient of plugrad's own that nobody has asked for yet."""
-    for kernel_name in list(contracts()):
+    for kernel_name in list(all_contracts()):
         find_gradient(kernel_name)
 
 
@@ -129,7 +129,7 @@ def unregister_gradient(kernel_name: str) -> RegisteredGradient:
     Raises:
         GradientNotFound: there is none.
     """
-    removed = find_gradient(text(kernel_name, "unregister_gradient", "kernel_name"))
+    removed = find_gradient(check_string(kernel_name, "unregister_gradient", "kernel_name"))
     if removed is None:
         raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
     journal.put(gradients, kernel_name, journal.MISSING, "gradient")
@@ -151,4 +151,4 @@ def get_gradients() -> dict[str, RegisteredGradient]:
 
 def get_gradient(kernel_name: str) -> RegisteredGradient | None:
     """Return the gradient of a kernel, or None."""
-    return find_gradient(text(kernel_name, "get_gradient", "kernel_name"))
+    return find_gradient(check_string(kernel_name, "get_gradient", "kernel_name"))

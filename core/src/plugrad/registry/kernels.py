@@ -17,13 +17,20 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from plugrad.contract.kernel import contract_of
-from plugrad.contract.parameters import parameters_of
-from plugrad.errors import ArgumentError, KernelNotFound, RegistrationError, shown, suggestion, warn
+from plugrad.contract.kernel import get_contract
+from plugrad.contract.parameters import inspect_parameters
+from plugrad.errors import (
+    ArgumentError,
+    KernelNotFound,
+    RegistrationError,
+    short_repr,
+    suggestion,
+    warn,
+)
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
-from plugrad.types.arguments import flag, shows_how, text
+from plugrad.types.arguments import check_flag, check_string, explain_wrong_calls
 from plugrad.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -210,7 +217,7 @@ def list_kernels(backend: Backend) -> list[KernelConfig]:
 # --- the kernels of the program ------------------------------------------------------------------
 
 
-@shows_how
+@explain_wrong_calls
 def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
     """Register one implementation.
 
@@ -233,7 +240,7 @@ def register_kernel(config: KernelConfig, *, replace: bool = False) -> None:
 
 def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) -> None:
     """Register several implementations, or none if one of them is wrong."""
-    replace = flag(replace, "register_kernel", "replace")
+    replace = check_flag(replace, "register_kernel", "replace")
     configs = list(configs)
     _check(configs)
     if replace:
@@ -265,8 +272,8 @@ def _check(configs: Iterable[KernelConfig]) -> None:
             raise ArgumentError(
                 f"register_kernel takes a KernelConfig, not {type(config).__name__}"
             )
-        text(config.kernel_name, "KernelConfig", "kernel_name")
-        text(config.backend_name, "KernelConfig", "backend_name")
+        check_string(config.kernel_name, "KernelConfig", "kernel_name")
+        check_string(config.backend_name, "KernelConfig", "backend_name")
         if config[:2] in seen:
             raise RegistrationError(
                 f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} twice at once"
@@ -285,15 +292,15 @@ def _check_conditions(config: KernelConfig) -> None:
         RegistrationError: the message names the kernel, the field and its value.
     """
     dtypes = [*(config.dtypes or ()), *config.broadcast_dtypes]
-    contract = contract_of(config.kernel_name)
+    contract = get_contract(config.kernel_name)
     if wrong := [d for d in dtypes if not isinstance(d, DType)]:  # pyright: ignore[reportUnnecessaryIsInstance] - plugins bring anything
-        problem = (
-            f"dtypes must be dtypes of plugrad, not {shown(wrong[0])}; convert it with as_dtype"
-        )
+        problem = f"dtypes must be dtypes of plugrad, not {short_repr(wrong[0])}; convert it with as_dtype"
     elif config.broadcast_dtypes and config.dtypes is None:
         problem = "broadcast_dtypes are more dtypes than those in dtypes, which it must say, too"
     elif type(config.min_bytes) is not int or config.min_bytes < 0:
-        problem = f"min_bytes={shown(config.min_bytes)} must be an integer that is not negative"
+        problem = (
+            f"min_bytes={short_repr(config.min_bytes)} must be an integer that is not negative"
+        )
     elif config.is_conditional and contract is not None and not contract.inputs:
         problem = "the kernel has no inputs, whose dtypes or bytes could decide"
     else:
@@ -308,7 +315,7 @@ def _check_backend(name: str) -> None:
         RegistrationError: an installed backend has a similar name, and none this one.
     """
     known = settings.options_by_backend()
-    if name not in known and contract_of(name) is not None:
+    if name not in known and get_contract(name) is not None:
         raise RegistrationError(
             f"KernelConfig: {name!r} is the name of a kernel; it stands before that of the backend"
         )
@@ -325,8 +332,8 @@ def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
     Raises:
         KernelNotFound: there is none.
     """
-    text(kernel_name, "unregister_kernel", "kernel_name")
-    text(backend_name, "unregister_kernel", "backend_name")
+    check_string(kernel_name, "unregister_kernel", "kernel_name")
+    check_string(backend_name, "unregister_kernel", "backend_name")
     with lock:
         found = _find(kernel_name, backend_name)
         if found is None:
@@ -369,8 +376,8 @@ def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
     If several devices of the backend are open, it is that of the one that was opened first and has the
     kernel. If none is open, it is what the program has registered.
     """
-    text(kernel_name, "get_kernel", "kernel_name")
-    text(backend_name, "get_kernel", "backend_name")
+    check_string(kernel_name, "get_kernel", "kernel_name")
+    check_string(backend_name, "get_kernel", "backend_name")
     return _find(kernel_name, backend_name)
 
 
@@ -382,7 +389,7 @@ def _find(kernel_name: str, backend_name: str) -> KernelConfig | None:
     return entries[-1].config if entries else None
 
 
-def insists(kernel_name: str, backend_name: str) -> bool:
+def is_forced(kernel_name: str, backend_name: str) -> bool:
     """Return whether the program's implementation stays in effect when the backend brings its own."""
     entries = _entries.get((kernel_name, backend_name))
     return bool(entries) and entries[-1].replaces
@@ -390,7 +397,7 @@ def insists(kernel_name: str, backend_name: str) -> bool:
 
 def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
     """Return the implementations in effect for one backend: for each kernel, what `get_kernel` returns."""
-    text(backend_name, "get_kernels_for_backend", "backend_name")
+    check_string(backend_name, "get_kernels_for_backend", "backend_name")
     names: dict[str, None] = {}
     for backend in devices_of(backend_name):
         names |= {config.kernel_name: None for config in list_kernels(backend)}
@@ -406,7 +413,7 @@ def copy_registered_kernels(source: str, target: str, *, replace: bool = False) 
     )
 
 
-@shows_how
+@explain_wrong_calls
 @contextmanager
 def override_kernel(
     kernel_name: str, backend_name: str, kernel_func: Callable[..., Any]
@@ -474,10 +481,10 @@ def check_parameters(config: KernelConfig) -> None:
     Raises:
         RegistrationError: the message names the kernel, the backend and the parameters.
     """
-    contract = contract_of(config.kernel_name)
+    contract = get_contract(config.kernel_name)
     if not callable(config.kernel_func):
         raise RegistrationError(
-            f"{config.kernel_name} on {config.backend_name!r}: {shown(config.kernel_func)} is not callable"
+            f"{config.kernel_name} on {config.backend_name!r}: {short_repr(config.kernel_func)} is not callable"
         )
     if contract is None:
         return
@@ -500,13 +507,13 @@ def check_parameters(config: KernelConfig) -> None:
         if not takes_list:
             raise RegistrationError(
                 f"{where}: the implementation must take its inputs as *{contract.inputs[-1]}"
-                f"{_as_in(contract)}"
+                f"{_show_example(contract)}"
             )
     elif not takes_list and not len(required) <= count <= len(positional):
         expected = ", ".join(contract.inputs) or "backend"
         raise RegistrationError(
             f"{where}: the implementation takes {len(required)} positional parameters; the contract's are ({expected})"
-            f"{_as_in(contract)}"
+            f"{_show_example(contract)}"
         )
     missing = set[str]() if takes_any_keyword else set(contract.attributes) - keywords.keys()
     unknown = {name for name, is_required in keywords.items() if is_required} - set(
@@ -515,11 +522,11 @@ def check_parameters(config: KernelConfig) -> None:
     if wrong := sorted(missing | unknown):
         raise RegistrationError(
             f"{where}: keyword-only parameters {wrong} are unknown or missing; the contract's "
-            f"are {list(contract.attributes)}{_as_in(contract)}"
+            f"are {list(contract.attributes)}{_show_example(contract)}"
         )
 
 
-def _as_in(contract: Kernel[..., Any]) -> str:
+def _show_example(contract: Kernel[..., Any]) -> str:
     """Return the end of a message, which shows the first line of an implementation."""
     *first, last = contract.inputs or ("backend",)
     inputs = (*first, f"*{last}" if contract.takes_list else last)
@@ -538,7 +545,7 @@ def _has_parameters_of(contract: Kernel[..., Any], function: Callable[..., Any])
         return False
     if contract.takes_list or inner.__code__.co_flags & inspect.CO_VARKEYWORDS:
         return False
-    found = parameters_of(inner)
+    found = inspect_parameters(inner)
     return (
         not found.defaults
         and not found.takes_list

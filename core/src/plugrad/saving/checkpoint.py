@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.discovery.selection import backend_for
-from plugrad.errors import ArgumentError, DamagedFile, PlugradError, UnsupportedDtype, shown
+from plugrad.errors import ArgumentError, DamagedFile, PlugradError, UnsupportedDtype, short_repr
 from plugrad.ops.creation import asarray
-from plugrad.saving.replacing import checked_path, replacing
+from plugrad.saving.atomic_files import check_path, replace_atomically
 from plugrad.saving.structure import Reader, Writer
-from plugrad.tensor.backend import check_alive, failed, nonsense, note_loss
+from plugrad.tensor.backend import backend_failed, check_alive, invalid_result, note_loss
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.discovery.selection import DeviceLike
-    from plugrad.saving.structure import Stored
+    from plugrad.saving.structure import StoredArray
     from plugrad.tensor.backend import Backend
 
-KEY: Final = "plugrad"
+METADATA_KEY: Final = "plugrad"
 """The entry of the file's metadata that holds the structure."""
-VERSION: Final = 1
+FORMAT_VERSION: Final = 1
 BUFFER_BYTES: Final = 1 << 20
 """What is gathered of small arrays before it is written."""
-CODES: Final[dict[str, np.dtype[Any]]] = {
+DTYPE_OF_CODE: Final[dict[str, np.dtype[Any]]] = {
     "BOOL": np.dtype("?"),
     **{
         f"{kind.upper()}{8 * size}": np.dtype(f"<{kind}{size}")
@@ -47,7 +47,7 @@ CODES: Final[dict[str, np.dtype[Any]]] = {
     "BF16": np.dtype("<u2"),
 }
 """NumPy's dtypes for those of the file format. bfloat16 is read by its bits."""
-NAMES: Final = {dtype: code for code, dtype in CODES.items() if code != "BF16"}
+CODE_OF_DTYPE: Final = {dtype: code for code, dtype in DTYPE_OF_CODE.items() if code != "BF16"}
 
 
 def save(path: str | PathLike[str], tree: Any) -> None:
@@ -85,19 +85,19 @@ def save(path: str | PathLike[str], tree: Any) -> None:
     """
     if _is_path(tree) and not _is_path(path):
         raise ArgumentError(f"save: the path comes first, as in plugrad.save({str(tree)!r}, tree)")
-    path = checked_path(path, "save")
-    library = _safetensors("save")
+    path = check_path(path, "save")
+    library = _import_safetensors("save")
     writer = Writer()
     try:
         text = json.dumps(
-            {"version": VERSION, "tree": writer.structure(tree)}, separators=(",", ":")
+            {"version": FORMAT_VERSION, "tree": writer.structure(tree)}, separators=(",", ":")
         )
     except RecursionError:
         raise ArgumentError(
             "save: the tree contains itself, or has more levels than Python's recursion allows"
         ) from None
-    with replacing(path, "save") as new:
-        _write(new, writer.arrays, {KEY: text})
+    with replace_atomically(path, "save") as new:
+        _write(new, writer.arrays, {METADATA_KEY: text})
         try:
             with library.safe_open(new, "np"):  # whatever cannot be read replaces nothing
                 pass
@@ -105,8 +105,8 @@ def save(path: str | PathLike[str], tree: Any) -> None:
             raise OSError(f"save: {path} cannot be written: {error}") from error
 
 
-def _write(path: str, arrays: Mapping[str, Stored], metadata: Mapping[str, str]) -> None:
-    """Write arrays as their backends bring them.
+def _write(path: str, arrays: Mapping[str, StoredArray], metadata: Mapping[str, str]) -> None:
+    """Write arrays in the order in which their backends deliver the values.
 
     The library's own function wants all of them on the host.
     """
@@ -116,25 +116,27 @@ def _write(path: str, arrays: Mapping[str, Stored], metadata: Mapping[str, str])
     end = 0
     for name, (dtype, shape, _) in ordered:
         start, end = end, end + dtype.itemsize * prod(shape)
-        header[name] = {"dtype": NAMES[dtype], "shape": shape, "data_offsets": (start, end)}
+        header[name] = {"dtype": CODE_OF_DTYPE[dtype], "shape": shape, "data_offsets": (start, end)}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb", BUFFER_BYTES) as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        for (backend, _), group in groupby((array.source for _, array in ordered), _home):
-            parts = _values(list(group), backend)
+        for (backend, _), group in groupby(
+            (array.source for _, array in ordered), _backend_and_dtype
+        ):
+            parts = _iter_values(list(group), backend)
             with closing(parts):
                 for part in parts:
                     little = np.asarray(part, part.dtype.newbyteorder("<"), order="C")
                     file.write(little.reshape(-1).view(np.uint8).data)
 
 
-def _home(source: Tensor | NDArray[Any]) -> tuple[Backend | None, Any]:
-    """Return the backend of an array, which is None on the host, and its dtype."""
+def _backend_and_dtype(source: Tensor | NDArray[Any]) -> tuple[Backend | None, Any]:
+    """Return an array's backend, None for a host array, and its dtype."""
     return (source.backend if isinstance(source, Tensor) else None), source.dtype
 
 
-def _values(sources: Sequence[Any], backend: Backend | None) -> Generator[NDArray[Any]]:
+def _iter_values(sources: Sequence[Any], backend: Backend | None) -> Generator[NDArray[Any]]:
     """Yield the values of arrays of one dtype, one after the other.
 
     Raises:
@@ -150,19 +152,21 @@ def _values(sources: Sequence[Any], backend: Backend | None) -> Generator[NDArra
             for part in parts:
                 left -= part.size
                 if left < 0 or part.dtype != dtype:
-                    raise nonsense(backend, "read()", part, f"{left + part.size} values of {dtype}")
+                    raise invalid_result(
+                        backend, "read()", part, f"{left + part.size} values of {dtype}"
+                    )
                 yield part
     except PlugradError as error:
         note_loss(error, backend)
         raise
     except Exception as error:
-        raise failed(backend, "read()", error) from error
+        raise backend_failed(backend, "read()", error) from error
     if left:
-        raise nonsense(backend, "read()", None, f"{left} more values of {dtype}")
+        raise invalid_result(backend, "read()", None, f"{left} more values of {dtype}")
 
 
 def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
-    """The nested container that `save` has written; see there for an example.
+    """The nested container that `save` wrote; see `save` for an example.
 
     Tensors and variables are made on one device, wherever they were when they were saved. NumPy's
     arrays, numbers and strings are as they were. NumPy's scalars come back as Python's numbers.
@@ -188,19 +192,19 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
         OSError: the file cannot be read: FileNotFoundError if there is none, IsADirectoryError if it is
             a folder, PermissionError, or another one if its name is too long.
     """
-    path = checked_path(path, "load")
-    arrays, metadata = _mapped(path)
+    path = check_path(path, "load")
+    arrays, metadata = _map_file(path)
     backend = backend_for(device)
-    if KEY not in metadata:
+    if METADATA_KEY not in metadata:
         return {name: asarray(values, device=backend) for name, values in arrays.items()}
     try:
-        return Reader(arrays, backend).tree(_structure(metadata[KEY]))
+        return Reader(arrays, backend).tree(_read_structure(metadata[METADATA_KEY]))
     except DamagedFile as error:
-        raise _damaged(path, error) from None
+        raise _damaged_file(path, error) from None
 
 
-def _structure(text: str) -> Any:
-    """Return the structure that a file's metadata holds."""
+def _read_structure(text: str) -> Any:
+    """Return the tree structure in a file's metadata."""
     try:
         match json.loads(text):
             case {"version": 1, "tree": tree}:
@@ -210,24 +214,24 @@ def _structure(text: str) -> Any:
                     f"it has version {version} of the format, of which this plugrad knows 1"
                 )
             case other:
-                raise DamagedFile(f"{shown(other)} is not the structure of a tree")
+                raise DamagedFile(f"{short_repr(other)} is not the structure of a tree")
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"the structure of the tree is not JSON: {error}") from None
 
 
-def _mapped(path: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def _map_file(path: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return the arrays of a file, which are views of the mapped file, and its metadata."""
-    library = _safetensors("load")
+    library = _import_safetensors("load")
     while True:
         with open(path, "rb") as file:
             if not os.fstat(file.fileno()).st_size:
-                raise _damaged(path, "it is empty")
+                raise _damaged_file(path, "it is empty")
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             try:
                 with library.safe_open(path, "np") as checked:
                     metadata: dict[str, str] = checked.metadata() or {}
             except library.SafetensorError as error:
-                raise _damaged(path, error) from None
+                raise _damaged_file(path, error) from None
             # The library opens the file by its name, which may lead to another file by now.
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 break
@@ -236,23 +240,23 @@ def _mapped(path: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     header.pop("__metadata__", None)
     arrays: dict[str, NDArray[Any]] = {}
     for name, entry in header.items():
-        dtype = CODES.get(entry["dtype"])
+        dtype = DTYPE_OF_CODE.get(entry["dtype"])
         if dtype is None:
             raise UnsupportedDtype(
-                f"load: {path}: tensor {shown(name)} is {entry['dtype']}, which plugrad does not have; convert it "
+                f"load: {path}: tensor {short_repr(name)} is {entry['dtype']}, which plugrad does not have; convert it "
                 "with the program that wrote it, to float32 for example"
             )
         try:
             values = np.ndarray(entry["shape"], dtype, mapped, start + entry["data_offsets"][0])
         except ValueError as error:  # more axes than NumPy has
-            raise _damaged(path, f"tensor {shown(name)}: {error}") from None
+            raise _damaged_file(path, f"tensor {short_repr(name)}: {error}") from None
         if entry["dtype"] == "BF16":
             values = (values.astype(np.uint32) << 16).view(np.float32)
         arrays[name] = values
     return arrays, metadata
 
 
-def _damaged(path: str, reason: object) -> DamagedFile:
+def _damaged_file(path: str, reason: object) -> DamagedFile:
     return DamagedFile(f"load: {path} is damaged, or is not a safetensors file: {reason}")
 
 
@@ -260,7 +264,7 @@ def _is_path(x: object) -> bool:
     return isinstance(x, str | os.PathLike)
 
 
-def _safetensors(op: str) -> Any:
+def _import_safetensors(op: str) -> Any:
     """Return the safetensors library, which is imported only when it is needed."""
     try:
         import safetensors

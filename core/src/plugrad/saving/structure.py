@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from plugrad.errors import ArgumentError, DamagedFile, shown
+from plugrad.errors import ArgumentError, DamagedFile, short_repr
 from plugrad.ops.creation import asarray
-from plugrad.saving.text import packed, unpacked
+from plugrad.saving.text import pack_strings, unpack_strings
 from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.variable import Variable
 from plugrad.types.dtype import complex128, string
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
     Path = tuple[str | int, ...]
 
-RESERVED = {"", "__metadata__"}
+RESERVED_NAMES = {"", "__metadata__"}
 """Names that the file format does not allow for arrays."""
-STORED = "biufc"
+STORABLE_KINDS = "biufc"
 """NumPy's letters for the kinds of dtypes of which the file format has some."""
 
 
-class Stored(NamedTuple):
-    """An array of the file: its dtype and shape there, and what has the values, whose bytes are the same."""
+class StoredArray(NamedTuple):
+    """An array as the file stores it: its dtype, its shape, and the tensor or array with the bytes."""
 
     dtype: np.dtype[Any]
     shape: Shape
@@ -62,7 +62,7 @@ class Writer:
 
     def __init__(self) -> None:
         """Begin without arrays."""
-        self.arrays: dict[str, Stored] = {}
+        self.arrays: dict[str, StoredArray] = {}
         """The arrays by name: the keys that lead to them, joined by dots."""
         self._nodes: dict[int, dict[str, Any]] = {}
 
@@ -73,7 +73,7 @@ class Writer:
             ArgumentError: it is nothing that can be saved.
             DisposedTensor: a tensor has been disposed.
         """
-        part = _plain(part)
+        part = _as_python_number(part)
         kind = cast("type[Any]", type(part))
         if part is None or kind in (bool, str):
             return part
@@ -95,52 +95,52 @@ class Writer:
             return self._nodes[id(part)]
         if isinstance(part, Tensor):
             _ = part.array  # raises if the tensor has been disposed
-        raise ArgumentError(f"save: {_place(path)} is {shown(part)}; {_remedy(part)}")
+        raise ArgumentError(f"save: {_format_path(path)} is {short_repr(part)}; {_remedy(part)}")
 
     def _entry(self, key: Any, part: Any, path: Path) -> list[Any]:
         if type(key) not in (str, int):
             raise ArgumentError(
-                f"save: {_place(path)} has the key {shown(key)}; keys must be strings or integers"
+                f"save: {_format_path(path)} has the key {short_repr(key)}; keys must be strings or integers"
             )
         return [key, self.structure(part, (*path, key))]
 
     def _leaf(self, leaf: Any, path: Path) -> dict[str, Any]:
         name = ".".join(map(str, path)).encode(errors="replace").decode()  # no half surrogate pairs
-        while name in self.arrays or name in RESERVED:
+        while name in self.arrays or name in RESERVED_NAMES:
             name += "_"
-        self.arrays[name], how = _as_stored(leaf, path)
+        self.arrays[name], how = _to_stored(leaf, path)
         if isinstance(leaf, Variable):
             return {"variable": name, "trainable": leaf.trainable, "name": leaf.name, **how}
         return {"tensor" if isinstance(leaf, Tensor) else "array": name, **how}
 
 
-def _plain(part: Any) -> Any:
-    """Return Python's number for a scalar of NumPy, and anything else as it is."""
+def _as_python_number(part: Any) -> Any:
+    """Convert a NumPy scalar to a Python number; return anything else unchanged."""
     return cast("np.generic[Any]", part).item() if isinstance(part, np.generic) else part
 
 
-def _as_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[Stored, dict[str, Any]]:
-    """Return an array that the file format can hold, and how to get from it to the values."""
+def _to_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[StoredArray, dict[str, Any]]:
+    """Convert a leaf to an array that the file format can hold; also return how to convert it back."""
     dtype = leaf.dtype.numpy if isinstance(leaf, Tensor) else leaf.dtype
     shape = tuple(leaf.shape)
     if dtype == string.numpy:
         texts = leaf.numpy() if isinstance(leaf, Tensor) else leaf
-        data = np.frombuffer(packed(texts.ravel().tolist()), np.uint8)
-        return Stored(data.dtype, data.shape, data), {"dtype": "string", "shape": list(shape)}
+        data = np.frombuffer(pack_strings(texts.ravel().tolist()), np.uint8)
+        return StoredArray(data.dtype, data.shape, data), {"dtype": "string", "shape": list(shape)}
     little = dtype.newbyteorder("<")
-    if dtype.kind not in STORED or little.char in "gG":
+    if dtype.kind not in STORABLE_KINDS or little.char in "gG":
         raise ArgumentError(
-            f"save: {_place(path)} is an array of {dtype}, for which the file has no place; save numbers of "
+            f"save: {_format_path(path)} is an array of {dtype}, for which the file has no place; save numbers of "
             "plugrad's own dtypes, as in x.astype('float32'), bools, or strings as plugrad.asarray(x) holds them"
         )
     if little == complex128.numpy:
-        return Stored(np.dtype("<f8"), (*shape, 2), leaf), {"dtype": "complex128"}
-    return Stored(little, shape, leaf), {}
+        return StoredArray(np.dtype("<f8"), (*shape, 2), leaf), {"dtype": "complex128"}
+    return StoredArray(little, shape, leaf), {}
 
 
-def _place(path: Path) -> str:
-    """Return the expression that leads to a part of the tree."""
-    return "tree" + "".join(f"[{shown(key)}]" for key in path)
+def _format_path(path: Path) -> str:
+    """Return a path as an expression for messages, such as ``tree['w'][0]``."""
+    return "tree" + "".join(f"[{short_repr(key)}]" for key in path)
 
 
 def _remedy(part: object) -> str:
@@ -157,7 +157,7 @@ def _remedy(part: object) -> str:
 
 
 class Reader:
-    """Makes a tree again from its structure and its arrays."""
+    """Rebuilds a tree from its structure and its arrays."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], backend: Backend) -> None:
         """Read from arrays, which are copied; tensors are made on `backend`."""
@@ -182,11 +182,13 @@ class Reader:
             case {"dict": [*entries], **nothing} if not nothing:
                 return dict(self._entry(entry) for entry in entries)
             case {"int": str(digits), **nothing} if not nothing:
-                return _number(lambda text: int(text, 16), digits)
+                return _parse_number(lambda text: int(text, 16), digits)
             case {"float": str(text), **nothing} if not nothing:
-                return _number(float, text)
+                return _parse_number(float, text)
             case {"complex": [real, imag], **nothing} if not nothing:
-                return _number(lambda parts: complex(*parts), (self.tree(real), self.tree(imag)))
+                return _parse_number(
+                    lambda parts: complex(*parts), (self.tree(real), self.tree(imag))
+                )
             case {"tensor": str(name), **how}:
                 return self._leaf("tensor", name, how)
             case {"variable": str(name), "trainable": bool(), "name": str(), **how}:
@@ -194,14 +196,14 @@ class Reader:
             case {"array": str(name), **how}:
                 return self._leaf("array", name, how)
             case _:
-                raise DamagedFile(f"{shown(node)} describes nothing that is saved")
+                raise DamagedFile(f"{short_repr(node)} describes nothing that is saved")
 
     def _entry(self, entry: Any) -> tuple[str | int, Any]:
         match entry:
             case [str() | int() as key, part]:
                 return key, self.tree(part)
             case _:
-                raise DamagedFile(f"{shown(entry)} is not an entry of a dict")
+                raise DamagedFile(f"{short_repr(entry)} is not an entry of a dict")
 
     def _leaf(
         self, kind: str, name: str, how: Mapping[Any, Any], node: Mapping[str, Any] | None = None
@@ -209,8 +211,8 @@ class Reader:
         if (leaf := self._leaves.get((kind, name))) is not None:
             return leaf
         if name not in self._arrays:
-            raise DamagedFile(f"there is no array {shown(name)}")
-        values = _as_given(self._arrays[name], how, name)
+            raise DamagedFile(f"there is no array {short_repr(name)}")
+        values = _from_stored(self._arrays[name], how, name)
         if kind == "array":
             leaf = values.copy()
         else:
@@ -221,15 +223,15 @@ class Reader:
         return leaf
 
 
-def _number(convert: Any, value: object) -> Any:
+def _parse_number(convert: Any, value: object) -> Any:
     try:
         return convert(value)
     except (TypeError, ValueError):
-        raise DamagedFile(f"{shown(value)} is not a number") from None
+        raise DamagedFile(f"{short_repr(value)} is not a number") from None
 
 
-def _as_given(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDArray[Any]:
-    """Return the values that `_as_stored` has stored.
+def _from_stored(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDArray[Any]:
+    """Undo `_to_stored`.
 
     Raises:
         DamagedFile: they are not stored so.
@@ -241,13 +243,13 @@ def _as_given(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDArra
         case {"dtype": "string", "shape": [*sizes], **nothing} if not nothing:
             if stored.dtype == np.uint8 and all(type(n) is int and n >= 0 for n in sizes):
                 try:
-                    texts, used = unpacked(stored.tobytes(), prod(sizes))
+                    texts, used = unpack_strings(stored.tobytes(), prod(sizes))
                     if used == stored.size:
                         return np.array(texts, string.numpy).reshape(sizes)
                 except ValueError as error:
-                    raise DamagedFile(f"the strings of {shown(name)}: {error}") from None
+                    raise DamagedFile(f"the strings of {short_repr(name)}: {error}") from None
         case {**nothing} if not nothing:
             return stored
         case _:
             pass
-    raise DamagedFile(f"array {shown(name)} is not what {shown(dict(how))} says")
+    raise DamagedFile(f"array {short_repr(name)} is not what {short_repr(dict(how))} says")

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-WORD = 4
+LENGTH_BYTES = 4
 """The number of bytes of a length, a little-endian unsigned integer."""
 
 
-def packed(texts: Iterable[str]) -> bytes:
-    r"""Return strings as bytes: for each the length of its UTF-8, and its UTF-8.
+def pack_strings(texts: Iterable[str]) -> bytes:
+    r"""Encode strings as bytes: for each string, its length in bytes and its UTF-8.
 
-    >>> packed(["hi", ""])
+    >>> pack_strings(["hi", ""])
     b'\x02\x00\x00\x00hi\x00\x00\x00\x00'
     """
     parts: list[bytes] = []
     for text in texts:
         data = text.encode()
-        parts += (len(data).to_bytes(WORD, "little"), data)
+        parts += (len(data).to_bytes(LENGTH_BYTES, "little"), data)
     return b"".join(parts)
 
 
-def unpacked(data: bytes | memoryview, count: int) -> tuple[list[str], int]:
-    """Return the first `count` strings of bytes that `packed` has made, and the number of bytes that they take.
+def unpack_strings(data: bytes | memoryview, count: int) -> tuple[list[str], int]:
+    """Decode the first `count` strings from the bytes that `pack_strings` made; also return the number of bytes read.
 
-    >>> unpacked(packed(["hi", ""]), 2)
+    >>> unpack_strings(pack_strings(["hi", ""]), 2)
     (['hi', ''], 10)
 
     Raises:
@@ -36,7 +36,7 @@ def unpacked(data: bytes | memoryview, count: int) -> tuple[list[str], int]:
     texts: list[str] = []
     at = 0
     for _ in range(count):
-        start = at + WORD
+        start = at + LENGTH_BYTES
         at = start + int.from_bytes(data[at:start], "little")
         if at > len(data) or start > len(data):
             raise ValueError(f"the bytes end within string {len(texts)} of {count}")

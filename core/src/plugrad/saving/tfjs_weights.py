@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from plugrad.discovery.selection import backend_for
-from plugrad.errors import ArgumentError, ArgumentValueError, DamagedFile, DTypeError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, DamagedFile, DTypeError, short_repr
 from plugrad.ops.arguments import as_tensor
-from plugrad.ops.attributes import chosen, integer, listed
+from plugrad.ops.attributes import as_list, check_choice, check_integer
 from plugrad.ops.creation import asarray
-from plugrad.saving.replacing import checked_path, replacing
-from plugrad.saving.text import packed, unpacked
+from plugrad.saving.atomic_files import check_path, replace_atomically
+from plugrad.saving.text import pack_strings, unpack_strings
 from plugrad.types.dtype import string
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "bool": np.dtype("?"),
     "complex64": np.dtype("<c8"),
 }
-QUANTIZED: Final[dict[str, np.dtype[Any]]] = {
+QUANTIZED_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "uint8": np.dtype("u1"),
     "uint16": np.dtype("<u2"),
     "float16": np.dtype("<f2"),
 }
-SHARD: Final = 4 * 2**20
+DEFAULT_SHARD_BYTES: Final = 4 * 2**20
 
 
 # --- bytes and specs ------------------------------------------------------------------------------
@@ -70,10 +70,10 @@ def encode_weights(
         DTypeError: a weight has another dtype.
     """
     if quantization is not None:
-        chosen(quantization, list(QUANTIZED), "encode_weights", "quantization")
+        check_choice(quantization, list(QUANTIZED_DTYPES), "encode_weights", "quantization")
     if not isinstance(weights, Mapping) or not all(isinstance(name, str) for name in weights):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(
-            f"encode_weights: weights={shown(weights)} must be a dict of tensors by name"
+            f"encode_weights: weights={short_repr(weights)} must be a dict of tensors by name"
         )
     parts: list[bytes] = []
     specs: list[dict[str, Any]] = []
@@ -86,14 +86,14 @@ def encode_weights(
         }
         values = tensor.numpy()
         if tensor.dtype is string:
-            parts.append(packed(values.ravel().tolist()))
+            parts.append(pack_strings(values.ravel().tolist()))
         elif str(tensor.dtype) not in DTYPES:
             raise DTypeError(
                 f"encode_weights: weight {name!r} is {tensor.dtype}; TensorFlow.js has {', '.join(DTYPES)} "
                 "and string, so convert it first, as in x.astype('float32')"
             )
         elif quantization is not None and spec["dtype"] == "float32":
-            stored, spec["quantization"] = _quantized(values, quantization, name)
+            stored, spec["quantization"] = _quantize(values, quantization, name)
             parts.append(stored.tobytes())
         else:
             parts.append(values.astype(DTYPES[spec["dtype"]]).tobytes())
@@ -126,19 +126,19 @@ def decode_weights(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
     try:
-        pieces = [data] if isinstance(data, bytes) else listed(data, "decode_weights", "data")
+        pieces = [data] if isinstance(data, bytes) else as_list(data, "decode_weights", "data")
         whole = memoryview(b"".join(pieces))
     except TypeError:
         raise ArgumentError(
-            f"decode_weights: data={shown(data)} must be bytes, or a list of bytes"
+            f"decode_weights: data={short_repr(data)} must be bytes, or a list of bytes"
         ) from None
     backend = backend_for(device)
     weights: dict[str, Tensor] = {}
     at = 0
-    for spec in listed(specs, "decode_weights", "specs"):
-        name, values, size = _decoded(whole[at:], spec)
+    for spec in as_list(specs, "decode_weights", "specs"):
+        name, values, size = _decode_weight(whole[at:], spec)
         if name in weights:
-            raise DamagedFile(f"there are two weights called {shown(name)}")
+            raise DamagedFile(f"there are two weights called {short_repr(name)}")
         weights[name] = asarray(values, device=backend)
         at += size
     if at != len(whole):
@@ -146,31 +146,33 @@ def decode_weights(
     return weights
 
 
-def _decoded(data: memoryview, spec: Any) -> tuple[str, NDArray[Any], int]:
-    """Return the name and the values of the weight with which some bytes begin, and the number of its bytes."""
+def _decode_weight(data: memoryview, spec: Any) -> tuple[str, NDArray[Any], int]:
+    """Decode the weight at the beginning of `data`: return its name, its values and the number of bytes read."""
     match spec:
         case {"name": str(name), "shape": [*shape], "dtype": str(dtype)} if all(
             type(n) is int and n >= 0 for n in shape
         ):
             quantization = spec.get("quantization")
         case _:
-            raise DamagedFile(f"{shown(spec)} is not a spec with a name, a shape and a dtype")
+            raise DamagedFile(f"{short_repr(spec)} is not a spec with a name, a shape and a dtype")
     count = prod(shape)
     try:
         if dtype == "string" and quantization is None:
-            texts, size = unpacked(data, count)
+            texts, size = unpack_strings(data, count)
             return name, np.array(texts, string.numpy).reshape(shape), size
-        if dtype not in DTYPES or not _is_known(quantization, dtype):
-            raise DamagedFile(f"weight {shown(name)}: TensorFlow.js does not have {shown(spec)}")
-        stored = DTYPES[dtype] if quantization is None else QUANTIZED[quantization["dtype"]]
+        if dtype not in DTYPES or not _is_known_quantization(quantization, dtype):
+            raise DamagedFile(
+                f"weight {short_repr(name)}: TensorFlow.js does not have {short_repr(spec)}"
+            )
+        stored = DTYPES[dtype] if quantization is None else QUANTIZED_DTYPES[quantization["dtype"]]
         size = count * stored.itemsize
         if size > len(data):
             raise DamagedFile(
-                f"the bytes end within weight {shown(name)}: {size} are needed, {len(data)} are left"
+                f"the bytes end within weight {short_repr(name)}: {size} are needed, {len(data)} are left"
             )
         values = np.frombuffer(data[:size], stored).reshape(shape)
     except ValueError as error:  # strings that are none, or more axes than NumPy has
-        raise DamagedFile(f"weight {shown(name)}: {error}") from None
+        raise DamagedFile(f"weight {short_repr(name)}: {error}") from None
     if quantization is None:
         return name, values, size
     if stored.kind == "f":
@@ -179,12 +181,14 @@ def _decoded(data: memoryview, spec: Any) -> tuple[str, NDArray[Any], int]:
     if not (
         np.abs(wide) <= np.finfo(np.float32).max if dtype == "float32" else np.abs(wide) < 2**31
     ).all():
-        raise DamagedFile(f"weight {shown(name)}: {shown(quantization)} leads out of {dtype}")
+        raise DamagedFile(
+            f"weight {short_repr(name)}: {short_repr(quantization)} leads out of {dtype}"
+        )
     # Where it is halfway between two integers, JavaScript rounds up and NumPy to the even one.
     return name, (wide if dtype == "float32" else np.floor(wide + 0.5)).astype(DTYPES[dtype]), size
 
 
-def _is_known(quantization: Any, dtype: str) -> bool:
+def _is_known_quantization(quantization: Any, dtype: str) -> bool:
     """Return whether a quantization is one for weights of a dtype."""
     match quantization:
         case None:
@@ -197,11 +201,11 @@ def _is_known(quantization: Any, dtype: str) -> bool:
             return False
 
 
-def _quantized(
+def _quantize(
     values: NDArray[np.float32], kind: str, name: str
 ) -> tuple[NDArray[Any], dict[str, Any]]:
-    """Return values in a smaller dtype, and how to get from it to them."""
-    stored = QUANTIZED[kind]
+    """Quantize values to a smaller dtype; also return the parameters that restore them."""
+    stored = QUANTIZED_DTYPES[kind]
     with np.errstate(over="ignore"):
         least, most = (float(f(values)) if values.size else 0.0 for f in (np.min, np.max))
         if not all(isfinite(stored.type(x) if kind == "float16" else x) for x in (least, most)):
@@ -226,7 +230,7 @@ def write_weights(
     weights: Mapping[str, TensorLike],
     *,
     quantization: str | None = None,
-    shard_bytes: int = SHARD,
+    shard_bytes: int = DEFAULT_SHARD_BYTES,
 ) -> None:
     """Write weights as a manifest, a JSON file, and the files beside it that the manifest names.
 
@@ -253,8 +257,8 @@ def write_weights(
             or `shard_bytes` is not a positive integer.
         OSError: a file cannot be written; see `plugrad.save`.
     """
-    path = checked_path(path, "write_weights")
-    shard_bytes = integer(shard_bytes, "write_weights", "shard_bytes", least=1)
+    path = check_path(path, "write_weights")
+    shard_bytes = check_integer(shard_bytes, "write_weights", "shard_bytes", least=1)
     data, specs = encode_weights(weights, quantization=quantization)
     folder, name = os.path.split(path)
     stem = name.removesuffix(".json")
@@ -267,8 +271,8 @@ def write_weights(
         paths = [f"{file.removesuffix('.bin')}.{mark}.bin" for file in paths]
     for i, shard in enumerate(paths):
         part = data[i * shard_bytes : (i + 1) * shard_bytes]
-        _write(os.path.join(folder, shard), part)
-    _write(path, json.dumps([{"paths": paths, "weights": specs}]).encode())
+        _write_file(os.path.join(folder, shard), part)
+    _write_file(path, json.dumps([{"paths": paths, "weights": specs}]).encode())
     for file in older:
         with suppress(OSError):  # on Windows a program may still be reading it
             os.unlink(os.path.join(folder, file))
@@ -290,27 +294,27 @@ def read_weights(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
         OSError: a file is missing, which is a FileNotFoundError, or cannot be read.
     """
-    path = checked_path(path, "read_weights")
+    path = check_path(path, "read_weights")
     backend = backend_for(device)
     while True:
-        text = _contents(path)
+        text = _read_file(path)
         try:
-            return _weights(text, path, backend)
+            return _read_groups(text, path, backend)
         except FileNotFoundError:
-            if _contents(path) == text:
+            if _read_file(path) == text:
                 raise
         # Another process has written new weights, and deleted the old ones.
 
 
-def _weights(text: bytes, path: str, backend: Backend) -> dict[str, Tensor]:
-    """Return the weights of the files that a manifest names, of which `path` is the name."""
+def _read_groups(text: bytes, path: str, backend: Backend) -> dict[str, Tensor]:
+    """Read the weights from the files that the manifest at `path` names."""
     try:
         weights: dict[str, Tensor] = {}
-        for paths, specs in _groups(text):
-            parts = [_contents(os.path.join(os.path.dirname(path), name)) for name in paths]
+        for paths, specs in _parse_groups(text):
+            parts = [_read_file(os.path.join(os.path.dirname(path), name)) for name in paths]
             found = decode_weights(parts, specs, device=backend)
             if twice := weights.keys() & found.keys():
-                raise DamagedFile(f"there are two weights called {shown(min(twice))}")
+                raise DamagedFile(f"there are two weights called {short_repr(min(twice))}")
             weights |= found
     except DamagedFile as error:
         raise DamagedFile(
@@ -319,7 +323,7 @@ def _weights(text: bytes, path: str, backend: Backend) -> dict[str, Tensor]:
     return weights
 
 
-def _groups(text: bytes) -> list[tuple[list[Any], list[Any]]]:
+def _parse_groups(text: bytes) -> list[tuple[list[Any], list[Any]]]:
     """Return the names of the files and the specs of each group of a manifest."""
     try:
         manifest: object = json.loads(text)
@@ -332,17 +336,17 @@ def _groups(text: bytes) -> list[tuple[list[Any], list[Any]]]:
     groups: list[tuple[list[Any], list[Any]]] = []
     for group in cast("list[Any]", manifest):
         match group:
-            case {"paths": [*paths], "weights": [*specs]} if all(map(_is_beside, paths)):
+            case {"paths": [*paths], "weights": [*specs]} if all(map(_is_inside_folder, paths)):
                 groups.append((paths, specs))
             case _:
                 raise DamagedFile(
-                    f"{shown(group)} is not a group of files beside it and of weights"
+                    f"{short_repr(group)} is not a group of files beside it and of weights"
                 )
     return groups
 
 
-def _is_beside(name: object) -> bool:
-    """Return whether this is the name of a file in the manifest's folder, or in one below."""
+def _is_inside_folder(name: object) -> bool:
+    """Return whether a file name stays inside the manifest's folder."""
     return (
         isinstance(name, str)
         and bool(name)
@@ -352,11 +356,11 @@ def _is_beside(name: object) -> bool:
     )
 
 
-def _contents(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def _write(path: str, data: bytes) -> None:
-    with replacing(path, "write_weights") as new, open(new, "wb") as file:
+def _write_file(path: str, data: bytes) -> None:
+    with replace_atomically(path, "write_weights") as new, open(new, "wb") as file:
         file.write(data)

@@ -19,11 +19,11 @@ except ImportError:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DIGEST: Final = 32  # bytes of BLAKE2b, which a file begins with
+DIGEST_BYTES: Final = 32  # bytes of BLAKE2b, which a file begins with
 
 
 class UserCache:
-    """What a plugin remembers between processes, by key; only the user can change it.
+    """A cache of bytes by key, in files that only the user can change, which plugins keep between processes.
 
     A file is read if it and its directories belong to the user, nobody else can write to them, and its
     digest, which covers the key, is right. So a plugin can even keep machine code here. What is absent,
@@ -52,17 +52,17 @@ class UserCache:
         return None
 
     def read(self, key: str | bytes) -> bytes | None:
-        """Return what was written with a key, or None."""
+        """Return the content that was written under a key, or None."""
         file = self._file(key)
         try:
             data = file.read_bytes() if file is not None and _is_private(file) else b""
         except OSError:
             return None
-        content = data[DIGEST:]
-        return content if data[:DIGEST] == _digest(key, content) else None
+        content = data[DIGEST_BYTES:]
+        return content if data[:DIGEST_BYTES] == _content_digest(key, content) else None
 
     def write(self, key: str | bytes, content: bytes) -> None:
-        """Keep `content` under a key; readers in other processes see all of it or none."""
+        """Write `content` under a key; readers in other processes see all of it or none."""
         file = self._file(key)
         if file is None:
             return
@@ -71,19 +71,19 @@ class UserCache:
             try:
                 descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with open(descriptor, "wb") as target:
-                    target.write(_digest(key, content) + content)
+                    target.write(_content_digest(key, content) + content)
                 part.replace(file)
             finally:
                 part.unlink(missing_ok=True)
 
     def _file(self, key: str | bytes) -> Path | None:
         """Return the path of the file for a key."""
-        return self.folder and self.folder / f"{_digest(key).hex()}.bin"
+        return self.folder and self.folder / f"{_content_digest(key).hex()}.bin"
 
 
-def _digest(key: str | bytes, content: bytes = b"") -> bytes:
-    """Return what tells whether a file holds all of the content that was written with a key (RFC 7693)."""
-    digest = blake2b(key.encode() if isinstance(key, str) else key, digest_size=DIGEST)
+def _content_digest(key: str | bytes, content: bytes = b"") -> bytes:
+    """Return a checksum of a key and its content (BLAKE2, RFC 7693), which detects incomplete files."""
+    digest = blake2b(key.encode() if isinstance(key, str) else key, digest_size=DIGEST_BYTES)
     digest.update(content)
     return digest.digest()
 

@@ -38,13 +38,13 @@ class Option(NamedTuple):
 # --- the forms of values: a ValueError means "malformed" -----------------------------------------
 
 
-def _text(value: object) -> str:
+def _parse_string(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError
     return value.strip()
 
 
-def _names(value: object) -> tuple[str, ...]:
+def _parse_names(value: object) -> tuple[str, ...]:
     """Read a list of names, or one string of names separated by commas."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(
@@ -54,7 +54,7 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(p.strip() for p in cast("list[str]", parts) if p.strip())
 
 
-def _bytes(value: object) -> int | None:
+def _parse_bytes(value: object) -> int | None:
     """Read a number of bytes: ``1048576``, ``"512MiB"``, ``"2GB"``, or ``"none"``."""
     if value is None or value == "none":
         return None
@@ -72,32 +72,32 @@ _BOOLEANS: Final[Mapping[str, bool]] = {
 }
 
 
-def _boolean(value: object) -> bool:
+def _parse_boolean(value: object) -> bool:
     try:
         return _BOOLEANS[str(value).strip().lower()]
     except KeyError:
         raise ValueError from None
 
 
-def _integer(value: object) -> int:
+def _parse_integer(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError
     return int(value)
 
 
-def _number(value: object) -> float:
+def _parse_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError
     return float(value)
 
 
-def _policy(value: object) -> str:
+def _parse_policy(value: object) -> str:
     if value not in ("error", "warn", "silent"):
         raise ValueError
     return cast("str", value)
 
 
-def _conversion(value: object) -> str:
+def _parse_conversion(value: object) -> str:
     if value not in ("convert", "error", "silent"):
         raise ValueError
     return cast("str", value)
@@ -112,7 +112,7 @@ KEYS: Final[Mapping[str, Key]] = {
             "backend",
             "the backend and device to run on, or several in order of preference",
             "a name such as 'webgpu', 'webgpu:1' or 'webgpu,cpu'",
-            _text,
+            _parse_string,
             None,
         ),
         Key(
@@ -120,7 +120,7 @@ KEYS: Final[Mapping[str, Key]] = {
             "whether a kernel whose inputs are finite and whose result has a NaN or an infinity is an error, "
             "which names the kernel and its inputs",
             BOOLEAN,
-            _boolean,
+            _parse_boolean,
             False,
         ),
         Key(
@@ -129,7 +129,7 @@ KEYS: Final[Mapping[str, Key]] = {
             "dtypes), changed inputs are an error, and replacing the gradient or the implementation of a "
             "kernel is a warning",
             BOOLEAN,
-            _boolean,
+            _parse_boolean,
             False,
         ),
         Key(
@@ -137,7 +137,7 @@ KEYS: Final[Mapping[str, Key]] = {
             "what happens when the active backend does not implement a kernel: an error, or another "
             "backend computes it, silently or with a warning for each kernel",
             "'error', 'warn' or 'silent'",
-            _policy,
+            _parse_policy,
             "error",
         ),
         Key(
@@ -145,14 +145,14 @@ KEYS: Final[Mapping[str, Key]] = {
             "the backends that compute what the active one cannot, in the order in which they are tried; if it "
             "is empty, the backends that may be chosen automatically, by priority",
             "names of backends, such as 'webgpu,cpu'",
-            _names,
+            _parse_names,
             (),
         ),
         Key(
             "memory_limit",
             "the maximum number of bytes that tensors may use on each backend",
             "a number of bytes such as 1000000, '512MiB' or '2GB', or 'none'",
-            _bytes,
+            _parse_bytes,
             None,
         ),
         Key(
@@ -160,7 +160,7 @@ KEYS: Final[Mapping[str, Key]] = {
             "the kernel packs to prefer, the first one first, and without a warning; the others follow by the "
             "priority that they declare, then by the names of their distributions",
             "names of packs without the backend, such as 'acme,native', or 'plugrad-acme::cpu.acme'",
-            _names,
+            _parse_names,
             (),
         ),
         Key(
@@ -169,28 +169,28 @@ KEYS: Final[Mapping[str, Key]] = {
             "dtype is asked for: they take the nearest one that it has, with a warning for each dtype or "
             "silently, or there is an error",
             "'convert', 'silent' or 'error'",
-            _conversion,
+            _parse_conversion,
             "convert",
         ),
         Key(
             "plugins.disable",
             "plugins that are listed but never loaded",
             "names of plugins or distributions, such as 'acme', 'plugrad-acme' or 'plugrad-acme::acme'",
-            _names,
+            _parse_names,
             (),
         ),
         Key(
             "plugins.allow_auto",
             "third-party distributions whose backends may be chosen automatically",
             "name patterns, such as 'acme-*'",
-            _names,
+            _parse_names,
             (),
         ),
         Key(
             "plugins.trace",
             "whether loading a plugin and calling a hook writes a line to the standard error stream",
             BOOLEAN,
-            _boolean,
+            _parse_boolean,
             False,
         ),
     )
@@ -203,10 +203,10 @@ def may_be_suggested(name: str) -> bool:
 
 
 OPTION_TYPES: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
-    "string": ("a string", _text),
-    "integer": ("an integer", _integer),
-    "number": ("a number", _number),
-    "boolean": (BOOLEAN, _boolean),
+    "string": ("a string", _parse_string),
+    "integer": ("an integer", _parse_integer),
+    "number": ("a number", _parse_number),
+    "boolean": (BOOLEAN, _parse_boolean),
 }
 """The types of a backend's settings: accepted values, and how they are read."""
 

@@ -20,7 +20,7 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from plugrad.errors import ConfigError, shown, suggestion
+from plugrad.errors import ConfigError, short_repr, suggestion
 from plugrad.settings import journal
 from plugrad.settings.keys import (
     ENVIRONMENT_PREFIX,
@@ -111,11 +111,11 @@ class Config:
         Raises:
             ConfigError: the key is unknown, or the value is malformed.
         """
-        parsed = self._parsed(name, value, "plugrad.config.set")
+        parsed = self._parse_value(name, value, "plugrad.config.set")
         self._change(name, self._set.get(name, journal.MISSING), parsed)
 
     def _change(self, name: str, old: object, new: object) -> None:
-        """Exchange the value that was `set`, and note it; `journal.MISSING` stands for no value."""
+        """Replace a value that `set` made, and journal the change; `journal.MISSING` means no value."""
         undo = partial(self._exchange, name, new, old)
         redo = partial(self._exchange, name, old, new)
         journal.note(("setting", name), undo, redo)
@@ -125,7 +125,7 @@ class Config:
         with self._lock:
             journal.exchange(self._set, name, old, new)
             self._changes += 1
-        self._tell(name)
+        self._notify_listeners(name)
 
     @contextmanager
     def override(self, name: str, value: Any) -> Generator[None]:
@@ -140,15 +140,15 @@ class Config:
         Raises:
             ConfigError: the key is unknown, or the value is malformed.
         """
-        parsed = self._parsed(name, value, "plugrad.config.override")
+        parsed = self._parse_value(name, value, "plugrad.config.override")
         before = _overrides.get({})
         _overrides.set({**before, name: parsed})
-        self._tell(name)
+        self._notify_listeners(name)
         try:
             yield
         finally:
             _overrides.set(before)
-            self._tell(name)
+            self._notify_listeners(name)
 
     def reset(self, name: str | None = None) -> None:
         """Forget the values `set` for one key or all keys, and reread the configuration files when needed."""
@@ -161,7 +161,7 @@ class Config:
         for n, value in changed:
             self._change(n, value, journal.MISSING)
 
-    def _tell(self, name: str) -> None:
+    def _notify_listeners(self, name: str) -> None:
         for listener in self.listeners:
             listener(name)
 
@@ -174,7 +174,7 @@ class Config:
             return Setting(name, self._set[name], "plugrad.config.set")
         if given := os.environ.get(key.variable):
             layer = f"environment variable {key.variable}"
-            return Setting(name, self._parsed(name, given, layer), layer)
+            return Setting(name, self._parse_value(name, given, layer), layer)
         for layer, values in self.files():
             if name in values:
                 return Setting(name, values[name], layer)
@@ -196,10 +196,12 @@ class Config:
         """
         if not isinstance(backend, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
             raise ConfigError(
-                f"plugrad.config.options: {shown(backend)} is not the name of a backend"
+                f"plugrad.config.options: {short_repr(backend)} is not the name of a backend"
             )
         declared = self.options_by_backend().get(backend) or ()
-        named = {f"{backend}.{option}" for option in (*declared, *self._in_environment(backend))}
+        named = {
+            f"{backend}.{option}" for option in (*declared, *self._environment_options(backend))
+        }
         for values in (_overrides.get({}), self._set, *(values for _, values in self.files())):
             named.update(name for name in values if name.partition(".")[0] == backend)
         return {name.partition(".")[2]: self.explain(name) for name in sorted(named)}
@@ -220,7 +222,7 @@ class Config:
 
     def _key(self, name: str, layer: str) -> Key:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
-            raise ConfigError(f"{layer}: {shown(name)} is not a setting; its name is a string")
+            raise ConfigError(f"{layer}: {short_repr(name)} is not a setting; its name is a string")
         if name in KEYS:
             return KEYS[name]
         backend, _, option = name.partition(".")
@@ -246,27 +248,29 @@ class Config:
             )
         return option_key(backend, option, declared[option])
 
-    def _parsed(self, name: str, value: object, layer: str) -> Any:
+    def _parse_value(self, name: str, value: object, layer: str) -> Any:
         key = self._key(name, layer)
         try:
             return key.parse(value)
         except ValueError:
             raise ConfigError(
-                f"{layer}: {name}={shown(value)} is malformed; expected is {key.accepts}"
+                f"{layer}: {name}={short_repr(value)} is malformed; expected is {key.accepts}"
             ) from None
 
-    def parsed_settings(self, values: Mapping[str, object], layer: str) -> dict[str, Any]:
+    def parse_settings(self, values: Mapping[str, object], layer: str) -> dict[str, Any]:
         """Return the values of a table, which may be nested, by the names of their settings.
 
         Raises:
             ConfigError: a key is unknown, or a value is malformed.
         """
-        return {name: self._parsed(name, value, layer) for name, value in _flattened(values)}
+        return {
+            name: self._parse_value(name, value, layer) for name, value in _flatten_table(values)
+        }
 
     # --- the environment -------------------------------------------------------------------------
 
     def check_environment(self, environment: Mapping[str, str]) -> None:
-        """Raise if a variable looks like a misspelt setting.
+        """Raise if an environment variable with plugrad's prefix is not a setting.
 
         Raises:
             ConfigError: the message names the variable and the setting that was probably meant.
@@ -279,43 +283,43 @@ class Config:
             from difflib import get_close_matches  # rarely needed, like the file readers below
 
             close = get_close_matches(rest, known, n=1)
-            if close and self._owner(name) is None:
+            if close and self._backend_of_variable(name) is None:
                 raise ConfigError(
                     f"environment variable {name} is not a setting "
                     f"(did you mean {ENVIRONMENT_PREFIX + close[0]!r}?); unset it, or correct its name"
                 )
 
-    def _owner(self, variable: str) -> str | None:
+    def _backend_of_variable(self, variable: str) -> str | None:
         """Return the installed backend whose option an environment variable sets; the longest name wins."""
         rest = variable.removeprefix(ENVIRONMENT_PREFIX)
         owners = [name for name in self.options_by_backend() if rest.startswith(f"{name.upper()}_")]
         return max(owners, key=len, default=None)
 
-    def _in_environment(self, backend: str) -> Iterator[str]:
+    def _environment_options(self, backend: str) -> Iterator[str]:
         """Yield the options of a backend that the environment sets."""
         prefix = f"{ENVIRONMENT_PREFIX}{backend.upper()}_"
         settings = {key.variable for key in KEYS.values()}
         for variable, given in os.environ.items():
             is_ours = given and variable.startswith(prefix) and variable not in settings
-            if is_ours and self._owner(variable) in (backend, None):
+            if is_ours and self._backend_of_variable(variable) in (backend, None):
                 yield variable.removeprefix(prefix).lower()
 
     def _read_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
         from pathlib import Path
 
         for path, section in (*_project_files(Path.cwd()), (user_file(), ())):
-            if path.is_file() and (table := _table(path, section)) is not None:
-                yield str(path), self.parsed_settings(table, str(path))
+            if path.is_file() and (table := _read_section(path, section)) is not None:
+                yield str(path), self.parse_settings(table, str(path))
 
 
 # --- files ---------------------------------------------------------------------------------------
 
 
-def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield dotted names: a subtable ``[plugins]`` gives ``plugins.disable``."""
+def _flatten_table(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield dotted names and values: the entry ``disable`` of the table ``[plugins]`` is ``plugins.disable``."""
     for name, value in table.items():
         if isinstance(value, dict):
-            for inner, item in _flattened(cast("dict[str, Any]", value)):
+            for inner, item in _flatten_table(cast("dict[str, Any]", value)):
                 yield f"{name}.{inner}", item
         else:
             yield name, value
@@ -327,7 +331,7 @@ def _project_files(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
         if (place / "plugrad.toml").is_file():
             yield place / "plugrad.toml", ()
             return
-        if (place / "pyproject.toml").is_file() and _table(
+        if (place / "pyproject.toml").is_file() and _read_section(
             place / "pyproject.toml", ("tool", "plugrad")
         ) is not None:
             yield place / "pyproject.toml", ("tool", "plugrad")
@@ -347,7 +351,7 @@ def user_file() -> Path:
     return base / "plugrad" / "config.toml"
 
 
-def _table(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None:
+def _read_section(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None:
     import tomllib
 
     try:

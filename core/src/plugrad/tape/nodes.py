@@ -17,7 +17,7 @@ from plugrad.errors import ShapeError
 from plugrad.kernels import movement, reduction
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype
-from plugrad.types.shapes import broadcast, stretched_axes
+from plugrad.types.shapes import broadcast, broadcast_axes
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
-Pulled = list[tuple[int, Tensor | None]]
+InputGradients = list[tuple[int, Tensor | None]]
 Gradients = dict[Any, Any]
 """The gradients of nodes, as far as they have been added up; for a call with several outputs, a dict of theirs."""
 next_order: Final = count().__next__
@@ -116,7 +116,7 @@ class Call(Node):
 
 @final
 class Part(Node):
-    """One of several outputs of a call; `Walk.back` collects the gradients of the parts for the whole call."""
+    """One of several outputs of a call; `BackwardPass.run` collects the gradients of the parts for the whole call."""
 
     __slots__ = ("index",)
 
@@ -137,7 +137,7 @@ class Step(Node):
         self.order = next_order()
         self.parents = parents
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Return (position, gradient) for the wanted inputs (None: all), given the gradient `dy` of the output.
 
         If `linked`, saved tensors keep their nodes, so that the result can be differentiated
@@ -157,7 +157,7 @@ class Leaf(Step):
         self.parents = parents
         self.origin: object = ORIGIN
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Pass the gradient on to the tensor behind the new name."""
         return [(0, dy)]
 
@@ -183,7 +183,7 @@ class Bundle(Step):
 
     __slots__ = ()
 
-    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Hand each result its gradient."""
         return list(enumerate(dy))
 
@@ -204,6 +204,6 @@ def sum_to(x: Tensor, shape: Shape) -> Tensor:
     if x.shape == shape:
         return x
     broadcast(x.shape, shape)
-    axes = stretched_axes(shape, x.shape)
+    axes = broadcast_axes(shape, x.shape)
     total = reduction.sum(x, axis=axes, keep_dims=False)
     return total if total.shape == shape else movement.reshape(total, shape=shape)

@@ -31,7 +31,7 @@ EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
 
 
 class _NoPlan:
-    """The plan for a kernel without a gradient: keeps nothing, and raises if a gradient is requested."""
+    """The plan for a kernel without a gradient: it saves nothing, and raises if a gradient is requested."""
 
     saved_inputs: Sequence[int] = ()
     needs_output = False
@@ -42,7 +42,7 @@ class _NoPlan:
         """Make the plan for a kernel."""
         self.kernel = kernel
 
-    def pull_into(
+    def accumulate_vjp(
         self,
         gradients: Gradients,
         call: Call,
@@ -59,7 +59,7 @@ class _NoPlan:
 
 @cache
 def missing_gradient(kernel: Kernel[..., Any]) -> RegisteredGradient:
-    """Return the stand-in gradient for a kernel that does not have one."""
+    """Return a placeholder for the gradient of a kernel that has none; it raises when it is used."""
     return RegisteredGradient(kernel.name, lambda kernel, positions: _NoPlan(kernel))
 
 
@@ -68,7 +68,7 @@ Getter: TypeAlias = Callable[["Call", Any, bool], Any]
 
 
 class Application(NamedTuple):
-    """How the rule of one input is applied to a call, with the values that it needs besides `dy`."""
+    """The gradient rule of one input, and how it gets the values that it needs besides `dy`."""
 
     input: int
     """The position of the input."""
@@ -105,7 +105,7 @@ class RulePlan:
         self.needs_dtypes = needs_dtypes
         self.keeps_something = bool(saved_inputs) or needs_output or needs_dtypes
 
-    def pull_into(
+    def accumulate_vjp(
         self,
         gradients: Gradients,
         call: Call,
@@ -137,11 +137,11 @@ class RulePlan:
 
 
 class ListPlan(RulePlan):
-    """The one rule of a kernel that takes a list of inputs; it returns a list of gradients."""
+    """The plan for a kernel that takes a list of inputs: one rule, which returns a list of gradients."""
 
     __slots__ = ()
 
-    def pull_into(
+    def accumulate_vjp(
         self,
         gradients: Gradients,
         call: Call,
@@ -157,10 +157,10 @@ class ListPlan(RulePlan):
                 add(gradients, call.parents[index], call.fitted(index, gradient))
 
 
-def application(
+def make_application(
     rule: Rule, needs: Sequence[str], kernel: Kernel[..., Any], index: int, saved: Sequence[int]
 ) -> Application:
-    """Return how to apply a rule with the given needs to calls that save the given inputs."""
+    """Return the `Application` of a rule, given the values it needs and the inputs that calls save."""
     is_list_plan = kernel.is_variadic
     if list(needs) == ["dy"] and not is_list_plan:
         return Application(index, rule, None)
@@ -169,11 +169,11 @@ def application(
         position = kernel.inputs.index(needs[1])
         if needs[1] not in kernel.optional_inputs:
             return Application(index, rule, None, saved.index(position), position)
-    return Application(index, rule, tuple(_getter(kernel, need, saved) for need in needs))
+    return Application(index, rule, tuple(_make_getter(kernel, need, saved) for need in needs))
 
 
-def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter:
-    """Return the function that gets from a call of `kernel` the value that a rule calls `need`."""
+def _make_getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter:
+    """Return a function of a call of `kernel` that gets the value a rule names `need`."""
     if need == "dy":
         return lambda call, dy, linked: dy
     if need in ("out", "outs"):
@@ -191,21 +191,21 @@ def _getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> Getter
         return lambda call, dy, linked: call.spec(position)
     if kernel.takes_list and position == len(kernel.inputs) - 1:
         return lambda call, dy, linked: [
-            _saved(call, i, i, linked) for i in range(position, len(call.shapes))
+            _saved_input(call, i, i, linked) for i in range(position, len(call.shapes))
         ]
     place = saved.index(position)
-    return lambda call, dy, linked: _saved(call, place, position, linked)
+    return lambda call, dy, linked: _saved_input(call, place, position, linked)
 
 
-def _saved(call: Call, place: int, position: int, linked: bool) -> Tensor | None:
-    """Return a saved input, or None if it was absent."""
+def _saved_input(call: Call, place: int, position: int, linked: bool) -> Tensor | None:
+    """Return a saved input as a tensor, or None if it was absent."""
     array = call.saved[place]
     node = call.parents[position] if linked else None
     return None if array is None else Tensor(array, call.backend, node)
 
 
 class FunctionPlan:
-    """A gradient function, with the inputs and outputs that it asked to be saved."""
+    """The plan for a `GradientConfig`: a gradient function, and the inputs and outputs to save for it."""
 
     needs_dtypes = True
     keeps_something = True
@@ -225,7 +225,7 @@ class FunctionPlan:
         self.saved_inputs: Sequence[int] = sorted(set(inputs_to_save))
         self.needs_output = any(outputs_to_save)
 
-    def pull_into(
+    def accumulate_vjp(
         self,
         gradients: Gradients,
         call: Call,
@@ -240,17 +240,17 @@ class FunctionPlan:
             out for out, is_saved in zip(outputs, self.outputs_to_save, strict=False) if is_saved
         ]
         inputs = [
-            _saved(call, self.saved_inputs.index(position), position, linked)
+            _saved_input(call, self.saved_inputs.index(position), position, linked)
             for position in self.inputs_to_save
         ]
         thunks = self.grad_func(dy, [*inputs, *kept], dict(call.attrs))
         wanted = wanted or [parent is not None for parent in call.parents]
         for index, is_wanted in enumerate(wanted):
             if is_wanted:
-                gradient = call.fitted(index, self._checked(call, index, thunks))
+                gradient = call.fitted(index, self._check_gradient(call, index, thunks))
                 add(gradients, call.parents[index], gradient)
 
-    def _checked(self, call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:
+    def _check_gradient(self, call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:
         """Return the gradient of one input, or raise: results of user-supplied functions are checked."""
         name = str(index) if self.kernel.is_variadic else self.kernel.input_name(index)
         where = f"the gradient function of {self.kernel.name}"

@@ -23,9 +23,9 @@ import inspect
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plugrad.contract.kernel import Kernel, contract_of
-from plugrad.contract.parameters import parameters_of
-from plugrad.errors import ArgumentError, RegistrationError, shown
+from plugrad.contract.kernel import Kernel, get_contract
+from plugrad.contract.parameters import inspect_parameters
+from plugrad.errors import ArgumentError, RegistrationError, short_repr
 from plugrad.registry.gradients import (
     RegisteredGradient,
     get_gradient,
@@ -39,9 +39,15 @@ from plugrad.tape.plans import (
     ListPlan,
     Rule,
     RulePlan,
-    application,
+    make_application,
 )
-from plugrad.types.arguments import check_callable, fields_shown, flag, shows_how, text
+from plugrad.types.arguments import (
+    check_callable,
+    check_flag,
+    check_string,
+    explain_wrong_calls,
+    explain_wrong_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -49,7 +55,7 @@ if TYPE_CHECKING:
     from plugrad.registry.gradients import Plan
 
 
-@shows_how
+@explain_wrong_calls
 def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) -> None:
     """Declare the gradient of `kernel`: one rule per input, evaluated only when that input needs it.
 
@@ -66,14 +72,14 @@ def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) 
         ArgumentError: `kernel` is not a kernel.
     """
     _check_kernel("gradient", kernel)
-    set_gradient(_from_table(kernel, rules), replace=replace)
+    set_gradient(_compile_table(kernel, rules), replace=replace)
 
 
-def _from_table(kernel: Kernel[..., Any], rules: Mapping[str, Rule]) -> RegisteredGradient:
-    return RegisteredGradient(kernel.name, _table_planner(kernel, rules), tuple(rules))
+def _compile_table(kernel: Kernel[..., Any], rules: Mapping[str, Rule]) -> RegisteredGradient:
+    return RegisteredGradient(kernel.name, _make_table_planner(kernel, rules), tuple(rules))
 
 
-def _table_planner(
+def _make_table_planner(
     kernel: Kernel[..., Any], rules: Mapping[str, Rule]
 ) -> Callable[[Kernel[..., Any], Sequence[int]], Plan]:
     known = {
@@ -86,7 +92,7 @@ def _table_planner(
         *(f"{n}_spec" for n in kernel.inputs),
     }
     known |= {"dy_input" if n == "dy" else n for n in kernel.inputs}
-    parameters = {name: parameters_of(rule) for name, rule in rules.items()}
+    parameters = {name: inspect_parameters(rule) for name, rule in rules.items()}
     needs = {name: (*p.positional, *p.keyword) for name, p in parameters.items()}
     unknown = (rules.keys() - set(kernel.inputs)) | (
         {n for ns in needs.values() for n in ns} - known
@@ -113,7 +119,7 @@ def _table_planner(
         if kernel.takes_list and kernel.inputs[-1] in named:
             saved = EVERY_INPUT
         table = tuple(
-            application(rules[name], needs[name], kernel, kernel.inputs.index(name), saved)
+            make_application(rules[name], needs[name], kernel, kernel.inputs.index(name), saved)
             for name in active
         )
         needs_output, needs_dtypes = (
@@ -126,9 +132,9 @@ def _table_planner(
     return planner
 
 
-@shows_how
+@explain_wrong_calls
 def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
-    """Declare that kernels contribute nothing to a gradient, and why: their results are positions, flags or steps.
+    """Declare that kernels have no gradient, and why: their results are positions, flags or step functions.
 
     >>> import plugrad
     >>> from plugrad.extend import Spec, kernel, not_differentiable
@@ -139,22 +145,22 @@ def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
     """
     for kernel in kernels:
         _check_kernel("not_differentiable", kernel)
-        set_gradient(RegisteredGradient(kernel.name, _nothing, (), because))
+        set_gradient(RegisteredGradient(kernel.name, _no_plan, (), because))
 
 
 def _check_kernel(function: str, kernel: object) -> None:
     if not isinstance(kernel, Kernel):
         raise ArgumentError(
-            f"{function} takes a kernel, such as plugrad.kernels.unary.exp, not {shown(kernel)}; "
+            f"{function} takes a kernel, such as plugrad.kernels.unary.exp, not {short_repr(kernel)}; "
             "GradientConfig takes the name of one"
         )
 
 
-def _nothing(kernel: Kernel[..., Any], positions: Sequence[int]) -> None:
-    """Return no plan: the tape ends here."""
+def _no_plan(kernel: Kernel[..., Any], positions: Sequence[int]) -> None:
+    """Return None instead of a plan: gradients stop at this kernel."""
 
 
-@fields_shown
+@explain_wrong_fields
 class GradientConfig(NamedTuple):
     """The explicit form of a gradient, for a kernel known by name.
 
@@ -210,19 +216,22 @@ def register_gradient(
             unknown inputs.
         ArgumentError: `config` is neither.
     """
-    set_gradient(_compiled(config, rules), replace=flag(replace, "register_gradient", "replace"))
+    set_gradient(
+        _compile_gradient(config, rules),
+        replace=check_flag(replace, "register_gradient", "replace"),
+    )
 
 
-def _compiled(
+def _compile_gradient(
     config: GradientConfig | Kernel[..., Any], rules: Mapping[str, Rule]
 ) -> RegisteredGradient:
     if isinstance(config, Kernel):
-        return _from_table(config, rules)
+        return _compile_table(config, rules)
     if not isinstance(config, GradientConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass anything
         raise ArgumentError(
             f"register_gradient takes a GradientConfig or a kernel, not {type(config).__name__}"
         )
-    text(config.kernel_name, "GradientConfig", "kernel_name")
+    check_string(config.kernel_name, "GradientConfig", "kernel_name")
     check_callable("GradientConfig", config.grad_func)
     try:
         inspect.signature(config.grad_func).bind("dy", "saved", "attrs")
@@ -233,7 +242,7 @@ def _compiled(
         ) from None
     except ValueError:  # Python cannot inspect a compiled function
         pass
-    if contract := contract_of(config.kernel_name):
+    if contract := get_contract(config.kernel_name):
         config.planner(contract, ())
     return RegisteredGradient(config.kernel_name, config.planner)
 
@@ -254,7 +263,7 @@ def override_gradient(
 
     The override holds for the whole process, not only for the calling thread.
     """
-    compiled = _compiled(config, rules)
+    compiled = _compile_gradient(config, rules)
     previous = get_gradient(compiled.kernel_name)
     set_gradient(compiled, replace=True)
     try:

@@ -1,4 +1,4 @@
-"""The tape: how calls are recorded, and the walk back along them."""
+"""The tape: recording calls, and the backward pass over them."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def find_plan(
         return plan
 
 
-class Walk:
-    """The nodes between a result and the leaves, and whether an outer derivative needs them as well."""
+class BackwardPass:
+    """The backward pass from a result to the leaves, over the nodes between them."""
 
-    __slots__ = ("is_nested", "leading", "leaves", "nodes", "root")
+    __slots__ = ("is_nested", "leaves", "needed", "nodes", "root")
 
     def __init__(self, root: Node | None, leaves: Sequence[Leaf]) -> None:
-        """Find the nodes that lead from `leaves` to `root`; a leaf that is reached is not one of them."""
+        """Find the nodes on paths from `leaves` to `root`, without the leaves themselves."""
         self.root = root
         self.leaves = leaves
         first = leaves[0].order if leaves else 0  # leaves are listed in the order they were made
@@ -67,24 +67,24 @@ class Walk:
                     nodes.append(parent)
         self.nodes: list[Call | Part | Step] = nodes
         self.is_nested = is_nested
-        self.leading: set[Node | None] | None = None
+        self.needed: set[Node | None] | None = None
         """The nodes that depend on a leaf; None for all: without nesting, a tape has no other nodes."""
         if is_nested:
-            nodes.sort(key=_order_of)
-            self.leading = set(leaves)
+            nodes.sort(key=_get_order)
+            self.needed = set(leaves)
             for node in self.nodes:
-                if any(parent is not None and parent in self.leading for parent in node.parents):
-                    self.leading.add(node)
-            self.nodes = [node for node in self.nodes if node in self.leading]
+                if any(parent is not None and parent in self.needed for parent in node.parents):
+                    self.needed.add(node)
+            self.nodes = [node for node in self.nodes if node in self.needed]
 
-    def back(self, start: Any) -> list[Tensor | None]:
-        """Return the gradient of each leaf, given that of the root; None where the root does not depend on it.
+    def run(self, start: Any) -> list[Tensor | None]:
+        """Return the gradient of each leaf, given that of the root; None if the root does not depend on it.
 
-        A node and its saved values are released as soon as it has been passed; a walk can be taken only
+        Each node and its saved values are released once it has been processed, so a pass runs only
         once.
         """
-        nodes, leading, linked = self.nodes, self.leading, self.is_nested
-        nodes.sort(key=_order_of)
+        nodes, leading, linked = self.nodes, self.needed, self.is_nested
+        nodes.sort(key=_get_order)
         gradients: dict[Node | None, Any] = {self.root: start}
         self.root = wanted = None
         while nodes:
@@ -97,8 +97,8 @@ class Walk:
                 continue
             if type(node) is Call:
                 if type(dy) is dict:
-                    dy = _filled(node, dy)
-                node.plan.pull_into(gradients, node, dy, wanted, linked)
+                    dy = _materialize_cotangents(node, dy)
+                node.plan.accumulate_vjp(gradients, node, dy, wanted, linked)
             elif type(node) is Part:
                 # a gradient rule may reach an output by another part than the caller did
                 add(gradients.setdefault(node.parents[0], {}), node.index, dy)
@@ -110,24 +110,24 @@ class Walk:
         return [gradients.get(leaf) for leaf in self.leaves]
 
 
-_order_of = attrgetter("order")
+_get_order = attrgetter("order")
 
 
-class Filled(list["Tensor"]):
-    """The gradients of all outputs of a call; those of absent outputs are zeros."""
+class MaterializedCotangents(list["Tensor"]):
+    """The cotangents of all outputs of a call, with zeros for outputs that the result does not depend on."""
 
     __slots__ = ("absent",)
     absent: frozenset[int]
     """The indices of the outputs that the result does not depend on."""
 
 
-def _filled(call: Any, parts: dict[int, Tensor]) -> Filled:
-    """Return the gradients of all outputs of a call, zeros where there is none."""
-    filled = Filled(
+def _materialize_cotangents(call: Any, parts: dict[int, Tensor]) -> MaterializedCotangents:
+    """Return the cotangents of all outputs of a call, with zeros for those that are missing."""
+    cotangents = MaterializedCotangents(
         parts[i]
         if i in parts
         else creation.fill.on(call.backend, shape=spec.shape, value=0, dtype=spec.dtype)
         for i, spec in enumerate(call.specs)
     )
-    filled.absent = frozenset(range(len(filled))) - parts.keys()
-    return filled
+    cotangents.absent = frozenset(range(len(cotangents))) - parts.keys()
+    return cotangents

@@ -15,11 +15,11 @@ from plugrad.errors import (
     OutOfMemory,
     PlugradError,
     UnsupportedDtype,
-    shown,
-    told,
+    describe_exception,
+    short_repr,
 )
 from plugrad.tensor.choice import choose
-from plugrad.types.arguments import fields_shown
+from plugrad.types.arguments import explain_wrong_fields
 from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ HOST: Final = (1, 0)
 Implementation: TypeAlias = Callable[..., Any]  # takes arrays whose type only the backend knows
 
 
-@fields_shown
+@explain_wrong_fields
 class DeviceInfo(NamedTuple):
     """One device that a backend can open; `name` is the part after the colon in ``"webgpu:0"``."""
 
@@ -41,7 +41,7 @@ class DeviceInfo(NamedTuple):
     is_software: bool = False
 
 
-@fields_shown
+@explain_wrong_fields
 class Probe(NamedTuple):
     """Whether a backend can start on this machine, and the reason if it cannot."""
 
@@ -50,7 +50,7 @@ class Probe(NamedTuple):
     devices: tuple[DeviceInfo, ...] = ()
 
 
-@fields_shown
+@explain_wrong_fields
 class Memory(NamedTuple):
     """Memory in use on one backend, in bytes, and the number of buffers that hold it."""
 
@@ -61,7 +61,7 @@ class Memory(NamedTuple):
     details: Mapping[str, int] = MappingProxyType({})
 
 
-@fields_shown
+@explain_wrong_fields
 class KernelConfig(NamedTuple):
     """One implementation: which kernel, for which backend, and the function.
 
@@ -293,7 +293,7 @@ def store(values: NDArray[Any], backend: Backend) -> Any:
         note_loss(error, backend)
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
-        raise failed(backend, "from_numpy()", error) from error
+        raise backend_failed(backend, "from_numpy()", error) from error
     check_array(array, values.shape, values.dtype, backend, "from_numpy()")
     return array
 
@@ -309,7 +309,9 @@ def check_array(
     found = getattr(array, "dtype", None)
     if getattr(array, "shape", None) == shape and (found is dtype or _is_same(found, dtype)):
         return
-    raise nonsense(backend, method, array, f"an array of shape {shape} and dtype {as_dtype(dtype)}")
+    raise invalid_result(
+        backend, method, array, f"an array of shape {shape} and dtype {as_dtype(dtype)}"
+    )
 
 
 def _is_same(found: object, dtype: object) -> bool:
@@ -329,11 +331,11 @@ def dlpack_device_of(backend: Backend) -> tuple[int, int] | None:
         and all(isinstance(number, int) for number in cast("tuple[object, ...]", where))
     ):
         return cast("tuple[int, int] | None", where)
-    raise nonsense(backend, "dlpack_device()", where, "a pair of integers, or None")
+    raise invalid_result(backend, "dlpack_device()", where, "a pair of integers, or None")
 
 
-def unsupported(dtype: DType, backend: Backend) -> UnsupportedDtype:
-    """Return the error for a dtype that a backend does not store."""
+def unsupported_dtype(dtype: DType, backend: Backend) -> UnsupportedDtype:
+    """Return the UnsupportedDtype error for a dtype that a backend does not store."""
     has = sorted(backend.dtypes(), key=str)
     same_kind = [d for d in has if d.kind == dtype.kind] or has
     return UnsupportedDtype(
@@ -350,17 +352,17 @@ def closed(backend: Backend, what: str) -> DisposedTensor:
     )
 
 
-def failed(backend: Backend, method: str, error: BaseException) -> PlugradError:
-    """Return the error for a method of a backend that raised an error of its own."""
+def backend_failed(backend: Backend, method: str, error: BaseException) -> PlugradError:
+    """Return the BackendFailed error for a backend method that raised an exception."""
     where = f"{method} of backend {backend.name!r} ({backend.distribution})"
     if isinstance(error, MemoryError):
         return OutOfMemory(f"{where}: {error}; use smaller batches")
-    return BackendFailed(f"{where} failed: {told(error)}")
+    return BackendFailed(f"{where} failed: {describe_exception(error)}")
 
 
-def nonsense(backend: Backend, method: str, returned: object, expected: str) -> BackendFailed:
-    """Return the error for a method of a backend that returned what it must not."""
+def invalid_result(backend: Backend, method: str, returned: object, expected: str) -> BackendFailed:
+    """Return the BackendFailed error for a backend method with an invalid result."""
     return BackendFailed(
-        f"{method} of backend {backend.name!r} ({backend.distribution}) returned {shown(returned)}; "
+        f"{method} of backend {backend.name!r} ({backend.distribution}) returned {short_repr(returned)}; "
         f"it must return {expected}"
     )

@@ -1,4 +1,4 @@
-"""The methods that chain, as type checkers see them. `plugrad.ops.chained` lists them.
+"""Type declarations of the ops that are also methods of tensors; `plugrad.ops.chained` lists them.
 
 The class of tensors has this base for type checkers only. It is generic because it stands below the module of
 `Tensor`, which T stands for, and tests/consistency/test_chained.py compares it with the signatures of the ops.

@@ -1,4 +1,4 @@
-"""The surroundings of ops in this context: an open `tidy` block, a backend to transfer inputs to, or (usually) nothing.
+"""The context in which ops run: an open `tidy` block, a backend to transfer inputs to, or (usually) neither.
 
 One context variable holds both, so that the hot path needs one look-up.
 """
@@ -33,42 +33,42 @@ class Scope:
         self.parent: Scope | None = parent
 
     def track(self, tensor: Tensor) -> None:
-        """Remember a tensor."""
+        """Add a tensor to the block."""
         self.made[id(tensor)] = ref(tensor)
 
     def note(self, outputs: Any) -> None:
-        """Remember the result of a kernel: a tensor, or a list of them."""
+        """Add the result of a kernel to the block: a tensor, or a list of tensors."""
         tensors = cast("list[Tensor]", outputs if type(outputs) is list else [outputs])
         for tensor in tensors:
             self.track(tensor)
 
 
-class Surroundings(NamedTuple):
-    """The innermost `tidy` block, and the backend on which every op runs."""
+class Context(NamedTuple):
+    """The innermost `tidy` block, and the backend to which inputs are transferred."""
 
     scope: Scope | None = None
     transfer: Backend | None = None
 
 
-_surroundings: ContextVar[Surroundings | None] = ContextVar("plugrad_surroundings", default=None)
-surroundings: Final = _surroundings.get
+_context: ContextVar[Context | None] = ContextVar("plugrad_surroundings", default=None)
+current_context: Final = _context.get
 
 
 def active_scope() -> Scope | None:
     """Return the innermost `tidy` block."""
-    around = surroundings()
-    return None if around is None else around.scope
+    context = current_context()
+    return None if context is None else context.scope
 
 
 def transfer_target() -> Backend | None:
     """Return the backend of the innermost ``use(..., transfer=True)``."""
-    around = surroundings()
-    return None if around is None else around.transfer
+    context = current_context()
+    return None if context is None else context.transfer
 
 
-def surround(scope: Scope | None, transfer: Backend | None) -> None:
-    """Change the surroundings of ops from here on."""
-    _surroundings.set(None if scope is None and transfer is None else Surroundings(scope, transfer))
+def set_context(scope: Scope | None, transfer: Backend | None) -> None:
+    """Set the context of the ops that follow."""
+    _context.set(None if scope is None and transfer is None else Context(scope, transfer))
 
 
 def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result]:

@@ -19,18 +19,18 @@ from plugrad.errors import (
     DTypeError,
     PlugradError,
     ShapeError,
-    shown,
+    short_repr,
 )
 from plugrad.tensor.backend import (
     HOST,
+    backend_failed,
     check_alive,
     check_array,
     dlpack_device_of,
-    failed,
     note_loss,
 )
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
-from plugrad.types.shapes import size_of
+from plugrad.types.shapes import count_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ else:
     Methods = object
 
 Result = TypeVar("Result")
-SHOWN = 1000
+MAX_PRINTED_ELEMENTS = 1000
 """The most elements of which all are printed."""
 TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
 
@@ -118,7 +118,7 @@ class Tensor(Methods):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return size_of(self.array.shape)
+        return count_elements(self.array.shape)
 
     @property
     def nbytes(self) -> int:
@@ -141,7 +141,7 @@ class Tensor(Methods):
     def dispose(self) -> None:
         """Release the tensor now; using it afterwards raises `DisposedTensor`, disposing it again is harmless."""
         if not self.is_disposed:
-            self.__class__ = without_array(type(self))  # type: ignore[assignment]
+            self.__class__ = disposed_class(type(self))  # type: ignore[assignment]
             del self.array
             self.backend = self.node = None  # type: ignore[assignment]
 
@@ -159,12 +159,12 @@ class Tensor(Methods):
             note_loss(error, backend)
             raise
         except Exception as error:  # so that a plugin's failure is not plugrad's
-            raise failed(backend, "to_numpy()", error) from error
+            raise backend_failed(backend, "to_numpy()", error) from error
         check_array(values, array.shape, array.dtype, backend, "to_numpy()")
         return values
 
     async def numpy_async(self) -> NDArray[Any]:
-        """Return what `numpy` returns; other tasks of the event loop run while the values are being computed.
+        """Await the values, as `numpy` returns them; other tasks of the event loop run meanwhile.
 
         On a backend that computes while the program goes on, a thread waits for the values. Interrupts
         reach the event loop. The values of the other backends are there already.
@@ -241,7 +241,7 @@ class Tensor(Methods):
         wanted = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
         if wanted not in (own, HOST):
             raise BufferError(
-                f"__dlpack__: dl_device={shown(dl_device)} must be {own}, where the tensor is, or {HOST}, the host"
+                f"__dlpack__: dl_device={short_repr(dl_device)} must be {own}, where the tensor is, or {HOST}, the host"
             )
         backend = self.backend
         if wanted == dlpack_device_of(backend) and self.dtype is not string:
@@ -254,10 +254,10 @@ class Tensor(Methods):
                 note_loss(error, backend)
                 raise
             except Exception as error:  # so that a plugin's failure is not plugrad's
-                raise failed(backend, "to_dlpack()", error) from error
+                raise backend_failed(backend, "to_dlpack()", error) from error
         if stream is not None:
             raise ArgumentError(
-                f"__dlpack__: stream={shown(stream)} must be None, because the values are in host memory"
+                f"__dlpack__: stream={short_repr(stream)} must be None, because the values are in host memory"
             )
         values = self.numpy() if is_shared else self.numpy().copy()
         return values.__dlpack__(max_version=max_version, dl_device=dl_device)
@@ -283,34 +283,34 @@ class Tensor(Methods):
         return self.numpy().tolist()
 
     def __float__(self) -> float:
-        return self._converted(float)
+        return self._as_python_scalar(float)
 
     def __int__(self) -> int:
-        return self._converted(int)
+        return self._as_python_scalar(int)
 
     def __complex__(self) -> complex:
-        return self._converted(complex)
+        return self._as_python_scalar(complex)
 
     def __bool__(self) -> bool:
-        return bool(self._scalar("bool"))
+        return bool(self._single_value("bool"))
 
     def __index__(self) -> int:
         if not self.dtype.is_integer:
             raise DTypeError(
                 f"a {self.dtype} tensor cannot be an index; cast it with astype('int32')"
             )
-        return int(self._scalar("index"))
+        return int(self._single_value("index"))
 
-    def _scalar(self, kind: str) -> Any:
+    def _single_value(self, kind: str) -> Any:
         if self.size != 1:
             raise ShapeError(
                 f"{kind}() needs a tensor with one element; this one has shape {self.shape}"
             )
         return self.numpy().item()
 
-    def _converted(self, kind: Callable[[Any], Result]) -> Result:
+    def _as_python_scalar(self, kind: Callable[[Any], Result]) -> Result:
         name = getattr(kind, "__name__", "conversion")
-        value = self._scalar(name)
+        value = self._single_value(name)
         try:
             return kind(value)
         except (TypeError, ValueError, OverflowError) as error:
@@ -325,13 +325,17 @@ class Tensor(Methods):
         if self.is_disposed:
             return "tensor(<disposed>)"
         where = "" if self.backend.name == "cpu" else f", device={self.device!r}"
-        if self.size > SHOWN or (self.size == 0 and self.ndim != 1):  # the values do not tell it
+        if self.size > MAX_PRINTED_ELEMENTS or (
+            self.size == 0 and self.ndim != 1
+        ):  # the values do not tell it
             where = f", shape={self.shape}{where}"
-        return f"tensor({self._text('tensor(')}, dtype={self.dtype}{where})"
+        return f"tensor({self._format_values('tensor(')}, dtype={self.dtype}{where})"
 
-    def _text(self, prefix: str) -> str:
-        """Return the values as text that begins after a prefix; of many, only the first and the last."""
-        return np.array2string(self.numpy(), separator=", ", prefix=prefix, threshold=SHOWN)
+    def _format_values(self, prefix: str) -> str:
+        """Format the values as text that follows a prefix; of many values, only the first and the last are shown."""
+        return np.array2string(
+            self.numpy(), separator=", ", prefix=prefix, threshold=MAX_PRINTED_ELEMENTS
+        )
 
     def _repr_html_(self) -> str:
         """Return the values, the shape, the dtype and the device, for notebooks."""
@@ -342,7 +346,7 @@ class Tensor(Methods):
         facts = f"shape {'×'.join(map(str, self.shape)) or '()'} · {self.dtype} · {self.device}"
         name = getattr(self, "name", "")  # that of a variable
         label = f"{name} · {facts}" if name else facts
-        return f"<pre>{escape(self._text(''))}</pre><small>{escape(label)}</small>"
+        return f"<pre>{escape(self._format_values(''))}</pre><small>{escape(label)}</small>"
 
     def __format__(self, spec: str) -> str:
         if not spec:
@@ -553,8 +557,8 @@ class Tensor(Methods):
 
 
 @cache
-def without_array(kind: type[Tensor]) -> type[Tensor]:
-    """Return the class of the disposed tensors of a class.
+def disposed_class(kind: type[Tensor]) -> type[Tensor]:
+    """Return the class that a disposed tensor gets; its attributes raise `DisposedTensor`.
 
     Only that class has a `__getattr__`, which Python calls for the empty slot. In a class that has one,
     the interpreter cannot specialize the access to an attribute, and small programs take a seventh longer.

@@ -11,42 +11,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def leaves_of(tree: Any) -> Iterator[Any]:
+def iter_leaves(tree: Any) -> Iterator[Any]:
     """Yield the leaves in order: everything that is not a list, tuple or dict.
 
-    >>> list(leaves_of({"b": [1, 2], "a": (3,)}))
+    >>> list(iter_leaves({"b": [1, 2], "a": (3,)}))
     [1, 2, 3]
 
     Raises:
         ArgumentError: the tree contains itself, or has too many levels.
     """
     try:
-        yield from _leaves_of(tree)
+        yield from _iter_leaves(tree)
     except RecursionError:
-        raise _too_deep() from None
+        raise _too_deep_error() from None
 
 
-def _leaves_of(tree: Any) -> Iterator[Any]:
+def _iter_leaves(tree: Any) -> Iterator[Any]:
     if isinstance(tree, dict):
         tree = cast("dict[Any, Any]", tree).values()
     elif not isinstance(tree, list | tuple):
         yield tree
         return
     for part in cast("Iterator[Any]", tree):
-        yield from _leaves_of(part)
+        yield from _iter_leaves(part)
 
 
-def _too_deep() -> ArgumentError:
+def _too_deep_error() -> ArgumentError:
     return ArgumentError(
         "a nested list, tuple or dict contains itself, or has more levels than Python's recursion allows"
     )
 
 
-def tensors_in(tree: Any) -> Iterator[Tensor]:
+def iter_tensors(tree: Any) -> Iterator[Tensor]:
     """Yield the tensors in a tree; everything else is skipped."""
     if isinstance(tree, Tensor):
         return iter((tree,))
-    return (leaf for leaf in leaves_of(tree) if isinstance(leaf, Tensor))
+    return (leaf for leaf in iter_leaves(tree) if isinstance(leaf, Tensor))
 
 
 def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -61,20 +61,22 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, Tensor):
         return function(tree)
     try:
-        return _mapped(function, tree)
+        return _map_tree(function, tree)
     except RecursionError:
-        raise _too_deep() from None
+        raise _too_deep_error() from None
 
 
-def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+def _map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, Tensor):
         return function(tree)
     if isinstance(tree, dict):
-        return {key: _mapped(function, part) for key, part in cast("dict[Any, Any]", tree).items()}
+        return {
+            key: _map_tree(function, part) for key, part in cast("dict[Any, Any]", tree).items()
+        }
     if isinstance(tree, tuple) and hasattr(cast("Any", tree), "_fields"):  # a named tuple
-        fields = [_mapped(function, part) for part in cast("tuple[Any, ...]", tree)]
+        fields = [_map_tree(function, part) for part in cast("tuple[Any, ...]", tree)]
         return cast("type[Any]", type(tree))(*fields)
     if isinstance(tree, list | tuple):
-        parts: list[Any] = [_mapped(function, part) for part in cast("list[Any]", tree)]
+        parts: list[Any] = [_map_tree(function, part) for part in cast("list[Any]", tree)]
         return parts if isinstance(tree, list) else tuple(parts)
     return function(tree)

@@ -1,4 +1,4 @@
-"""Run a row on a backend and compare what comes out with NumPy."""
+"""Run a row on a backend and compare the results with NumPy's."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def main_dtype(row: Row, backend: Backend) -> str:
 
 
 def tensors_of(arrays: Sequence[Array | None]) -> list[Tensor | None]:
-    """Return arrays as tensors of the active backend, and gaps as gaps."""
+    """Convert arrays to tensors on the active backend; None stays None."""
     return [None if x is None else asarray(x) for x in arrays]
 
 
@@ -95,7 +95,7 @@ def check_values(
     given: Sequence[Array | None],
     tensors: Sequence[Tensor | None] | None = None,
 ) -> None:
-    """Compare shapes, dtypes and values, and see that the inputs stay as they were.
+    """Compare shapes, dtypes and values with the reference, and check that the inputs have not changed.
 
     The inputs are given as arrays, and as tensors if these are not just made of the arrays.
     """
@@ -105,7 +105,7 @@ def check_values(
     expected = row.expected(arrays)
     specs = row.kernel.infer(*tensors, **row.attributes(dtype))
     promised = [specs] if hasattr(specs, "dtype") else list(specs)
-    where = _described(row, dtype, arrays)
+    where = _describe_call(row, dtype, arrays)
     _equal(len(outputs), len(promised), "number of outputs", where)
     for output, spec in zip(outputs, promised, strict=True):
         _equal(output.dtype, spec.dtype, "dtype", where)
@@ -144,7 +144,7 @@ def _compare(actual: Array, expected: Array, row: Row, where: str) -> None:
     np.testing.assert_allclose(actual, wanted, allowed, allowed * largest, err_msg=where)
 
 
-def _described(row: Row, dtype: str, arrays: Sequence[Array | None]) -> str:
+def _describe_call(row: Row, dtype: str, arrays: Sequence[Array | None]) -> str:
     shapes = ", ".join("absent" if x is None else str(x.shape) for x in arrays)
     attrs = "".join(f", {name}={value!r}" for name, value in row.attributes(dtype).items())
     return f"{row.kernel.name}({shapes}{attrs}) of {dtype}"
@@ -153,13 +153,13 @@ def _described(row: Row, dtype: str, arrays: Sequence[Array | None]) -> str:
 def is_differentiable(row: Row) -> bool:
     """Whether a row's gradient can be compared with finite differences."""
     gradient = get_gradient(row.kernel.name)
-    places = _differentiated(row)
+    places = _differentiated_inputs(row)
     if not row.is_smooth or row.is_edge or gradient is None or not places:
         return False
     return bool(PRECISE.keys() & set(row.runs_on)) and bool(gradient.planner(row.kernel, places))
 
 
-def _differentiated(row: Row) -> list[int]:
+def _differentiated_inputs(row: Row) -> list[int]:
     """Return the positions of the inputs that are differentiated."""
     return [i for i, x in enumerate(row.inputs) if x and x.dtype == ROW and i not in row.fixed]
 
@@ -190,7 +190,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
 
 def _check_gradient_in(row: Row, dtype: str) -> None:
     tensors = tensors_of(row.drawn(dtype))
-    places = _differentiated(row)
+    places = _differentiated_inputs(row)
 
     def function(*xs: Tensor) -> Tensor:
         inputs = list(tensors)

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def unfolded(x: Array, window: Window, *, outside: Any = 0) -> Array:
-    """Return what each window sees, as (batch, stops …, channels, cells …); `outside` is beside the image."""
+    """Return the elements of each window, as (batch, stops …, channels, cells …); `outside` fills the padding."""
     axes = len(window.size)
     places: list[Array] = []  # of each axis: where the cells (second axis) of the stops (first) lie
     margins = [(0, 0)]
@@ -71,7 +71,7 @@ def activated(z: Array, activation: str, slopes: Array | None, alpha: float) -> 
 
 
 def wrapped_place(i: Array, n: int, mode: str) -> Array:
-    """Return which pixel of n stands at place i, where an image goes on beyond its pixels."""
+    """Return the pixel, of n, that a fill mode puts at place i, also beyond the image."""
     if mode == "wrap":
         return i % n
     if mode == "reflect":
@@ -107,7 +107,7 @@ def shown(
 
 
 def stretched(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
-    """Return which place of an axis each place of a resized axis shows."""
+    """Return, for each place of a resized axis, the place of the original axis that it shows."""
     i = np.arange(out)
     if align_corners and out > 1:
         return i * (size - 1) / (out - 1)

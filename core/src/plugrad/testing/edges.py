@@ -65,7 +65,7 @@ viewed: Final = [
 
 
 def check_shapes(row: Row, backend: Backend) -> None:
-    """Compare values for every rank, for nothing at all and for many elements."""
+    """Compare values for every rank, for empty inputs and for many elements."""
     dtype = main_dtype(row, backend)
     for shape in SHAPES:
         other = row.with_shapes(*[shape] * len(row.inputs))
@@ -86,7 +86,7 @@ def check_broadcasting(row: Row, backend: Backend) -> None:
 
 
 def check_refusals(row: Row, backend: Backend) -> None:
-    """See that shapes which do not fit are an error: the engine asks the contract only when a kernel fails."""
+    """Check that incompatible shapes raise an error; the engine reads the contract only after a kernel fails."""
     dtype = main_dtype(row, backend)
     for shapes in [((3,), (4,)), ((2, 3), (3, 2)), ((0,), (3,))]:
         other = row.with_shapes(*shapes, *[shapes[0]] * (len(row.inputs) - 2))

@@ -1,4 +1,4 @@
-"""Checks of what a backend does besides computing: it says what it is, stores, counts, refuses and ends."""
+"""Checks of a backend's life cycle: its manifest, storage, memory counts, limits and closing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def probe_tells_the_devices(backend: Backend, spec: str) -> None:
 
 
 def dtypes_are_plugrads(backend: Backend, spec: str) -> None:
-    """What is stored is said with plugrad's own dtypes."""
+    """`dtypes` returns plugrad's own dtypes."""
     stored = backend.dtypes()
     expect(bool(stored), "dtypes() is empty")
     strange = [d for d in stored if not isinstance(d, DType)]  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -70,7 +70,7 @@ def dtypes_are_plugrads(backend: Backend, spec: str) -> None:
 
 
 def other_dtypes_are_refused(backend: Backend, spec: str) -> None:
-    """What is not stored is refused with the backend's name, and never becomes another dtype."""
+    """Other dtypes raise an error that names the backend, and are never converted silently."""
     others = [dtype for dtype in DTYPES if dtype not in backend.dtypes()]
     if not others:
         raise NotClaimed(f"{backend.name} stores every dtype")
@@ -145,7 +145,7 @@ def main_of(backend: Backend) -> str:
 
 
 def ramp(backend: Backend, size: int) -> Array:
-    """Return so many bytes of small numbers."""
+    """Return an array of `size` bytes of small numbers."""
     dtype = np.dtype(main_of(backend))
     return (np.arange(size // dtype.itemsize) % 100).astype(dtype)
 
@@ -185,7 +185,7 @@ def cpu_and_backend_exchange_tensors(backend: Backend, spec: str) -> None:
 
 
 def used(backend: Backend) -> Memory:
-    """Return what is in use when nothing is left to do or to collect."""
+    """Return the memory in use after waiting for all work and collecting garbage."""
     gc.collect()
     backend.synchronize()
     return backend.memory()

@@ -1,4 +1,4 @@
-"""What programs call: ops that are made of several kernels, and short programs, compared with NumPy."""
+"""Ops composed of several kernels, and short programs, compared with NumPy."""
 
 # What functions take is tensors and arrays, which a lambda has no place to say.
 # pyright: basic
@@ -91,7 +91,7 @@ def _network_gradients(x: Array, w: Array, v: Array) -> list[Array]:
 
 
 def _with_adam(x: Tensor) -> Tensor:
-    """Return a variable after Adam's first step, which is as long as the learning rate says."""
+    """Return a variable after Adam's first step, whose length is the learning rate."""
     variable = plugrad.Variable(x)
     optimizer = plugrad.optimizers.Adam(0.1)
     optimizer.minimize(lambda: plugrad.sum(plugrad.square(variable)), [variable])

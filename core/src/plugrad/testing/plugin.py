@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from plugrad.discovery.listing import backends
-from plugrad.discovery.selection import preferred, use
+from plugrad.discovery.selection import first_usable_backend, use
 from plugrad.errors import KernelNotFound, PlugradError
 from plugrad.registry.kernels import get_kernel
 from plugrad.settings.layers import config as settings
@@ -30,20 +30,20 @@ KEY: Final = pytest.StashKey["Session"]()
 
 
 class Session:
-    """What one run of the kit knows: the backends, the excuses and the results."""
+    """The state of one run of the kit: the backends, the xfail entries and the results."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Read the options and open the backends."""
         settings.set("fallback", "error")  # what a backend lacks, no other may compute for it
         option = config.getoption
         self.levels = _levels(str(option("plugrad_level")))
-        self.excuses = _excuses(config.rootpath, option("plugrad_xfail"))
+        self.excuses = _read_xfail_entries(config.rootpath, option("plugrad_xfail"))
         self.report = Report(self.levels)
         self.report_file, self.badge_file = option("plugrad_report"), option("plugrad_badge")
         self.names: dict[str, str] = {}
         chosen = str(option("plugrad_backend") or config.getini("plugrad_backend") or "")
         for spec in filter(None, map(str.strip, chosen.split(","))):
-            backend = _opened(spec)
+            backend = _open_backend(spec)
             if backend.name in self.report.backends:
                 raise pytest.UsageError(
                     f"--plugrad-backend={chosen}: test one device of {backend.name!r} at a time"
@@ -112,8 +112,8 @@ def _levels(last: str) -> tuple[str, ...]:
     )
 
 
-def _excuses(folder: Path, file: str | None) -> Excuses:
-    """Return the entries of the xfail file: the one that is named, or the one that is in a folder.
+def _read_xfail_entries(folder: Path, file: str | None) -> Excuses:
+    """Return the entries of the xfail file: the given file, or the one in a folder.
 
     Raises:
         UsageError: it cannot be read or is no such file.
@@ -125,14 +125,14 @@ def _excuses(folder: Path, file: str | None) -> Excuses:
         raise pytest.UsageError(f"{path}: {error}") from error
 
 
-def _opened(spec: str) -> Backend:
+def _open_backend(spec: str) -> Backend:
     """Return the backend that an option means.
 
     Raises:
         UsageError: it cannot be used here.
     """
     try:
-        return preferred(spec, "--plugrad-backend")
+        return first_usable_backend(spec, "--plugrad-backend")
     except PlugradError as error:
         raise pytest.UsageError(f"--plugrad-backend={spec}: {error}") from error
 
@@ -212,7 +212,7 @@ def opened(plugrad_backend: str) -> Iterator[Backend]:
 
 
 def spec_of(item: pytest.Item) -> str:
-    """Return what was given to name the backend that a test runs on; nothing for a test that is not the kit's."""
+    """Return the option that names a test's backend; an empty string for a test that is not the kit's."""
     spec = getattr(item, "callspec", None)
     return spec.params.get("plugrad_backend", "") if spec else ""
 
@@ -278,7 +278,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let the report say which backend, level and kernel it is about."""
+    """Add the backend, the level and the kernel to a test's report."""
     report = yield
     if backend := backend_of(item):
         row = getattr(item, "callspec").params.get("row")  # noqa: B009 - only parametrized tests have one

@@ -1,4 +1,4 @@
-"""What a run of the conformance kit found: as JSON, as a badge, and as a few lines for the terminal."""
+"""The report of a conformance run: as JSON, as a badge, and as lines for the terminal."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _kernels_passing(found: Mapping[str, Any]) -> str:
 
 
 def badge(report: Mapping[str, Any]) -> str:
-    """Return an SVG badge that says in a word what a report says.
+    """Return an SVG badge that summarizes a report in a word.
 
     >>> from plugrad.testing.report import Report, badge
     >>> report = Report(["lifecycle"])

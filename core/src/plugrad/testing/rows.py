@@ -194,7 +194,7 @@ def of_shape(*shape: int) -> Input:
 
 
 def extremes(turned: bool = False) -> Input:
-    """The ends of a dtype, and what is near them: each beside each of another that is `turned`."""
+    """All pairs of extreme values of a dtype: one input holds the values by row, the `turned` one by column."""
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
         if as_dtype(dtype).is_integer:

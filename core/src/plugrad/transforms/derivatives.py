@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from plugrad.engine.results import wrapped
+from plugrad.engine.results import wrap_array
 from plugrad.errors import ArgumentError, ShapeError
-from plugrad.ops.attributes import is_several, listed
+from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, zeros, zeros_like
 from plugrad.ops.movement import reshape, stack, unstack
-from plugrad.tape.nodes import Leaf, Node, Pulled, Step
-from plugrad.tape.tape import Walk
+from plugrad.tape.nodes import InputGradients, Leaf, Node, Step
+from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.trees import leaves_of, map_tree
+from plugrad.tensor.trees import iter_leaves, map_tree
 from plugrad.transforms.gradients import (
     check_positions,
     grad,
-    positions_of,
+    parse_argnums,
     vjp,
 )
-from plugrad.transforms.variable import Variable, watched
+from plugrad.transforms.variable import Variable, watched_variables
 from plugrad.types.arguments import check_callable
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ def jvp(
         GradientNotFound: a kernel between the value and an argument has no gradient.
     """
     check_callable("jvp", function)
-    args, tangents = listed(args, "jvp", "args"), listed(tangents, "jvp", "tangents")
+    args, tangents = as_list(args, "jvp", "args"), as_list(tangents, "jvp", "tangents")
     if len(args) != len(tangents):
         raise ArgumentError(
             f"jvp: {len(tangents)} tangents for {len(args)} arguments; give one for each"
         )
     for position, (arg, tangent) in enumerate(zip(args, tangents, strict=True)):
-        shapes, theirs = ([asarray(x).shape for x in _parts(tree)] for tree in (arg, tangent))
+        shapes, theirs = ([asarray(x).shape for x in _as_leaves(tree)] for tree in (arg, tangent))
         if shapes != theirs:
             raise ShapeError(
                 f"jvp: the tangent of argument {position} has shapes {theirs}; the argument has {shapes}"
@@ -71,9 +71,9 @@ def jvp(
     return value, push(tuple(tangents))[0]
 
 
-def _parts(tree: Any) -> list[Any]:
-    """Return the leaves of a tree; whatever `asarray` accepts is a leaf, also a list of numbers."""
-    return list(leaves_of(tree))
+def _as_leaves(tree: Any) -> list[Any]:
+    """Return the leaves of a tree; a list of numbers counts as a leaf, as `asarray` accepts it."""
+    return list(iter_leaves(tree))
 
 
 def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
@@ -106,7 +106,7 @@ def _jacobian(
     op: str, function: Callable[..., Any], argnums: int | Sequence[int]
 ) -> Callable[..., Any]:
     check_callable(op, function)
-    positions = positions_of(argnums, op)
+    positions = parse_argnums(argnums, op)
 
     @wraps(function)
     def derivative(*args: Any, **kwargs: Any) -> Any:
@@ -119,44 +119,45 @@ def _jacobian(
         check_positions(positions, args, op)
         selected = [args[position] for position in positions]
         value, pull = vjp(of_selected, *selected)
-        outputs: list[Tensor] = list(leaves_of(value))
+        outputs: list[Tensor] = list(iter_leaves(value))
 
         def rows(output: Tensor) -> Any:
             dys = [
-                [d if y is output else zeros_like(y) for y in outputs] for d in _directions(output)
+                [d if y is output else zeros_like(y) for y in outputs]
+                for d in _basis_tensors(output)
             ]
             pulled = [pull(dy[0] if isinstance(value, Tensor) else dy) for dy in dys]
             trees = [
-                _stacked([row[i] for row in pulled], x, output) for i, x in enumerate(selected)
+                _stack_rows([row[i] for row in pulled], x, output) for i, x in enumerate(selected)
             ]
-            return tuple(trees) if is_several(argnums) else trees[0]
+            return tuple(trees) if is_sequence(argnums) else trees[0]
 
         return map_tree(rows, value)
 
     return derivative
 
 
-def _directions(y: Tensor) -> list[Tensor]:
-    """Return, for each element of `y`, a tensor like `y` that is 1 at this element and 0 elsewhere."""
+def _basis_tensors(y: Tensor) -> list[Tensor]:
+    """Return the standard basis of `y`: for each element, a tensor that is 1 there and 0 elsewhere."""
     if not y.size:
         return []
     units = eye(y.size, dtype=y.dtype, device=y.backend)
     return list(unstack(reshape(units, (y.size, *y.shape))))
 
 
-def _stacked(rows: list[Any], x: Any, output: Tensor) -> Any:
-    """Return the rows, trees with the structure of `x`, as one tree of tensors of shape output.shape + x.shape."""
-    columns = zip(*(leaves_of(row) for row in rows), strict=True)
+def _stack_rows(rows: list[Any], x: Any, output: Tensor) -> Any:
+    """Stack the rows of a Jacobian, trees like `x`, to one tree of tensors of shape output.shape + x.shape."""
+    columns = zip(*(iter_leaves(row) for row in rows), strict=True)
     if not rows:
-        return map_tree(lambda part: _nothing(output.shape, asarray(part)), x)
+        return map_tree(lambda part: _empty_derivative(output.shape, asarray(part)), x)
     joined = iter(
         [reshape(stack(list(column)), (*output.shape, *column[0].shape)) for column in columns]
     )
     return map_tree(lambda _: next(joined), rows[0])
 
 
-def _nothing(shape: Shape, x: Tensor) -> Tensor:
-    """Return the derivative of a value of this shape, which has no elements."""
+def _empty_derivative(shape: Shape, x: Tensor) -> Tensor:
+    """Return the Jacobian of a value of this shape that has no elements."""
     return zeros((*shape, *x.shape), dtype=x.dtype, device=x.backend)
 
 
@@ -182,7 +183,7 @@ def hessian(
         ArgumentError, DTypeError, GradientNotFound: see `jacobian`.
     """
     check_callable("hessian", function)
-    positions_of(argnums, "hessian")
+    parse_argnums(argnums, "hessian")
     return _jacobian("hessian", grad(function, argnums, allow_unused=True), argnums)
 
 
@@ -206,21 +207,21 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     check_callable("checkpoint", function)
 
     @wraps(function)
-    def recomputed(*args: Any, **kwargs: Any) -> Tensor:
-        variables = list(watched.get() or {})
+    def run_checkpointed(*args: Any, **kwargs: Any) -> Tensor:
+        variables = list(watched_variables.get() or {})
         tensors = [x for x in args if isinstance(x, Tensor) and not isinstance(x, Variable)]
         parents = tuple(x.node for x in (*tensors, *variables))
-        given = [_constant(x) for x in args]  # the function may assign to its arguments
-        named = {name: _constant(x) for name, x in kwargs.items()}
+        given = [_detach(x) for x in args]  # the function may assign to its arguments
+        named = {name: _detach(x) for name, x in kwargs.items()}
         renamed = {
             name: Tensor(x.array, x.backend, x.node) if type(x) is Tensor else x
             for name, x in kwargs.items()
         }
-        token = watched.set(None)
+        token = watched_variables.set(None)
         try:
-            value = function(*[_constant(x) for x in args], **renamed)
+            value = function(*[_detach(x) for x in args], **renamed)
         finally:
-            watched.reset(token)
+            watched_variables.reset(token)
         if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
             raise ArgumentError(
                 f"checkpoint: the function must return one tensor, not {type(value).__name__}"
@@ -230,20 +231,20 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 "checkpoint: the result depends on a differentiated tensor that is neither a positional "
                 "argument nor a Variable; pass it as a positional argument"
             )
-        out = wrapped(value.array, value.backend)
+        out = wrap_array(value.array, value.backend)
         if any(parent is not None for parent in parents):
-            out.node = _Recomputed(parents, function, given, named, variables)
+            out.node = _CheckpointedCall(parents, function, given, named, variables)
         return out
 
-    return recomputed
+    return run_checkpointed
 
 
-def _constant(x: Any) -> Any:
+def _detach(x: Any) -> Any:
     is_plain = isinstance(x, Tensor) and not isinstance(x, Variable)
     return Tensor(x.array, x.backend) if is_plain else x
 
 
-class _Recomputed(Step):
+class _CheckpointedCall(Step):
     """A call of a function whose gradient runs it again."""
 
     __slots__ = ("args", "function", "kwargs", "variables")
@@ -263,17 +264,17 @@ class _Recomputed(Step):
         self.kwargs = kwargs
         self.variables = variables
 
-    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> Pulled:
+    def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Run the function again, recorded on the tape, and go back along the tape."""
         leaves = [Leaf((parent if linked else None,)) for parent in self.parents]
         unused = iter(leaves)
         args = [
             Tensor(x.array, x.backend, next(unused)) if type(x) is Tensor else x for x in self.args
         ]
-        kwargs = {name: _constant(x) for name, x in self.kwargs.items()}
-        token = watched.set(dict(zip(self.variables, unused, strict=True)))
+        kwargs = {name: _detach(x) for name, x in self.kwargs.items()}
+        token = watched_variables.set(dict(zip(self.variables, unused, strict=True)))
         try:
             value = self.function(*args, **kwargs)
         finally:
-            watched.reset(token)
-        return list(enumerate(Walk(value.node, leaves).back(dy)))
+            watched_variables.reset(token)
+        return list(enumerate(BackwardPass(value.node, leaves).run(dy)))

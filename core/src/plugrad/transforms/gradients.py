@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from plugrad.engine.custom import conjugated
-from plugrad.engine.results import renamed, wrapped
-from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError, shown
+from plugrad.engine.custom import conjugate
+from plugrad.engine.results import alias, wrap_array
+from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError, short_repr
 from plugrad.kernels import creation
-from plugrad.ops.attributes import flag, integer, is_several, members
+from plugrad.ops.attributes import check_flag, check_integer, is_sequence, to_list
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tape.nodes import Bundle, Leaf, leaves_alive
-from plugrad.tape.tape import Walk
+from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.trees import leaves_of, map_tree, tensors_in
-from plugrad.transforms.variable import Variable, watched
+from plugrad.tensor.trees import iter_leaves, iter_tensors, map_tree
+from plugrad.transforms.variable import Variable, watched_variables
 from plugrad.types.arguments import check_callable
-from plugrad.types.dtype import INEXACT, spellings
+from plugrad.types.dtype import INEXACT, equivalents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from plugrad.tensor.backend import Backend
 
-_INEXACT = spellings(INEXACT)
+_INEXACT_DTYPES = equivalents(INEXACT)
 
 
 def grad(
@@ -62,7 +62,7 @@ def grad(
         GradientNotFound: a kernel between the result and a differentiated argument has no gradient,
             or the result does not depend on an argument.
     """
-    return _differentiated("grad", function, argnums, allow_unused)
+    return _make_gradient_function("grad", function, argnums, allow_unused)
 
 
 def value_and_grad(
@@ -74,10 +74,12 @@ def value_and_grad(
     >>> plugrad.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(3.0, 4.0)
     (tensor(12., dtype=float32), (tensor(4., dtype=float32), tensor(3., dtype=float32)))
     """
-    return _differentiated("value_and_grad", function, argnums, allow_unused, with_value=True)
+    return _make_gradient_function(
+        "value_and_grad", function, argnums, allow_unused, with_value=True
+    )
 
 
-def _differentiated(
+def _make_gradient_function(
     op: str,
     function: Callable[..., Tensor],
     argnums: int | Sequence[int],
@@ -87,19 +89,21 @@ def _differentiated(
 ) -> Callable[..., Any]:
     """Return a function that computes the gradient, or a pair of the value and the gradient."""
     check_callable(op, function)
-    positions = positions_of(argnums, op)
-    allow_unused = flag(allow_unused, op, "allow_unused")
-    has_several = is_several(argnums)
+    positions = parse_argnums(argnums, op)
+    allow_unused = check_flag(allow_unused, op, "allow_unused")
+    has_several = is_sequence(argnums)
 
-    @_described(function, "The value and the gradient of" if with_value else "The gradient of")
+    @_copy_documentation(
+        function, "The value and the gradient of" if with_value else "The gradient of"
+    )
     def gradient_of(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         leaves: list[Leaf] = []
         inputs: list[Place] = []
         renamed = list(args)
         check_positions(positions, args, op)
         for position in positions:
-            renamed[position] = map_tree(lambda x: _leaf(x, leaves, inputs), args[position])
-        value, gradients = _pulled_back(op, function, renamed, kwargs, leaves, dy)
+            renamed[position] = map_tree(lambda x: _make_leaf(x, leaves, inputs), args[position])
+        value, gradients = _compute_gradients(op, function, renamed, kwargs, leaves, dy)
         for i, gradient in enumerate(gradients):
             if gradient is None:
                 if not allow_unused:
@@ -116,23 +120,23 @@ def _differentiated(
     return gradient_of
 
 
-def positions_of(argnums: int | Sequence[int], op: str) -> tuple[int, ...]:
+def parse_argnums(argnums: int | Sequence[int], op: str) -> tuple[int, ...]:
     """Return the positions of the differentiated arguments.
 
     Raises:
         ArgumentError: one is not an integer.
     """
-    positions = members(argnums)
+    positions = to_list(argnums)
     for position in positions:
         if isinstance(position, bool | np.bool_):
             raise ArgumentError(
-                f"{op}: argnums={shown(position)} must be an integer, and not a bool"
+                f"{op}: argnums={short_repr(position)} must be an integer, and not a bool"
             )
-    return tuple(integer(position, op, "argnums") for position in positions)
+    return tuple(check_integer(position, op, "argnums") for position in positions)
 
 
 def check_positions(positions: Sequence[int], args: Sequence[Any], op: str) -> None:
-    """Raise unless the positions are those of different arguments.
+    """Raise unless the positions are valid and different.
 
     Raises:
         ArgumentError: one is out of range, or two are the same.
@@ -142,11 +146,11 @@ def check_positions(positions: Sequence[int], args: Sequence[Any], op: str) -> N
     for position in positions:
         if not -count <= position < count:
             raise ArgumentError(
-                f"{op}: argnums={shown(named)} but the function is called with {count} positional arguments"
+                f"{op}: argnums={short_repr(named)} but the function is called with {count} positional arguments"
             )
     if len(positions) > 1 and len({position % count for position in positions}) < len(positions):
         raise ArgumentError(
-            f"{op}: argnums={shown(named)} names an argument twice; name each of the {count} arguments once"
+            f"{op}: argnums={short_repr(named)} names an argument twice; name each of the {count} arguments once"
         )
 
 
@@ -160,9 +164,9 @@ def grads(
     (tensor(4., dtype=float32), tensor(3., dtype=float32))
     """
     check_callable("grads", function)
-    allow_unused = flag(allow_unused, "grads", "allow_unused")
+    allow_unused = check_flag(allow_unused, "grads", "allow_unused")
 
-    @_described(function, "The gradients of")
+    @_copy_documentation(function, "The gradients of")
     def gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, ...]:
         every = grad(function, tuple(range(len(args))), allow_unused=allow_unused)
         return every(*args, dy=dy, **kwargs)
@@ -191,25 +195,25 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     check_callable("vjp", function)
     leaves: list[Leaf] = []
     inputs: list[Place] = []
-    renamed = [map_tree(lambda x: _leaf(x, leaves, inputs), arg) for arg in args]
-    result = map_tree(_checked_result, function(*renamed))
+    renamed = [map_tree(lambda x: _make_leaf(x, leaves, inputs), arg) for arg in args]
+    result = map_tree(_check_result, function(*renamed))
     is_one = isinstance(result, Tensor)
-    ends = [result] if is_one else list(tensors_in(result))
+    ends = [result] if is_one else list(iter_tensors(result))
     root = result.node if is_one else Bundle(tuple([end.node for end in ends]))
     kept: list[Place] = [(y.array, y.backend) for y in ends]  # even if the value is disposed
     # While no other function is being differentiated, the value cannot depend on what is.
-    is_nested = leaves_alive() > len(leaves) and Walk(root, leaves).is_nested
-    value = result if is_nested else map_tree(_constant, result)
+    is_nested = leaves_alive() > len(leaves) and BackwardPass(root, leaves).is_nested
+    value = result if is_nested else map_tree(_detach, result)
 
     def pull(dy: Any) -> tuple[Any, ...]:
-        given = [dy] if is_one else list(leaves_of(dy))
+        given = [dy] if is_one else list(iter_leaves(dy))
         if len(given) != len(kept):
             raise ArgumentError(
                 f"vjp: dy has {len(given)} parts; the value has {len(kept)}, and dy must have its structure"
             )
-        checked = [_checked_dy(d, Tensor(*y)) for d, y in zip(given, kept, strict=True)]
+        checked = [_check_dy(d, Tensor(*y)) for d, y in zip(given, kept, strict=True)]
         start = checked[0] if is_one else checked
-        gradients = _walked_back(Walk(root, leaves), start)
+        gradients = _run_backward(BackwardPass(root, leaves), start)
         pairs = zip(inputs, gradients, strict=True)
         filled = iter([zeros_like(Tensor(*x)) if g is None else g for x, g in pairs])
         return tuple(map_tree(lambda _: next(filled), arg) for arg in args)
@@ -246,20 +250,20 @@ def variable_grads(
         DTypeError, ShapeError, GradientNotFound: see `grad`.
     """
     check_callable("variable_grads", function)
-    allow_unused = flag(allow_unused, "variable_grads", "allow_unused")
-    trained = trainable_of(variables, "variable_grads")
+    allow_unused = check_flag(allow_unused, "variable_grads", "allow_unused")
+    trained = select_trainable(variables, "variable_grads")
     for variable in trained:
-        if variable.array.dtype not in _INEXACT:
-            raise _no_gradient("variable", variable)
+        if variable.array.dtype not in _INEXACT_DTYPES:
+            raise _not_floating_error("variable", variable)
     outer = {v: v.node for v in trained}
     leaves = {v: Leaf((outer[v],)) for v in trained}
-    token = watched.set({**(watched.get() or {}), **leaves})
+    token = watched_variables.set({**(watched_variables.get() or {}), **leaves})
     try:
-        value, gradients = _pulled_back(
+        value, gradients = _compute_gradients(
             "variable_grads", function, (), {}, list(leaves.values()), None
         )
     finally:
-        watched.reset(token)
+        watched_variables.reset(token)
     pairs = list(zip(trained, gradients, strict=True))
     unused = [v.name for v, g in pairs if g is None]
     if unused and not allow_unused:
@@ -269,13 +273,13 @@ def variable_grads(
     return value, [zeros_like(v) if g is None else g for v, g in pairs]
 
 
-def trainable_of(variables: Collection[Variable], op: str) -> list[Variable]:
+def select_trainable(variables: Collection[Variable], op: str) -> list[Variable]:
     """Return the variables that are trainable, in their order.
 
     Raises:
         ArgumentError: an entry is not a `Variable` or occurs twice, or none is trainable.
     """
-    given: list[Any] = members(variables) if is_several(variables) else []
+    given: list[Any] = to_list(variables) if is_sequence(variables) else []
     if (
         not given
         or not all(isinstance(v, Variable) for v in given)
@@ -297,10 +301,10 @@ def trainable_of(variables: Collection[Variable], op: str) -> list[Variable]:
 
 Place: TypeAlias = "tuple[Any, Backend]"
 """The array and the backend of a tensor, which it may lose: a program can dispose of it."""
-_OR_DY: Final = ", or pass dy=, the gradient with respect to y"
+_DY_HINT: Final = ", or pass dy=, the gradient with respect to y"
 
 
-def _pulled_back(
+def _compute_gradients(
     op: str,
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -308,54 +312,54 @@ def _pulled_back(
     leaves: list[Leaf],
     dy: Any,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the value of a function and the gradient with respect to each leaf."""
-    value = _checked_result(function(*args, **kwargs))
-    walk = Walk(value.node, leaves)
-    constant = _constant(value)
+    """Run a function on leaves, and return its value and the gradient for each leaf."""
+    value = _check_result(function(*args, **kwargs))
+    walk = BackwardPass(value.node, leaves)
+    constant = _detach(value)
     if dy is None and constant.size != 1:
         raise ShapeError(
             f"{op}: the function returned a tensor of shape {constant.shape}, but a gradient is that of one number; "
-            f"return its sum or mean, as in plugrad.mean(y){_OR_DY if op != 'variable_grads' else ''}"
+            f"return its sum or mean, as in plugrad.mean(y){_DY_HINT if op != 'variable_grads' else ''}"
         )
-    dy = creation.ones_like(constant) if dy is None else _checked_dy(dy, constant)
+    dy = creation.ones_like(constant) if dy is None else _check_dy(dy, constant)
     if not walk.is_nested:
         # No outer function is being differentiated: the value becomes a constant, so that keeping it
         # does not keep the tape.
         value = constant
-    return value, _walked_back(walk, dy)
+    return value, _run_backward(walk, dy)
 
 
-def _walked_back(walk: Walk, dy: Any) -> list[Tensor | None]:
-    """Return the gradients with respect to the leaves, given the gradient of the result, or those of several results.
+def _run_backward(walk: BackwardPass, dy: Any) -> list[Tensor | None]:
+    """Run a backward pass, and return the gradients of the leaves; `dy` is the gradient of the result.
 
     Rules are plain transposes. The gradient for complex numbers, which points in the direction of
     steepest ascent, needs the conjugate transpose. Conjugating what goes in and what comes out turns one
     into the other.
     """
-    start = conjugated(dy) if isinstance(dy, Tensor) else map_tree(conjugated, dy)
-    gradients = walk.back(start)
-    return [None if g is None else conjugated(g) for g in gradients]
+    start = conjugate(dy) if isinstance(dy, Tensor) else map_tree(conjugate, dy)
+    gradients = walk.run(start)
+    return [None if g is None else conjugate(g) for g in gradients]
 
 
-def _constant(x: Tensor) -> Tensor:
-    """Return a tensor with the array of x that nothing is recorded for."""
-    return wrapped(x.array, x.backend)
+def _detach(x: Tensor) -> Tensor:
+    """Return a tensor that shares x's array but is not on the tape."""
+    return wrap_array(x.array, x.backend)
 
 
-def _checked_result(value: Any) -> Tensor:
+def _check_result(value: Any) -> Tensor:
     if not isinstance(value, Tensor):
         raise ArgumentError(
             f"grad: the function must return one tensor, not {type(value).__name__}"
         )
-    if value.array.dtype not in _INEXACT:
-        raise _no_gradient("the result", value)
+    if value.array.dtype not in _INEXACT_DTYPES:
+        raise _not_floating_error("the result", value)
     return value
 
 
-def _checked_dy(dy: Any, value: Tensor) -> Tensor:
+def _check_dy(dy: Any, value: Tensor) -> Tensor:
     """Return `dy` as a new tensor; it must have the shape and dtype of `value`."""
     if isinstance(dy, Tensor) and dy.backend is value.backend:
-        dy = renamed(dy)
+        dy = alias(dy)
     else:
         dtype = None if isinstance(dy, Tensor) else value.dtype
         dy = asarray(dy, dtype=dtype, device=value.backend)
@@ -367,28 +371,28 @@ def _checked_dy(dy: Any, value: Tensor) -> Tensor:
     return dy
 
 
-def _leaf(x: Any, leaves: list[Leaf], inputs: list[Place]) -> Tensor:
-    """Return `x` as a new tensor whose node is a leaf; append the leaf and what it stands for to the lists."""
+def _make_leaf(x: Any, leaves: list[Leaf], inputs: list[Place]) -> Tensor:
+    """Return `x` as a new tensor whose tape node is a leaf; append the leaf and `x` to the lists."""
     if not isinstance(x, Tensor):
         x = asarray(x)
     array = x.array
     backend = x.backend
-    if array.dtype not in _INEXACT:
-        raise _no_gradient("a differentiated argument", x)
+    if array.dtype not in _INEXACT_DTYPES:
+        raise _not_floating_error("a differentiated argument", x)
     leaf = Leaf((x.node,))
     leaves.append(leaf)
     inputs.append((array, backend))
     return Tensor(array, backend, leaf)
 
 
-def _no_gradient(what: str, x: Tensor) -> DTypeError:
-    """Return the error for what holds no floats."""
+def _not_floating_error(what: str, x: Tensor) -> DTypeError:
+    """Return the DTypeError for an argument that is not floating."""
     return DTypeError(
         f"grad: {what} is {x.dtype}, which has no gradient; cast it with astype('float32')"
     )
 
 
-def _described(
+def _copy_documentation(
     function: Callable[..., Any], what: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def decorate(new: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,11 +6,11 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from plugrad.engine.transfer import moved
+from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError, DTypeError, ShapeError
 from plugrad.ops import creation, subscript
-from plugrad.ops.attributes import flag
-from plugrad.ops.operators import ARITHMETIC
+from plugrad.ops.attributes import check_flag
+from plugrad.ops.operators import ARITHMETIC_OPERATORS
 from plugrad.tensor.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ class Variable(Tensor):
         """Create a variable on the backend of its initial value."""
         value = creation.asarray(initial)
         self.name: str = name
-        self.trainable: bool = flag(trainable, "Variable", "trainable")
+        self.trainable: bool = check_flag(trainable, "Variable", "trainable")
         self.array = value.array
         self.backend = value.backend
 
     @property
     def node(self) -> Node | None:
-        """The leaf that stands for this variable while `variable_grads` differentiates."""
-        leaves = watched.get()
+        """The variable's leaf on the tape while `variable_grads` differentiates; otherwise None."""
+        leaves = watched_variables.get()
         return None if leaves is None else leaves.get(self)
 
     @node.setter
@@ -69,7 +69,7 @@ class Variable(Tensor):
             ArgumentValueError: a number of the new value does not fit the dtype.
         """
         if isinstance(value, Tensor):
-            new = moved(value, self.backend)
+            new = copy_to_backend(value, self.backend)
         else:
             new = creation.asarray(value, dtype=self.dtype, device=self.backend)
         if new.array.shape != self.array.shape:
@@ -82,17 +82,17 @@ class Variable(Tensor):
                 f"assign: variable {self.name!r} has dtype {self.dtype}, the new value {new.dtype}; cast it with astype"
             )
         self.array = new.array
-        if (leaves := watched.get()) is not None:
+        if (leaves := watched_variables.get()) is not None:
             # From here on, the variable no longer holds the value that is being differentiated.
             leaves.pop(self, None)
 
     def __setitem__(self, key: Any, value: TensorLike) -> None:
         """Replace elements; see `plugrad.Tensor`."""
-        self._check_free("x[key] = value")
-        self.assign(subscript.assigned(self, key, value))
+        self._check_not_differentiated("x[key] = value")
+        self.assign(subscript.with_assigned(self, key, value))
 
-    def _check_free(self, change: str) -> None:
-        """Raise while the variable is being differentiated: its gradient would be lost with the old value.
+    def _check_not_differentiated(self, change: str) -> None:
+        """Raise if the variable is being differentiated, because an assignment would lose its gradient.
 
         Raises:
             ArgumentError: the variable is being differentiated.
@@ -146,22 +146,22 @@ class Variable(Tensor):
         return f"Variable{inner[:-1]}, name={self.name!r})"
 
 
-def _in_place(name: str) -> Callable[..., Variable]:
+def _make_in_place_operator(name: str) -> Callable[..., Variable]:
     """Return an operator that assigns its result to the variable on the left."""
 
     def operator(self: Variable, other: TensorLike) -> Variable:
-        self._check_free(f"an operator such as __i{name}__")  # pyright: ignore[reportPrivateUsage] - it becomes a method
+        self._check_not_differentiated(f"an operator such as __i{name}__")  # pyright: ignore[reportPrivateUsage] - it becomes a method
         self.assign(getattr(Tensor, f"__{name}__")(self, other))
         return self
 
     return operator
 
 
-for _name in ARITHMETIC:
-    setattr(Variable, f"__i{_name}__", _in_place(_name))
+for _name in ARITHMETIC_OPERATORS:
+    setattr(Variable, f"__i{_name}__", _make_in_place_operator(_name))
 
 
-watched: ContextVar[dict[Variable, Leaf] | None] = ContextVar(
+watched_variables: ContextVar[dict[Variable, Leaf] | None] = ContextVar(
     "plugrad_watched_variables", default=None
 )
 """The leaves that stand for variables while `variable_grads` differentiates."""

@@ -6,7 +6,7 @@ from functools import wraps
 from os import fspath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from plugrad.errors import ArgumentError, ArgumentValueError, shown, suggestion
+from plugrad.errors import ArgumentError, ArgumentValueError, short_repr, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +16,8 @@ Result = TypeVar("Result")
 Class = TypeVar("Class", bound=type[Any])
 
 
-def shows_how(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Return a function whose wrong calls raise an error that shows how it is called.
+def explain_wrong_calls(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Return a function that raises an ArgumentError with its signature when it is called with wrong arguments.
 
     It is for declarations, which are written once and by hand. Python names a wrong keyword, but not the right one.
     """
@@ -27,23 +27,23 @@ def shows_how(function: Callable[Parameters, Result]) -> Callable[Parameters, Re
         try:
             return function(*args, **kwargs)
         except TypeError:
-            if (mistake := _mistake(function, args, kwargs)) is None:
+            if (mistake := _describe_mistake(function, args, kwargs)) is None:
                 raise
         raise ArgumentError(mistake)
 
     return checked
 
 
-def fields_shown(kind: Class) -> Class:
-    """Return a class of named fields, whose wrong calls raise an error that shows the fields."""
-    setattr(kind, "__new__", shows_how(kind.__new__))  # noqa: B010 - a type checker would object
+def explain_wrong_fields(kind: Class) -> Class:
+    """Return a class of fields that raises an ArgumentError with its fields when it is called with wrong arguments."""
+    setattr(kind, "__new__", explain_wrong_calls(kind.__new__))  # noqa: B010 - a type checker would object
     return kind
 
 
-def _mistake(
+def _describe_mistake(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str | None:
-    """Return what is wrong with the arguments of a call, and how to write it; None if they fit."""
+    """Describe what is wrong with the arguments of a call, and how to write it; None if nothing is wrong."""
     from inspect import Parameter, signature  # needed only when something is wrong
 
     called = signature(function)
@@ -71,7 +71,7 @@ def _mistake(
     return f"{name}: {mistake}; write {name}{form}"
 
 
-def text(value: object, op: str, name: str) -> str:
+def check_string(value: object, op: str, name: str) -> str:
     """Return a string.
 
     Raises:
@@ -79,10 +79,10 @@ def text(value: object, op: str, name: str) -> str:
     """
     if isinstance(value, str):
         return value
-    raise ArgumentError(f"{op}: {name}={shown(value)} must be a string")
+    raise ArgumentError(f"{op}: {name}={short_repr(value)} must be a string")
 
 
-def flag(value: Any, op: str, name: str) -> bool:
+def check_flag(value: Any, op: str, name: str) -> bool:
     """Return True or False.
 
     Raises:
@@ -95,7 +95,7 @@ def flag(value: Any, op: str, name: str) -> bool:
     is_numpys = kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_")
     if is_numpys or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
-    raise ArgumentError(f"{op}: {name}={shown(value)} must be True or False")
+    raise ArgumentError(f"{op}: {name}={short_repr(value)} must be True or False")
 
 
 def check_callable(where: str, function: object) -> None:
@@ -108,8 +108,8 @@ def check_callable(where: str, function: object) -> None:
         raise ArgumentError(f"{where} takes a function, not {type(function).__name__}")
 
 
-def path_ending_in(endings: tuple[str, ...], value: Any, op: str, name: str) -> str:
-    """Return the path of a file whose name says its format.
+def check_path_suffix(endings: tuple[str, ...], value: Any, op: str, name: str) -> str:
+    """Return a path as a string, or raise unless it ends in one of the endings.
 
     Raises:
         ArgumentError: it is not a path.
@@ -118,7 +118,7 @@ def path_ending_in(endings: tuple[str, ...], value: Any, op: str, name: str) -> 
     path = fspath(value) if isinstance(value, str) or hasattr(value, "__fspath__") else None
     if not isinstance(path, str):
         raise ArgumentError(
-            f"{op}: {name}={shown(value)} must be the path of a file, a string or a Path"
+            f"{op}: {name}={short_repr(value)} must be the path of a file, a string or a Path"
         )
     if not path.lower().endswith(endings):
         raise ArgumentValueError(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from plugrad.types.shapes import size_of
+from plugrad.types.shapes import count_elements
 
 if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 
 class Preparation(NamedTuple):
-    """What happens to an operand: sums over axes, a new order of the axes that are left, and a shape."""
+    """The steps that prepare an operand: summing over axes, transposing the remaining axes, and reshaping."""
 
     summed: Shape
     order: Shape | None
@@ -21,7 +21,7 @@ class Preparation(NamedTuple):
 
 
 class Contraction(NamedTuple):
-    """The product of two operands, which are taken from the list of operands; it goes to the end of the list.
+    """One contraction of two operands, which leave the list of operands; the product is appended to it.
 
     With `is_transposed`, the operands are batches of matrices, and it says which of them to
     transpose. Without, they are multiplied element by element, with broadcasting.
@@ -40,7 +40,7 @@ class Contraction(NamedTuple):
 def contractions(
     equation: str, shapes: tuple[Shape, ...]
 ) -> tuple[tuple[Contraction, ...], Preparation]:
-    """Return the products that compute an equation, and what is left to do with the last operand.
+    """Plan an equation as products of two operands; also return the steps that finish the last operand.
 
     Each step takes the pair of operands with the fewest multiplications.
 
@@ -55,34 +55,38 @@ def contractions(
     steps: list[Contraction] = []
     while len(operands) > 1:
         pairs = [(i, j) for j in range(len(operands)) for i in range(j)]
-        places = min(pairs, key=lambda pair: _work(pair, operands, sizes))
+        places = min(pairs, key=lambda pair: _count_multiplications(pair, operands, sizes))
         right, left = operands.pop(places[1]), operands.pop(places[0])
         kept = result + "".join(operands)
-        step, product = _contraction(places, left, right, kept, sizes)
+        step, product = _contract_pair(places, left, right, kept, sizes)
         steps.append(step)
         operands.append(product)
-    return tuple(steps), _prepared(operands[0], result, _shape(sizes, *result))
+    return tuple(steps), _prepare_operand(operands[0], result, _grouped_shape(sizes, *result))
 
 
-def _work(places: tuple[int, int], operands: list[str], sizes: dict[str, int]) -> int:
+def _count_multiplications(
+    places: tuple[int, int], operands: list[str], sizes: dict[str, int]
+) -> int:
     """Return the number of multiplications of a pair of operands."""
-    return size_of(_shape(sizes, *{letter for i in places for letter in operands[i]}))
+    return count_elements(
+        _grouped_shape(sizes, *{letter for i in places for letter in operands[i]})
+    )
 
 
-def _shape(sizes: dict[str, int], *axes: str) -> Shape:
+def _grouped_shape(sizes: dict[str, int], *axes: str) -> Shape:
     """Return the shape of an array with an axis for each group of letters."""
-    return tuple(size_of(tuple(sizes[letter] for letter in axis)) for axis in axes)
+    return tuple(count_elements(tuple(sizes[letter] for letter in axis)) for axis in axes)
 
 
-def _prepared(letters: str, wanted: str, shape: Shape) -> Preparation:
-    """Return the way from letters to some of them in another order."""
+def _prepare_operand(letters: str, wanted: str, shape: Shape) -> Preparation:
+    """Return the steps that bring an operand's letters to some of them in another order."""
     left = [letter for letter in letters if letter in wanted]
     summed = tuple(i for i, letter in enumerate(letters) if letter not in wanted)
     order = tuple(left.index(letter) for letter in wanted)
     return Preparation(summed, None if order == tuple(range(len(left))) else order, shape)
 
 
-def _contraction(
+def _contract_pair(
     places: tuple[int, int], left: str, right: str, kept: str, sizes: dict[str, int]
 ) -> tuple[Contraction, str]:
     """Return the product of two operands and its letters; letters that are not to be kept are summed over."""
@@ -103,9 +107,9 @@ def _contraction(
         a_axes, b_axes = (batch, rows, ""), (batch, "", columns)
     step = Contraction(
         places,
-        _prepared(left, "".join(a_axes), _shape(sizes, *a_axes)),
-        _prepared(right, "".join(b_axes), _shape(sizes, *b_axes)),
+        _prepare_operand(left, "".join(a_axes), _grouped_shape(sizes, *a_axes)),
+        _prepare_operand(right, "".join(b_axes), _grouped_shape(sizes, *b_axes)),
         is_transposed if inner else None,
-        _shape(sizes, *letters),
+        _grouped_shape(sizes, *letters),
     )
     return step, letters

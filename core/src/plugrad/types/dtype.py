@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, fina
 
 import numpy as np
 
-from plugrad.errors import DTypeError, shown, suggestion
+from plugrad.errors import DTypeError, short_repr, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Set
@@ -64,11 +64,11 @@ class DType:
             DTypeError: there is none.
         """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
-            raise DTypeError(f"DType: name={shown(name)} must be a string")
+            raise DTypeError(f"DType: name={short_repr(name)} must be a string")
         if name in _BY_NAME:
             return _BY_NAME[name]
         if name not in _KINDS:
-            raise _unknown(name)
+            raise _unknown_dtype(name)
         numpy = np.dtypes.StringDType() if name == "string" else np.dtype(name)
         self = _BY_NAME[name] = new_dtype(name, _KINDS[name], numpy)
         return self
@@ -82,7 +82,7 @@ class DType:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What `numpy` is, where NumPy looks for it."""
+        """The NumPy dtype, under the name by which NumPy looks for it."""
         return self.numpy
 
     @property
@@ -133,10 +133,10 @@ def new_dtype(name: str, kind: Kind, numpy: np.dtype[Any], info: Any = None) -> 
     return self
 
 
-def _unknown(spelling: object) -> DTypeError:
-    """Return the error for what is not a dtype."""
+def _unknown_dtype(spelling: object) -> DTypeError:
+    """Return the DTypeError for a value that is not a dtype."""
     return DTypeError(
-        f"{shown(spelling)} is not a dtype{suggestion(spelling, _BY_NAME)}; choose one of {', '.join(_BY_NAME)}"
+        f"{short_repr(spelling)} is not a dtype{suggestion(spelling, _BY_NAME)}; choose one of {', '.join(_BY_NAME)}"
     )
 
 
@@ -175,7 +175,7 @@ ANY: Final = frozenset(DTYPES)
 """The dtypes of kernels that only move or compare elements."""
 
 # A backend array may carry NumPy's dtype object or ours; both spell the same type.
-_BY_SPELLING: Final[dict[object, DType]] = {
+_BY_EQUIVALENT: Final[dict[object, DType]] = {
     **{spelling: d for d in DTYPES for spelling in (d.name, d.numpy, d.numpy.type)},
     np.str_: string,
     bool: bool_,
@@ -188,7 +188,7 @@ DTypeLike: TypeAlias = DType | str | np.dtype[Any] | type
 
 
 def as_dtype(spelling: object) -> DType:
-    """Return the dtype that a name, a NumPy dtype or a Python type stands for.
+    """Convert a name, a NumPy dtype or a Python type to a `DType`.
 
     >>> as_dtype("float32") is float32, as_dtype(np.int64) is int64, as_dtype(float) is float32
     (True, True, True)
@@ -201,15 +201,15 @@ def as_dtype(spelling: object) -> DType:
     if type(spelling) is DType:
         return spelling
     try:
-        return _BY_SPELLING[spelling]
+        return _BY_EQUIVALENT[spelling]
     except (KeyError, TypeError):
         if isinstance(spelling, np.dtype) and spelling.kind == "U":  # of any length
             return string
-        raise _unknown(spelling) from None
+        raise _unknown_dtype(spelling) from None
 
 
-def spellings(dtypes: frozenset[DType]) -> Set[object]:
-    """Return the dtypes, and NumPy's equivalents of them.
+def equivalents(dtypes: frozenset[DType]) -> Set[object]:
+    """Return the dtypes together with the equivalent NumPy dtypes.
 
     Where all of plugrad's own dtypes of a kind belong, those of plugins belong too; the set follows when one is added.
     """
@@ -245,7 +245,7 @@ def add_dtype(dtype: DType, promotion: Mapping[DType, DType]) -> None:
     """Make a plugin's dtype known; `plugrad.registry.dtypes` checks it."""
     _ADDED[dtype] = promotion
     _BY_NAME[dtype.name] = dtype
-    _BY_SPELLING.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
+    _BY_EQUIVALENT.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
     for dtypes, spelled in _SPELLINGS.items():
         _spell(dtype, dtypes, spelled)
 
@@ -255,14 +255,14 @@ def remove_dtype(dtype: DType) -> None:
     if _ADDED.pop(dtype, None) is not None:
         del _BY_NAME[dtype.name]
         for spelling in (dtype.name, dtype.numpy, dtype.numpy.type):
-            del _BY_SPELLING[spelling]
+            del _BY_EQUIVALENT[spelling]
         for spelled in _SPELLINGS.values():
             spelled -= {dtype, dtype.numpy}
 
 
 def numpy_kind(dtype: np.dtype[Any]) -> str:
     """Return NumPy's letter for the kind of a dtype; for a plugin's, which NumPy calls void, that of its kind."""
-    added = _BY_SPELLING.get(dtype) if dtype.kind == "V" and _ADDED else None
+    added = _BY_EQUIVALENT.get(dtype) if dtype.kind == "V" and _ADDED else None
     return dtype.kind if added is None else _LETTERS[added.kind]
 
 
@@ -280,10 +280,10 @@ def scalar_dtype(value: Scalar | str) -> DType:
     return string if isinstance(value, str) else complex64
 
 
-def holds(dtype: DType, value: Scalar | str) -> bool:
+def can_hold(dtype: DType, value: Scalar | str) -> bool:
     """Return whether a Python scalar fits a dtype; integer dtypes hold fractions too, and truncate them.
 
-    >>> holds(int8, 300), holds(float32, 300), holds(float32, 1j)
+    >>> can_hold(int8, 300), can_hold(float32, 300), can_hold(float32, 1j)
     (False, True, False)
     """
     if isinstance(value, str) or dtype is string:
@@ -317,7 +317,7 @@ def promote(a: DType, b: DType) -> DType:
     for added, other in ((a, b), (b, a)) if _ADDED else ():
         if other in (promotion := _ADDED.get(added, {})):
             return promotion[other]
-    low, high = sorted((a, b), key=lambda d: _ORDER[d.kind])
+    low, high = sorted((a, b), key=lambda d: _KIND_ORDER[d.kind])
     if low.kind == high.kind:
         if low.itemsize == high.itemsize:  # one is a plugin's, which did not know the other
             raise DTypeError(
@@ -338,7 +338,7 @@ def promote(a: DType, b: DType) -> DType:
     return high
 
 
-_ORDER: Final[dict[Kind, int]] = {
+_KIND_ORDER: Final[dict[Kind, int]] = {
     "bool": 0,
     "signed": 1,
     "unsigned": 2,
@@ -347,13 +347,16 @@ _ORDER: Final[dict[Kind, int]] = {
 }
 
 
-def nearest(dtype: DType, available: Collection[DType]) -> DType | None:
+def nearest_dtype(dtype: DType, available: Collection[DType]) -> DType | None:
     """Return the dtype among `available` for values of `dtype`, or None if there is none of its kind.
 
     It is the smallest that holds all values of `dtype`, or if none does, the widest. Signed and unsigned
     integers count as one kind here; between two of one size, that of the same kind is taken.
 
-    >>> nearest(float64, {float16, float32, int32}), nearest(uint16, {int16, int32, int64})
+    >>> (
+    ...     nearest_dtype(float64, {float16, float32, int32}),
+    ...     nearest_dtype(uint16, {int16, int32, int64}),
+    ... )
     (plugrad.float32, plugrad.int32)
     """
     candidates = [
@@ -361,14 +364,14 @@ def nearest(dtype: DType, available: Collection[DType]) -> DType | None:
         for d in every_dtype()
         if d in available and (d.is_integer if dtype.is_integer else d.kind == dtype.kind)
     ]
-    enough = [d for d in candidates if _covers(d, dtype)]
+    enough = [d for d in candidates if _holds_all_values(d, dtype)]
     if enough:
         return min(enough, key=lambda d: (d.itemsize, d.kind != dtype.kind))
     return max(candidates, key=lambda d: (d.itemsize, d.kind == dtype.kind), default=None)
 
 
-def _covers(dtype: DType, other: DType) -> bool:
-    """Return whether a dtype holds all values of another one of its kind."""
+def _holds_all_values(dtype: DType, other: DType) -> bool:
+    """Return whether a dtype represents every value of another dtype of its kind."""
     if dtype in _ADDED or other in _ADDED or other.is_integer:
         limits, needed = dtype.info, other.info
     else:
@@ -390,8 +393,8 @@ def promote_scalar(d: DType, value: Scalar) -> DType:
     needed = scalar_dtype(value)
     if d is string:
         raise DTypeError(
-            f"{shown(value)} and a string tensor have no common dtype; strings do not combine with numbers"
+            f"{short_repr(value)} and a string tensor have no common dtype; strings do not combine with numbers"
         )
-    if _ORDER[needed.kind] <= _ORDER[d.kind] or (needed.is_integer and d.is_integer):
+    if _KIND_ORDER[needed.kind] <= _KIND_ORDER[d.kind] or (needed.is_integer and d.is_integer):
         return d
     return complex128 if d is float64 else needed

@@ -9,13 +9,13 @@ from itertools import islice, zip_longest
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from plugrad.errors import AxisError, ShapeError, shown
+from plugrad.errors import AxisError, ShapeError, short_repr
 
 if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 
-def size_of(shape: Shape) -> int:
+def count_elements(shape: Shape) -> int:
     """Return the number of elements; a 0-d shape has one."""
     return math.prod(shape)
 
@@ -43,10 +43,10 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(reversed(sizes))
 
 
-def stretches(small: Shape, large: Shape) -> bool:
-    """Return whether broadcasting `small` against `large` gives `large`.
+def broadcasts_to(small: Shape, large: Shape) -> bool:
+    """Return whether the shape `small` broadcasts to the shape `large`.
 
-    >>> stretches((4, 1), (2, 4, 3)), stretches((2, 4, 3), (4, 1))
+    >>> broadcasts_to((4, 1), (2, 4, 3)), broadcasts_to((2, 4, 3), (4, 1))
     (True, False)
     """
     sizes = zip(reversed(small), reversed(large), strict=False)
@@ -54,10 +54,10 @@ def stretches(small: Shape, large: Shape) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def stretched_axes(small: Shape, large: Shape) -> tuple[int, ...]:
+def broadcast_axes(small: Shape, large: Shape) -> tuple[int, ...]:
     """Return the axes of `large` along which `small` is repeated when it is broadcast.
 
-    >>> stretched_axes((4, 1), (2, 4, 3))
+    >>> broadcast_axes((4, 1), (2, 4, 3))
     (0, 2)
     """
     lead = len(large) - len(small)
@@ -67,42 +67,46 @@ def stretched_axes(small: Shape, large: Shape) -> tuple[int, ...]:
     )
 
 
-def shape_of(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
+def as_shape(sizes: int | Sequence[int], *, name: str = "shape") -> Shape:
     """Return `sizes` as a tuple of non-negative integers; a single integer is a 1-d shape.
 
     Raises:
         ShapeError: a size is negative or not an integer.
     """
-    shape = (sizes,) if type(sizes) is int else sizes_of(sizes, name=name)
+    shape = (sizes,) if type(sizes) is int else as_sizes(sizes, name=name)
     for size in shape:
         if size < 0:
-            raise ShapeError(f"{name}={shown(shape)} has a negative size; sizes must be 0 or more")
+            raise ShapeError(
+                f"{name}={short_repr(shape)} has a negative size; sizes must be 0 or more"
+            )
     return shape
 
 
-INT: Final = frozenset({int})
+INT_ONLY: Final = frozenset({int})
 """The type of Python's integers, without bools."""
 
 
-def sizes_of(sizes: object, *, name: str = "shape") -> Shape:
+def as_sizes(sizes: object, *, name: str = "shape") -> Shape:
     """Return `sizes` as a tuple of integers, which may be negative.
 
     Raises:
         ShapeError: they are not integers.
     """
     try:
-        return integers_of(sizes)
+        return as_integers(sizes)
     except TypeError:
-        raise ShapeError(f"{name}={shown(sizes)} is not a shape: sizes must be integers") from None
+        raise ShapeError(
+            f"{name}={short_repr(sizes)} is not a shape: sizes must be integers"
+        ) from None
 
 
-def integers_of(value: object) -> tuple[int, ...]:
+def as_integers(value: object) -> tuple[int, ...]:
     """Return one integer, or several, as a tuple.
 
     Raises:
         TypeError: a value is not an integer.
     """
-    if type(value) is tuple and INT.issuperset(map(type, value)):  # what programs mostly pass
+    if type(value) is tuple and INT_ONLY.issuperset(map(type, value)):  # what programs mostly pass
         return cast("tuple[int, ...]", value)
     if not isinstance(value, tuple | list):
         try:
@@ -111,61 +115,61 @@ def integers_of(value: object) -> tuple[int, ...]:
             pass
         if isinstance(value, str | bytes | Mapping | Set):
             raise TypeError
-    return tuple(map(index, several(value)))
+    return tuple(map(index, as_members(value)))
 
 
-MOST_MEMBERS: Final = 2**20
+MAX_ITERABLE_MEMBERS: Final = 2**20
 """The maximum number of members of an argument that is not a tensor; an iterator may have no end."""
 
 
-def several(value: Any) -> list[Any]:
-    """Return the members of an iterable.
+def as_members(value: Any) -> list[Any]:
+    """Return the members of an iterable as a list, or raise if there are too many.
 
     Raises:
-        TypeError: it is not iterable, or has more than `MOST_MEMBERS` members.
+        TypeError: it is not iterable, or has more than `MAX_ITERABLE_MEMBERS` members.
     """
-    found: list[Any] = list(islice(value, MOST_MEMBERS + 1))
-    if len(found) > MOST_MEMBERS:
+    found: list[Any] = list(islice(value, MAX_ITERABLE_MEMBERS + 1))
+    if len(found) > MAX_ITERABLE_MEMBERS:
         raise TypeError
     return found
 
 
-def completed(shape: int | Sequence[int], size: int, *, name: str = "shape") -> Shape:
+def resolve_shape(shape: int | Sequence[int], size: int, *, name: str = "shape") -> Shape:
     """Return `shape`, with ``-1`` replaced so that it holds `size` elements.
 
-    >>> completed((2, -1), 6)
+    >>> resolve_shape((2, -1), 6)
     (2, 3)
 
     Raises:
         ShapeError: the shape cannot hold `size` elements, or has more than one ``-1``.
     """
-    return _completed(sizes_of(shape, name=name), size, name)
+    return _infer_missing_size(as_sizes(shape, name=name), size, name)
 
 
 @lru_cache(maxsize=4096)
-def _completed(sizes: Shape, size: int, name: str) -> Shape:
-    """Return sizes with ``-1`` replaced; see `completed`."""
+def _infer_missing_size(sizes: Shape, size: int, name: str) -> Shape:
+    """Return sizes with ``-1`` replaced; see `resolve_shape`."""
     if sizes.count(-1) > 1:
         raise ShapeError(
-            f"{name}={shown(sizes)} has more than one -1; only one size can be inferred"
+            f"{name}={short_repr(sizes)} has more than one -1; only one size can be inferred"
         )
     if -1 in sizes:
         rest = math.prod(n for n in sizes if n != -1)
         if rest == 0 or size % rest:
             raise ShapeError(
-                f"{name}={shown(sizes)} does not fit {size} elements: {shown(rest)} does not divide {size}"
+                f"{name}={short_repr(sizes)} does not fit {size} elements: {short_repr(rest)} does not divide {size}"
             )
         sizes = tuple(size // rest if n == -1 else n for n in sizes)
     if min(sizes, default=0) < 0:
-        raise ShapeError(f"{name}={shown(sizes)} has a negative size; sizes must be 0 or more")
+        raise ShapeError(f"{name}={short_repr(sizes)} has a negative size; sizes must be 0 or more")
     if math.prod(sizes) != size:
         raise ShapeError(
-            f"{name}={shown(sizes)} does not fit {size} elements: it holds {shown(math.prod(sizes))}"
+            f"{name}={short_repr(sizes)} does not fit {size} elements: it holds {short_repr(math.prod(sizes))}"
         )
     return sizes
 
 
-def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
+def normalize_axis(axis: int, rank: int, *, name: str = "axis") -> int:
     """Return `axis` counted from the front.
 
     Raises:
@@ -174,20 +178,22 @@ def axis_of(axis: int, rank: int, *, name: str = "axis") -> int:
     try:
         axis = index(axis)
     except (TypeError, ShapeError):  # ShapeError: a tensor with several elements
-        raise AxisError(f"{name}={shown(axis)} is not an integer") from None
+        raise AxisError(f"{name}={short_repr(axis)} is not an integer") from None
     if not -rank <= axis < rank:
         raise AxisError(
-            f"{name}={shown(axis)} is out of range for rank {rank}; use {-rank} to {rank - 1}"
+            f"{name}={short_repr(axis)} is out of range for rank {rank}; use {-rank} to {rank - 1}"
             if rank
-            else f"{name}={shown(axis)}: a 0-d tensor has no axes; reshape(x, (1,)) gives it one"
+            else f"{name}={short_repr(axis)}: a 0-d tensor has no axes; reshape(x, (1,)) gives it one"
         )
     return axis % rank
 
 
-def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") -> tuple[int, ...]:
+def normalize_axes(
+    axis: int | Sequence[int] | None, rank: int, *, name: str = "axis"
+) -> tuple[int, ...]:
     """Return the axes, counted from the front, as a sorted tuple; None means all axes.
 
-    >>> axes_of((-1, 0), 3)
+    >>> normalize_axes((-1, 0), 3)
     (0, 2)
 
     Raises:
@@ -198,23 +204,25 @@ def axes_of(axis: int | Sequence[int] | None, rank: int, *, name: str = "axis") 
     if type(axis) is int and -rank <= axis < rank:
         return (axis % rank,)
     try:
-        given = integers_of(axis)
+        given = as_integers(axis)
     except TypeError:
-        raise AxisError(f"{name}={shown(axis)} must be an integer, or several integers") from None
-    axes = sorted(axis_of(a, rank, name=name) for a in given)
+        raise AxisError(
+            f"{name}={short_repr(axis)} must be an integer, or several integers"
+        ) from None
+    axes = sorted(normalize_axis(a, rank, name=name) for a in given)
     if len(set(axes)) != len(axes):
-        raise AxisError(f"{name}={shown(axis)} names an axis twice")
+        raise AxisError(f"{name}={short_repr(axis)} names an axis twice")
     return tuple(axes)
 
 
-def reduced(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
+def reduced_shape(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
     """Return `shape` without `axes`, or with size 1 on them if `keep_dims`."""
     if keep_dims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
-def sliced(shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Shape:
+def sliced_shape(shape: Shape, begin: Shape, end: Shape, strides: Shape) -> Shape:
     """Return the sizes of ``range(begin, end, stride)`` on each axis.
 
     Raises:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from plugrad.errors import ArgumentValueError, ShapeError, shown
-from plugrad.types.shapes import integers_of, several
+from plugrad.errors import ArgumentValueError, ShapeError, short_repr
+from plugrad.types.shapes import as_integers, as_members
 
 if TYPE_CHECKING:
     from plugrad.types.specs import Shape
@@ -87,7 +87,7 @@ def sliding_window(
     ):
         raise ArgumentValueError(
             f"a window over the {len(image)} axes of an image of {image} needs as many sizes, strides, dilations "
-            f"and paddings; they are {size}, {strides}, {dilations} and {shown(padding)}"
+            f"and paddings; they are {size}, {strides}, {dilations} and {short_repr(padding)}"
         )
     _check_steps(size, strides, dilations)
     outs: list[int] = []
@@ -108,7 +108,7 @@ def sliding_window(
         if out == 0 and n > 0:
             raise ShapeError(
                 f"a window of {size} (dilations {dilations}) does not fit an image of {image} with "
-                f"padding={shown(padding)}; use a smaller window, more padding, or padding='same'"
+                f"padding={short_repr(padding)}; use a smaller window, more padding, or padding='same'"
             )
         outs.append(out)
         pairs.append((before, after))
@@ -164,7 +164,7 @@ def check_window(image: Shape, window: Window, axes: int | None = None) -> None:
             f"a window over {axes} spatial axes has one entry for each in all fields, unlike {window}"
         )
     _check_steps(window.size, window.strides, window.dilations)
-    pairs_of(window.padding, "padding")
+    as_pairs(window.padding, "padding")
     outs = tuple(
         max((n + before + after - (length - 1) * dilation - 1) // stride + 1, 0)
         for n, length, stride, (before, after), dilation, _ in zip(
@@ -227,43 +227,43 @@ def cell_slices(window: Window) -> tuple[tuple[Shape, Shape, Shape], ...]:
     return tuple(found)
 
 
-def sizes_of(value: int | Sequence[int], count: int, name: str, *, least: int = 1) -> Shape:
+def as_sizes(value: int | Sequence[int], count: int, name: str, *, least: int = 1) -> Shape:
     """Return `count` integers of at least `least`; a single integer stands for every axis.
 
     Raises:
         ArgumentValueError: the value is not one or `count` such integers.
     """
     try:
-        values = integers_of(value)
+        values = as_integers(value)
     except TypeError:
         values = ()
     if len(values) == 1 and not isinstance(value, Iterable):
         values *= count
     if len(values) != count or any(v < least for v in values):
         raise ArgumentValueError(
-            f"{name}={shown(value)} must be one or {count} integers of at least {least}"
+            f"{name}={short_repr(value)} must be one or {count} integers of at least {least}"
         )
     return values
 
 
-def pairs_of(value: Iterable[Sequence[int]], name: str) -> Pairs:
+def as_pairs(value: Iterable[Sequence[int]], name: str) -> Pairs:
     """Return pairs (before, after) of sizes of at least 0, one for each axis.
 
     Raises:
         ArgumentValueError: a pair is not two such sizes.
     """
     try:
-        pairs: list[tuple[int, ...]] = [integers_of(part) for part in several(value)]
+        pairs: list[tuple[int, ...]] = [as_integers(part) for part in as_members(value)]
     except TypeError:
         pairs = [()]
     if any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise ArgumentValueError(
-            f"{name}={shown(value)} must be pairs (before, after) of integers of at least 0, one for each axis"
+            f"{name}={short_repr(value)} must be pairs (before, after) of integers of at least 0, one for each axis"
         )
     return tuple((pair[0], pair[1]) for pair in pairs)
 
 
-def padding_of(value: object, count: int, op: str, rounding: Rounding = None) -> Padding:
+def parse_padding(value: object, count: int, op: str, rounding: Rounding = None) -> Padding:
     """Return a padding as "same", "valid" or one pair (before, after) for each of `count` spatial axes.
 
     An integer is the number of cells at both ends of every axis.
@@ -274,7 +274,7 @@ def padding_of(value: object, count: int, op: str, rounding: Rounding = None) ->
     if isinstance(value, str):
         if value == "same" and rounding is not None:
             raise ArgumentValueError(
-                f"{op}: dim_rounding_mode={shown(rounding)} is for a last, partial stride, which padding='same' "
+                f"{op}: dim_rounding_mode={short_repr(rounding)} is for a last, partial stride, which padding='same' "
                 "never leaves; omit it, or give the padding in cells"
             )
         if value == "same" or value == "valid":
@@ -284,12 +284,12 @@ def padding_of(value: object, count: int, op: str, rounding: Rounding = None) ->
         pairs = ((int(value), int(value)),) * count if value >= 0 else ()
     else:
         try:
-            pairs = pairs_of(value, "padding")  # type: ignore[arg-type]
+            pairs = as_pairs(value, "padding")  # type: ignore[arg-type]
         except (TypeError, ValueError):
             pairs = ()
     if len(pairs) != count:
         raise ArgumentValueError(
-            f"{op}: padding={shown(value)} must be 'same', 'valid', a number of cells, or one (before, after) "
+            f"{op}: padding={short_repr(value)} must be 'same', 'valid', a number of cells, or one (before, after) "
             f"for each of the {count} spatial axes"
         )
     return pairs
@@ -312,10 +312,10 @@ def is_channels_first(data_format: str, count: int, op: str) -> bool:
     formats = FORMATS.get(count, ())
     if not formats:
         raise ArgumentValueError(
-            f"{op}: images with {count} spatial axes have the channels last; omit data_format={shown(data_format)}"
+            f"{op}: images with {count} spatial axes have the channels last; omit data_format={short_repr(data_format)}"
         )
     if not isinstance(data_format, str) or data_format not in formats:  # pyright: ignore[reportUnnecessaryIsInstance] - users pass anything
         raise ArgumentValueError(
-            f"{op}: data_format={shown(data_format)} must be {' or '.join(map(repr, formats))}"
+            f"{op}: data_format={short_repr(data_format)} must be {' or '.join(map(repr, formats))}"
         )
     return data_format == formats[1]

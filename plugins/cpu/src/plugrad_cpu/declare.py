@@ -31,6 +31,6 @@ def is_tracked(function: Callable[..., Any]) -> bool:
     return id(function) in _tracked
 
 
-def roomy(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which to sum numbers: float32 for float16, in which 2048 + 1 is 2048."""
+def accumulation_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which to accumulate sums: float32 for float16, in which 2048 + 1 is 2048."""
     return np.dtype(np.float32) if dtype == np.float16 else dtype

@@ -1,4 +1,4 @@
-"""The processor: NumPy arrays, and a count of the bytes that they use."""
+"""The backend ``"cpu"``: NumPy arrays, and the tracking of their memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from plugrad.extend import (
     Probe,
 )
 from plugrad_cpu.declare import is_tracked
-from plugrad_cpu.memory import LARGE, Array, empty, empty_like, pool
-from plugrad_cpu.threads import thread_pool, threads_of
+from plugrad_cpu.memory import TRACKED_MIN_BYTES, Array, empty, empty_like, pool
+from plugrad_cpu.threads import thread_count, thread_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,16 +36,16 @@ EVERY_DTYPE: Final = frozenset(DTYPES)
 OUTER_MIN_BYTES: Final = 512
 """The bytes of a column and a row from which on their result may be large."""
 FLOAT32: Final = np.dtype(np.float32)
-NOISE: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
+IGNORED_WARNINGS: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
 class Cpu(Backend):
-    """The backend ``"cpu"``. NumPy allocates its arrays, so it watches them instead of handing them out."""
+    """The backend ``"cpu"``. NumPy allocates the arrays, so the backend tracks them instead of allocating them."""
 
     name: ClassVar[str] = "cpu"
 
     def probe(self) -> Probe:
-        """Return yes, and the one device: NumPy is there."""
+        """Return that the backend can start, and its one device."""
         return Probe(
             ok=True,
             devices=(DeviceInfo("0", f"{platform.machine()} processor, NumPy {np.__version__}"),),
@@ -59,8 +59,8 @@ class Cpu(Backend):
 
         # What 1 / 0 and log(0) give is defined, so NumPy's warnings are noise. Here they cost nothing;
         # np.errstate would add 0.6 us to a call that takes 1 us.
-        warnings.filterwarnings("ignore", NOISE, RuntimeWarning, r"plugrad(_cpu)?\.")
-        thread_pool.count = threads_of(self.options)
+        warnings.filterwarnings("ignore", IGNORED_WARNINGS, RuntimeWarning, r"plugrad(_cpu)?\.")
+        thread_pool.count = thread_count(self.options)
         self.device = "0"
         return table
 
@@ -71,7 +71,7 @@ class Cpu(Backend):
     def from_numpy(self, array: Array) -> Array:
         """Return a copy."""
         pool.make_room(array.nbytes)
-        if array.nbytes < LARGE or array.dtype.hasobject:
+        if array.nbytes < TRACKED_MIN_BYTES or array.dtype.hasobject:
             return array.copy()
         copy = empty(array.shape, array.dtype)
         copy[...] = array
@@ -90,7 +90,7 @@ class Cpu(Backend):
     # --- memory ----------------------------------------------------------------------------------
 
     def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return an implementation whose results are counted, and for which there must be room under a limit."""
+        """Return an implementation that tracks its results, and that first checks the memory limit if there is one."""
         contract = KERNELS.get(kernel_name)
         return _limited(_tracked(function, contract), contract)
 
@@ -124,7 +124,7 @@ def _limited(function: Implementation, contract: Kernel[..., Any] | None) -> Imp
     def limited(*arrays: Any, **attrs: Any) -> Any:
         if contract is not None and not contract.dynamic_shape:
             given = arrays if contract.inputs else ()
-            pool.make_room(_bytes_of(contract.infer(*given, **attrs)))
+            pool.make_room(_output_nbytes(contract.infer(*given, **attrs)))
         return function(*arrays, **attrs)
 
     return limited
@@ -137,34 +137,34 @@ def _tracked(function: Implementation, contract: Kernel[..., Any] | None) -> Imp
 
     def general(*arrays: Any, **attrs: Any) -> Any:
         result = function(*arrays, **attrs)
-        if type(result) in SEVERAL or result.nbytes >= LARGE:
-            _count(result)
+        if type(result) in SEQUENCE_TYPES or result.nbytes >= TRACKED_MIN_BYTES:
+            _track_results(result)
         return result
 
     def of_array(x: Any, **attrs: Any) -> Any:
         result = function(x, **attrs)
-        if type(result) in SEVERAL or result.nbytes >= LARGE:
-            _count(result)
+        if type(result) in SEQUENCE_TYPES or result.nbytes >= TRACKED_MIN_BYTES:
+            _track_results(result)
         return result
 
     if contract is not None and contract.attributes and not contract.takes_list:
         return general if len(contract.inputs) > 1 else of_array
     if not _is_plain(contract):
         return general
-    large = _into_pool(function, contract) if _takes_out(function) else general
+    large = _write_into_pool(function, contract) if _has_out_parameter(function) else general
     if len(contract.inputs) == 1:
 
         def unary(x: Array) -> Any:
-            return function(x) if x.nbytes < LARGE else large(x)
+            return function(x) if x.nbytes < TRACKED_MIN_BYTES else large(x)
 
         return unary
     if len(contract.inputs) == 2:
 
         def binary(a: Array, b: Array) -> Any:
-            if a.nbytes >= LARGE or b.nbytes >= LARGE:
+            if a.nbytes >= TRACKED_MIN_BYTES or b.nbytes >= TRACKED_MIN_BYTES:
                 return large(a, b)
             result = function(a, b)
-            if result.nbytes >= LARGE:  # a column and a row
+            if result.nbytes >= TRACKED_MIN_BYTES:  # a column and a row
                 pool.count(result)
             return result
 
@@ -172,14 +172,14 @@ def _tracked(function: Implementation, contract: Kernel[..., Any] | None) -> Imp
     return general
 
 
-SEVERAL: Final = frozenset({list, tuple})
+SEQUENCE_TYPES: Final = frozenset({list, tuple})
 """The types of several results."""
 
 
-def _count(result: Any) -> None:
+def _track_results(result: Any) -> None:
     """Count one result of a kernel, or several."""
-    for array in cast("list[Array]", result if type(result) in SEVERAL else [result]):
-        if array.nbytes >= LARGE:
+    for array in cast("list[Array]", result if type(result) in SEQUENCE_TYPES else [result]):
+        if array.nbytes >= TRACKED_MIN_BYTES:
             pool.count(array)
 
 
@@ -193,7 +193,7 @@ def _chosen(
     meant = _tracked(config.kernel_func, contract)
     others = _tracked(following, contract)
     min_bytes = config.min_bytes
-    few = min(min_bytes, LARGE)
+    few = min(min_bytes, TRACKED_MIN_BYTES)
     fewest = min(min_bytes, OUTER_MIN_BYTES)
     dtypes = frozenset(d.numpy for d in DTYPES if config.dtypes is None or d in config.dtypes)
     broadcast_dtypes = frozenset(d.numpy for d in config.broadcast_dtypes)
@@ -208,7 +208,7 @@ def _chosen(
             dtype = x.dtype
             if dtype is not usual and dtype in dtypes and size >= min_bytes:
                 return meant(x)
-            return following(x) if size < LARGE else others(x)
+            return following(x) if size < TRACKED_MIN_BYTES else others(x)
 
         return unary
 
@@ -217,7 +217,7 @@ def _chosen(
             a.dtype in broadcast_dtypes
             and a.size != b.size
             and a.size > 1 < b.size
-            and max(a.nbytes, b.nbytes) >= LARGE
+            and max(a.nbytes, b.nbytes) >= TRACKED_MIN_BYTES
             and (a if a.nbytes > b.nbytes else b).flags.c_contiguous  # a copy would take too long
         )
 
@@ -228,33 +228,33 @@ def _chosen(
             dtype = a.dtype
             if dtype is not usual and dtype in dtypes and both >= min_bytes:
                 return meant(a, b)
-            if both >= LARGE:
+            if both >= TRACKED_MIN_BYTES:
                 is_meant = broadcast_dtypes and both >= min_bytes and is_broadcast(a, b)
                 return (meant if is_meant else others)(a, b)
         result = following(a, b)
-        if result.nbytes >= LARGE:  # a column and a row
+        if result.nbytes >= TRACKED_MIN_BYTES:  # a column and a row
             pool.count(result)
         return result
 
     return binary
 
 
-def _takes_out(function: Implementation) -> bool:
-    """Return whether a function writes its result to another parameter, as NumPy's own do."""
+def _has_out_parameter(function: Implementation) -> bool:
+    """Return whether a function can write its result to a parameter ``out``, as NumPy's ufuncs do."""
     code = getattr(function, "__code__", None)
     return isinstance(function, np.ufunc) or (
         code is not None and "out" in code.co_varnames[: code.co_argcount]
     )
 
 
-def _into_pool(function: Implementation, contract: Kernel[..., Any]) -> Implementation:
-    """Return `function` writing to arrays of the pool, which have their axes in memory in the order of an input's."""
+def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Implementation:
+    """Wrap a function to write its result to an array of the pool with the memory layout of an input."""
 
     def into_pool(*arrays: Array) -> Any:
         shape, dtype = contract.infer(*arrays)
         like = next((x for x in arrays if x.shape == shape), None)
         y = empty(shape, dtype.numpy) if like is None else empty_like(like, dtype.numpy)
-        if like is not None and 0 in like.strides and (few := _unrepeated(arrays, shape)):
+        if like is not None and 0 in like.strides and (few := _drop_repeats(arrays, shape)):
             y[...] = function(*few)  # to copy rows takes half the time of computing them again
             return y
         return function(*arrays, out=y)
@@ -262,8 +262,8 @@ def _into_pool(function: Implementation, contract: Kernel[..., Any]) -> Implemen
     return into_pool
 
 
-def _unrepeated(arrays: Sequence[Array], shape: Shape) -> list[Array] | None:
-    """Return views of arrays with size 1 along the axes that are repeated in all; None if there is no such axis."""
+def _drop_repeats(arrays: Sequence[Array], shape: Shape) -> list[Array] | None:
+    """Return views without the repetitions that all arrays share along an axis; None if there are none."""
     repeated = [
         size > 1 and all(x.size == 1 or (x.shape == shape and not x.strides[axis]) for x in arrays)
         for axis, size in enumerate(shape)
@@ -274,7 +274,7 @@ def _unrepeated(arrays: Sequence[Array], shape: Shape) -> list[Array] | None:
     return [x if x.size == 1 else x[block] for x in arrays]
 
 
-def _bytes_of(specs: Any) -> int:
+def _output_nbytes(specs: Any) -> int:
     """Return the bytes of one output, or of several."""
     outputs = [specs] if hasattr(specs, "dtype") else specs
     return sum(prod(output.shape) * output.dtype.itemsize for output in outputs)

@@ -14,7 +14,7 @@ from plugrad_cpu.declare import tracked as tracked
 from plugrad_cpu.kernels import table as _table
 from plugrad_cpu.kernels.fused import add_bias_and_activate as add_bias_and_activate
 from plugrad_cpu.kernels.indexing import flat_positions as flat_positions
-from plugrad_cpu.kernels.linalg import fits_float64 as fits_float64
+from plugrad_cpu.kernels.linalg import is_exact_in_float64 as is_exact_in_float64
 from plugrad_cpu.kernels.movement import write as write
 from plugrad_cpu.memory import (
     empty as empty,

@@ -25,19 +25,19 @@ from numpy.typing import NDArray
 from plugrad.extend import Memory, OutOfMemory, Shape
 
 Array = NDArray[Any]
-LARGE: Final = 1 << 17
+TRACKED_MIN_BYTES: Final = 1 << 17
 """Arrays with fewer bytes are neither kept nor counted: it would take as long as computing them.
 
 From so many bytes on, the allocators of Linux return the memory of a freed array at once.
 """
-BUDGET: Final = 1 << 28
+POOL_MAX_BYTES: Final = 1 << 28
 """The most bytes of blocks, in use or waiting. Beyond it, NumPy makes the arrays and frees them."""
-ROUND: Final = 1024
-"""Blocks that were not needed while so many arrays were made are freed."""
+TRIM_EVERY_ARRAYS: Final = 1024
+"""The number of allocations after which the blocks that none of them needed are freed."""
 
 
 class Block(np.ndarray[Any, Any]):
-    """A buffer that arrays use in turn."""
+    """A buffer that arrays use one after the other."""
 
     __slots__ = ()
 
@@ -48,26 +48,26 @@ class Room(np.ndarray[Any, Any]):
     __slots__ = ()
 
 
-LINE: Final = 64
+CACHE_LINE_BYTES: Final = 64
 """The bytes of a cache line, and of the longest vectors."""
 
 
-def aligned(size: int) -> Block:
-    """Return a block that begins where a cache line does: a vector across two lines takes twice as long."""
-    room = Room(size + LINE, np.uint8)
-    start = -room.ctypes.data % LINE
+def allocate_aligned(size: int) -> Block:
+    """Allocate a block aligned to a cache line, because a vector across two lines takes twice as long."""
+    room = Room(size + CACHE_LINE_BYTES, np.uint8)
+    start = -room.ctypes.data % CACHE_LINE_BYTES
     return room[start : start + size].view(Block)
 
 
-class Counted(ref[Array]):
-    """A reference to an array that is counted, with what is to be done when it dies."""
+class TrackedArray(ref[Array]):
+    """A weak reference to a tracked array, with the data needed when the array dies."""
 
-    __slots__ = ("block", "key", "need", "register", "size")
-    register: dict[int, "Counted"]
+    __slots__ = ("block", "key", "needed_bytes", "register", "size")
+    register: dict[int, "TrackedArray"]
     key: int
     size: int
     block: Block | None
-    need: int
+    needed_bytes: int
     """The size of block that the array would have if there were any."""
 
 
@@ -78,9 +78,9 @@ class Pool:
         """Start with nothing allocated."""
         self.limit: int | None = None
         """The most bytes of arrays and of spare memory together."""
-        self._owners: dict[int, Counted] = {}  # arrays that own their memory, by identity
-        self._leases: dict[int, Counted] = {}  # arrays upon blocks, by the block's identity
-        self._dead: deque[Counted] = deque()
+        self._owners: dict[int, TrackedArray] = {}  # arrays that own their memory, by identity
+        self._leases: dict[int, TrackedArray] = {}  # arrays upon blocks, by the block's identity
+        self._dead: deque[TrackedArray] = deque()
         self._bytes = self._peak = 0  # of arrays
         self._waiting: dict[int, list[Block]] = {}  # by size; the last has waited least
         self._fewest: dict[int, int] = {}  # of each size, how many have waited for the whole round
@@ -89,11 +89,11 @@ class Pool:
         self._turns = 0
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """Return a C-contiguous array with any values."""
+        """Return an uninitialized C-contiguous array."""
         size = prod(shape) * dtype.itemsize
-        if size < LARGE or dtype.hasobject:
+        if size < TRACKED_MIN_BYTES or dtype.hasobject:
             return np.empty(shape, dtype)
-        self._settle()
+        self._collect_dead()
         step = 1 << size.bit_length() - 3  # four sizes of blocks between two powers of two
         need = -(-size // step) * step
         block = self._block(need)
@@ -110,7 +110,7 @@ class Pool:
         base: Any = array.base
         if type(base) is Block or (base is not None and type(base.base) is Block):
             return  # counted when it was made
-        self._settle()
+        self._collect_dead()
         owner = array if base is None else base
         if type(owner) is np.ndarray and id(owner) not in self._owners:
             self._register(owner, self._owners, id(owner), owner.nbytes)
@@ -118,19 +118,19 @@ class Pool:
     def _register(
         self,
         array: Array,
-        register: dict[int, Counted],
+        register: dict[int, TrackedArray],
         key: int,
         size: int,
         block: Block | None = None,
         need: int = 0,
     ) -> None:
         # The callback is C code, in which no signal arrives: an interrupt there would be lost.
-        counted = Counted(array, self._dead.append)
+        counted = TrackedArray(array, self._dead.append)
         counted.register = register
         counted.key = key
         counted.size = size
         counted.block = block
-        counted.need = need
+        counted.needed_bytes = need
         register[key] = counted
         self._bytes += size
         if self._bytes > self._peak:
@@ -141,8 +141,8 @@ class Pool:
             if self._needed > self._most_needed:
                 self._most_needed = self._needed
 
-    def _settle(self) -> None:
-        """Take off the arrays that have died, and have their blocks wait.
+    def _collect_dead(self) -> None:
+        """Uncount the arrays that have died, and put their blocks on the waiting list.
 
         No statement of the loop calls a function, so each array is taken off once.
         """
@@ -154,7 +154,7 @@ class Pool:
             del dead[0]
             del counted.register[counted.key]
             self._bytes -= counted.size
-            self._needed -= counted.need
+            self._needed -= counted.needed_bytes
             if counted.block is not None:
                 waiting[counted.block.nbytes] += [counted.block]
                 counted.block = None
@@ -169,31 +169,31 @@ class Pool:
         the pool does not take more memory than the program would without it.
         """
         self._turns += 1
-        if self._turns >= ROUND:
-            self._end_round()
-        block = self._waited(size)
+        if self._turns >= TRIM_EVERY_ARRAYS:
+            self._free_unneeded()
+        block = self._take_waiting(size)
         if block is not None:
             return block
         most = max(self._most_needed, self._needed + size)
-        largest = 2 * size if self._blocks + size <= most else BUDGET
+        largest = 2 * size if self._blocks + size <= most else POOL_MAX_BYTES
         for larger in sorted(self._waiting):
-            if size < larger <= largest and (block := self._waited(larger)) is not None:
+            if size < larger <= largest and (block := self._take_waiting(larger)) is not None:
                 return block
         for waiting in sorted(self._waiting):
             excess = self._blocks + size - most
             self._free(waiting, -(-excess // waiting))
-        if self._blocks + size > BUDGET:
+        if self._blocks + size > POOL_MAX_BYTES:
             return None
         self._fewest.setdefault(size, 0)
         self._waiting.setdefault(size, [])
         try:
-            return aligned(size)
+            return allocate_aligned(size)
         except MemoryError:
             self.trim()
-            return aligned(size)
+            return allocate_aligned(size)
 
-    def _waited(self, size: int) -> Block | None:
-        """Return a block of this size that waits no longer, the last that was released."""
+    def _take_waiting(self, size: int) -> Block | None:
+        """Take the most recently released block of this size from the waiting list."""
         blocks = self._waiting.get(size)
         while True:
             # Up to the subtraction, no statement calls a function.
@@ -204,7 +204,7 @@ class Pool:
             self._blocks -= size
             if len(blocks) < self._fewest[size]:
                 self._fewest[size] = len(blocks)
-            if sys.getrefcount(block) == ALONE:
+            if sys.getrefcount(block) == SOLE_REFERENCE_COUNT:
                 return block
 
     def trim(self) -> None:
@@ -212,7 +212,7 @@ class Pool:
         for size, blocks in list(self._waiting.items()):
             self._free(size, len(blocks))
 
-    def _end_round(self) -> None:
+    def _free_unneeded(self) -> None:
         """Free the blocks that have waited for the whole round."""
         self._turns = 0
         for size, blocks in list(self._waiting.items()):
@@ -234,7 +234,7 @@ class Pool:
 
     def memory(self) -> Memory:
         """Return the arrays that are alive, and their bytes now and at the peak."""
-        self._settle()
+        self._collect_dead()
         return Memory(
             len(self._owners) + len(self._leases),
             self._bytes,
@@ -247,7 +247,7 @@ class Pool:
         """Raise if `size` more bytes would exceed the limit."""
         if self.limit is None:
             return
-        self._settle()
+        self._collect_dead()
         if self._bytes + size > self.limit:
             raise OutOfMemory(
                 f"the cpu backend uses {self._bytes:,} bytes and {size:,} more would exceed "
@@ -258,13 +258,13 @@ class Pool:
             self.trim()
 
 
-def _references_to_one() -> int:
-    """Return how often a variable's object is referred to if nothing else refers to it."""
+def _count_sole_references() -> int:
+    """Return the reference count of an object that only one variable refers to."""
     alone = object()
     return sys.getrefcount(alone)
 
 
-ALONE: Final = _references_to_one()
+SOLE_REFERENCE_COUNT: Final = _count_sole_references()
 
 
 pool: Final = Pool()
@@ -273,7 +273,7 @@ empty: Final = pool.empty
 
 
 def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
-    """Return an array with any values, and the shape, the order of axes in memory and the dtype of x."""
+    """Return an uninitialized array with the shape, the memory layout and the dtype of x."""
     if x.flags.c_contiguous or 0 in x.strides:  # that of a repeated axis says nothing of an order
         return empty(x.shape, dtype or x.dtype)
     order = sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
@@ -283,7 +283,7 @@ def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
 
 def track_allocation(array: Array) -> Array:
     """Return an array that NumPy has made, with its memory tracked if it is large."""
-    if array.nbytes >= LARGE:
+    if array.nbytes >= TRACKED_MIN_BYTES:
         pool.count(array)
     return array
 

@@ -29,7 +29,7 @@ class ThreadPool:
         self._size = 0  # for how many threads the pool is
 
     def run(self, calls: Sequence[Callable[[], object]]) -> None:
-        """Make calls, in several threads unless another thread has them at work, and return after the last one."""
+        """Make calls, in several threads unless those are busy, and return after the last one."""
         if len(calls) == 1 or self.count == 1 or not self._is_used.acquire(blocking=False):
             for call in calls:
                 call()
@@ -57,8 +57,8 @@ class ThreadPool:
             return None
 
 
-def threads_of(options: Mapping[str, int | None]) -> int:
-    """Return how many threads the setting `cpu.threads` asks for.
+def thread_count(options: Mapping[str, int | None]) -> int:
+    """Return the number of threads from the setting `cpu.threads`.
 
     Without it, as many as OMP_NUM_THREADS, which also limits those of NumPy's BLAS, or else one for each
     processor that this process may use.
@@ -69,7 +69,7 @@ def threads_of(options: Mapping[str, int | None]) -> int:
     asked = options.get("threads")
     if asked is None:
         limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-        return int(limit) if limit.isdecimal() and int(limit) else _processors()
+        return int(limit) if limit.isdecimal() and int(limit) else _count_processors()
     if asked < 1:
         raise BackendUnavailable(
             f"the cpu backend cannot compute in {asked} threads; set cpu.threads, or "
@@ -78,7 +78,7 @@ def threads_of(options: Mapping[str, int | None]) -> int:
     return asked
 
 
-def _processors() -> int:
+def _count_processors() -> int:
     """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -9,20 +9,20 @@ from plugrad.extend import Shape, Window, cell_slices, margins
 from plugrad_cpu.declare import Array
 from plugrad_cpu.memory import empty
 
-Place = tuple[slice, ...]
+Slices = tuple[slice, ...]
 
 
 @lru_cache(maxsize=1024)
-def framed(size: Shape, window: Window) -> tuple[Shape, Place]:
+def padded_size(size: Shape, window: Window) -> tuple[Shape, Slices]:
     """Return the size of images with the margins that windows reach, and the place of the images within."""
     sides = list(zip(size, margins(size, window), strict=True))
     place = (slice(before, before + n) for n, (before, _) in sides)
     return tuple(before + n + after for n, (before, after) in sides), (slice(None), *place)
 
 
-def padded(x: Array, window: Window, value: float) -> Array:
+def pad_images(x: Array, window: Window, value: float) -> Array:
     """Return images with margins of `value`."""
-    sizes, place = framed(x.shape[1:-1], window)
+    sizes, place = padded_size(x.shape[1:-1], window)
     if sizes == x.shape[1:-1]:
         return x
     y = empty((x.shape[0], *sizes, x.shape[-1]), x.dtype)
@@ -34,12 +34,12 @@ def padded(x: Array, window: Window, value: float) -> Array:
     return y
 
 
-def unpadded(x: Array, size: Shape, window: Window) -> Array:
-    """Return a view of images without the margins that `padded` has added; `size` is without them."""
-    return x[framed(size, window)[1]]
+def crop_padding(x: Array, size: Shape, window: Window) -> Array:
+    """Return a view of images without the margins that `pad_images` has added; `size` is without them."""
+    return x[padded_size(size, window)[1]]
 
 
-def patches(x: Array, window: Window) -> Array:
+def window_patches(x: Array, window: Window) -> Array:
     """Return a view (batch, *window positions, *filter cells, channels) of padded images."""
     by_batch, *by_axis, by_channel = x.strides
     return as_strided(
@@ -55,7 +55,7 @@ def patches(x: Array, window: Window) -> Array:
     )
 
 
-def cells(window: Window) -> list[tuple[Shape, Place]]:
+def iter_cells(window: Window) -> list[tuple[Shape, Slices]]:
     """Return each cell of the filter with the slice of the padded images that it covers in all windows."""
     return [
         (cell, (slice(None), *map(slice, begin, end, window.strides)))

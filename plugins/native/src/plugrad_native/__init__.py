@@ -5,9 +5,11 @@ from plugrad.extend import KernelTable
 
 def register() -> KernelTable:
     """Return the kernels; plugrad calls this function when the cpu backend has been loaded."""
-    from plugrad_native.variants import has_variant  # not at the top: listing plugins runs no code
+    from plugrad_native.variants import (
+        has_any_variant,  # not at the top: listing plugins runs no code
+    )
 
-    if not has_variant():  # a wheel without compiled code, for other platforms
+    if not has_any_variant():  # a wheel without compiled code, for other platforms
         return KernelTable("cpu")
     from plugrad_native.kernels import table
 

@@ -1,4 +1,4 @@
-"""What the families share: the table, exports by dtype, NumPy's implementations, and which arrays C takes."""
+"""Shared by the families: the table, C functions by dtype, NumPy's implementations, and factories of kernels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.extend import KernelTable, size_of
+from plugrad.extend import KernelTable, count_elements
 from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, write
-from plugrad_native.variants import variant
+from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel, Shape
@@ -21,7 +21,7 @@ Array: TypeAlias = NDArray[Any]
 Export: TypeAlias = Callable[..., Any]
 Exports: TypeAlias = Mapping[np.dtype[Any], Export]
 
-LIMIT: Final = 2**31
+MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
 COMPLEX64: Final = np.dtype(np.complex64)
 FLOAT16: Final = np.dtype(np.float16)
@@ -32,7 +32,7 @@ UINT64: Final = np.dtype(np.uint64)
 FLOATS: Final = ("float32", "float64")
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
-LANES: Final = variant().VECTOR_BYTES // 4
+LANES: Final = current_variant().VECTOR_BYTES // 4
 """The number of float32 in a vector."""
 
 table: Final = KernelTable("cpu")
@@ -40,70 +40,72 @@ table: Final = KernelTable("cpu")
 
 
 def exports(kernel: str, *dtypes: str, suffix: str = "") -> Exports:
-    """Return functions of C by the dtypes of their arrays, such as ``relu_float32``."""
-    return {np.dtype(dtype): variant().kernel(f"{kernel}_{dtype}{suffix}") for dtype in dtypes}
+    """Return a kernel's C functions by dtype, such as ``relu_float32``."""
+    return {
+        np.dtype(dtype): current_variant().kernel(f"{kernel}_{dtype}{suffix}") for dtype in dtypes
+    }
 
 
-def mapped(
+def unary_kernel(
     kernel: Kernel[..., Any], functions: Exports, result: np.dtype[Any] | None = None
 ) -> Implementation:
-    """Return the implementation of an elementwise kernel of one tensor, whose result has its dtype or a given one."""
+    """Return a unary elementwise implementation in C; the result has the input's dtype, or `result`."""
     numpy_function = numpy_implementation(kernel)
 
     def implementation(x: Array) -> Array:
         dtype = x.dtype
         run = functions.get(dtype)
         size = x.size
-        if run is None or size >= LIMIT:
+        if run is None or size >= MAX_ELEMENTS:
             return numpy_function(x)
         if not x.flags.c_contiguous:
             if x.flags.f_contiguous:
                 return implementation(x.T).T
-            x = dense(x)
+            x = as_contiguous(x)
         # `empty` takes twice as long for a few elements, because it looks for the size.
-        out = (np.empty if size < FEW else empty)(x.shape, result or dtype)
-        if size < SHARED:
+        out = (np.empty if size < UNTRACKED_MAX_ELEMENTS else empty)(x.shape, result or dtype)
+        if size < PARALLEL_MIN_WORK:
             run(x, out, size)
         else:
-            in_parts(run, ((x, 1), (out, 1)), size, work=2 * size, multiple=GROUP)
+            parallel_for(run, ((x, 1), (out, 1)), size, work=2 * size, multiple=BLOCK)
         return out
 
     return implementation
 
 
-def combined(
+def binary_kernel(
     kernel: Kernel[..., Any],
     functions: Exports,
     broadcast: Exports | None = None,
     result: np.dtype[Any] | None = None,
 ) -> Implementation:
-    """Return the implementation of an elementwise kernel of two tensors, of one shape or to be broadcast."""
+    """Return a binary elementwise implementation in C, with broadcasting if there are functions for it."""
     numpy_function = numpy_implementation(kernel)
 
     def implementation(a: Array, b: Array) -> Array:
         run = functions.get(a.dtype)
         size = a.size
-        if run is None or a.dtype != b.dtype or size >= LIMIT or b.size >= LIMIT:
+        if run is None or a.dtype != b.dtype or size >= MAX_ELEMENTS or b.size >= MAX_ELEMENTS:
             return numpy_function(a, b)
         if a.shape == b.shape:
-            a, b = dense(a), dense(b)
+            a, b = as_contiguous(a), as_contiguous(b)
             out = empty(a.shape, result or a.dtype)
-            in_parts(run, ((a, 1), (b, 1), (out, 1)), size, 1, 1, work=size, multiple=GROUP)
+            parallel_for(run, ((a, 1), (b, 1), (out, 1)), size, 1, 1, work=size, multiple=BLOCK)
             return out
         if broadcast is None:
             return numpy_function(a, b)
         shape = np.broadcast_shapes(a.shape, b.shape)
-        size = size_of(shape)
-        if not 0 < size < LIMIT:
+        size = count_elements(shape)
+        if not 0 < size < MAX_ELEMENTS:
             return numpy_function(a, b)
         out = empty(shape, result or a.dtype)
-        a, b = dense(a), dense(b)
+        a, b = as_contiguous(a), as_contiguous(b)
         if a.size == 1 or b.size == 1:
             steps = int(a.size > 1), int(b.size > 1)
             places = (a, steps[0]), (b, steps[1]), (out, 1)
-            in_parts(run, places, size, *steps, work=size, multiple=GROUP)
+            parallel_for(run, places, size, *steps, work=size, multiple=BLOCK)
         else:
-            broadcast[a.dtype](a, b, out, walk(shape, a.shape, b.shape))
+            broadcast[a.dtype](a, b, out, broadcast_descriptor(shape, a.shape, b.shape))
         return out
 
     return implementation
@@ -112,30 +114,30 @@ def combined(
 MIN_BYTES: Final = 1024
 """The bytes of inputs from which on C may be faster than NumPy's own functions."""
 
-FEW: Final = 1024
-"""Arrays of fewer elements are never large."""
+UNTRACKED_MAX_ELEMENTS: Final = 1024
+"""Arrays with fewer elements are too small to be tracked."""
 
-SHARED: Final = 1 << 18
-"""The number of cheap steps, such as additions, from which on a second thread saves more than it costs."""
+PARALLEL_MIN_WORK: Final = 1 << 18
+"""The minimum work, in steps such as additions, for which a second thread saves more than it costs."""
 
-GROUP: Final = 256
-"""Elementwise functions compute the same, whole vectors or blocks if others begin at a multiple of so many elements."""
+BLOCK: Final = 256
+"""The elements of which each part but the last is a multiple, so that results do not depend on the division."""
 
 
-def in_parts(
+def parallel_for(
     run: Export,
-    places: Sequence[tuple[Array | None, int]],
+    operands: Sequence[tuple[Array | None, int]],
     count: int,
     *attributes: object,
     work: int,
     multiple: int = 1,
     scratch: int = 0,
 ) -> None:
-    """Call a function of C for `count` independent items, in several threads if that is long work.
+    """Call a C function for `count` independent items, in several threads if the work is long enough.
 
     Args:
         run: takes the arrays, the number of items, and attributes.
-        places: dense arrays, and how many of its elements belong to each item; 0 for one that all share.
+        operands: dense arrays, and how many of its elements belong to each item; 0 for one that all share.
         count: the number of items.
         attributes: what else the function takes.
         work: about how many steps it takes, in those of an addition.
@@ -143,14 +145,14 @@ def in_parts(
             the number of threads if the function computes so many items at a time.
         scratch: the number of float32 in scratch memory, the last argument, which each part has for itself.
     """
-    parts = work // (SHARED // 2)
+    parts = work // (PARALLEL_MIN_WORK // 2)
     if parts > 1:
         parts = min(thread_pool.count, count // multiple, parts)
     if parts < 2:
         last = (empty((scratch,), FLOAT32),) if scratch else ()
-        run(*[array for array, _ in places], count, *attributes, *last)
+        run(*[array for array, _ in operands], count, *attributes, *last)
         return
-    flat = [(x if x is None or not step else x.reshape(-1), step) for x, step in places]
+    flat = [(x if x is None or not step else x.reshape(-1), step) for x, step in operands]
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
 
     def part(first: int, last: int) -> Callable[[], object]:
@@ -162,8 +164,8 @@ def in_parts(
 
 
 @lru_cache(maxsize=1024)
-def walk(shape: Shape, *operands: Shape) -> Array:
-    """Return the descriptor of a walk over a shape, to which dense operands are broadcast.
+def broadcast_descriptor(shape: Shape, *operands: Shape) -> Array:
+    """Return the descriptor for C of a loop over a shape to which dense operands broadcast.
 
     It is the number of axes, their sizes, and the strides of each operand. Adjacent axes along which all
     operands move in equal steps are one axis.
@@ -172,7 +174,7 @@ def walk(shape: Shape, *operands: Shape) -> Array:
     sizes = [shape[axis] for axis in axes] or [1]
     steps = [
         [strides[axis] for axis in axes] or [0]
-        for strides in (strides_in(shape, operand) for operand in operands)
+        for strides in (broadcast_strides(shape, operand) for operand in operands)
     ]
     for axis in range(len(sizes) - 1, 0, -1):
         if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
@@ -182,7 +184,7 @@ def walk(shape: Shape, *operands: Shape) -> Array:
     return np.array([len(sizes), *sizes, *(n for step in steps for n in step)], np.int32)
 
 
-def strides_in(shape: Shape, operand: Shape) -> list[int]:
+def broadcast_strides(shape: Shape, operand: Shape) -> list[int]:
     """Return the strides, in elements, of a dense operand that is broadcast to a shape."""
     strides: list[int] = []
     stride = 1
@@ -192,20 +194,25 @@ def strides_in(shape: Shape, operand: Shape) -> list[int]:
     return strides[::-1]
 
 
-COPY: Final = {size: variant().kernel(f"copy_{size}") for size in (1, 2, 4, 8)}
+COPY: Final = {size: current_variant().kernel(f"copy_{size}") for size in (1, 2, 4, 8)}
 """Strided copies by the size of elements."""
-LEAST_COPY: Final = 4096
-"""The bytes from which on C transposes faster than NumPy."""
+COPY_MIN_BYTES: Final = 4096
+"""The minimum bytes for which C transposes faster than NumPy."""
 
 
-def dense(x: Array) -> Array:
+def as_contiguous(x: Array) -> Array:
     """Return an array whose elements are contiguous."""
     if x.flags.c_contiguous:
         return x
     y = empty(x.shape, x.dtype)
     turned = None
-    if x.nbytes >= LEAST_COPY and x.size < LIMIT and not x.dtype.hasobject and x.itemsize in COPY:
-        turned = transposition(x.shape, x.strides, x.itemsize)
+    if (
+        x.nbytes >= COPY_MIN_BYTES
+        and x.size < MAX_ELEMENTS
+        and not x.dtype.hasobject
+        and x.itemsize in COPY
+    ):
+        turned = plan_transposition(x.shape, x.strides, x.itemsize)
     if turned is None:
         write(x, y)
     else:
@@ -215,8 +222,8 @@ def dense(x: Array) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
-    """Return how a copy with the axes in another order is made.
+def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
+    """Plan a copy that makes a transposed array contiguous.
 
     That is, an order of axes which makes the array dense, and the descriptor for ``copy_4`` in
     csrc/movement.c. None if there is no such order, or if NumPy copies as fast: whole rows.
@@ -229,7 +236,7 @@ def transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, 
         dense_step *= shape[axis]
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     sizes = [shape[axis] for axis in axes]
-    targets = strides_in(shape, shape)
+    targets = broadcast_strides(shape, shape)
     steps = [[strides[axis] // item_size for axis in axes], [targets[axis] for axis in axes]]
     for axis in range(len(sizes) - 1, 0, -1):
         if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 BASELINES: Final = ("_v2", "_neon")
 """The variant that runs on all processors, for each architecture; it tells what this one can do."""
-BETTER: Final = ("_v4", "_v3")
+OPTIONAL_VARIANTS: Final = ("_v4", "_v3")
 """The variants for x86-64 processors of a level."""
 
 
@@ -36,20 +36,20 @@ class Variant(Protocol):
         ...
 
 
-def has_variant() -> bool:
+def has_any_variant() -> bool:
     """Return whether this installation has extension modules."""
     return any(find_spec(f"plugrad_native.{name}") for name in BASELINES)
 
 
 @cache
-def variant() -> Variant:
+def current_variant() -> Variant:
     """Return the extension module for this processor."""
     baseline = next(name for name in BASELINES if find_spec(f"plugrad_native.{name}"))
-    level = loaded(baseline).level()
-    better = [name for name in BETTER if int(name.removeprefix("_v")) <= level]
-    return loaded([*better, baseline][0])
+    level = load_variant(baseline).level()
+    better = [name for name in OPTIONAL_VARIANTS if int(name.removeprefix("_v")) <= level]
+    return load_variant([*better, baseline][0])
 
 
-def loaded(name: str) -> Variant:
+def load_variant(name: str) -> Variant:
     """Return an extension module."""
     return cast("Variant", import_module(f"plugrad_native.{name}"))

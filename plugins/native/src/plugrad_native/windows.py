@@ -8,38 +8,38 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad_native.declare import LIMIT, Array
+from plugrad_native.declare import MAX_ELEMENTS, Array
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape, Window
 
-MOST_AXES: Final = 3
-SINGLE: Final = (1, 1, 1, 1, 1, 0)
+MAX_SPATIAL_AXES: Final = 3
+UNIT_AXIS: Final = (1, 1, 1, 1, 1, 0)
 """An axis of size 1 and a window of one cell."""
 
 
 @lru_cache(maxsize=1024)
-def descriptor_of(image: Shape, window: Window) -> Array | None:
+def window_descriptor(image: Shape, window: Window) -> Array | None:
     """Return the fields of ``window`` in csrc/window.h for channels-last images.
 
     None if C does not take them: there are too many axes, or a window reaches too far for 32 bits.
     """
-    if len(image) - 2 > MOST_AXES:
+    if len(image) - 2 > MAX_SPATIAL_AXES:
         return None
     before = tuple(start for start, _ in window.padding)
     sizes = image[1:-1], window.out, window.size, window.strides, window.dilations, before
     axes = tuple(zip(*sizes, strict=True))
     for size, out, length, stride, dilation, start in axes:
-        if size + abs(start) + length * dilation + (out + 1) * stride >= LIMIT:
+        if size + abs(start) + length * dilation + (out + 1) * stride >= MAX_ELEMENTS:
             return None
-    missing = (SINGLE,) * (MOST_AXES - len(axes))
+    missing = (UNIT_AXIS,) * (MAX_SPATIAL_AXES - len(axes))
     descriptor = np.array((image[0], image[-1], *chain(*missing, *axes)), np.int32)
     descriptor.flags.writeable = False
     return descriptor
 
 
-def of_images(descriptor: Array, count: int) -> Array:
-    """Return the descriptor for so many images."""
+def with_batch_size(descriptor: Array, count: int) -> Array:
+    """Return the descriptor with another batch size."""
     changed = descriptor.copy()
     changed[0] = count
     return changed

@@ -1,11 +1,11 @@
-"""What other frameworks have under a name, and plugrad-nn has under none that is similar."""
+"""Hints for names of other frameworks that plugrad-nn does not have."""
 
 import sys
 from typing import NoReturn
 
 from plugrad.extend import absent
 
-INSTEAD = {
+MISSING_NAME_HINTS = {
     "CrossEntropyLoss": "write nn.losses.sparse_softmax_cross_entropy(labels, logits)",
     "DataLoader": "write nn.batches(arrays, size)",
     "GELU": "write plugrad.gelu, a function that layers take, and that can stand among them",
@@ -26,4 +26,4 @@ INSTEAD = {
 
 def __getattr__(name: str) -> NoReturn:
     """Raise the error for a name that plugrad-nn does not have, with what to write instead."""
-    absent(sys.modules["plugrad_nn"], INSTEAD, name)
+    absent(sys.modules["plugrad_nn"], MISSING_NAME_HINTS, name)

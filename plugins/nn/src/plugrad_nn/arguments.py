@@ -17,7 +17,7 @@ Sizes: TypeAlias = int | Sequence[int]
 """One number for all spatial axes, or one for each."""
 
 
-def integer(owner: str, name: str, value: Any, least: int = 0) -> int:
+def check_integer(owner: str, name: str, value: Any, least: int = 0) -> int:
     """Return an integer that is at least `least`.
 
     Raises:
@@ -35,7 +35,7 @@ def integer(owner: str, name: str, value: Any, least: int = 0) -> int:
     return number
 
 
-def number(
+def check_number(
     owner: str, name: str, value: Any, least: float = -math.inf, below: float = math.inf
 ) -> float:
     """Return a finite number that is at least `least` and less than `below`.
@@ -53,7 +53,7 @@ def number(
     return float(value)
 
 
-def flag(owner: str, name: str, value: Any) -> bool:
+def check_flag(owner: str, name: str, value: Any) -> bool:
     """Return a bool.
 
     Raises:
@@ -64,7 +64,7 @@ def flag(owner: str, name: str, value: Any) -> bool:
     return value
 
 
-def function(owner: str, name: str, value: Any) -> None:
+def check_function(owner: str, name: str, value: Any) -> None:
     """Raise unless the value is a function.
 
     Raises:
@@ -76,7 +76,7 @@ def function(owner: str, name: str, value: Any) -> None:
         raise ArgumentError(f"{owner}: {name}={value!r:.80} must be a function{remedy}")
 
 
-def integers(owner: str, name: str, value: Any, least: int = 0) -> tuple[int, ...]:
+def check_integers(owner: str, name: str, value: Any, least: int = 0) -> tuple[int, ...]:
     """Return a sequence of integers, each at least `least`, as a tuple.
 
     Raises:
@@ -85,10 +85,10 @@ def integers(owner: str, name: str, value: Any, least: int = 0) -> tuple[int, ..
     """
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise ArgumentError(f"{owner}: {name}={value!r:.80} must be a tuple of integers")
-    return tuple(integer(owner, name, size, least) for size in value)  # pyright: ignore[reportUnknownVariableType]
+    return tuple(check_integer(owner, name, size, least) for size in value)  # pyright: ignore[reportUnknownVariableType]
 
 
-def sizes(owner: str, name: str, value: Any, count: int) -> tuple[int, ...]:
+def check_sizes(owner: str, name: str, value: Any, count: int) -> tuple[int, ...]:
     """Return `count` positive integers, given one for all or one for each.
 
     Raises:
@@ -96,7 +96,7 @@ def sizes(owner: str, name: str, value: Any, count: int) -> tuple[int, ...]:
         ArgumentValueError: it has another length, or a size is not positive.
     """
     given: Any = value if isinstance(value, Sequence) else (value,) * count  # pyright: ignore[reportUnknownVariableType]
-    found = integers(owner, name, given, 1)
+    found = check_integers(owner, name, given, 1)
     if len(found) != count:
         raise ArgumentValueError(
             f"{owner}: {name}={found} must be one number, or one for each of {count} spatial axes"
@@ -104,7 +104,7 @@ def sizes(owner: str, name: str, value: Any, count: int) -> tuple[int, ...]:
     return found
 
 
-def one_of(owner: str, name: str, value: Any, known: Iterable[str]) -> None:
+def check_choice(owner: str, name: str, value: Any, known: Iterable[str]) -> None:
     """Raise unless the value is one of the known strings.
 
     Raises:

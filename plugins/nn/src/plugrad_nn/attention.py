@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import plugrad
 from plugrad.extend import DTypeError, ShapeError, bool_
 from plugrad_nn import initializers
-from plugrad_nn.arguments import flag, function, integer, number
+from plugrad_nn.arguments import check_flag, check_function, check_integer, check_number
 from plugrad_nn.dense import Dense
 from plugrad_nn.dropout import Dropout
 from plugrad_nn.layer import INFERENCE, Layer, Mode
@@ -62,20 +62,20 @@ class MultiHeadAttention(Layer):
 
     def __post_init__(self) -> None:
         name = "MultiHeadAttention"
-        integer(name, "num_heads", self.num_heads, 1)
-        integer(name, "key_dim", self.key_dim, 1)
-        flag(name, "causal", self.causal)
-        number(name, "dropout", self.dropout, least=0, below=1)
-        flag(name, "use_bias", self.use_bias)
-        function(name, "kernel_initializer", self.kernel_initializer)
+        check_integer(name, "num_heads", self.num_heads, 1)
+        check_integer(name, "key_dim", self.key_dim, 1)
+        check_flag(name, "causal", self.causal)
+        check_number(name, "dropout", self.dropout, least=0, below=1)
+        check_flag(name, "use_bias", self.use_bias)
+        check_function(name, "kernel_initializer", self.kernel_initializer)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the parameters of the four projections."""
         self.check_axes(shape, 2, "(length, features)")
         width = self.num_heads * self.key_dim
-        inner = self._dense(width)
+        inner = self._make_projection(width)
         params = {n: inner.build(generator, shape, dtype) for n in ("query", "key", "value")}
-        params["output"] = self._dense(shape[-1]).build(generator, (width,), dtype)
+        params["output"] = self._make_projection(shape[-1]).build(generator, (width,), dtype)
         return params
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -101,13 +101,13 @@ class MultiHeadAttention(Layer):
             mask: bools that are True where a position may attend to a place; their shape broadcasts to
                 (batch, heads, length, places). Where all are False, all places get equal weights.
         """
-        x = self._checked("x", x)
-        context = x if context is None else self._checked("context", context)
-        query = self._heads(params, "query", x)
-        key = self._heads(params, "key", context)
-        value = self._heads(params, "value", context)
+        x = self._check_input("x", x)
+        context = x if context is None else self._check_input("context", context)
+        query = self._project_heads(params, "query", x)
+        key = self._project_heads(params, "key", context)
+        value = self._project_heads(params, "value", context)
         scores = (query @ plugrad.matrix_transpose(key)) * self.key_dim**-0.5
-        allowed = self._allowed(scores.shape, mask)
+        allowed = self._attention_mask(scores.shape, mask)
         if allowed is not None:
             # Finite, so that the softmax of a row without allowed places is no NaN.
             lowest = float(plugrad.finfo(scores.dtype).min) / 2
@@ -115,12 +115,12 @@ class MultiHeadAttention(Layer):
         weights = Dropout(self.dropout)({}, plugrad.softmax(scores), mode["dropout"])
         heads = plugrad.permute_dims(weights @ value, (0, 2, 1, 3))
         joined = plugrad.reshape(heads, (*x.shape[:-1], self.num_heads * self.key_dim))
-        return self._dense(x.shape[-1])(self.parameter(params, "output"), joined)
+        return self._make_projection(x.shape[-1])(self.parameter(params, "output"), joined)
 
-    def _dense(self, units: int) -> Dense:
+    def _make_projection(self, units: int) -> Dense:
         return Dense(units, None, self.use_bias, self.kernel_initializer)
 
-    def _checked(self, name: str, x: Any) -> Tensor:
+    def _check_input(self, name: str, x: Any) -> Tensor:
         x = plugrad.asarray(x)
         if x.ndim != 3:
             raise ShapeError(
@@ -128,14 +128,14 @@ class MultiHeadAttention(Layer):
             )
         return x
 
-    def _heads(self, params: Params, name: str, x: Tensor) -> Tensor:
+    def _project_heads(self, params: Params, name: str, x: Tensor) -> Tensor:
         """Return a projection, of shape (batch, heads, length, key_dim)."""
         width = self.num_heads * self.key_dim
-        y = self._dense(width)(self.parameter(params, name), x)
+        y = self._make_projection(width)(self.parameter(params, name), x)
         parts = plugrad.reshape(y, (*x.shape[:-1], self.num_heads, self.key_dim))
         return plugrad.permute_dims(parts, (0, 2, 1, 3))
 
-    def _allowed(self, shape: tuple[int, ...], mask: Any) -> Tensor | None:
+    def _attention_mask(self, shape: tuple[int, ...], mask: Any) -> Tensor | None:
         """Return where a position may attend to a place, or None if it always may."""
         allowed = None
         if self.causal:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import plugrad
 from plugrad.extend import ArgumentValueError
 from plugrad_nn import initializers
-from plugrad_nn.arguments import Sizes, flag, integer, one_of, sizes
+from plugrad_nn.arguments import Sizes, check_choice, check_flag, check_integer, check_sizes
 from plugrad_nn.dense import check_activation
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
@@ -45,26 +45,26 @@ class _Convolution(Layer):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        integer(name, "filters", self.filters, 1)
+        check_integer(name, "filters", self.filters, 1)
         check_window(self, self.rank)
-        one_of(name, "padding", self.padding, self.paddings)
+        check_choice(name, "padding", self.padding, self.paddings)
         check_activation(self)
-        flag(name, "use_bias", self.use_bias)
+        check_flag(name, "use_bias", self.use_bias)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernel and the bias."""
         self.check_axes(shape, self.rank + 1, AXES[self.rank])
-        size = sizes("", "kernel_size", self.kernel_size, self.rank)
+        size = check_sizes("", "kernel_size", self.kernel_size, self.rank)
         kernel = self.kernel_initializer(generator, (*size, shape[-1], self.filters), dtype)
-        return {"kernel": kernel, **self.first_bias(generator, self.filters, dtype)}
+        return {"kernel": kernel, **self.initial_bias(generator, self.filters, dtype)}
 
-    def first_bias(self, generator: Generator, channels: int, dtype: DType) -> Params:
+    def initial_bias(self, generator: Generator, channels: int, dtype: DType) -> Params:
         """Return the bias, if there is one."""
         if not self.use_bias:
             return {}
         return {"bias": self.bias_initializer(generator, (channels,), dtype)}
 
-    def finished(self, params: Params, y: Tensor) -> Tensor:
+    def add_bias_and_activate(self, params: Params, y: Tensor) -> Tensor:
         """Return a result with its bias and activation."""
         if self.use_bias:
             y = y + self.parameter(params, "bias")
@@ -106,12 +106,12 @@ class Conv1D(_Convolution):
         """Return the result, of shape (batch, positions, filters)."""
         kernel = self.parameter(params, "kernel")
         (stride,), (dilation,) = (
-            sizes("Conv1D", "", value, 1) for value in (self.strides, self.dilation_rate)
+            check_sizes("Conv1D", "", value, 1) for value in (self.strides, self.dilation_rate)
         )
         before = (kernel.shape[0] - 1) * dilation
         padding: Any = ((before, 0),) if self.padding == "causal" else self.padding
         y = plugrad.conv1d(x, kernel, stride, padding, dilation=dilation)
-        return self.finished(params, y)
+        return self.add_bias_and_activate(params, y)
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,9 +148,9 @@ class Conv2D(_Convolution):
         """Return the result, of shape (batch, rows, columns, filters)."""
         kernel = self.parameter(params, "kernel")
         y = plugrad.conv2d(
-            x, kernel, self.strides, _pad(self.padding), dilations=self.dilation_rate
+            x, kernel, self.strides, _as_pad(self.padding), dilations=self.dilation_rate
         )
-        return self.finished(params, y)
+        return self.add_bias_and_activate(params, y)
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,9 +171,9 @@ class Conv3D(_Convolution):
         """Return the result, of shape (batch, depth, rows, columns, filters)."""
         kernel = self.parameter(params, "kernel")
         y = plugrad.conv3d(
-            x, kernel, self.strides, _pad(self.padding), dilations=self.dilation_rate
+            x, kernel, self.strides, _as_pad(self.padding), dilations=self.dilation_rate
         )
-        return self.finished(params, y)
+        return self.add_bias_and_activate(params, y)
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,15 +217,15 @@ class DepthwiseConv2D(Layer):
 
     def __post_init__(self) -> None:
         check_window(self, 2)
-        integer("DepthwiseConv2D", "depth_multiplier", self.depth_multiplier, 1)
-        one_of("DepthwiseConv2D", "padding", self.padding, ("valid", "same"))
+        check_integer("DepthwiseConv2D", "depth_multiplier", self.depth_multiplier, 1)
+        check_choice("DepthwiseConv2D", "padding", self.padding, ("valid", "same"))
         check_activation(self)
-        flag("DepthwiseConv2D", "use_bias", self.use_bias)
+        check_flag("DepthwiseConv2D", "use_bias", self.use_bias)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernel and the bias."""
         self.check_axes(shape, 3, AXES[2])
-        size = sizes("", "kernel_size", self.kernel_size, 2)
+        size = check_sizes("", "kernel_size", self.kernel_size, 2)
         channels = shape[-1] * self.depth_multiplier
         kernel = self.kernel_initializer(generator, (*size, 1, channels), dtype)
         params: Params = {
@@ -241,7 +241,7 @@ class DepthwiseConv2D(Layer):
             x,
             self.parameter(params, "kernel"),
             self.strides,
-            _pad(self.padding),
+            _as_pad(self.padding),
             dilations=self.dilation_rate,
         )
         if self.use_bias:
@@ -256,15 +256,15 @@ def check_window(layer: Any, rank: int) -> None:
         ArgumentError, ArgumentValueError: they do not, or strides and dilations both exceed 1.
     """
     name = type(layer).__name__
-    sizes(name, "kernel_size", layer.kernel_size, rank)
-    strides = sizes(name, "strides", layer.strides, rank)
-    dilations = sizes(name, "dilation_rate", layer.dilation_rate, rank)
+    check_sizes(name, "kernel_size", layer.kernel_size, rank)
+    strides = check_sizes(name, "strides", layer.strides, rank)
+    dilations = check_sizes(name, "dilation_rate", layer.dilation_rate, rank)
     if max(strides) > 1 and max(dilations) > 1:
         raise ArgumentValueError(
             f"{name}: strides={strides} and dilation_rate={dilations} cannot both exceed 1"
         )
 
 
-def _pad(padding: str) -> Any:
+def _as_pad(padding: str) -> Any:
     """Return a padding as plugrad's functions take it, whose type lists the allowed strings."""
     return padding

@@ -8,7 +8,7 @@ import numpy as np
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
-from plugrad_nn.arguments import flag, integer
+from plugrad_nn.arguments import check_flag, check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,13 +43,13 @@ def batches(
         ArgumentError, ArgumentValueError: there are no arrays, or another argument is none of the above.
         ShapeError: the arrays do not have equally many examples.
     """
-    examples, count = _examples("batches", arrays)
-    size = integer("batches", "size", size, 1)
-    flag("batches", "drop_remainder", drop_remainder)
-    order = None if seed is None else _order("batches", seed, count)
+    examples, count = _check_arrays("batches", arrays)
+    size = check_integer("batches", "size", size, 1)
+    check_flag("batches", "drop_remainder", drop_remainder)
+    order = None if seed is None else _random_order("batches", seed, count)
     end = count - count % size if drop_remainder else count
     return (
-        tuple(_part(array, start, min(start + size, end), order) for array in examples)
+        tuple(_take_range(array, start, min(start + size, end), order) for array in examples)
         for start in range(0, end, size)
     )
 
@@ -67,15 +67,15 @@ def shuffled(*arrays: Any, seed: int) -> tuple[Any, ...]:
         ArgumentError, ArgumentValueError: there are no arrays, or the seed is not an integer, 0 or more.
         ShapeError: the arrays do not have equally many examples.
     """
-    examples, count = _examples("shuffled", arrays)
-    order = _order("shuffled", seed, count)
+    examples, count = _check_arrays("shuffled", arrays)
+    order = _random_order("shuffled", seed, count)
     return tuple(
-        _taken(array, order) if isinstance(array, plugrad.Tensor) else array[order]
+        _take(array, order) if isinstance(array, plugrad.Tensor) else array[order]
         for array in examples
     )
 
 
-def _examples(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
+def _check_arrays(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
     """Return the arrays as tensors or NumPy arrays, and the number of examples."""
     if not arrays:
         raise ArgumentError(f"{function}: give one array or more")
@@ -97,19 +97,19 @@ def _examples(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
     return found, shapes[0][0]
 
 
-def _order(function: str, seed: int, count: int) -> Any:
-    return np.random.default_rng(integer(function, "seed", seed)).permutation(count)
+def _random_order(function: str, seed: int, count: int) -> Any:
+    return np.random.default_rng(check_integer(function, "seed", seed)).permutation(count)
 
 
-def _part(array: Any, start: int, end: int, order: Any) -> Tensor:
+def _take_range(array: Any, start: int, end: int, order: Any) -> Tensor:
     if order is None:
         part = array[start:end]
         return part if isinstance(part, plugrad.Tensor) else plugrad.asarray(part)
     if isinstance(array, plugrad.Tensor):
-        return _taken(array, order[start:end])
+        return _take(array, order[start:end])
     return plugrad.asarray(array[order[start:end]])
 
 
-def _taken(x: Tensor, order: Any) -> Tensor:
+def _take(x: Tensor, order: Any) -> Tensor:
     indices = plugrad.asarray(order.astype(np.int32), device=x.backend)
     return plugrad.take(x, indices, axis=0)

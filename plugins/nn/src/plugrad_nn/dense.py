@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import plugrad
 from plugrad.extend import DTypeError, ShapeError
 from plugrad_nn import initializers
-from plugrad_nn.arguments import flag, function, integer
+from plugrad_nn.arguments import check_flag, check_function, check_integer
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class Dense(Layer):
     bias_initializer: Initializer = initializers.zeros
 
     def __post_init__(self) -> None:
-        integer("Dense", "units", self.units, 1)
+        check_integer("Dense", "units", self.units, 1)
         check_activation(self)
-        flag("Dense", "use_bias", self.use_bias)
+        check_flag("Dense", "use_bias", self.use_bias)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernel and the bias."""
@@ -108,9 +108,9 @@ class Embedding(Layer):
     embeddings_initializer: Initializer = initializers.uniform
 
     def __post_init__(self) -> None:
-        integer("Embedding", "input_dim", self.input_dim, 1)
-        integer("Embedding", "output_dim", self.output_dim, 1)
-        function("Embedding", "embeddings_initializer", self.embeddings_initializer)
+        check_integer("Embedding", "input_dim", self.input_dim, 1)
+        check_integer("Embedding", "output_dim", self.output_dim, 1)
+        check_function("Embedding", "embeddings_initializer", self.embeddings_initializer)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the table."""
@@ -153,7 +153,7 @@ class PositionEmbedding(Layer):
     initializer: Initializer = initializers.glorot_uniform
 
     def __post_init__(self) -> None:
-        integer("PositionEmbedding", "sequence_length", self.sequence_length, 1)
+        check_integer("PositionEmbedding", "sequence_length", self.sequence_length, 1)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the vectors."""
@@ -197,6 +197,6 @@ def check_activation(layer: Any) -> None:
     """
     name = type(layer).__name__
     if layer.activation is not None:
-        function(name, "activation", layer.activation)
-    function(name, "kernel_initializer", layer.kernel_initializer)
-    function(name, "bias_initializer", layer.bias_initializer)
+        check_function(name, "activation", layer.activation)
+    check_function(name, "kernel_initializer", layer.kernel_initializer)
+    check_function(name, "bias_initializer", layer.bias_initializer)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad_nn.arguments import number
+from plugrad_nn.arguments import check_number
 from plugrad_nn.layer import INFERENCE, Layer, Mode, Training
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Dropout(Layer):
     rate: float
 
     def __post_init__(self) -> None:
-        number("Dropout", "rate", self.rate, least=0, below=1)
+        check_number("Dropout", "rate", self.rate, least=0, below=1)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the result, of the shape of x."""

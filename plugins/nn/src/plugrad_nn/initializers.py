@@ -16,7 +16,7 @@ import numpy as np
 
 import plugrad
 from plugrad.extend import ShapeError
-from plugrad_nn.arguments import number, one_of
+from plugrad_nn.arguments import check_choice, check_number
 
 if TYPE_CHECKING:
     from plugrad import Tensor
@@ -45,7 +45,7 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
-        number("Constant", "value", self.value)
+        check_number("Constant", "value", self.value)
 
     def __call__(self, generator: Generator, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
         """Return a tensor of a shape, float32 by default."""
@@ -67,8 +67,8 @@ class Uniform:
     high: float = 0.05
 
     def __post_init__(self) -> None:
-        number("Uniform", "low", self.low)
-        number("Uniform", "high", self.high, least=self.low)
+        check_number("Uniform", "low", self.low)
+        check_number("Uniform", "high", self.high, least=self.low)
 
     def __call__(self, generator: Generator, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
         """Return a tensor of a shape, float32 by default."""
@@ -90,8 +90,8 @@ class Normal:
     std: float = 0.05
 
     def __post_init__(self) -> None:
-        number("Normal", "mean", self.mean)
-        number("Normal", "std", self.std, least=0)
+        check_number("Normal", "mean", self.mean)
+        check_number("Normal", "std", self.std, least=0)
 
     def __call__(self, generator: Generator, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
         """Return a tensor of a shape, float32 by default."""
@@ -116,8 +116,8 @@ class TruncatedNormal:
     std: float = 0.05
 
     def __post_init__(self) -> None:
-        number("TruncatedNormal", "mean", self.mean)
-        number("TruncatedNormal", "std", self.std, least=0)
+        check_number("TruncatedNormal", "mean", self.mean)
+        check_number("TruncatedNormal", "std", self.std, least=0)
 
     def __call__(self, generator: Generator, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
         """Return a tensor of a shape, float32 by default."""
@@ -153,10 +153,10 @@ class VarianceScaling:
     distribution: Literal["truncated_normal", "normal", "uniform"] = "truncated_normal"
 
     def __post_init__(self) -> None:
-        number("VarianceScaling", "scale", self.scale, least=0)
-        one_of("VarianceScaling", "fan", self.fan, ("in", "out", "avg"))
+        check_number("VarianceScaling", "scale", self.scale, least=0)
+        check_choice("VarianceScaling", "fan", self.fan, ("in", "out", "avg"))
         kinds = ("truncated_normal", "normal", "uniform")
-        one_of("VarianceScaling", "distribution", self.distribution, kinds)
+        check_choice("VarianceScaling", "distribution", self.distribution, kinds)
 
     def __call__(self, generator: Generator, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
         """Return a tensor of a shape, float32 by default."""
@@ -188,7 +188,7 @@ class Orthogonal:
     gain: float = 1.0
 
     def __post_init__(self) -> None:
-        number("Orthogonal", "gain", self.gain)
+        check_number("Orthogonal", "gain", self.gain)
 
     def __call__(self, generator: Generator, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
         """Return a tensor of a shape, float32 by default.

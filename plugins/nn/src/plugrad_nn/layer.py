@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
-from plugrad_nn.arguments import integer, integers
+from plugrad_nn.arguments import check_integer, check_integers
 from plugrad_nn.parameters import Params, as_variables, assign_some
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Training(Mode):
     is_training = True
 
     def __post_init__(self) -> None:
-        integer("Training", "seed", self.seed)
+        check_integer("Training", "seed", self.seed)
 
     def __getitem__(self, name: str) -> Training:
         """Return the mode for the layer called `name`, which has random numbers of its own."""
@@ -146,12 +146,12 @@ class Layer(ABC):
             ShapeError: the layer does not take inputs of this shape.
         """
         name = type(self).__name__
-        sizes = integers(f"{name}.init", "shape", shape)
+        sizes = check_integers(f"{name}.init", "shape", shape)
         floats = plugrad.float32 if dtype is None else plugrad.as_dtype(dtype)
         if not plugrad.isdtype(floats, "real floating"):
             raise ArgumentError(f"{name}.init: dtype={floats} must be floating, such as float32")
         if not isinstance(seed, plugrad.random.Generator):
-            seed = plugrad.random.Generator(integer(f"{name}.init", "seed", seed))
+            seed = plugrad.random.Generator(check_integer(f"{name}.init", "seed", seed))
         return as_variables(self.build(seed, sizes, floats))
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:

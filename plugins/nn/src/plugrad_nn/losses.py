@@ -43,11 +43,13 @@ def sparse_softmax_cross_entropy(
         DTypeError: the labels are not integers, or the logits not real numbers.
         ArgumentError, ArgumentValueError: `label_smoothing` or the reduction is invalid.
     """
-    labels, logits, counted = _compared("sparse_softmax_cross_entropy", labels, logits)
+    labels, logits, counted = _check_labels_and_logits(
+        "sparse_softmax_cross_entropy", labels, logits
+    )
     return plugrad.losses.softmax_cross_entropy(
         plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype),
         logits,
-        _weights(counted, weights, logits),
+        _example_weights(counted, weights, logits),
         label_smoothing=label_smoothing,
         reduction=reduction,
     )
@@ -67,7 +69,7 @@ def sparse_hinge_loss(
 
     Arguments and errors are as for `sparse_softmax_cross_entropy`. There must be two classes or more.
     """
-    labels, logits, counted = _compared("sparse_hinge_loss", labels, logits)
+    labels, logits, counted = _check_labels_and_logits("sparse_hinge_loss", labels, logits)
     if logits.shape[-1] < 2:
         raise ShapeError(
             f"sparse_hinge_loss: logits have shape {logits.shape}; there must be two classes or more"
@@ -77,11 +79,13 @@ def sparse_hinge_loss(
     lowest = float(plugrad.finfo(logits.dtype).min)
     other = plugrad.max(plugrad.where(is_label > 0, lowest, logits), axis=-1)
     return plugrad.losses.compute_weighted_loss(
-        plugrad.relu(1 + other - own), _weights(counted, weights, logits), reduction=reduction
+        plugrad.relu(1 + other - own),
+        _example_weights(counted, weights, logits),
+        reduction=reduction,
     )
 
 
-def _compared(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _check_labels_and_logits(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return labels and logits as tensors, and where a label is a class."""
     logits = plugrad.asarray(logits)
     if not plugrad.isdtype(logits.dtype, "real floating"):
@@ -101,7 +105,7 @@ def _compared(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor, Tensor
     return labels, logits, plugrad.astype(counted, logits.dtype)
 
 
-def _weights(counted: Tensor, weights: Any, logits: Tensor) -> Tensor:
+def _example_weights(counted: Tensor, weights: Any, logits: Tensor) -> Tensor:
     if weights is None:
         return counted
     if not isinstance(weights, plugrad.Tensor):

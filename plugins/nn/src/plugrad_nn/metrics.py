@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import ShapeError
-from plugrad_nn.arguments import integer
+from plugrad_nn.arguments import check_integer
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
 
 def accuracy(labels: Any, logits: Any) -> Tensor:
-    """The fraction of examples whose largest logit is that of their label.
+    """The fraction of examples whose largest logit belongs to their label.
 
     >>> nn.metrics.accuracy([0, 1], [[2.0, 1.0], [3.0, 0.0]])
     tensor(0.5, dtype=float32)
@@ -31,9 +31,9 @@ def accuracy(labels: Any, logits: Any) -> Tensor:
     Raises:
         ShapeError: the shapes do not fit.
     """
-    labels, logits = _classes("accuracy", labels, logits)
+    labels, logits = _check_classes("accuracy", labels, logits)
     predicted = plugrad.argmax(logits, axis=-1)
-    return _fraction(predicted == plugrad.astype(labels, predicted.dtype))
+    return _safe_fraction(predicted == plugrad.astype(labels, predicted.dtype))
 
 
 def top_k_accuracy(labels: Any, logits: Any, k: int = 5) -> Tensor:
@@ -47,13 +47,13 @@ def top_k_accuracy(labels: Any, logits: Any, k: int = 5) -> Tensor:
     Raises:
         ArgumentError, ArgumentValueError: `k` is not an integer of at least 1.
     """
-    k = integer("top_k_accuracy", "k", k, 1)
-    labels, logits = _classes("top_k_accuracy", labels, logits)
+    k = check_integer("top_k_accuracy", "k", k, 1)
+    labels, logits = _check_classes("top_k_accuracy", labels, logits)
     is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
     own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
     larger = plugrad.count_nonzero(logits > own, axis=-1)
     is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
-    return _fraction(plugrad.logical_and(larger < k, is_class))
+    return _safe_fraction(plugrad.logical_and(larger < k, is_class))
 
 
 def binary_accuracy(labels: Any, logits: Any) -> Tensor:
@@ -69,8 +69,8 @@ def binary_accuracy(labels: Any, logits: Any) -> Tensor:
     Raises:
         ShapeError: the shapes differ.
     """
-    truth, predicted = _decisions("binary_accuracy", labels, logits)
-    return _fraction(truth == predicted)
+    truth, predicted = _check_decisions("binary_accuracy", labels, logits)
+    return _safe_fraction(truth == predicted)
 
 
 def precision(labels: Any, logits: Any) -> Tensor:
@@ -81,8 +81,10 @@ def precision(labels: Any, logits: Any) -> Tensor:
 
     Arguments and errors are as for `binary_accuracy`.
     """
-    truth, predicted = _decisions("precision", labels, logits)
-    return plugrad.div_no_nan(_count(plugrad.logical_and(truth, predicted)), _count(predicted))
+    truth, predicted = _check_decisions("precision", labels, logits)
+    return plugrad.div_no_nan(
+        _count_true(plugrad.logical_and(truth, predicted)), _count_true(predicted)
+    )
 
 
 def recall(labels: Any, logits: Any) -> Tensor:
@@ -93,8 +95,10 @@ def recall(labels: Any, logits: Any) -> Tensor:
 
     Arguments and errors are as for `binary_accuracy`.
     """
-    truth, predicted = _decisions("recall", labels, logits)
-    return plugrad.div_no_nan(_count(plugrad.logical_and(truth, predicted)), _count(truth))
+    truth, predicted = _check_decisions("recall", labels, logits)
+    return plugrad.div_no_nan(
+        _count_true(plugrad.logical_and(truth, predicted)), _count_true(truth)
+    )
 
 
 def f1_score(labels: Any, logits: Any) -> Tensor:
@@ -105,12 +109,12 @@ def f1_score(labels: Any, logits: Any) -> Tensor:
 
     Arguments and errors are as for `binary_accuracy`.
     """
-    truth, predicted = _decisions("f1_score", labels, logits)
-    right = _count(plugrad.logical_and(truth, predicted))
-    return plugrad.div_no_nan(2 * right, _count(truth) + _count(predicted))
+    truth, predicted = _check_decisions("f1_score", labels, logits)
+    right = _count_true(plugrad.logical_and(truth, predicted))
+    return plugrad.div_no_nan(2 * right, _count_true(truth) + _count_true(predicted))
 
 
-def _classes(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
+def _check_classes(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     labels, logits = _on_one_device(labels, logits)
     if labels.shape != logits.shape[:-1] or not logits.ndim:
         raise ShapeError(
@@ -120,7 +124,7 @@ def _classes(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     return labels, logits
 
 
-def _decisions(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
+def _check_decisions(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     labels, logits = _on_one_device(labels, logits)
     if labels.shape != logits.shape:
         raise ShapeError(
@@ -136,9 +140,9 @@ def _on_one_device(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     return plugrad.asarray(labels, device=logits.backend), logits
 
 
-def _count(x: Tensor) -> Tensor:
+def _count_true(x: Tensor) -> Tensor:
     return plugrad.sum(plugrad.astype(x, plugrad.float32))
 
 
-def _fraction(x: Tensor) -> Tensor:
+def _safe_fraction(x: Tensor) -> Tensor:
     return plugrad.mean(plugrad.astype(x, plugrad.float32))

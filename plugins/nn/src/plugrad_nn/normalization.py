@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import plugrad
 from plugrad.extend import ArgumentValueError, ShapeError
 from plugrad_nn import initializers
-from plugrad_nn.arguments import flag, integer, number
+from plugrad_nn.arguments import check_flag, check_integer, check_number
 from plugrad_nn.layer import INFERENCE, Layer, Mode, Training
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ class _Normalization(Layer):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        number(name, "epsilon", self.epsilon, least=0)
-        flag(name, "center", self.center)
-        flag(name, "scale", self.scale)
+        check_number(name, "epsilon", self.epsilon, least=0)
+        check_flag(name, "center", self.center)
+        check_flag(name, "scale", self.scale)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the factors and the offsets."""
@@ -41,7 +41,7 @@ class _Normalization(Layer):
             params["beta"] = initializers.zeros(generator, size, dtype)
         return params
 
-    def gamma_and_beta(self, params: Params, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def scale_and_offset(self, params: Params, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return the factors and the offsets; either may be absent.
 
         Raises:
@@ -82,7 +82,7 @@ class LayerNorm(_Normalization):
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the result, of the shape of x."""
         x = plugrad.asarray(x)
-        gamma, beta = self.gamma_and_beta(params, x)
+        gamma, beta = self.scale_and_offset(params, x)
         return plugrad.layer_norm(x, beta, gamma, variance_epsilon=self.epsilon)
 
 
@@ -112,7 +112,7 @@ class GroupNorm(_Normalization):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        integer("GroupNorm", "groups", self.groups, 1)
+        check_integer("GroupNorm", "groups", self.groups, 1)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the factors and the offsets."""
@@ -123,7 +123,7 @@ class GroupNorm(_Normalization):
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the result, of the shape of x."""
         x = plugrad.asarray(x)
-        gamma, beta = self.gamma_and_beta(params, x)
+        gamma, beta = self.scale_and_offset(params, x)
         self._check_channels(x.shape)
         parts = plugrad.reshape(x, (*x.shape[:-1], self.groups, x.shape[-1] // self.groups))
         axes = (*range(1, x.ndim - 1), x.ndim)
@@ -175,7 +175,7 @@ class BatchNorm(_Normalization):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("BatchNorm", "momentum", self.momentum, least=0)
+        check_number("BatchNorm", "momentum", self.momentum, least=0)
         if self.momentum > 1:
             raise ArgumentValueError(f"BatchNorm: momentum={self.momentum} must be at most 1")
 
@@ -190,7 +190,7 @@ class BatchNorm(_Normalization):
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the result, of the shape of x."""
         x = plugrad.asarray(x)
-        gamma, beta = self.gamma_and_beta(params, x)
+        gamma, beta = self.scale_and_offset(params, x)
         mean = self.parameter(params, "moving_mean")
         variance = self.parameter(params, "moving_variance")
         if x.ndim < 2 or x.shape[-1:] != mean.shape:

@@ -25,7 +25,7 @@ def leaves(params: Mapping[str, Any]) -> list[Any]:
         ArgumentError: `params` is not a dict.
     """
     _check_dict("leaves", params)
-    return [leaf for _, leaf in named(params)]
+    return [leaf for _, leaf in named_leaves(params)]
 
 
 def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
@@ -50,8 +50,8 @@ def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """
     _check_dict("assign", params)
     _check_dict("assign", values)
-    found = [name for name, _ in named(values)]
-    missing = [name for name, _ in named(params) if name not in set(found)]
+    found = [name for name, _ in named_leaves(values)]
+    missing = [name for name, _ in named_leaves(params) if name not in set(found)]
     if missing:
         raise ArgumentError(
             f"assign: the values do not have {missing[0]!r}, and {len(missing)} of the parameters' names "
@@ -62,9 +62,9 @@ def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
 
 def assign_some(function: str, params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Give those variables a value that `values` name; see `assign`."""
-    variables = dict(named(params))
+    variables = dict(named_leaves(params))
     pairs: list[tuple[plugrad.Variable, plugrad.Tensor]] = []
-    for name, value in named(values):
+    for name, value in named_leaves(values):
         variable = variables.get(name)
         if variable is None:
             raise ArgumentError(
@@ -76,12 +76,14 @@ def assign_some(function: str, params: Mapping[str, Any], values: Mapping[str, A
                 f"{function}: {name!r} is a {type(variable).__name__}, to which nothing can be assigned; "
                 "pass the parameters that init returned, and not those that a function under grad receives"
             )
-        pairs.append((variable, _converted(function, name, variable, value)))
+        pairs.append((variable, _convert_value(function, name, variable, value)))
     for variable, value in pairs:
         variable.assign(value)
 
 
-def _converted(function: str, name: str, variable: plugrad.Variable, value: Any) -> plugrad.Tensor:
+def _convert_value(
+    function: str, name: str, variable: plugrad.Variable, value: Any
+) -> plugrad.Tensor:
     """Return a value as a tensor of the variable's dtype, on its device."""
     if isinstance(value, plugrad.Tensor):
         new = plugrad.to_device(value, variable.backend)
@@ -99,11 +101,11 @@ def _converted(function: str, name: str, variable: plugrad.Variable, value: Any)
     return new
 
 
-def named(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def named_leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the leaves of nested dicts with their dotted names."""
     for name, part in tree.items():
         if isinstance(part, dict):
-            yield from named(cast("dict[str, Any]", part), f"{prefix}{name}.")
+            yield from named_leaves(cast("dict[str, Any]", part), f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", part
 

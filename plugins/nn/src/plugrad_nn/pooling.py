@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import plugrad
 from plugrad.extend import ShapeError
-from plugrad_nn.arguments import Sizes, one_of, sizes
+from plugrad_nn.arguments import Sizes, check_choice, check_sizes
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ class _Pooling(Layer):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        sizes(name, "pool_size", self.pool_size, self.rank)
+        check_sizes(name, "pool_size", self.pool_size, self.rank)
         if self.strides is not None:
-            sizes(name, "strides", self.strides, self.rank)
-        one_of(name, "padding", self.padding, ("valid", "same"))
+            check_sizes(name, "strides", self.strides, self.rank)
+        check_choice(name, "padding", self.padding, ("valid", "same"))
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return one element for each window."""
@@ -40,9 +40,9 @@ class _Pooling(Layer):
                 f"{name}: x has shape {x.shape}; it must have {self.rank + 2} axes: the batch, "
                 f"{self.rank} spatial ones and the channels"
             )
-        window = sizes(name, "pool_size", self.pool_size, self.rank)
+        window = check_sizes(name, "pool_size", self.pool_size, self.rank)
         given = self.strides
-        strides = window if given is None else sizes(name, "strides", given, self.rank)
+        strides = window if given is None else check_sizes(name, "strides", given, self.rank)
         pad: Any = self.padding
         if self.rank == 3:
             pool = plugrad.max_pool3d if self.is_max else plugrad.avg_pool3d
@@ -160,7 +160,7 @@ class GlobalMaxPooling(Layer):
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the largest elements, of shape (batch, channels)."""
         x = plugrad.asarray(x)
-        return plugrad.max(x, axis=_spatial(self, x))
+        return plugrad.max(x, axis=_spatial_axes(self, x))
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,10 +177,10 @@ class GlobalAveragePooling(Layer):
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the averages, of shape (batch, channels)."""
         x = plugrad.asarray(x)
-        return plugrad.mean(x, axis=_spatial(self, x))
+        return plugrad.mean(x, axis=_spatial_axes(self, x))
 
 
-def _spatial(layer: Layer, x: Tensor) -> tuple[int, ...]:
+def _spatial_axes(layer: Layer, x: Tensor) -> tuple[int, ...]:
     if x.ndim < 3:
         raise ShapeError(
             f"{type(layer).__name__}: x has shape {x.shape}; it must be (batch, spatial axes …, channels)"

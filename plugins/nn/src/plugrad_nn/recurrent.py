@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import plugrad
 from plugrad.extend import ShapeError
 from plugrad_nn import initializers
-from plugrad_nn.arguments import flag, function, integer
+from plugrad_nn.arguments import check_flag, check_function, check_integer
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ class _Recurrent(Layer):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        integer(name, "units", self.units, 1)
-        flag(name, "return_sequences", self.return_sequences)
-        function(name, "kernel_initializer", self.kernel_initializer)
-        function(name, "recurrent_initializer", self.recurrent_initializer)
+        check_integer(name, "units", self.units, 1)
+        check_flag(name, "return_sequences", self.return_sequences)
+        check_function(name, "kernel_initializer", self.kernel_initializer)
+        check_function(name, "recurrent_initializer", self.recurrent_initializer)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernels and the bias."""
@@ -44,7 +44,7 @@ class _Recurrent(Layer):
         return {
             "kernel": self.kernel_initializer(generator, (shape[-1], columns), dtype),
             "recurrent_kernel": self.recurrent_initializer(generator, (self.units, columns), dtype),
-            "bias": self.first_bias(dtype),
+            "bias": self.initial_bias(dtype),
         }
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -64,7 +64,7 @@ class _Recurrent(Layer):
         """
         x = plugrad.asarray(x)
         self._check_features(params, x, 2)
-        return self.advance(params, self.projected(params, x), state)
+        return self.advance(params, self.project_input(params, x), state)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the last output, of shape (batch, units), or all of them, of shape (batch, time, units)."""
@@ -73,7 +73,7 @@ class _Recurrent(Layer):
         state = self.initial_state(params, x.shape[0])
         outputs: list[Tensor] = []
         # One product for all elements: only the recurrent one depends on the order.
-        parts = plugrad.unstack(self.projected(params, x), axis=1) if x.shape[1] else ()
+        parts = plugrad.unstack(self.project_input(params, x), axis=1) if x.shape[1] else ()
         for part in parts:
             state = self.advance(params, part, state)
             if self.return_sequences:
@@ -85,11 +85,11 @@ class _Recurrent(Layer):
         return plugrad.stack(outputs, axis=1)
 
     @abstractmethod
-    def first_bias(self, dtype: DType) -> Tensor:
+    def initial_bias(self, dtype: DType) -> Tensor:
         """Return the first value of the bias."""
 
     @abstractmethod
-    def projected(self, params: Params, x: Tensor) -> Tensor:
+    def project_input(self, params: Params, x: Tensor) -> Tensor:
         """Return the part of the gates that depends on the input alone."""
 
     @abstractmethod
@@ -138,12 +138,12 @@ class LSTM(_Recurrent):
     gates: ClassVar[int] = 4
     states: ClassVar[int] = 2
 
-    def first_bias(self, dtype: DType) -> Tensor:
+    def initial_bias(self, dtype: DType) -> Tensor:
         """Return zeros, and ones for the forget gate."""
         parts = [plugrad.full((self.units,), float(gate == 1), dtype=dtype) for gate in range(4)]
         return plugrad.concat(parts)
 
-    def projected(self, params: Params, x: Tensor) -> Tensor:
+    def project_input(self, params: Params, x: Tensor) -> Tensor:
         """Return the part of the gates that depends on the input alone."""
         return x @ params["kernel"] + self.parameter(params, "bias")
 
@@ -178,11 +178,11 @@ class GRU(_Recurrent):
     gates: ClassVar[int] = 3
     states: ClassVar[int] = 1
 
-    def first_bias(self, dtype: DType) -> Tensor:
+    def initial_bias(self, dtype: DType) -> Tensor:
         """Return zeros."""
         return plugrad.zeros((2, 3 * self.units), dtype=dtype)
 
-    def projected(self, params: Params, x: Tensor) -> Tensor:
+    def project_input(self, params: Params, x: Tensor) -> Tensor:
         """Return the part of the gates that depends on the input alone."""
         return x @ params["kernel"] + self.parameter(params, "bias")[0]
 

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from plugrad.extend import ArgumentValueError
-from plugrad_nn.arguments import flag, integer, number
+from plugrad_nn.arguments import check_flag, check_integer, check_number
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class ExponentialDecay:
     staircase: bool = False
 
     def __post_init__(self) -> None:
-        _check(self, "initial_learning_rate", "decay_rate")
-        flag("ExponentialDecay", "staircase", self.staircase)
+        _check_numbers(self, "initial_learning_rate", "decay_rate")
+        check_flag("ExponentialDecay", "staircase", self.staircase)
 
     def __call__(self, step: int) -> float:
         """Return the learning rate after a number of steps."""
@@ -70,7 +70,7 @@ class InverseTimeDecay:
     decay_rate: float
 
     def __post_init__(self) -> None:
-        _check(self, "initial_learning_rate", "decay_rate")
+        _check_numbers(self, "initial_learning_rate", "decay_rate")
 
     def __call__(self, step: int) -> float:
         """Return the learning rate after a number of steps."""
@@ -103,7 +103,7 @@ class PolynomialDecay:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self, "initial_learning_rate", "end_learning_rate", "power")
+        _check_numbers(self, "initial_learning_rate", "end_learning_rate", "power")
 
     def __call__(self, step: int) -> float:
         """Return the learning rate after a number of steps."""
@@ -136,8 +136,8 @@ class CosineDecay:
     warmup_steps: int = 0
 
     def __post_init__(self) -> None:
-        _check(self, "learning_rate", "alpha")
-        integer("CosineDecay", "warmup_steps", self.warmup_steps)
+        _check_numbers(self, "learning_rate", "alpha")
+        check_integer("CosineDecay", "warmup_steps", self.warmup_steps)
 
     def __call__(self, step: int) -> float:
         """Return the learning rate after a number of steps."""
@@ -170,9 +170,9 @@ class PiecewiseConstantDecay:
     def __post_init__(self) -> None:
         boundaries, values = tuple(self.boundaries), tuple(self.values)
         for boundary in boundaries:
-            integer("PiecewiseConstantDecay", "boundaries", boundary)
+            check_integer("PiecewiseConstantDecay", "boundaries", boundary)
         for value in values:
-            number("PiecewiseConstantDecay", "values", value, least=0)
+            check_number("PiecewiseConstantDecay", "values", value, least=0)
         if len(values) != len(boundaries) + 1 or list(boundaries) != sorted(set(boundaries)):
             raise ArgumentValueError(
                 f"PiecewiseConstantDecay: boundaries={boundaries} must increase, and values={values} must "
@@ -184,9 +184,9 @@ class PiecewiseConstantDecay:
         return self.values[bisect_left(self.boundaries, step)]
 
 
-def _check(schedule: object, *names: str) -> None:
+def _check_numbers(schedule: object, *names: str) -> None:
     """Raise unless the numbers are 0 or more, and there is a step of decay."""
     owner = type(schedule).__name__
-    integer(owner, "decay_steps", getattr(schedule, "decay_steps"), 1)  # noqa: B009
+    check_integer(owner, "decay_steps", getattr(schedule, "decay_steps"), 1)  # noqa: B009
     for name in names:
-        number(owner, name, getattr(schedule, name), least=0)
+        check_number(owner, name, getattr(schedule, name), least=0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
-from plugrad_nn.arguments import function
+from plugrad_nn.arguments import check_function
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Sequential(Layer):
         if len(layers) == 1 and isinstance(layers[0], list | tuple):
             raise ArgumentError("Sequential: give the layers one by one, as in Sequential(*layers)")
         for step in layers:
-            function(type(self).__name__, "a layer", step)
+            check_function(type(self).__name__, "a layer", step)
         object.__setattr__(self, "layers", layers)
 
     @cached_property
@@ -73,13 +73,13 @@ class Sequential(Layer):
                 own = step.build(generator, shape, dtype)
                 if own:
                     params[name] = own
-            shape = _shape_after(step, params.get(name, {}), shape)
+            shape = _output_shape_of_step(step, params.get(name, {}), shape)
         return params
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of one result."""
         for name, step in zip(self.names, self.layers, strict=True):
-            shape = _shape_after(step, params.get(name, {}), shape)
+            shape = _output_shape_of_step(step, params.get(name, {}), shape)
         return shape
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
@@ -127,7 +127,7 @@ class Residual(Sequential):
         return x + y
 
 
-def _shape_after(step: Step, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _output_shape_of_step(step: Step, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
     if isinstance(step, Layer):
         return step.output_shape(params, shape)
     return step(plugrad.zeros((0, *shape))).shape[1:]

@@ -10,7 +10,13 @@ from tqdm import tqdm
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
-from plugrad_nn.arguments import flag, function, integer, number, one_of
+from plugrad_nn.arguments import (
+    check_choice,
+    check_flag,
+    check_function,
+    check_integer,
+    check_number,
+)
 from plugrad_nn.data import batches
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.parameters import assign, leaves
@@ -49,10 +55,10 @@ class EarlyStopping:
     restore_best_weights: bool = False
 
     def __post_init__(self) -> None:
-        number("EarlyStopping", "min_delta", self.min_delta, least=0)
-        integer("EarlyStopping", "patience", self.patience)
-        one_of("EarlyStopping", "mode", self.mode, ("min", "max"))
-        flag("EarlyStopping", "restore_best_weights", self.restore_best_weights)
+        check_number("EarlyStopping", "min_delta", self.min_delta, least=0)
+        check_integer("EarlyStopping", "patience", self.patience)
+        check_choice("EarlyStopping", "mode", self.mode, ("min", "max"))
+        check_flag("EarlyStopping", "restore_best_weights", self.restore_best_weights)
 
 
 def fit(
@@ -122,12 +128,12 @@ def fit(
         ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above.
         GradientNotFound: the loss does not depend on a trainable parameter.
     """
-    function("fit", "model", model)
-    function("fit", "loss", loss)
-    epochs = integer("fit", "epochs", epochs)
-    initial_epoch = integer("fit", "initial_epoch", initial_epoch)
-    seed = integer("fit", "seed", seed)
-    batch_size = integer("fit", "batch_size", batch_size, 1)
+    check_function("fit", "model", model)
+    check_function("fit", "loss", loss)
+    epochs = check_integer("fit", "epochs", epochs)
+    initial_epoch = check_integer("fit", "initial_epoch", initial_epoch)
+    seed = check_integer("fit", "seed", seed)
+    batch_size = check_integer("fit", "batch_size", batch_size, 1)
     if metrics and validation_data is None:
         raise ArgumentError("fit: metrics are computed with validation_data, which is None")
     if not isinstance(optimizer, plugrad.optimizers.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
@@ -135,10 +141,10 @@ def fit(
             f"fit: optimizer={optimizer!r:.80} must be one of plugrad.optimizers, such as Adam()"
         )
     variables = leaves(params)
-    watch = None if early_stopping is None else _Watch(early_stopping)
+    watch = None if early_stopping is None else _EarlyStoppingMonitor(early_stopping)
     results: list[dict[str, float]] = []
     for epoch in range(initial_epoch, epochs):
-        own = _mixed(seed, epoch)
+        own = _derive_seed(seed, epoch)
         total, count = None, 0
         bar = tqdm(
             batches(x, y, size=batch_size, seed=own),
@@ -148,7 +154,7 @@ def fit(
             disable=None if progress is None else not progress,
         )
         for inputs, labels in bar:
-            training = Training(_mixed(seed, optimizer.iterations))
+            training = Training(_derive_seed(seed, optimizer.iterations))
 
             def value(
                 inputs: Tensor = inputs, labels: Tensor = labels, training: Training = training
@@ -172,7 +178,7 @@ def fit(
         results.append(found)
         if on_epoch_end is not None:
             on_epoch_end(epoch + 1, dict(found))
-        if watch is not None and watch.is_over(found, params):
+        if watch is not None and watch.should_stop(found, params):
             break
     if watch is not None and watch.best is not None:
         assign(params, watch.best)
@@ -204,7 +210,7 @@ def evaluate(
     """
     functions = {"loss": loss, **(metrics or {})}
     for name, metric in functions.items():
-        function("evaluate", name, metric)
+        check_function("evaluate", name, metric)
     totals: dict[str, Tensor] = {}
     count = 0
     for inputs, labels in batches(x, y, size=batch_size):
@@ -230,15 +236,15 @@ def predict(
     Raises:
         ShapeError: there are no inputs.
     """
-    function("predict", "model", model)
+    check_function("predict", "model", model)
     parts = [model(params, inputs, INFERENCE) for (inputs,) in batches(x, size=batch_size)]
     if not parts:
         raise ShapeError("predict: x has no inputs")
     return plugrad.concat(parts)
 
 
-class _Watch:
-    """The course of a result that early stopping monitors."""
+class _EarlyStoppingMonitor:
+    """The history of the result that early stopping monitors."""
 
     def __init__(self, rule: EarlyStopping) -> None:
         self.rule = rule
@@ -246,7 +252,7 @@ class _Watch:
         self.waited = 0
         self.best: Params | None = None
 
-    def is_over(self, found: Mapping[str, float], params: Params) -> bool:
+    def should_stop(self, found: Mapping[str, float], params: Params) -> bool:
         """Note the results of one epoch, and return whether to stop."""
         if self.rule.monitor not in found:
             raise ArgumentError(
@@ -258,20 +264,20 @@ class _Watch:
             self.record = value
             self.waited = 0
             if self.rule.restore_best_weights:
-                self.best = _values(params)
+                self.best = _copy_values(params)
             return False
         self.waited += 1
         return self.waited >= self.rule.patience
 
 
-def _values(params: Mapping[str, Any]) -> Params:
+def _copy_values(params: Mapping[str, Any]) -> Params:
     """Return the present values of variables as tensors of their own."""
     return {
-        name: _values(part) if isinstance(part, dict) else plugrad.asarray(part, copy=True)
+        name: _copy_values(part) if isinstance(part, dict) else plugrad.asarray(part, copy=True)
         for name, part in params.items()
     }
 
 
-def _mixed(seed: int, number: int) -> int:
-    """Return one seed for a number of a run, different for each number and each run."""
+def _derive_seed(seed: int, number: int) -> int:
+    """Derive a seed from a run's seed and a number, different for each."""
     return seed * 2**32 + number

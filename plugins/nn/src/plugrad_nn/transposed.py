@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import plugrad
 from plugrad.extend import ShapeError
-from plugrad_nn.arguments import sizes
+from plugrad_nn.arguments import check_sizes
 from plugrad_nn.convolution import AXES, _Convolution  # pyright: ignore[reportPrivateUsage]
 from plugrad_nn.layer import INFERENCE, Mode
 
@@ -23,10 +23,10 @@ class _Transposed(_Convolution):
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernel and the bias."""
         self.check_axes(shape, self.rank + 1, AXES[self.rank])
-        size = sizes("", "kernel_size", self.kernel_size, self.rank)
+        size = check_sizes("", "kernel_size", self.kernel_size, self.rank)
         drawn = self.kernel_initializer(generator, (*size, shape[-1], self.filters), dtype)
         kernel = plugrad.matrix_transpose(drawn)  # plugrad's order: outputs before inputs
-        return {"kernel": kernel, **self.first_bias(generator, self.filters, dtype)}
+        return {"kernel": kernel, **self.initial_bias(generator, self.filters, dtype)}
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the result, of shape (batch, spatial axes …, filters)."""
@@ -38,8 +38,8 @@ class _Transposed(_Convolution):
                 f"{name}: x has shape {x.shape}; it must be (batch, {AXES[rank][1:-1]}) with "
                 f"{kernel.shape[-1]} channels, because the kernel has shape {kernel.shape}"
             )
-        strides = sizes(name, "strides", self.strides, rank)
-        dilations = sizes(name, "dilation_rate", self.dilation_rate, rank)
+        strides = check_sizes(name, "strides", self.strides, rank)
+        dilations = check_sizes(name, "dilation_rate", self.dilation_rate, rank)
         # What a convolution would need: with "same", each element makes `stride` of them; with
         # "valid", the last filter sticks out. A stride beyond the filter leaves zeros at the end.
         larger = [
@@ -64,7 +64,7 @@ class _Transposed(_Convolution):
             transpose = plugrad.conv2d_transpose if rank == 2 else plugrad.conv3d_transpose
             shape = (x.shape[0], *larger, self.filters)
             y = transpose(x, kernel, shape, strides, pad, dilations=dilations)
-        return self.finished(params, y)
+        return self.add_bias_and_activate(params, y)
 
 
 @dataclass(frozen=True, repr=False)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DEVICE: Final = DeviceInfo("0", "WebAssembly in this process")
 
 
-def processors() -> int:
+def count_processors() -> int:
     """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -76,7 +76,7 @@ class WasmBackend(Backend):
         """
         threads = self.options.get("threads")
         if threads is None:
-            return processors()
+            return count_processors()
         if threads < 1:
             raise BackendUnavailable(
                 f"the wasm backend cannot compute in {threads} threads; set wasm.threads, or "

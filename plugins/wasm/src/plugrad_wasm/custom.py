@@ -13,7 +13,7 @@ from plugrad.extend import (
     UnsupportedDtype,
     float32,
 )
-from plugrad_wasm.declare import ELEMENTS, LONG
+from plugrad_wasm.declare import ELEMENTWISE_PART, RELEASE_LOCK_MIN_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,12 +61,12 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
     def implementation(*arrays: WasmArray) -> WasmArray:
         _check(names, arrays)
         first = arrays[0]
-        out = first.memory.like(first)
+        out = first.memory.empty_like(first)
         store = first.memory.store
-        run = store.compile_wat(source, is_long=first.size >= LONG)
-        for begin in range(0, first.size, ELEMENTS.most):
+        run = store.compile_wat(source, is_long=first.size >= RELEASE_LOCK_MIN_ELEMENTS)
+        for begin in range(0, first.size, ELEMENTWISE_PART.maximum):
             addresses = [array.address + 4 * begin for array in (*arrays, out)]
-            run(*addresses, min(ELEMENTS.most, first.size - begin))
+            run(*addresses, min(ELEMENTWISE_PART.maximum, first.size - begin))
         return out
 
     # Registration compares the names of the inputs with those of the contract.

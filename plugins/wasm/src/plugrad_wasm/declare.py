@@ -1,4 +1,4 @@
-"""The factories that make implementations: what the kernels of a family have in common.
+"""Factories of implementations, which the families share.
 
 An export of the module is named after its kernel and dtype, as in ``add_float32``. A dtype without
 an export raises an error when it is first used.
@@ -17,13 +17,13 @@ from plugrad.extend import (
     KernelTable,
     Shaped,
     bool_,
+    count_elements,
     float32,
-    size_of,
     uint8,
 )
 from plugrad_wasm.dtypes import DTYPES
 from plugrad_wasm.memory import WasmArray
-from plugrad_wasm.strides import Pairing, pairing
+from plugrad_wasm.strides import BinaryLayout, binary_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,24 +31,26 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.runtime import Call, Chain, Located, Runtime
 
-LONG: Final = 1 << 16
-"""From this number of elements on, a call lets other threads run, which costs less than the call."""
+RELEASE_LOCK_MIN_ELEMENTS: Final = 1 << 16
+"""The minimum number of elements for which a call releases the interpreter's lock."""
 
 
-class Portion(NamedTuple):
-    """How many elementary steps a part of long work has."""
+class PartSteps(NamedTuple):
+    """The minimum and maximum number of elementary steps in one part of long work."""
 
-    least: int
+    minimum: int
     """Another thread saves more time than waking it takes: about 0.2 ms."""
-    most: int
+    maximum: int
     """Between two parts, Python raises Ctrl-C: at most a third of a second."""
 
 
-ELEMENTS: Final = Portion(1 << 18, 1 << 23)
-PRODUCTS: Final = Portion(1 << 20, 1 << 29)
-PRODUCTS_FLOAT32: Final = Portion(1 << 22, 1 << 33)  # each part packs the second matrix again
+ELEMENTWISE_PART: Final = PartSteps(1 << 18, 1 << 23)
+PRODUCTS_PART: Final = PartSteps(1 << 20, 1 << 29)
+FLOAT32_PRODUCTS_PART: Final = PartSteps(
+    1 << 22, 1 << 33
+)  # each part packs the second matrix again
 
-GROUP: Final = 64
+PART_MULTIPLE_ELEMENTS: Final = 64
 """Parts begin at multiples of so many elements, so that vectors have the same elements as without parts."""
 
 Unary: TypeAlias = Callable[[WasmArray], WasmArray]
@@ -56,7 +58,7 @@ Binary: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
 
 
 class Implementations(KernelTable):
-    """What the modules of `kernels` that have been imported declare.
+    """The implementations declared so far by the imported modules of `kernels`.
 
     A module whose import was interrupted declares its kernels again.
     """
@@ -92,15 +94,17 @@ class ExportNames(dict[DType, str]):
 def call(x: WasmArray, export: str, work: int) -> Call:
     """Return an export of the module that `x` belongs to, for a call of about `work` elementary steps."""
     store = x.memory.store
-    return (store.short if work < LONG else store.long)[export]
+    return (store.short if work < RELEASE_LOCK_MIN_ELEMENTS else store.long)[export]
 
 
-def part_of(store: Runtime, length: int, work: int, portion: Portion, multiple: int = 1) -> int:
-    """Return how many of `length` items one part takes, if all together are `work` steps."""
-    if work < 2 * portion.least:
+def items_per_part(
+    store: Runtime, length: int, work: int, portion: PartSteps, multiple: int = 1
+) -> int:
+    """Return the number of items per part, if all `length` items take `work` steps."""
+    if work < 2 * portion.minimum:
         return max(1, length)
     threads = store.threads
-    parts = max(-(-work // portion.most), min(threads, work // portion.least))
+    parts = max(-(-work // portion.maximum), min(threads, work // portion.minimum))
     if parts > threads:
         parts = -(-parts // threads) * threads  # so that all threads have the same number
     return min(length, -(-length // (parts * multiple)) * multiple)
@@ -112,13 +116,15 @@ def is_one_call(store: Runtime, size: int) -> bool:
     The implementations make such a call themselves: after one that has filled the caches, every function of Python
     is fetched anew, and `run_elements` would take up to 7 µs.
     """
-    return size < (2 * ELEMENTS.least if store.threads > 1 else ELEMENTS.most)
+    return size < (2 * ELEMENTWISE_PART.minimum if store.threads > 1 else ELEMENTWISE_PART.maximum)
 
 
-def ranges(sizes: tuple[int, ...], work: int, most: int) -> Iterator[tuple[tuple[int, int], ...]]:
+def iter_ranges(
+    sizes: tuple[int, ...], work: int, most: int
+) -> Iterator[tuple[tuple[int, int], ...]]:
     """Yield parts of a walk over axes of some sizes, in order: a first place and a length for each axis.
 
-    All parts together are `work` steps. A part has about `most` of them, and several places along one
+    All parts together are `work` steps. A part has about `maximum` of them, and several places along one
     axis only if it has all places of the axes behind it.
     """
     if work <= most or not sizes:
@@ -128,13 +134,13 @@ def ranges(sizes: tuple[int, ...], work: int, most: int) -> Iterator[tuple[tuple
     length = max(1, most * size // work)
     inner = -(-work // size) if length == 1 else 0
     for first in range(0, size, length):
-        for behind in ranges(tuple(rest), inner, most):
+        for behind in iter_ranges(tuple(rest), inner, most):
             yield (first, min(length, size - first)), *behind
 
 
-def products_of(x: WasmArray) -> Portion:
-    """Return how many multiplications of the dtype of x a part has."""
-    return PRODUCTS_FLOAT32 if x.dtype is float32 else PRODUCTS
+def product_part(x: WasmArray) -> PartSteps:
+    """Return the limits of a part of a matrix product in the dtype of x."""
+    return FLOAT32_PRODUCTS_PART if x.dtype is float32 else PRODUCTS_PART
 
 
 def run_elements(
@@ -145,7 +151,7 @@ def run_elements(
     *attributes: float,
 ) -> None:
     """Call an elementwise export part by part; `run_items` explains the arguments."""
-    run_items(x, export, size, places, *attributes, work=size, multiple=GROUP)
+    run_items(x, export, size, places, *attributes, work=size, multiple=PART_MULTIPLE_ELEMENTS)
 
 
 def run_items(
@@ -175,7 +181,11 @@ def run_items(
         held: whatever else the calls need.
     """
     store = x.memory.store
-    length = size if work < LONG else part_of(store, size, work, ELEMENTS, multiple)
+    length = (
+        size
+        if work < RELEASE_LOCK_MIN_ELEMENTS
+        else items_per_part(store, size, work, ELEMENTWISE_PART, multiple)
+    )
     if length >= size:
         block = () if scratch is None else (x.memory.empty((scratch,), uint8),)
         addresses = [array.address for array, _ in places]
@@ -224,12 +234,14 @@ def run_walk(
         0 if array is None else array.address + start * array.dtype.itemsize
         for array, start in zip(arrays, starts, strict=False)
     ]
-    if work < LONG:
+    if work < RELEASE_LOCK_MIN_ELEMENTS:
         store.short[export](*places, store.descriptor(descriptor).address, *attributes)
         return
     axes, size, *rest = descriptor
-    length = part_of(store, size, work, ELEMENTS, GROUP if axes == 1 else 1)
-    dense = size_of(tuple(rest[: axes - 1]))
+    length = items_per_part(
+        store, size, work, ELEMENTWISE_PART, PART_MULTIPLE_ELEMENTS if axes == 1 else 1
+    )
+    dense = count_elements(tuple(rest[: axes - 1]))
     steps = [
         0 if array is None else array.dtype.itemsize * (rest[axes * which - 1] if which else dense)
         for array, which in zip(arrays, strides, strict=True)
@@ -282,7 +294,7 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
             else memory.empty(x.shape, dtype)
         )
         store = memory.store
-        if size < LONG:
+        if size < RELEASE_LOCK_MIN_ELEMENTS:
             store.short[names[x.dtype]](x.address, out.address, size)
         elif is_one_call(store, size):
             store.long[names[x.dtype]](x.address, out.address, size)
@@ -313,7 +325,7 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             )
         shape = a.shape
         if shape != b.shape:
-            return stretch(a, b, pairing(shape, b.shape))
+            return broadcast(a, b, binary_layout(shape, b.shape))
         memory = a.memory
         size = a.size
         out = (
@@ -322,7 +334,7 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             else memory.empty(shape, dtype)
         )
         store = memory.store
-        if size < LONG:
+        if size < RELEASE_LOCK_MIN_ELEMENTS:
             store.short[names[a.dtype]](a.address, b.address, out.address, size, 1, 1)
         elif is_one_call(store, size):
             store.long[names[a.dtype]](a.address, b.address, out.address, size, 1, 1)
@@ -330,14 +342,14 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             run_elements(a, names[a.dtype], size, ((a, 1), (b, 1), (out, 1)), 1, 1)
         return out
 
-    def stretch(a: WasmArray, b: WasmArray, pair: Pairing) -> WasmArray:
+    def broadcast(a: WasmArray, b: WasmArray, pair: BinaryLayout) -> WasmArray:
         memory = a.memory
         out = memory.empty(pair.shape, dtype or a.dtype)
         if pair.descriptor is None:
             steps = pair.a_step, pair.b_step
             places = ((a, steps[0]), (b, steps[1]), (out, 1))
             run_elements(a, names[a.dtype], pair.size, places, *steps)
-        elif pair.size < LONG:
+        elif pair.size < RELEASE_LOCK_MIN_ELEMENTS:
             if pair.size:
                 run = memory.store.short[broadcast_names[a.dtype]]
                 descriptor = memory.store.descriptor(pair.descriptor)
@@ -371,6 +383,6 @@ def declare_exports(contracts: ModuleType) -> None:
             table.update({kernel: factory(name, dtype=None if result is operand.dtype else result)})
 
 
-def swapped(implementation: Binary) -> Binary:
+def swap_operands(implementation: Binary) -> Binary:
     """Return the implementation with its operands swapped: a > b is b < a."""
     return lambda a, b: implementation(b, a)

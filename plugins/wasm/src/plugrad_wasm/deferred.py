@@ -6,7 +6,7 @@ from functools import cached_property
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import imported
+from plugrad.extend import import_lazily
 from plugrad_wasm.declare import table
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Deferred:
     @cached_property
     def function(self) -> Implementation:
         """The implementation."""
-        imported(f"plugrad_wasm.kernels.{self._family}")
+        import_lazily(f"plugrad_wasm.kernels.{self._family}")
         function = table.configs[self._name].kernel_func
         return self._adapt(function) if self._adapt else function
 

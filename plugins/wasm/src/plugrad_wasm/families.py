@@ -1,4 +1,4 @@
-"""The kernels of this backend, by family: what is known without importing their implementations.
+"""The kernels of this backend by family, known without importing their implementations.
 
 The manifest lists them; `make docs` writes it. An elementwise kernel for which the modules have an export is one
 of them as soon as the C is compiled. A contract that is in neither, as in a core that is newer than this
@@ -59,18 +59,18 @@ if TYPE_CHECKING:
 MANIFEST: Final = Path(__file__).with_name("plugrad-backend.toml")
 ELEMENTWISE: Final = (activation, binary, bitwise, complex, unary)
 """Families with `declare_exports` at the end of their implementations."""
-ON_HOST: Final = (decomposition, detection, pixels, ragged, random, sparse, string)
+HOST_FAMILIES: Final = (decomposition, detection, pixels, ragged, random, sparse, string)
 """Families that run on the host."""
-ON_HOST_TOO: Final[frozenset[Kernel[..., Any]]] = frozenset(
+HOST_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (indexing.where_true, rearrangement.broadcast_args, sorting.sort, sorting.unique)
 )
 """Kernels of other families that run there."""
-IN_FLOAT32: Final = (
+FLOAT32_FAMILIES: Final = (
     *(attention, convolution, convolution3d, depthwise, fused, image, morphology),
     *(normalization, pooling, pooling3d, reduction, resize, scan),
 )
 """Families that compute float16 in float32."""
-IN_FLOAT32_TOO: Final[frozenset[Kernel[..., Any]]] = frozenset(
+FLOAT32_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (
         *(activation.leaky_relu, unary.clip_by_value, unary.step),
         *(indexing.gather_gradient, indexing.unsorted_segment_sum),
@@ -78,7 +78,7 @@ IN_FLOAT32_TOO: Final[frozenset[Kernel[..., Any]]] = frozenset(
     )
 )
 """Kernels of other families that do so."""
-OTHERS: Final = (
+NATIVE_FAMILIES: Final = (
     *(activation, binary, bitwise, complex, creation, indexing, linalg, movement),
     *(optimizers, rearrangement, scatter, signal, sorting, unary),
 )
@@ -90,7 +90,7 @@ def listed_kernels() -> frozenset[str]:
     return frozenset(tomllib.loads(MANIFEST.read_text("utf-8"))["kernels"])
 
 
-def kernels_of(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
+def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
     """Yield the kernels of a family, with their names in Python."""
     for name, value in vars(family).items():
         if isinstance(value, Kernel):
@@ -104,14 +104,14 @@ def kernels() -> KernelTable:
     exported = exported_kernels()
     listed = listed_kernels()
     declared = KernelTable("wasm")
-    for family in (*ON_HOST, *IN_FLOAT32, *OTHERS):
+    for family in (*HOST_FAMILIES, *FLOAT32_FAMILIES, *NATIVE_FAMILIES):
         name = family.__name__.rpartition(".")[2]
-        for function_name, kernel in kernels_of(family):
+        for function_name, kernel in iter_kernels(family):
             is_exported = family in ELEMENTWISE and function_name in exported
             if not is_exported and kernel.name not in listed:
                 continue
-            is_widened = family in IN_FLOAT32 or kernel in IN_FLOAT32_TOO
+            is_widened = family in FLOAT32_FAMILIES or kernel in FLOAT32_KERNELS
             function = Deferred(kernel, name, through_float32 if is_widened else None)
-            on_host = family in ON_HOST or kernel in ON_HOST_TOO
+            on_host = family in HOST_FAMILIES or kernel in HOST_KERNELS
             declared.add(KernelConfig(kernel.name, declared.backend, function, on_host=on_host))
     return declared

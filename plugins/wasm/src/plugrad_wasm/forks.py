@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from plugrad.extend import BackendUnavailable
 
-PATIENCE: Final = 10.0
+MAX_WAIT_SECONDS: Final = 10.0
 """For how many seconds a fork waits. If a thread computes longer, its store is lost to the child."""
 
 
@@ -30,7 +30,7 @@ class ForkLock:
 
     def __init__(self) -> None:
         """Create a lock that is free."""
-        self.number: int = next(_numbers)
+        self.number: int = next(_lock_numbers)
         self._lock = threading.RLock()
         self._is_lost = False
         self.held: int = 0
@@ -45,7 +45,7 @@ class ForkLock:
         if self._is_lost:
             raise BackendUnavailable(
                 "wasm: another thread was computing when this process was forked, and did not "
-                f"finish within {PATIENCE:g} seconds, so its sandbox cannot be used here; fork when "
+                f"finish within {MAX_WAIT_SECONDS:g} seconds, so its sandbox cannot be used here; fork when "
                 "no thread computes, or start workers with multiprocessing's 'spawn' method"
             )
         if _forking.locked():
@@ -71,16 +71,16 @@ class ForkLock:
         self._is_lost = True
 
 
-_numbers: Final = count()
+_lock_numbers: Final = count()
 _locks: Final[WeakSet[ForkLock]] = WeakSet()
 _paused: Final[set[ForkLock]] = set()
 _forking: Final = threading.Lock()
 """Held while a thread forks: two that wait for each other's locks would wait in vain."""
 
 
-def _before() -> None:
+def _before_fork() -> None:
     _forking.acquire()
-    deadline = monotonic() + PATIENCE
+    deadline = monotonic() + MAX_WAIT_SECONDS
     missed: set[ForkLock] = set()
     # While this thread waits, others may make new locks.
     while waiting := set(_locks) - _paused - missed:
@@ -102,5 +102,5 @@ def _after_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+        before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child
     )

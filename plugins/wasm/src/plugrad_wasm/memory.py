@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from plugrad.extend import DType, Memory, OutOfMemory, ShapeError, size_of
+from plugrad.extend import DType, Memory, OutOfMemory, ShapeError, count_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,22 +29,26 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import Runtime
 
 ADDRESS_SPACE: Final = 1 << 32  # of 32-bit WebAssembly
-LARGEST_BLOCK: Final = (1 << 31) - 1  # beyond it, C's pointer differences overflow
+MAX_BLOCK_BYTES: Final = (1 << 31) - 1  # beyond it, C's pointer differences overflow
 PAGE: Final = 1 << 16
 ALIGNMENT: Final = 64
-MOST_AXES: Final = 64  # of an array of NumPy
-LARGE: Final = 1 << 20
-SKEW: Final = 320
-"""By how much large blocks are longer, so that neighbours do not begin at the same place of a page.
+MAX_AXES: Final = 64  # of an array of NumPy
+LARGE_BLOCK_BYTES: Final = 1 << 20
+LARGE_BLOCK_SKEW_BYTES: Final = 320
+"""The bytes by which large blocks are longer, so that neighbours do not begin at the same offset of a page.
 
 The first level of the cache finds numbers by their place in a page: one pass over several arrays was slower. A pass
 whose result begins 256 to 960 or 1216 to 1600 bytes further on in its page than the input takes least time, so the next
 few blocks do; exp takes 1.4 times as long with a result 1800 to 3600 bytes further on.
 """
-SHARED: Final = 1 << 16  # bytes from which a view on the host takes less time than a copy
-SLACK: Final = 256 << 20  # bytes of free blocks that are worth keeping
-MUCH: Final = 1 << 26  # bytes of free blocks that are worth the time to join them
-PATIENCE: Final = 1000  # preparations after which free blocks that nothing needed are given back
+HOST_VIEW_MIN_BYTES: Final = (
+    1 << 16
+)  # bytes from which a view on the host takes less time than a copy
+KEPT_FREE_BYTES: Final = 256 << 20  # bytes of free blocks that are worth keeping
+MERGE_MIN_FREE_BYTES: Final = 1 << 26  # bytes of free blocks that are worth the time to join them
+TRIM_AFTER_PREPARATIONS: Final = (
+    1000  # preparations after which free blocks that nothing needed are given back
+)
 
 
 def size_class(size: int) -> int:
@@ -55,7 +59,7 @@ def size_class(size: int) -> int:
     """
     if size <= 1024:
         return (size + 63) & -64 or 64
-    skew = SKEW if size > LARGE else 0
+    skew = LARGE_BLOCK_SKEW_BYTES if size > LARGE_BLOCK_BYTES else 0
     step = 1 << ((size - skew).bit_length() - 4)
     return ((size - skew + step - 1) & -step) + skew
 
@@ -145,7 +149,7 @@ class WasmView(WasmArray):
         )
         self.shape = shape
         self.dtype: DType = owner.dtype if dtype is None else dtype
-        self.size: int = owner.size if dtype is None else size_of(shape)
+        self.size: int = owner.size if dtype is None else count_elements(shape)
         self.memory: LinearMemory = owner.memory
         self.capacity: int = owner.capacity
         self.address: int = owner.address
@@ -166,7 +170,7 @@ class WasmPart(WasmView):
 
 
 class Walk(NamedTuple):
-    """The elements of an array that a strided walk meets; the strides count elements."""
+    """A strided walk over the elements of an array; strides are in elements."""
 
     owner: WasmArray
     sizes: tuple[int, ...]
@@ -175,7 +179,7 @@ class Walk(NamedTuple):
 
 
 class WasmWalk(WasmArray):
-    """What a strided walk over an array meets, such as its transpose.
+    """A lazy array: a strided walk over another array, such as its transpose.
 
     It has no address until a kernel asks for it: then the elements are copied into a block of its own.
     Until then it keeps the array alive.
@@ -192,7 +196,7 @@ class WasmWalk(WasmArray):
         self.__del__ = bool
         self.shape: tuple[int, ...] = walk.sizes
         self.dtype: DType = walk.owner.dtype
-        self.size: int = size_of(walk.sizes)
+        self.size: int = count_elements(walk.sizes)
         self.memory: LinearMemory = walk.owner.memory
         self.capacity: int = size_class(self.size * self.dtype.itemsize)
         self.walk = walk
@@ -221,7 +225,7 @@ class CachedBlock:
         """Take a block of `size` bytes, which are not set."""
         free = memory.free[size_class(size)]
         while not free:
-            memory.carve(size_class(size))
+            memory.add_block(size_class(size))
         block = free[-1]
         del free[-1]
         self.address: int = block.address
@@ -262,10 +266,10 @@ class LinearMemory:
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> WasmArray:
         """Return an array whose elements are not set."""
-        size = size_of(shape)
+        size = count_elements(shape)
         return WasmArray(self, shape, dtype, size, size_class(size * dtype.itemsize))
 
-    def like(self, x: WasmArray) -> WasmArray:
+    def empty_like(self, x: WasmArray) -> WasmArray:
         """Return an array of the shape and dtype of `x` whose elements are not set."""
         return WasmArray(self, x.shape, x.dtype, x.size, x.capacity)
 
@@ -285,12 +289,12 @@ class LinearMemory:
         Raises:
             ShapeError: the array has more axes than NumPy's arrays can have.
         """
-        if len(array.shape) > MOST_AXES:
+        if len(array.shape) > MAX_AXES:
             raise ShapeError(
                 f"wasm: a tensor with {len(array.shape)} axes cannot be copied to the host, where "
-                f"arrays have at most {MOST_AXES}; reshape it first"
+                f"arrays have at most {MAX_AXES}; reshape it first"
             )
-        if array.capacity < SHARED:
+        if array.capacity < HOST_VIEW_MIN_BYTES:
             return self.window(array.shape, np.dtype(array.dtype), array.address).copy()
         buffer = host_buffer(self.store.host_address() + array.address, array)
         return np.ndarray(array.shape, np.dtype(array.dtype), buffer)
@@ -299,7 +303,7 @@ class LinearMemory:
 
     def set_limit(self, limit: int | None) -> None:
         """Refuse to use more than `limit` bytes from now on."""
-        self.settle()  # the next array may not take a block that is beyond the limit without being asked
+        self.collect_returned()  # the next array may not take a block that is beyond the limit without being asked
         self.limit = limit
         self.threshold = self._needed if limit is None else min(self._needed, limit)
 
@@ -321,13 +325,13 @@ class LinearMemory:
 
     def report(self) -> Memory:
         """Return the blocks and bytes that arrays hold, and the extent of linear memory."""
-        self.settle()
-        details = {"pooled": self._pooled(), "linear_memory": self.store.memory_size()}
+        self.collect_returned()
+        details = {"pooled": self._free_bytes(), "linear_memory": self.store.memory_size()}
         return Memory(self.buffers, self.used, self.peak, self.limit, details)
 
     # ---- blocks ----
 
-    def settle(self) -> None:
+    def collect_returned(self) -> None:
         """Move the returned blocks to the free lists of their classes."""
         returned = self.returned
         while True:
@@ -346,21 +350,21 @@ class LinearMemory:
         Raises:
             OutOfMemory: the limit or the address space is exhausted.
         """
-        self.settle()
+        self.collect_returned()
         self._preparations += 1
-        if self._preparations > PATIENCE:
+        if self._preparations > TRIM_AFTER_PREPARATIONS:
             self._trim()
         used = self.used + capacity
         if used > self.threshold:
             self.admit(used, capacity)
         free = self.free[capacity]
         while not free:
-            self.carve(capacity)
+            self.add_block(capacity)
 
     def _trim(self) -> None:
         """Give free blocks back to the system if there are many that nothing has needed for a while."""
         blocks = sum(size * len(free) for size, free in list(self.free.items()))
-        if self.used + blocks > self._needed + max(SLACK, self._needed):
+        if self.used + blocks > self._needed + max(KEPT_FREE_BYTES, self._needed):
             with self.store.lock:
                 self._merge()
                 above = self._top, self.store.memory_size() - self._top
@@ -369,28 +373,28 @@ class LinearMemory:
         self._preparations = self._needed = 0
         self.set_limit(self.limit)
 
-    def carve(self, capacity: int) -> None:
+    def add_block(self, capacity: int) -> None:
         """Put a new block on the free list of a class.
 
         Raises:
             OutOfMemory: the address space is exhausted.
         """
-        if capacity > LARGEST_BLOCK:
+        if capacity > MAX_BLOCK_BYTES:
             raise OutOfMemory(
-                f"wasm: one array cannot have {capacity} bytes; the largest has {LARGEST_BLOCK}. "
+                f"wasm: one array cannot have {capacity} bytes; the largest has {MAX_BLOCK_BYTES}. "
                 "Split it, or use the cpu backend"
             )
         with self.store.lock:
-            if self._from_spans(capacity):
+            if self._carve_from_spans(capacity):
                 return
             if self._is_worth_merging(capacity):
                 self._merge()
-                if self._from_spans(capacity):
+                if self._carve_from_spans(capacity):
                     return
-            if self._from_top(capacity):
+            if self._carve_at_end(capacity):
                 return
             self._merge()
-            if self._from_spans(capacity) or self._from_top(capacity):
+            if self._carve_from_spans(capacity) or self._carve_at_end(capacity):
                 return
         raise OutOfMemory(
             f"wasm: there is no room for {capacity} bytes besides the {self.used} in use; the "
@@ -398,7 +402,7 @@ class LinearMemory:
             "or use the cpu backend"
         )
 
-    def _pooled(self) -> int:
+    def _free_bytes(self) -> int:
         """Return the bytes of all free blocks."""
         blocks = sum(size * len(free) for size, free in list(self.free.items()))
         return blocks + sum(size for _, size in self._spans)
@@ -406,9 +410,11 @@ class LinearMemory:
     def _is_worth_merging(self, capacity: int) -> bool:
         """Return whether memory would grow although much of it, more than a quarter, is free."""
         extent = self.store.memory_size()
-        return self._top + capacity > extent and self._pooled() > max(capacity, extent // 4, MUCH)
+        return self._top + capacity > extent and self._free_bytes() > max(
+            capacity, extent // 4, MERGE_MIN_FREE_BYTES
+        )
 
-    def _from_top(self, capacity: int) -> bool:
+    def _carve_at_end(self, capacity: int) -> bool:
         """Make a block above all others, and return whether there was room; linear memory may grow."""
         address, extent = self._top, self.store.memory_size()
         missing = address + capacity - extent
@@ -424,7 +430,7 @@ class LinearMemory:
         free += (block,)
         return True
 
-    def _from_spans(self, capacity: int) -> bool:
+    def _carve_from_spans(self, capacity: int) -> bool:
         """Make a block of the first merged span that is large enough; return whether there is one."""
         spans = self._spans
         for i, (address, size) in enumerate(spans):

@@ -39,7 +39,7 @@ from wasmtime._ffi import (
 from plugrad.extend import ArgumentValueError, UnsupportedDtype
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.memory import PAGE, CachedBlock, Descriptor, LinearMemory, host_buffer
-from plugrad_wasm.program import VARIANTS, Program, compiled, compiling, program
+from plugrad_wasm.program import VARIANTS, Program, compile_lock, compile_module, program
 from plugrad_wasm.runtime import Call
 from plugrad_wasm.workers import Workers
 
@@ -65,16 +65,18 @@ _ONE: Final = np.ones(1, "f4")
 _free_upper_halves = partial(np.negative, _ONE, _ONE)
 
 # Advice for Linux about memory: its pages may be emptied, or be of 2 MiB, which are found and set up faster.
-DONT_NEED: Final = 4
-HUGE_PAGES: Final = 14
-SMALL: Final = 8 << 20  # bytes of linear memory that keep small pages: a small program uses few
+MADV_DONTNEED: Final = 4
+MADV_HUGEPAGE: Final = 14
+SMALL_PAGES_BYTES: Final = (
+    8 << 20
+)  # bytes of linear memory that keep small pages: a small program uses few
 
-STACK: Final = 40 * PAGE  # that of the linker in hatch_build.py
-MOST_PAGES: Final = (1 << 16) - 1  # a block must not end at 2^32, which is 0
-KEPT: Final = 1 << 24  # bytes of the largest table that a store keeps
+STACK_BYTES: Final = 40 * PAGE  # that of the linker in hatch_build.py
+MAX_PAGES: Final = (1 << 16) - 1  # a block must not end at 2^32, which is 0
+MAX_KEPT_TABLE_BYTES: Final = 1 << 24  # bytes of the largest table that a store keeps
 
 
-class Calls(dict[str, Call]):
+class BoundExports(dict[str, Call]):
     """The exports of the modules, bound when they are first asked for."""
 
     def __init__(self, bind: Callable[[str], Call]) -> None:
@@ -110,7 +112,7 @@ class Instance:
         )
         self._trap = array("Q", [0])
         self._trap_address = ctypes.c_void_p.from_param(self._trap.buffer_info()[0])
-        self._bound: list[wasmtime.Func] = []
+        self._bind: list[wasmtime.Func] = []
         self._stack_pointer = self.exported("__stack_pointer")
         self._stack_top = self._stack_pointer.value(self.store) if self._stack_pointer else 0
 
@@ -135,7 +137,7 @@ class Instance:
 
     def bind(self, function: wasmtime.Func, lock: ForkLock, *, is_long: bool = False) -> Call:
         """Return a function that packs its arguments and calls `function`, which has no result."""
-        self._bound.append(function)  # owns what `pointer` points to
+        self._bind.append(function)  # owns what `pointer` points to
         types = [str(parameter) for parameter in function.type(self.store).params]
         pack = struct.Struct("<" + "".join(_SLOTS[name] for name in types)).pack
         count = ctypes.c_size_t.from_param(len(types))
@@ -190,22 +192,22 @@ class Instances:
         Args:
             program: the modules.
             memory: what they import.
-            stack: a block of `STACK` bytes for the stack of all; None means the one of the linker.
+            stack: a block of `STACK_BYTES` bytes for the stack of all; None means the one of the linker.
         """
         self.lock: ForkLock = ForkLock()
         self.program = program
         self.memory = memory
         self._stack = stack
         self._instances: dict[str, Instance] = {}
-        self.short: Calls = Calls(self._bound)
-        self.long: Calls = Calls(partial(self._bound, is_long=True))
+        self.short: BoundExports = BoundExports(self._bind)
+        self.long: BoundExports = BoundExports(partial(self._bind, is_long=True))
 
-    def _bound(self, name: str, *, is_long: bool = False) -> Call:
-        with compiling, self.lock:
-            instance = self.of(name)
+    def _bind(self, name: str, *, is_long: bool = False) -> Call:
+        with compile_lock, self.lock:
+            instance = self.with_export(name)
             return instance.bind(instance.exported(name), self.lock, is_long=is_long)
 
-    def of(self, name: str) -> Instance:
+    def with_export(self, name: str) -> Instance:
         """Return the instance that has an export.
 
         Raises:
@@ -221,7 +223,7 @@ class Instances:
         if module not in self._instances:
             made = Instance(self.program, self.program.module(module), self.memory)
             if self._stack is not None:
-                made.move_stack(self._stack.address + STACK)
+                made.move_stack(self._stack.address + STACK_BYTES)
             self._instances[module] = made
         return self._instances[module]
 
@@ -236,32 +238,32 @@ class Store:
             threads: how many threads compute the parts of one call at most.
         """
         self._program = program(VARIANTS)
-        limits = wasmtime.Limits(self._program.pages, MOST_PAGES)
-        with compiling:
+        limits = wasmtime.Limits(self._program.pages, MAX_PAGES)
+        with compile_lock:
             kind = wasmtime.MemoryType(limits, shared=True)
             self._linear = SharedMemory(self._program.engine, kind)
         self._instances = Instances(self._program, self._linear)
         self.lock: ForkLock = self._instances.lock
-        self.short: Calls = self._instances.short
-        self.long: Calls = self._instances.long
+        self.short: BoundExports = self._instances.short
+        self.long: BoundExports = self._instances.long
         self.memory: LinearMemory = LinearMemory(self, self._program.pages * PAGE)
         self.threads = threads
-        self.perform = Workers(threads, self.long, self._calls_elsewhere, compiling).perform
+        self.perform = Workers(threads, self.long, self._calls_elsewhere, compile_lock).perform
         self.descriptor: Callable[..., Descriptor] = lru_cache(maxsize=1024)(self._descriptor)
-        self._table = lru_cache(maxsize=8)(self._filled)
+        self._table = lru_cache(maxsize=8)(self._fill_table)
         self.scratch_size: Callable[..., int] = lru_cache(maxsize=1024)(self._scratch_size)
         self._custom: dict[str, tuple[Call, Call]] = {}
 
     def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
         """Return what an export says about the scratch memory that a kernel needs."""
         block = self.descriptor(descriptor)
-        with compiling, self.lock:
-            instance = self._instances.of(name)
+        with compile_lock, self.lock:
+            instance = self._instances.with_export(name)
             return instance.exported(name)(instance.store, block.address, channels)
 
     def _calls_elsewhere(self) -> Mapping[str, Call]:
         """Return the exports of a new instance, for another thread."""
-        return Instances(self._program, self._linear, CachedBlock(self.memory, STACK)).long
+        return Instances(self._program, self._linear, CachedBlock(self.memory, STACK_BYTES)).long
 
     def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
         """Return the export ``kernel`` of a module in text form whose one import is the memory.
@@ -291,8 +293,8 @@ class Store:
 
     def _compile(self, source: str) -> tuple[Instance, object]:
         """Return an instance of a module in text form, and what it exports as ``kernel``, or None."""
-        with compiling:
-            module = compiled(self._program.engine, bytes(wasmtime.wat2wasm(source)))
+        with compile_lock:
+            module = compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
             instance = Instance(self._program, module, self._linear)
             return instance, instance.exported("kernel")
 
@@ -303,9 +305,11 @@ class Store:
 
     def table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
         """Return `size` bytes that an export fills; unless they are many, it does so once."""
-        return (self._table if size <= KEPT else self._filled)(name, descriptor, size)
+        return (self._table if size <= MAX_KEPT_TABLE_BYTES else self._fill_table)(
+            name, descriptor, size
+        )
 
-    def _filled(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
+    def _fill_table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
         block = CachedBlock(self.memory, size)
         self.long[name](block.address, self.descriptor(descriptor).address)
         return block
@@ -321,7 +325,7 @@ class Store:
     def discard(self, address: int, size: int) -> None:
         """Give the whole pages of a span back to the system on Linux; elsewhere they stay."""
         first, end = -(-address // PAGE) * PAGE, (address + size) // PAGE * PAGE
-        self._advise(first, end, DONT_NEED)
+        self._advise(first, end, MADV_DONTNEED)
 
     def _advise(self, first: int, end: int, advice: int) -> None:
         """Say on Linux what the addresses from `first` to `end`, whole pages, are for."""
@@ -341,5 +345,5 @@ class Store:
             self._linear.grow(-(-size // PAGE))
         except wasmtime.WasmtimeError:
             return False
-        self._advise(max(extent, SMALL), self.memory_size(), HUGE_PAGES)
+        self._advise(max(extent, SMALL_PAGES_BYTES), self.memory_size(), MADV_HUGEPAGE)
         return True

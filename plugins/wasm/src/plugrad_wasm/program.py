@@ -19,13 +19,13 @@ from plugrad.extend import BackendUnavailable, UserCache
 from plugrad_wasm.forks import ForkLock
 
 VARIANTS: Final = ("relaxed", "simd")  # the first one that this machine's wasmtime compiles
-EXPORTS: Final = "exports"
+EXPORTS_SECTION: Final = "exports"
 """The section with a line for each module: its name, and the names of its exports."""
-PAGES: Final = "pages"
+PAGES_SECTION: Final = "pages"
 """The section with the pages of memory in which the modules have their stack and their data."""
 
 # wasmtime has locks of its own, which a forked child must not inherit while they are held.
-compiling: Final = ForkLock()
+compile_lock: Final = ForkLock()
 _process: Final = os.getpid()
 
 
@@ -36,10 +36,10 @@ class Program:
         """Compile the first module, which shows whether the variant can be used."""
         self.engine: wasmtime.Engine = new_engine()
         self._sections = sections(variant)
-        self.pages: int = int(self._sections[PAGES])
+        self.pages: int = int(self._sections[PAGES_SECTION])
         self.modules: dict[str, str] = {}
         """The names of the modules by those of their exports."""
-        for line in self._sections[EXPORTS].decode().splitlines():
+        for line in self._sections[EXPORTS_SECTION].decode().splitlines():
             module, *exports = line.split()
             self.modules |= dict.fromkeys(exports, module)
         self._compiled: dict[str, wasmtime.Module] = {}
@@ -47,9 +47,9 @@ class Program:
 
     def module(self, name: str) -> wasmtime.Module:
         """Return a module, compiling it the first time."""
-        with compiling:
+        with compile_lock:
             if name not in self._compiled:
-                self._compiled[name] = from_cache(self.engine, self._sections[name])
+                self._compiled[name] = load_or_compile(self.engine, self._sections[name])
             return self._compiled[name]
 
 
@@ -75,7 +75,7 @@ def program(variants: tuple[str, ...]) -> Program:
 @cache
 def exported_kernels() -> frozenset[str]:
     """Return the kernels that are exported for some dtype: ``add`` for ``add_float32``."""
-    names = sections(VARIANTS[0])[EXPORTS].decode().split()
+    names = sections(VARIANTS[0])[EXPORTS_SECTION].decode().split()
     return frozenset(name.rpartition("_")[0] for name in names)
 
 
@@ -108,7 +108,7 @@ def sections(variant: str) -> dict[str, bytes]:
     return found
 
 
-def from_cache(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
+def load_or_compile(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
     """Return a compiled module from the user's cache; if it is not there, compile it and put it there.
 
     Raises:
@@ -121,12 +121,12 @@ def from_cache(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
         # It may be of another version, or for other processor features.
         with suppress(wasmtime.WasmtimeError):
             return wasmtime.Module.deserialize(engine, machine_code)
-    module = compiled(engine, code)
+    module = compile_module(engine, code)
     cache.write(key, bytes(module.serialize()))
     return module
 
 
-def compiled(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
+def compile_module(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
     """Return a compiled module.
 
     wasmtime compiles in threads, which a forked child does not have: it would wait for them for ever.

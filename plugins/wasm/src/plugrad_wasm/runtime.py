@@ -1,4 +1,4 @@
-"""What arrays and kernels need from the store that runs the module; `module.Store` provides it.
+"""The interface of the store that runs the modules, for arrays and kernels; `module.Store` implements it.
 
 The protocol lies below both sides, so that memory does not import wasmtime.
 """

@@ -24,7 +24,7 @@ from plugrad.extend import (
     KernelFailed,
     OutOfMemory,
     as_dtype,
-    size_of,
+    count_elements,
 )
 from plugrad_wasm.dtypes import supported
 from plugrad_wasm.forks import ForkLock
@@ -41,12 +41,12 @@ HEADER: Final = Path(__file__).with_name("plugrad_kernel.h")
 """The header for kernels in C."""
 
 ABI: Final = 1
-START_SECONDS = 10.0  # for what a module does when it is instantiated
-MOST_ELEMENTS, MOST_TABLES = 1 << 20, 4  # of tables, of 16 bytes at most each
+MAX_START_SECONDS = 10.0  # for what a module does when it is instantiated
+MAX_TABLE_ELEMENTS, MAX_TABLES = 1 << 20, 4  # of tables, of 16 bytes at most each
 ALIGNMENT: Final = 64
 PAGE: Final = 1 << 16
 MAGIC: Final = b"\0asm"
-CODES: Final = (
+DTYPE_CODES: Final = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64"),
 )
@@ -83,7 +83,7 @@ def load_wasm_kernel(
             raise ArgumentError(f"load_wasm_kernel: {name}={limit!r} must be a number")
         if not limit > 0:
             raise ArgumentValueError(f"load_wasm_kernel: {name}={limit} must be positive")
-    sandbox = Sandbox(contract.name, _code(source), float(seconds), int(memory))
+    sandbox = Sandbox(contract.name, _read_module(source), float(seconds), int(memory))
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         inputs: list[WasmArray | None] = [x if hasattr(x, "address") else None for x in arrays]
@@ -97,13 +97,13 @@ def load_wasm_kernel(
         ]
         results = [linear.empty(s.shape, supported(s.dtype)) for s in specs]
         targets = [linear.window(y.shape, np.dtype(y.dtype), y.address) for y in results]
-        sandbox.run(given, targets, attributes(contract, attrs))
+        sandbox.run(given, targets, attribute_numbers(contract, attrs))
         return results[0] if hasattr(promised, "dtype") else results
 
     return implementation
 
 
-def attributes(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> list[float]:
+def attribute_numbers(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> list[float]:
     """Return the attributes as numbers, in the order of the contract.
 
     Raises:
@@ -123,7 +123,7 @@ def attributes(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> list[flo
     return numbers
 
 
-def _code(source: object) -> bytes:
+def _read_module(source: object) -> bytes:
     """Return the module in binary form, or in text form as bytes.
 
     Raises:
@@ -174,13 +174,13 @@ class Sandbox:
             OutOfMemory: it may not use that much memory.
         """
         with self._lock:
-            instance = self._instance or self._started()
+            instance = self._instance or self._start_instance()
             self._instance = None  # after a failure, nothing is known about its memory
             instance.call(inputs, outputs, attrs, self._seconds)
             if not instance.has_grown:
                 self._instance = instance
 
-    def _started(self) -> Instance:
+    def _start_instance(self) -> Instance:
         """Return a new instance of the module."""
         import wasmtime
 
@@ -199,7 +199,7 @@ class Sandbox:
                 code = bytes(wasmtime.wat2wasm(self._code)) if is_text else self._code
                 module = wasmtime.Module(engine, code)
             except (wasmtime.WasmtimeError, UnicodeDecodeError) as error:
-                raise self.refused(f"it is not a valid module: {error}") from None
+                raise self.refused_error(f"it is not a valid module: {error}") from None
             self._check(module)
             self._program = engine, module
         return Instance(self, *self._program, self._limit)
@@ -214,10 +214,12 @@ class Sandbox:
 
         imports = [f"{x.module}.{x.name}" for x in module.imports]
         if imports:
-            raise self.refused(f"it imports {', '.join(imports)}, and a kernel may import nothing")
+            raise self.refused_error(
+                f"it imports {', '.join(imports)}, and a kernel may import nothing"
+            )
         exports = {x.name: x.type for x in module.exports}
         if not isinstance(exports.get("memory"), wasmtime.MemoryType):
-            raise self.refused("it does not export its memory as 'memory'")
+            raise self.refused_error("it does not export its memory as 'memory'")
         i32 = wasmtime.ValType.i32()
         signatures = {"plugrad_abi_version": [], "kernel": [i32], "scratch_size": [i32]}
         for name, parameters in signatures.items():
@@ -229,19 +231,19 @@ class Sandbox:
                 [i32],
             ):
                 takes = "one i32" if parameters else "nothing"
-                raise self.refused(
+                raise self.refused_error(
                     f"it must export {name!r}, a function of {takes} that returns an i32"
                 )
 
-    def refused(self, what: str) -> ArgumentValueError:
+    def refused_error(self, what: str) -> ArgumentValueError:
         """Return the error for a module that cannot be used."""
         return ArgumentValueError(f"{self._name} on wasm: the module cannot be used: {what}")
 
-    def failed(self, what: str) -> KernelFailed:
+    def failed_error(self, what: str) -> KernelFailed:
         """Return the error for a call that failed."""
         return KernelFailed(f"{self._name} on wasm: the kernel {what}")
 
-    def exhausted(self, size: int) -> OutOfMemory:
+    def exhausted_error(self, size: int) -> OutOfMemory:
         """Return the error for a call that needs more memory than the module may use."""
         return OutOfMemory(
             f"{self._name} on wasm: there is no room for {size} bytes in the {self._limit} bytes that the module may "
@@ -273,19 +275,21 @@ class Instance:
         self._engine = engine
         self._store = wasmtime.Store(engine)
         self._store.set_limits(
-            memory_size=limit, table_elements=MOST_ELEMENTS, tables=MOST_TABLES, memories=1
+            memory_size=limit, table_elements=MAX_TABLE_ELEMENTS, tables=MAX_TABLES, memories=1
         )
         self._store.set_epoch_deadline(1)
-        instance = self._guarded(lambda: wasmtime.Instance(self._store, module, []), START_SECONDS)
+        instance = self._run_guarded(
+            lambda: wasmtime.Instance(self._store, module, []), MAX_START_SECONDS
+        )
         exports = instance.exports(self._store)
         self._exports: dict[str, Any] = {name: exports[name] for name in exports}
         self._memory: wasmtime.Memory = self._exports["memory"]
         self._end = self._memory.data_len(self._store)  # of what belongs to the module
-        version = self._guarded(
-            lambda: self._exports["plugrad_abi_version"](self._store), START_SECONDS
+        version = self._run_guarded(
+            lambda: self._exports["plugrad_abi_version"](self._store), MAX_START_SECONDS
         )
         if version != ABI:
-            raise sandbox.refused(
+            raise sandbox.refused_error(
                 f"its plugrad_abi_version is {version}, and this plugrad's is {ABI}"
             )
 
@@ -309,8 +313,8 @@ class Instance:
                 continue
             steps = (np.array(x.strides, "int64") // x.itemsize) if x.size else np.zeros(x.ndim)
             self._write(shape, np.array([*x.shape, *steps]).astype("<i4").tobytes())
-            code = CODES.index(str(as_dtype(x.dtype)))
-            fields = (address, code, x.ndim, shape, shape + 4 * x.ndim, size_of(x.shape), 0)
+            code = DTYPE_CODES.index(str(as_dtype(x.dtype)))
+            fields = (address, code, x.ndim, shape, shape + 4 * x.ndim, count_elements(x.shape), 0)
             tensors += struct.pack("<7I", *fields)
         for x, address in zip(inputs, data, strict=False):
             if x is not None and x.size:
@@ -326,7 +330,7 @@ class Instance:
         status = self._call("kernel", descriptor, seconds)
         self.has_grown = self._memory.data_len(self._store) > extent
         if status:
-            raise self._sandbox.failed(f"reported failure {status}")
+            raise self._sandbox.failed_error(f"reported failure {status}")
         for x, address in zip(outputs, data[len(inputs) :], strict=True):
             if x.size:
                 x[...] = self._window(x, address)
@@ -334,15 +338,15 @@ class Instance:
     def _call(self, name: str, descriptor: int, seconds: float) -> int:
         """Call a function of the module."""
         signed = descriptor - (1 << 32) if descriptor >= 1 << 31 else descriptor
-        return self._guarded(lambda: self._exports[name](self._store, signed), seconds)
+        return self._run_guarded(lambda: self._exports[name](self._store, signed), seconds)
 
-    def _guarded(self, work: Callable[[], Any], seconds: float) -> Any:
+    def _run_guarded(self, work: Callable[[], Any], seconds: float) -> Any:
         """Return what `work` returns, which runs the module; stop it after some seconds, or on Ctrl-C."""
         import wasmtime
 
         from plugrad_wasm.watchdog import watchdog  # needs sockets, and most programs need neither
 
-        with watchdog.watching(self._engine, seconds) as guarded:
+        with watchdog.guard(self._engine, seconds) as guarded:
             try:
                 return work()
             except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
@@ -351,13 +355,13 @@ class Instance:
                 if guarded.is_stopped:
                     self._store.set_epoch_deadline(1)  # from now on
         if guarded.is_late:
-            raise self._sandbox.failed(
+            raise self._sandbox.failed_error(
                 f"was stopped after {seconds:g} seconds; load it with a larger seconds="
             ) from None
         if guarded.is_interrupted:
-            raise self._sandbox.failed("was interrupted")
+            raise self._sandbox.failed_error("was interrupted")
         reason = str(failure).strip().splitlines()[-1].strip()
-        raise self._sandbox.failed(f"trapped: {reason}") from failure
+        raise self._sandbox.failed_error(f"trapped: {reason}") from failure
 
     def _reserve(self, end: int) -> None:
         """Let the memory of the module reach to an address.
@@ -373,7 +377,7 @@ class Instance:
         try:
             self._memory.grow(self._store, -(-missing // PAGE))
         except wasmtime.WasmtimeError:
-            raise self._sandbox.exhausted(end) from None
+            raise self._sandbox.exhausted_error(end) from None
 
     def _address(self) -> int:
         """Return the address of the memory on the host, which changes when it grows."""

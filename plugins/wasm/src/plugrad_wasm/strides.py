@@ -10,38 +10,38 @@ from itertools import accumulate
 from operator import mul
 from typing import NamedTuple
 
-from plugrad.extend import broadcast, size_of
+from plugrad.extend import broadcast, count_elements
 
 Sizes = tuple[int, ...]
 
 
 @lru_cache(maxsize=4096)
-def row_major(shape: Sizes) -> Sizes:
+def contiguous_strides(shape: Sizes) -> Sizes:
     """Return the strides of a dense array.
 
-    >>> row_major((2, 3, 4))
+    >>> contiguous_strides((2, 3, 4))
     (12, 4, 1)
     """
     return tuple(accumulate(reversed(shape[1:]), mul, initial=1))[::-1] if shape else ()
 
 
 @lru_cache(maxsize=4096)
-def stretched(shape: Sizes, target: Sizes) -> Sizes:
+def broadcast_strides(shape: Sizes, target: Sizes) -> Sizes:
     """Return the strides that read an array of `shape` as if it had the shape `target`.
 
-    >>> stretched((3, 1), (2, 3, 4))
+    >>> broadcast_strides((3, 1), (2, 3, 4))
     (0, 1, 0)
     """
     lead = (0,) * (len(target) - len(shape))
     return lead + tuple(
-        0 if n == 1 else step for n, step in zip(shape, row_major(shape), strict=True)
+        0 if n == 1 else step for n, step in zip(shape, contiguous_strides(shape), strict=True)
     )
 
 
-def collapsed(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
+def merge_axes(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
     """Return the same walks over as few axes as possible, at least one: (sizes, strides, strides, …).
 
-    >>> collapsed((2, 3, 4), (12, 4, 1), (0, 4, 1))
+    >>> merge_axes((2, 3, 4), (12, 4, 1), (0, 4, 1))
     ((2, 12), (12, 1), (0, 1))
     """
     axes: list[list[int]] = []  # [size, stride, stride, …] per axis, outermost first
@@ -57,8 +57,8 @@ def collapsed(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
     return tuple(tuple(column) for column in columns)
 
 
-class Pairing(NamedTuple):
-    """How two operands are combined: in one run with two steps, or in the runs of a descriptor."""
+class BinaryLayout(NamedTuple):
+    """The memory layout of a binary operation: one run with two steps, or the runs of a descriptor."""
 
     shape: Sizes
     size: int
@@ -68,19 +68,21 @@ class Pairing(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def pairing(a_shape: Sizes, b_shape: Sizes) -> Pairing:
-    """Return how operands of two shapes are combined.
+def binary_layout(a_shape: Sizes, b_shape: Sizes) -> BinaryLayout:
+    """Return the layout of a binary operation on two shapes.
 
     Raises:
         ShapeError: they do not broadcast.
     """
     shape = broadcast(a_shape, b_shape)
-    sizes, a, b = collapsed(shape, stretched(a_shape, shape), stretched(b_shape, shape))
+    sizes, a, b = merge_axes(
+        shape, broadcast_strides(a_shape, shape), broadcast_strides(b_shape, shape)
+    )
     if len(sizes) == 1:
         # A repeated element has step 0; both steps are 0 only where there is one element.
         steps = (a[0], b[0]) if a[0] or b[0] else (1, 1)
-        return Pairing(shape, size_of(shape), *steps, None)
-    return Pairing(shape, size_of(shape), 1, 1, (len(sizes), *sizes, *a, *b))
+        return BinaryLayout(shape, count_elements(shape), *steps, None)
+    return BinaryLayout(shape, count_elements(shape), 1, 1, (len(sizes), *sizes, *a, *b))
 
 
 @lru_cache(maxsize=4096)
@@ -91,7 +93,9 @@ def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
     source. So the tiles of the kernel use whole cache lines on both sides.
     """
     order = sorted(range(len(sizes)), key=lambda axis: -abs(target[axis]))
-    axes = collapsed(*(tuple(values[axis] for axis in order) for values in (sizes, source, target)))
+    axes = merge_axes(
+        *(tuple(values[axis] for axis in order) for values in (sizes, source, target))
+    )
     count = len(axes[0])
     inner = min(range(count - 1), key=lambda axis: abs(axes[1][axis]) or 1 << 31, default=None)
     order = [*range(count)]
@@ -103,8 +107,8 @@ def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
     return (len(order), *(values[axis] for values in axes for axis in order))
 
 
-class Outline(NamedTuple):
-    """What a strided walk meets."""
+class WalkSummary(NamedTuple):
+    """A summary of a strided walk: its size, whether it is dense, and its descriptor."""
 
     size: int
     is_dense: bool  # neighbouring elements in their order
@@ -112,19 +116,19 @@ class Outline(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def outline(sizes: Sizes, strides: Sizes) -> Outline:
-    """Return what a walk meets."""
-    descriptor = copy_descriptor(sizes, strides, row_major(sizes))
-    return Outline(size_of(sizes), collapsed(sizes, strides)[1] == (1,), descriptor)
+def summarize_walk(sizes: Sizes, strides: Sizes) -> WalkSummary:
+    """Return the summary of a strided walk."""
+    descriptor = copy_descriptor(sizes, strides, contiguous_strides(sizes))
+    return WalkSummary(count_elements(sizes), merge_axes(sizes, strides)[1] == (1,), descriptor)
 
 
 @lru_cache(maxsize=4096)
-def block(
+def slice_walk(
     strides: Sizes, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes
 ) -> tuple[Sizes, Sizes, int]:
     """Return the sizes, the strides and the first element of a part of a walk, without some axes of size 1.
 
-    >>> block((12, 4, 1), (1, 0, 2), (1, 3, 2), None, (0,))
+    >>> slice_walk((12, 4, 1), (1, 0, 2), (1, 3, 2), None, (0,))
     ((3, 2), (4, 1), 14)
     """
     inner = strides if steps is None else tuple(map(mul, strides, steps))

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     import wasmtime
 
-TICK: Final = 0.05  # seconds between two looks at the clock
-LINGER: Final = 40  # ticks without a module after which the watchdog sleeps until there is one
+TICK_SECONDS: Final = 0.05  # seconds between two looks at the clock
+IDLE_TICKS: Final = 40  # ticks without a module after which the watchdog sleeps until there is one
 
 
 @dataclass(eq=False)
-class Guarded:
+class GuardedRun:
     """A running module, and what the watchdog has done to it."""
 
     engine: wasmtime.Engine
@@ -49,17 +49,17 @@ class Watchdog:
     def __init__(self) -> None:
         """Begin with nothing to watch."""
         self._process = 0
-        self._running: list[Guarded] = []
+        self._running: list[GuardedRun] = []
         self._sleeps = False
         self._previous = -1  # whoever else wants to know of signals, such as asyncio
 
     @contextmanager
-    def watching(self, engine: wasmtime.Engine, seconds: float) -> Generator[Guarded]:
+    def guard(self, engine: wasmtime.Engine, seconds: float) -> Generator[GuardedRun]:
         """Stop the module that runs in this block after some seconds, and on Ctrl-C."""
         if self._process != os.getpid():  # there is no watchdog yet, or only the parent has one
             self._start()
         is_main = threading.current_thread() is threading.main_thread()
-        guarded = Guarded(engine, monotonic() + seconds, is_main)
+        guarded = GuardedRun(engine, monotonic() + seconds, is_main)
         self._running.append(guarded)
         if self._sleeps:
             self._writer.send(b"\0")
@@ -86,17 +86,17 @@ class Watchdog:
         idle = 0
         while True:
             idle = 0 if self._running else idle + 1
-            self._sleeps = idle > LINGER
-            timeout = None if self._sleeps and not self._running else TICK
+            self._sleeps = idle > IDLE_TICKS
+            timeout = None if self._sleeps and not self._running else TICK_SECONDS
             if select.select([self._reader], [], [], timeout)[0]:
-                self._pass_on(self._reader.recv(4096))
+                self._forward_signals(self._reader.recv(4096))
             now = monotonic()
             for guarded in list(self._running):
                 if now > guarded.deadline and not guarded.is_stopped:
                     guarded.is_late = True
                     guarded.engine.increment_epoch()
 
-    def _pass_on(self, signals: bytes) -> None:
+    def _forward_signals(self, signals: bytes) -> None:
         """Stop the module in the main thread if there was a SIGINT; tell others of all signals."""
         if SIGINT in signals:
             for guarded in list(self._running):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.runtime import Call, Chain, Located
 
-PATIENCE: Final = 1.0  # seconds between two looks whether others still work
+POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
 
 
 class Job:
@@ -75,7 +75,7 @@ class Job:
         """Return when no other thread works on it any more."""
         while self.running:
             with suppress(Empty):
-                self.ended.get(timeout=PATIENCE)
+                self.ended.get(timeout=POLL_SECONDS)
 
 
 class Worker:

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
 
 import numpy as np
 
-from plugrad.extend import ArgumentError, ArgumentValueError, Shaped, as_dtype, size_of
+from plugrad.extend import ArgumentError, ArgumentValueError, Shaped, as_dtype, count_elements
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.shaders.elements import DTYPES, NUMBERS, STORED, VALUE, WIDE, require
+from plugrad_webgpu.shaders.elements import (
+    DTYPES,
+    NUMBERS,
+    STORAGE_TYPE,
+    VALUE_TYPE,
+    WORD_DTYPE,
+    require_dtype,
+)
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import linked
 
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     Write = Callable[["Interface"], str]
 
 STENCIL_WORKGROUP: Final = 64
-_narrowed: Final = elementwise(dict.fromkeys(NUMBERS, "x"))
+_narrow_result: Final = elementwise(dict.fromkeys(NUMBERS, "x"))
 """Wraps integers around, and rounds floats, where the elements of a narrow dtype were computed in words."""
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -62,7 +69,7 @@ def stencil(body: str, contract: Kernel[..., Any]) -> Callable[..., GpuArray]:
         ArgumentError: the contract takes a list of inputs, or an argument has the wrong type.
         ArgumentValueError: see `load_wgsl_kernel`.
     """
-    text = _checked(contract, body, "stencil: body")
+    text = _check_source(contract, body, "stencil: body")
     write = partial(_stencil_source, text)
     return _implementation(contract, write, "main", STENCIL_WORKGROUP, None)
 
@@ -101,7 +108,7 @@ def load_wgsl_kernel(
         ArgumentValueError: the source does not have one entry point whose workgroup size is written
             in digits. When the kernel runs: the shader does not compile.
     """
-    text = _checked(contract, _text(source), "load_wgsl_kernel: source")
+    text = _check_source(contract, _read_source(source), "load_wgsl_kernel: source")
     plain = _COMMENT.sub("", text)
     names, sizes = _ENTRY.findall(plain), _WORKGROUP.findall(plain)
     if len(names) != 1 or len(sizes) != 1:
@@ -145,7 +152,7 @@ class Interface(NamedTuple):
         arrays.append(("output", "read_write", self.output))
         return "\n".join(
             [
-                f"alias T = {VALUE[arrays[0][2]]};",
+                f"alias T = {VALUE_TYPE[arrays[0][2]]};",
                 "struct Parameters {",
                 "  size: u32,",
                 *(f"  {name}_shape: array<u32, {rank}>," for name, rank in self.shapes),
@@ -153,7 +160,7 @@ class Interface(NamedTuple):
                 "}",
                 "var<immediate> parameters: Parameters;",
                 *(
-                    f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{STORED[dtype]}>;"
+                    f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{STORAGE_TYPE[dtype]}>;"
                     for i, (name, access, dtype) in enumerate(arrays)
                 ),
                 "",
@@ -163,7 +170,7 @@ class Interface(NamedTuple):
 
 def _stencil_source(body: str, interface: Interface) -> str:
     rank = max(interface.rank, 1)
-    value = VALUE[interface.output]
+    value = VALUE_TYPE[interface.output]
     places = [
         f"  at[{axis}] = i32(rest % parameters.output_shape[{axis}]);\n"
         f"  rest /= parameters.output_shape[{axis}];"
@@ -173,7 +180,7 @@ def _stencil_source(body: str, interface: Interface) -> str:
         [
             f"fn element(index: u32, at: array<i32, {rank}>) -> {value} {{{body}",
             "}",
-            *(_reader(*x) for x in interface.inputs),
+            *(_reader_function(*x) for x in interface.inputs),
             f"@compute @workgroup_size({STENCIL_WORKGROUP})",
             "fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {",
             f"  let index = linear_index(id, groups, {STENCIL_WORKGROUP}u);",
@@ -181,14 +188,14 @@ def _stencil_source(body: str, interface: Interface) -> str:
             f"  var at: array<i32, {rank}>;",
             "  var rest = index;",
             *places,
-            f"  output[index] = {STORED[interface.output]}(element(index, at));",
+            f"  output[index] = {STORAGE_TYPE[interface.output]}(element(index, at));",
             "}",
             interface.declarations,
         ]
     )
 
 
-def _reader(name: str, dtype: DType, rank: int) -> str:
+def _reader_function(name: str, dtype: DType, rank: int) -> str:
     """Return a function that reads an element of an array, and 0 outside."""
     axes = range(rank)
     arguments = ", ".join(f"i{axis}: i32" for axis in axes)
@@ -197,7 +204,7 @@ def _reader(name: str, dtype: DType, rank: int) -> str:
     place = "0u"
     for axis in axes:
         place = f"({place} * parameters.{name}_shape[{axis}] + u32(i{axis}))"
-    value = VALUE[dtype]
+    value = VALUE_TYPE[dtype]
     return (
         f"fn {name}_at({arguments}) -> {value} {{\n  if ({outside or 'false'}) {{ return {value}(); }}\n"
         f"  return {value}({name}[{place}]);\n}}"
@@ -227,10 +234,10 @@ def _implementation(
                 f"{contract.name} has {len(out)} outputs, but a shader has one; declare a kernel for each"
             )
         for spec in (*specs, out):
-            require(spec.dtype, DTYPES, f"{contract.name} on webgpu")
+            require_dtype(spec.dtype, DTYPES, f"{contract.name} on webgpu")
         said = contract.annotations
         numbers = {
-            name: _numbers(contract.name, name, values[name], said.get(name))
+            name: _attribute_numbers(contract.name, name, values[name], said.get(name))
             for name in contract.attributes
         }
         interface = Interface(
@@ -244,7 +251,7 @@ def _implementation(
         )
         shapes = [size for x in (*specs, out) for size in x.shape]
         attributes = [number for _, items in numbers.values() for number in items]
-        size = size_of(out.shape)
+        size = count_elements(out.shape)
         count = size if invocations is None else int(invocations(*specs, **values))
         parameters = (size, *shapes, *attributes)
         return plan(program(interface), parameters, count, out.shape, out.dtype)
@@ -258,12 +265,12 @@ def _implementation(
         device = inputs[0].buffer.device if inputs else arrays[0].opened
         specs = tuple([Shaped(x.shape, as_dtype(x.dtype)) for x in inputs])
         result = device.launch(plan_for(specs, tuple(attrs.items())), *inputs)
-        return _narrowed(result) if result.dtype in WIDE else result
+        return _narrow_result(result) if result.dtype in WORD_DTYPE else result
 
     return implementation
 
 
-def _numbers(
+def _attribute_numbers(
     kernel: str, name: str, value: Any, annotation: Any
 ) -> tuple[str, list[int] | list[float]]:
     """Return the type of an attribute in WGSL and its numbers; where the contract says float, integers are floats.
@@ -295,7 +302,7 @@ def _numbers(
     return (f"array<{kind}, {len(items)}>" if isinstance(value, tuple) else kind), numbers
 
 
-def _text(source: object) -> object:
+def _read_source(source: object) -> object:
     """Return the source, read from its file if it is a path.
 
     Raises:
@@ -311,7 +318,7 @@ def _text(source: object) -> object:
         raise ArgumentError(f"load_wgsl_kernel: {source}: {error}") from None
 
 
-def _checked(contract: Kernel[..., Any], text: object, what: str) -> str:
+def _check_source(contract: Kernel[..., Any], text: object, what: str) -> str:
     """Return WGSL for a contract that a shader can implement.
 
     Raises:

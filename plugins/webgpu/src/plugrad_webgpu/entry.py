@@ -11,8 +11,8 @@ from weakref import WeakSet
 import numpy as np
 
 from plugrad.extend import Backend, BackendUnavailable, DeviceLost, Memory, Probe, as_dtype, string
-from plugrad_webgpu.memory.transfers import downloaded, read, uploaded
-from plugrad_webgpu.shaders.elements import DTYPES, require
+from plugrad_webgpu.memory.transfers import download, read, upload
+from plugrad_webgpu.shaders.elements import DTYPES, require_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -86,15 +86,15 @@ class WebGpuBackend(Backend):
 
         # The kernels of all families take longer to import than the rest of the package, which is
         # all that the author of a kernel needs.
-        from plugrad_webgpu.narrow import with_narrow
+        from plugrad_webgpu.narrow import table_with_narrow_dtypes
 
-        most = self._most_hosted()
+        most = self._max_host_elements()
         self._device, self.device = open_device(device)
         self._device.hosting.most = most
         opened_backends.add(self)
-        return with_narrow()
+        return table_with_narrow_dtypes()
 
-    def _most_hosted(self) -> int:
+    def _max_host_elements(self) -> int:
         """Return how many elements an array may have that stays on the host.
 
         Raises:
@@ -121,14 +121,14 @@ class WebGpuBackend(Backend):
         dtype = as_dtype(array.dtype)
         if dtype is string:
             return array.copy()
-        require(dtype, DTYPES)
-        return uploaded(self.opened, array, dtype)
+        require_dtype(dtype, DTYPES)
+        return upload(self.opened, array, dtype)
 
     def to_numpy(self, array: GpuArray | NDArray[Any]) -> NDArray[Any]:
         """Return the values in a new host array, waiting for them; strings are on the host already."""
         if isinstance(array, np.ndarray):
             return array.view()
-        return downloaded(self.opened, array)
+        return download(self.opened, array)
 
     def read(self, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
         """Yield flat parts of the values of arrays; the device brings the next part while the program uses one."""

@@ -31,8 +31,8 @@ from plugrad.kernels import (
 )
 from plugrad_webgpu.kernels import table
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.memory.buffers import GpuArray, in_words
-from plugrad_webgpu.shaders.elements import WIDE
+from plugrad_webgpu.memory.buffers import GpuArray, as_words
+from plugrad_webgpu.shaders.elements import WORD_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,34 +43,36 @@ FAMILIES: Final = (
     *(attention, convolution, convolution3d, depthwise, fused, image, morphology, normalization),
     *(pooling, pooling3d, resize, scan),
 )
-SINGLE: Final = (
+EXTRA_KERNELS: Final = (
     *(reduction.bincount, reduction.dense_bincount, indexing.unsorted_segment_sum),
     *(indexing.gather_gradient, linalg.einsum, scatter.scatter_nd),
 )
-WITH_INTEGERS: Final = (morphology, pooling, pooling3d)
+INTEGER_FAMILIES: Final = (morphology, pooling, pooling3d)
 """The families that look for the largest integer themselves: it depends on the dtype what that is."""
 
 
 @cache
-def with_narrow() -> KernelTable:
+def table_with_narrow_dtypes() -> KernelTable:
     """Return the table of the kernels, of which those that compute in words take narrow dtypes, too."""
     wrapped: dict[str, tuple[Kernel[..., Any], Collection[DType]]] = {}
     for family in FAMILIES:
-        dtypes = (float16,) if family in WITH_INTEGERS else WIDE
+        dtypes = (float16,) if family in INTEGER_FAMILIES else WORD_DTYPE
         for kernel in vars(family).values():
             if isinstance(kernel, Kernel):
                 wrapped[kernel.name] = kernel, dtypes
-    wrapped |= {kernel.name: (kernel, WIDE) for kernel in SINGLE}
+    wrapped |= {kernel.name: (kernel, WORD_DTYPE) for kernel in EXTRA_KERNELS}
     extended = KernelTable(table.backend)
     for config in table:
         if config.kernel_name in wrapped:
             kernel, dtypes = wrapped[config.kernel_name]
-            config = config._replace(kernel_func=through_words(kernel, config.kernel_func, dtypes))
+            config = config._replace(
+                kernel_func=compute_in_words(kernel, config.kernel_func, dtypes)
+            )
         extended.add(config)
     return extended
 
 
-def through_words(
+def compute_in_words(
     kernel: Kernel[..., Any], function: Implementation, dtypes: Collection[DType]
 ) -> Implementation:
     """Return an implementation that computes these narrow dtypes in wide ones."""
@@ -89,9 +91,9 @@ def through_words(
         return [narrow(y, spec.dtype) for y, spec in zip(result, promised, strict=True)]
 
     def wide(x: GpuArray | None) -> GpuArray | None:
-        return in_words(x) if x is not None and x.dtype in dtypes else x
+        return as_words(x) if x is not None and x.dtype in dtypes else x
 
     def narrow(y: GpuArray, dtype: DType) -> GpuArray:
-        return cast(y, dtype=dtype) if y.dtype == WIDE.get(dtype) else y
+        return cast(y, dtype=dtype) if y.dtype == WORD_DTYPE.get(dtype) else y
 
     return implementation

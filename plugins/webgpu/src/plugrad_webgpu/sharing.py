@@ -12,12 +12,12 @@ from plugrad.extend import (
     BackendUnavailable,
     UnsupportedDtype,
     as_dtype,
-    wrapped,
+    wrap_array,
 )
 from plugrad_webgpu.entry import WebGpuBackend, opened_backends
-from plugrad_webgpu.memory.buffers import Buffer, GpuArray, Guest, Lease
-from plugrad_webgpu.shaders.elements import DTYPES, WIDE, require, words_in
-from plugrad_webgpu.shaders.layout import nbytes_of
+from plugrad_webgpu.memory.buffers import Buffer, BufferRef, ExternalBuffer, GpuArray
+from plugrad_webgpu.shaders.elements import DTYPES, WORD_DTYPE, require_dtype, words_per_element
+from plugrad_webgpu.shaders.layout import array_nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +34,9 @@ def requirements(adapter: GPUAdapter) -> dict[str, Any]:
 
     They are ``required_features`` and ``required_limits``; an app adds its own to them.
     """
-    from plugrad_webgpu.device.adapters import needs  # it imports wgpu
+    from plugrad_webgpu.device.adapters import required_features  # it imports wgpu
 
-    return needs(adapter)
+    return required_features(adapter)
 
 
 def use_device(device: GPUDevice | None) -> None:
@@ -83,15 +83,16 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
 
     if not isinstance(buffer, GPUBuffer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(f"from_buffer: buffer={buffer!r} must be a wgpu.GPUBuffer")
-    backend = _owner_of(buffer)
+    backend = _backend_with_buffer(buffer)
     dtype, sizes = as_dtype(dtype), tuple(map(int, shape))
-    require(dtype, DTYPES)
-    if dtype in WIDE:
+    require_dtype(dtype, DTYPES)
+    if dtype in WORD_DTYPE:
         raise UnsupportedDtype(
-            f"from_buffer: elements of {dtype} are kept as {WIDE[dtype]} on the device; give that dtype, and cast "
+            f"from_buffer: elements of {dtype} are kept as {WORD_DTYPE[dtype]} on the device; "
+            "give that dtype, and cast "
             "the tensor with astype"
         )
-    nbytes = nbytes_of(sizes, words_in(dtype))
+    nbytes = array_nbytes(sizes, words_per_element(dtype))
     least = max(-(-nbytes // VECTOR_BYTES), 1) * VECTOR_BYTES
     if buffer.size < least or buffer.size % VECTOR_BYTES or min(sizes, default=0) < 0:
         raise ArgumentValueError(
@@ -104,13 +105,13 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
             "from_buffer: the buffer must have the usages STORAGE and COPY_SRC, and neither MAP_READ nor MAP_WRITE"
         )
     device = backend.opened
-    guest = Guest(device, buffer, device.handle_of(buffer))
+    guest = ExternalBuffer(device, buffer, device.handle_of(buffer))
     device.check_guests([guest])
     own = Buffer()
     own.device, own.storage = device, guest
-    own.lease = Lease(own)
-    own.lease.storage = None  # it does not go to the pool
-    return wrapped(GpuArray(sizes, dtype, own), backend)
+    own.ref = BufferRef(own)
+    own.ref.storage = None  # it does not go to the pool
+    return wrap_array(GpuArray(sizes, dtype, own), backend)
 
 
 def to_buffer(tensor: Tensor) -> GPUBuffer:
@@ -133,7 +134,7 @@ def to_buffer(tensor: Tensor) -> GPUBuffer:
     return backend.opened.lend(array)
 
 
-def _owner_of(buffer: GPUBuffer) -> WebGpuBackend:
+def _backend_with_buffer(buffer: GPUBuffer) -> WebGpuBackend:
     """Return the open backend whose device has a buffer.
 
     Raises:

@@ -14,9 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import float32
 from plugrad_webgpu.algorithms.product import Matrices, multiply
-from plugrad_webgpu.algorithms.tiles import NARROW, TILES, is_possible, keep_tiles, kind_of
-from plugrad_webgpu.device.adapters import choose, managed, needs
-from plugrad_webgpu.memory.copying import filled
+from plugrad_webgpu.algorithms.tiles import (
+    NARROW_MAX_SIZE,
+    TILES,
+    is_possible,
+    problem_kind,
+    save_tiles,
+)
+from plugrad_webgpu.device.adapters import choose, required_features, wrap_device
+from plugrad_webgpu.memory.copying import full
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,24 +49,24 @@ def tune(
         BackendUnavailable: there is no such device.
     """
     adapter, _ = choose(selector)
-    device = managed(adapter.request_device_sync(label="plugrad", **needs(adapter)))
+    device = wrap_device(adapter.request_device_sync(label="plugrad", **required_features(adapter)))
     tiles: dict[str, str] = {}
     for batch, sizes in problems:
-        if min(sizes[0], sizes[2]) > NARROW:
-            times = times_of(device, batch, sizes, repeats)
-            tiles[kind_of(batch, sizes)] = min(times, key=times.__getitem__)
-    keep_tiles(adapter.info, tiles)
+        if min(sizes[0], sizes[2]) > NARROW_MAX_SIZE:
+            times = measure_tiles(device, batch, sizes, repeats)
+            tiles[problem_kind(batch, sizes)] = min(times, key=times.__getitem__)
+    save_tiles(adapter.info, tiles)
     return tiles
 
 
-def times_of(device: Device, batch: int, sizes: Sizes, repeats: int) -> dict[str, float]:
+def measure_tiles(device: Device, batch: int, sizes: Sizes, repeats: int) -> dict[str, float]:
     """Return the least seconds that a product takes by each tile that is possible."""
     rows, depth, columns = sizes
-    a = Matrices(filled(device, (batch, rows, depth), 1, float32), batch, rows, depth)
-    b = Matrices(filled(device, (batch, depth, columns), 1, float32), batch, depth, columns)
+    a = Matrices(full(device, (batch, rows, depth), 1, float32), batch, rows, depth)
+    b = Matrices(full(device, (batch, depth, columns), 1, float32), batch, depth, columns)
     names = [name for name in TILES if is_possible(device, name)]
     times = dict.fromkeys(names, float("inf"))
-    kind = kind_of(batch, sizes)
+    kind = problem_kind(batch, sizes)
     for _ in range(1 + repeats):  # the first one compiles, and is never the fastest
         for name in names:
             device.tiles = {kind: name}

@@ -56,7 +56,7 @@ def run(arguments: Namespace) -> None:
                 "accepts": key.accepts if key else "",
                 "default": key.default if key else None,
                 "variable": key.variable if key else "",
-                "overruled": _overruled(setting, key.variable if key else ""),
+                "overruled": _weaker_values(setting, key.variable if key else ""),
             }
         )
     if arguments.json:
@@ -64,7 +64,7 @@ def run(arguments: Namespace) -> None:
     elif arguments.explain:
         _explain(records)
     else:
-        rows = [(r["key"], _shown(r["value"]), r["decided_by"]) for r in records]
+        rows = [(r["key"], _format_value(r["value"]), r["decided_by"]) for r in records]
         layout.table(("SETTING", "VALUE", "DECIDED BY"), rows, indent="")
 
 
@@ -78,14 +78,16 @@ def _orders(key: str) -> Iterator[tuple[str, str]]:
         yield "order", f"{backend}: {', '.join(packs)}"
 
 
-def _overruled(setting: Setting, variable: str) -> list[tuple[str, str]]:
+def _weaker_values(setting: Setting, variable: str) -> list[tuple[str, str]]:
     """Return the values of a setting in weaker layers, and the places where they are set."""
     found = [(os.environ.get(variable), f"environment variable {variable}")]
     found += [(values.get(setting.key), path) for path, values in config.files()]
-    return [(_shown(v), place) for v, place in found if v is not None and place != setting.layer]
+    return [
+        (_format_value(v), place) for v, place in found if v is not None and place != setting.layer
+    ]
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, tuple | list):
         return ",".join(map(str, value)) or "none"
     return {None: "none", True: "true", False: "false"}.get(value, str(value))  # type: ignore[call-overload]
@@ -96,10 +98,10 @@ def _explain(records: list[dict[str, Any]]) -> None:
         layout.title(record["key"])
         lines = [
             ("means", record["meaning"]),
-            ("is", f"{_shown(record['value'])}, decided by {record['decided_by']}"),
+            ("is", f"{_format_value(record['value'])}, decided by {record['decided_by']}"),
             *(("overrules", f"{value} in {place}") for value, place in record["overruled"]),
             ("takes", record["accepts"]),
-            ("default", _shown(record["default"])),
+            ("default", _format_value(record["default"])),
             ("variable", record["variable"]),
             *_orders(record["key"]),
         ]

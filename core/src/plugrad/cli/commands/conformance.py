@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from plugrad.cli import layout
 from plugrad.cli.jobs import end_of
 from plugrad.cli.words import one_of
-from plugrad.discovery.listing import MODULE, find
+from plugrad.discovery.listing import MODULE_PREFIX, find
 from plugrad.errors import PluginUnavailable
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
         PluginUnavailable: pytest is not installed.
     """
     name: str = arguments.name
-    if not name.startswith(MODULE):
+    if not name.startswith(MODULE_PREFIX):
         distribution, colons, rest = name.rpartition("::")
         find(f"{distribution}{colons}{rest.partition(':')[0]}")
     if find_spec("pytest") is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.cli import jobs, layout
 from plugrad.cli.jobs import Job
-from plugrad.cli.records import chosen
+from plugrad.cli.records import select_plugins
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -21,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Ask each backend in a separate process; return 1 if a backend that was named has no device."""
-    backends = chosen(arguments.names, "backend")
+    backends = select_plugins(arguments.names, "backend")
     usable = [b for b in backends if b.status in ("available", "active", "conflict")]
     asking = [Job("backend", {"name": b.qualified_name, "until": "probe"}) for b in usable]
     outcomes = jobs.run(asking, arguments.timeout)

@@ -8,7 +8,7 @@ from plugrad.cli import findings, jobs, layout
 from plugrad.cli.environment import environment
 from plugrad.cli.findings import Finding
 from plugrad.cli.jobs import Job, Outcome
-from plugrad.cli.records import chosen, chosen_backend, described
+from plugrad.cli.records import chosen_backend, describe_plugin, select_plugins
 from plugrad.discovery.listing import backends
 from plugrad.discovery.order import Place
 from plugrad.errors import ConfigError
@@ -32,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Check, print, and return 1 if there is a problem."""
     try:
-        report = _examined(arguments.names, arguments.timeout)
+        report = _examine_plugins(arguments.names, arguments.timeout)
     except ConfigError as error:
         report = _unreadable(error)
     problems = sum(finding["level"] == "problem" for finding in report["findings"])
@@ -60,8 +60,8 @@ def _unreadable(error: ConfigError) -> dict[str, Any]:
     }
 
 
-def _examined(names: list[str], timeout: float) -> dict[str, Any]:
-    candidates = chosen(names)
+def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
+    candidates = select_plugins(names)
     packed = {p.backend_name for p in candidates if p.kind == "kernels"}
     candidates += [b for b in backends() if b.name in packed and b not in candidates]
     refused = {id(p): found for p in candidates if (found := findings.without_running(p))}
@@ -71,7 +71,7 @@ def _examined(names: list[str], timeout: float) -> dict[str, Any]:
         wanted.append(Job("active", {}))
     outcomes = jobs.run(wanted, timeout)
     by_plugin = {id(p): outcome for p, outcome in zip(tried, outcomes, strict=False)}
-    found = list(_of_plugrad(outcomes))
+    found = list(_findings_about_core(outcomes))
     found += [
         finding
         for plugin in candidates
@@ -96,7 +96,7 @@ def _examined(names: list[str], timeout: float) -> dict[str, Any]:
     }
 
 
-def _of_plugrad(outcomes: list[Outcome]) -> Iterator[Finding]:
+def _findings_about_core(outcomes: list[Outcome]) -> Iterator[Finding]:
     """Yield one finding if plugrad itself cannot be imported."""
     for outcome in outcomes:
         if not outcome.has_started:
@@ -124,9 +124,9 @@ def _findings(
 
 
 def _shadowed() -> Iterator[Finding]:
-    from plugrad.discovery.listing import shadowed
+    from plugrad.discovery.listing import shadowed_distributions
 
-    for name, version, path in shadowed():
+    for name, version, path in shadowed_distributions():
         yield Finding(
             "problem",
             name,
@@ -141,7 +141,7 @@ def _summary(
 ) -> dict[str, Any]:
     """Return the record of one plugin: its health in a word, the result in a line, and all that was found."""
     own = [f for f in found if f.subject == str(plugin)]
-    record = described(plugin)
+    record = describe_plugin(plugin)
     record["health"] = (
         "FAILS" if any(f.level == "problem" for f in own) else "note" if own else "ok"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from plugrad.cli import jobs, layout
 from plugrad.cli.findings import essence
 from plugrad.cli.jobs import Job
-from plugrad.cli.records import UNUSABLE, chosen, described
+from plugrad.cli.records import UNUSABLE, describe_plugin, select_plugins
 from plugrad.discovery.order import Place
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Load the plugin in a separate process and print what is known; return 1 if it cannot be used."""
-    plugins = chosen([arguments.name])
-    records = [described(plugin) for plugin in plugins]
+    plugins = select_plugins([arguments.name])
+    records = [describe_plugin(plugin) for plugin in plugins]
     tried = [i for i, plugin in enumerate(plugins) if _job(plugin)]
     for i, outcome in zip(
         tried, jobs.run(filter(None, map(_job, plugins)), arguments.timeout), strict=True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.cli import jobs, layout
 from plugrad.cli.jobs import Job
-from plugrad.cli.records import chosen
+from plugrad.cli.records import select_plugins
 from plugrad.errors import PluginUnavailable, suggestion
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> None:
     """Load each backend in a separate process, and print which kernels it implements."""
     backends = [
         b
-        for b in chosen(arguments.backend, "backend")
+        for b in select_plugins(arguments.backend, "backend")
         if b.status in ("available", "active", "conflict")
     ]
     loading = [Job("backend", {"name": b.qualified_name, "until": "open"}) for b in backends]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.cli import jobs, layout
-from plugrad.cli.records import KINDS, chosen_backend, described
-from plugrad.discovery.listing import plugins, several
+from plugrad.cli.records import KINDS, chosen_backend, describe_plugin
+from plugrad.discovery.listing import join_names, plugins
 from plugrad.discovery.order import Place
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> None:
     """Print a table for each kind of plugin."""
-    records = [described(plugin) for plugin in plugins()]
+    records = [describe_plugin(plugin) for plugin in plugins()]
     records.sort(key=_in_order_of_packs)  # the others stay where they are: sorting is stable
     active: dict[str, str] = {}
     if any(record["kind"] == "backend" for record in records):
@@ -71,7 +71,7 @@ def _summary(record: dict[str, Any]) -> str:
         part
         for part in (
             record["summary"].rstrip("."),
-            f"Replaces of others: {several(replaces)}" if replaces else "",
+            f"Replaces of others: {join_names(replaces)}" if replaces else "",
             f"Comes as {Place(**place)}" if place else "",
         )
         if part

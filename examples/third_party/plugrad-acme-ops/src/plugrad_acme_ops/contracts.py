@@ -1,6 +1,6 @@
 """The contracts. All plugins share one set of kernel names, so these begin with Acme."""
 
-from plugrad.extend import FLOATING, Shaped, ShapeError, Spec, accepted, agreed, kernel
+from plugrad.extend import FLOATING, Shaped, ShapeError, Spec, check_dtype, check_same_dtype, kernel
 
 
 @kernel("AcmeSwiGLU", family="acme", accepts=FLOATING)
@@ -16,9 +16,9 @@ def geglu(gate: Spec, up: Spec) -> Spec:
 
 
 def _gated(name: str, gate: Spec, up: Spec) -> Spec:
-    accepted(name, gate, FLOATING)
+    check_dtype(name, gate, FLOATING)
     if gate.shape != up.shape:
         raise ShapeError(
             f"{name}: gate has shape {gate.shape} and up {up.shape}; they must be equal"
         )
-    return Shaped(gate.shape, agreed(name, gate, up))
+    return Shaped(gate.shape, check_same_dtype(name, gate, up))

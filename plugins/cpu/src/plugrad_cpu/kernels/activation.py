@@ -10,8 +10,8 @@ from math import pi, sqrt
 import numpy as np
 
 from plugrad.kernels import activation
-from plugrad_cpu.declare import Array, roomy, table
-from plugrad_cpu.kernels.binary import kept, select
+from plugrad_cpu.declare import Array, accumulation_dtype, table
+from plugrad_cpu.kernels.binary import select, zero_where_false
 from plugrad_cpu.kernels.unary import erf
 
 SELU_SCALE = 1.0507009873554805
@@ -53,13 +53,13 @@ def softplus(x: Array) -> Array:
 
 GELU_SLOPE = 2 * sqrt(2 / pi)
 GELU_CUBIC = 0.044715
-BLOCK = 65_536  # elements: intermediate results stay in the cache, and calls are few
+BLOCK_ELEMENTS = 65_536  # elements: intermediate results stay in the cache, and calls are few
 # Where gelu has reached 0 or x, and its slope 0 or 1, in each precision: infinity is not multiplied by 0.
-FAR = {np.dtype(np.float32): 14.5, np.dtype(np.float64): 40.0}
-FAR_TANH = 40
+GELU_ZERO_BEYOND = {np.dtype(np.float32): 14.5, np.dtype(np.float64): 40.0}
+GELU_TANH_ZERO_BEYOND = 40
 # The polynomial for log P(-x) in single precision for 0 <= x <= 14.5, the highest power first, with the least
 # error of x P(-x). The webgpu backend uses the same one.
-LOG_BELOW = np.array(
+LOG_TAIL_COEFFICIENTS = np.array(
     [
         -1.1751507544843776e-9,
         6.266601104698566e-8,
@@ -82,51 +82,51 @@ def in_blocks(formula: Callable[..., Array]) -> Callable[..., Array]:
 
     def compute(*arrays: Array) -> Array:
         shape, dtype = arrays[0].shape, arrays[0].dtype
-        wide = roomy(dtype)
+        wide = accumulation_dtype(dtype)
         if any(x.shape != shape for x in arrays):
             arrays = np.broadcast_arrays(*arrays)
             shape = arrays[0].shape
         parts = [x.reshape(-1) for x in arrays]
         y = np.empty(parts[0].size, dtype)
-        for start in range(0, y.size, BLOCK):
-            block = slice(start, start + BLOCK)
+        for start in range(0, y.size, BLOCK_ELEMENTS):
+            block = slice(start, start + BLOCK_ELEMENTS)
             y[block] = formula(*[part[block].astype(wide, copy=False) for part in parts])
         return y.reshape(shape)
 
     return compute
 
 
-def below(m: Array) -> Array:
+def normal_tail(m: Array) -> Array:
     """Return the probability that a standard normal number is at most -m, for numbers m that are not negative."""
     if m.dtype == np.float64:
         y = erf(m * -sqrt(0.5))
         y += 1
         y *= 0.5
         return y
-    y = m * LOG_BELOW[0]
-    for term in LOG_BELOW[1:-1]:
+    y = m * LOG_TAIL_COEFFICIENTS[0]
+    for term in LOG_TAIL_COEFFICIENTS[1:-1]:
         y += term
         y *= m
-    y += LOG_BELOW[-1]
+    y += LOG_TAIL_COEFFICIENTS[-1]
     return np.exp(y, out=y)
 
 
 def gelu(x: Array) -> Array:
     """Return x P(x), which is max(x, 0) - |x| P(-|x|), where P is the distribution of a normal number."""
-    m = np.clip(np.abs(x), 0, FAR[x.dtype])
-    m *= below(m)
+    m = np.clip(np.abs(x), 0, GELU_ZERO_BEYOND[x.dtype])
+    m *= normal_tail(m)
     return np.subtract(np.clip(x, 0, np.inf), m, out=m)
 
 
 def gelu_gradient(dy: Array, x: Array) -> Array:
     """Return dy (P(x) + x p(x)), where p is the derivative of P."""
-    m = np.clip(np.abs(x), 0, FAR[x.dtype])
+    m = np.clip(np.abs(x), 0, GELU_ZERO_BEYOND[x.dtype])
     density = m * m
     density *= -0.5
     np.exp(density, out=density)
     density *= m
     density *= 1 / sqrt(2 * pi)
-    density -= below(
+    density -= normal_tail(
         m
     )  # m p(m) - P(-m), which is the slope minus 1 of positive x, and minus the slope of others
     is_positive = (x > 0).astype(x.dtype)
@@ -138,7 +138,7 @@ def gelu_gradient(dy: Array, x: Array) -> Array:
 
 def gelu_tanh(x: Array) -> Array:
     """Return x (1 + tanh(u)) / 2, where u is about x sqrt(2 / pi), as x / (1 + exp(-2 u)), which does not cancel."""
-    x = np.maximum(x, -FAR_TANH)
+    x = np.maximum(x, -GELU_TANH_ZERO_BEYOND)
     y = x * x
     y *= -GELU_CUBIC * GELU_SLOPE
     y -= GELU_SLOPE
@@ -150,7 +150,7 @@ def gelu_tanh(x: Array) -> Array:
 
 def gelu_tanh_gradient(dy: Array, x: Array) -> Array:
     """Return dy (s + x s') with s' = 2 u' s (1 - s); s and 1 - s are e / (1 + e) and 1 / (1 + e), e = exp(-|2 u|)."""
-    x = np.clip(x, -FAR_TANH, FAR_TANH)
+    x = np.clip(x, -GELU_TANH_ZERO_BEYOND, GELU_TANH_ZERO_BEYOND)
     square = x * x
     e = square * -(GELU_CUBIC * GELU_SLOPE)
     e -= GELU_SLOPE
@@ -185,7 +185,7 @@ table.update(
         activation.gelu_tanh: in_blocks(gelu_tanh),
         activation.gelu_gradient: in_blocks(gelu_gradient),
         activation.gelu_tanh_gradient: in_blocks(gelu_tanh_gradient),
-        activation.relu6_gradient: lambda dy, y: kept(dy, ~((y <= 0) | (y >= 6))),
+        activation.relu6_gradient: lambda dy, y: zero_where_false(dy, ~((y <= 0) | (y >= 6))),
         activation.sigmoid_gradient: sigmoid_gradient,
         activation.elu_gradient: lambda dy, y: select(y >= 0, dy, dy * (y + 1)),
     }

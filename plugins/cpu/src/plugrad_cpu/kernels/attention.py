@@ -1,6 +1,6 @@
 """Attention: the weights of some queries at a time, for several batches where they are small.
 
-A row of weights is computed as a whole, so that no more than `BLOCK` of them exist, or one row.
+A row of weights is computed as a whole, so that no more than `BLOCK_WEIGHTS` of them exist, or one row.
 """
 
 from collections.abc import Iterator
@@ -9,20 +9,20 @@ from math import prod
 import numpy as np
 
 from plugrad.kernels import attention as contracts
-from plugrad_cpu.declare import Array, roomy, table
+from plugrad_cpu.declare import Array, accumulation_dtype, table
 
-BLOCK = 1 << 16
+BLOCK_WEIGHTS = 1 << 16
 
 
 @table.implements(contracts.attention)
 def attention(q: Array, k: Array, v: Array, mask: Array | None, *, scale: float) -> Array:
     """Return softmax(scale q k^T + mask) v."""
     y = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
-    q, k, v, out = (_matrices(x) for x in (q, k, v, y))
-    masks = _masks(mask, q, k)
-    for some, rows in _blocks(q, k):
-        weights, totals = _weights(q[some, rows], k[some], masks, some, rows, scale)
-        product = weights @ _wide(v[some])
+    q, k, v, out = (_flatten_batch(x) for x in (q, k, v, y))
+    masks = _broadcast_mask(mask, q, k)
+    for some, rows in _iter_blocks(q, k):
+        weights, totals = _block_weights(q[some, rows], k[some], masks, some, rows, scale)
+        product = weights @ _as_float32(v[some])
         product /= totals
         out[some, rows] = product
     return y
@@ -33,59 +33,59 @@ def attention_gradient(
     dy: Array, q: Array, k: Array, v: Array, mask: Array | None, *, scale: float
 ) -> list[Array]:
     """Return dS k, dS^T q, both scaled, and P^T dy, where P are the weights, and dS = P (dy v^T - sums of P dy v^T)."""
-    wide = roomy(q.dtype)
+    wide = accumulation_dtype(q.dtype)
     results = [np.zeros(x.shape, wide) for x in (q, k, v)]
-    dq, dk, dv = (_matrices(x) for x in results)
-    dy, q, k, v = (_matrices(x) for x in (dy, q, k, v))
-    masks = _masks(mask, q, k)
-    for some, rows in _blocks(q, k):
-        weights, totals = _weights(q[some, rows], k[some], masks, some, rows, scale)
+    dq, dk, dv = (_flatten_batch(x) for x in results)
+    dy, q, k, v = (_flatten_batch(x) for x in (dy, q, k, v))
+    masks = _broadcast_mask(mask, q, k)
+    for some, rows in _iter_blocks(q, k):
+        weights, totals = _block_weights(q[some, rows], k[some], masks, some, rows, scale)
         weights /= totals
-        slopes = _wide(dy[some, rows])
+        slopes = _as_float32(dy[some, rows])
         dv[some] += weights.swapaxes(1, 2) @ slopes
-        slopes = slopes @ _wide(v[some]).swapaxes(1, 2)
+        slopes = slopes @ _as_float32(v[some]).swapaxes(1, 2)
         slopes -= np.einsum("bij,bij->bi", slopes, weights)[:, :, None]
         slopes *= weights
         slopes *= scale
-        dq[some, rows] = slopes @ _wide(k[some])
-        dk[some] += slopes.swapaxes(1, 2) @ _wide(q[some, rows])
+        dq[some, rows] = slopes @ _as_float32(k[some])
+        dk[some] += slopes.swapaxes(1, 2) @ _as_float32(q[some, rows])
     return [x.astype(dy.dtype, copy=False) for x in results]
 
 
-def _matrices(x: Array) -> Array:
+def _flatten_batch(x: Array) -> Array:
     """Return x with one axis before the last two."""
     return x.reshape(prod(x.shape[:-2]), *x.shape[-2:])
 
 
-def _wide(x: Array) -> Array:
-    return x.astype(roomy(x.dtype), copy=False)
+def _as_float32(x: Array) -> Array:
+    return x.astype(accumulation_dtype(x.dtype), copy=False)
 
 
-def _masks(mask: Array | None, q: Array, k: Array) -> Array | None:
+def _broadcast_mask(mask: Array | None, q: Array, k: Array) -> Array | None:
     """Return the masks, repeated for queries and keys, for one batch or for all, as a view."""
     if mask is None:
         return None
-    masks = _matrices(mask)
+    masks = _flatten_batch(mask)
     return np.broadcast_to(masks, (len(masks), q.shape[1], k.shape[1]))
 
 
-def _blocks(q: Array, k: Array) -> Iterator[tuple[slice, slice]]:
+def _iter_blocks(q: Array, k: Array) -> Iterator[tuple[slice, slice]]:
     """Yield slices of the batches and of the queries; none if there are no keys."""
     batches, queries, keys = len(q), q.shape[1], k.shape[1]
     if not keys:
         return
-    height = max(1, min(queries, BLOCK // keys))
-    count = max(1, BLOCK // max(queries * keys, 1))
+    height = max(1, min(queries, BLOCK_WEIGHTS // keys))
+    count = max(1, BLOCK_WEIGHTS // max(queries * keys, 1))
     for first in range(0, batches, count):
         for row in range(0, queries, height):
             yield slice(first, first + count), slice(row, row + height)
 
 
-def _weights(
+def _block_weights(
     q: Array, k: Array, masks: Array | None, some: slice, rows: slice, scale: float
 ) -> tuple[Array, Array]:
     """Return exponentials of the scores, and their sums along rows, which are 1 where the mask leaves no key."""
-    scores = (_wide(q) * scale) @ _wide(k).swapaxes(1, 2)
+    scores = (_as_float32(q) * scale) @ _as_float32(k).swapaxes(1, 2)
     if masks is not None:
         scores += masks[some if len(masks) > 1 else slice(None), rows]
     peaks = scores.max(axis=2, keepdims=True)

@@ -25,15 +25,19 @@ def in_blocks(
 
     def compute(a: Array, b: Array, out: Array | None = None) -> Array:
         is_number = b.size == 1 and b.ndim <= a.ndim
-        if a.dtype != np.float32 or a.size <= BRANCHED or not (is_number or b.shape == a.shape):
+        if (
+            a.dtype != np.float32
+            or a.size <= WHERE_MAX_ELEMENTS
+            or not (is_number or b.shape == a.shape)
+        ):
             return function(a, b, out=out)
         y = empty(a.shape, a.dtype) if out is None else out
         if not (a.flags.c_contiguous and y.flags.c_contiguous):
             return function(a, b, out=y)
         left, result = a.reshape(-1), y.reshape(-1)
         right = b.reshape(-1)
-        for start in range(0, a.size, BLOCK):
-            block = slice(start, start + BLOCK)
+        for start in range(0, a.size, BLOCK_ELEMENTS):
+            block = slice(start, start + BLOCK_ELEMENTS)
             x, z = left[block], right if is_number else right[block]
             part = formula(x.astype(dtype), z.astype(dtype))
             if np.isnan(part.min()):
@@ -45,15 +49,15 @@ def in_blocks(
     return compute
 
 
-BLOCK: Final = 16_384
-MOST: Final = 2.0**29
+BLOCK_ELEMENTS: Final = 16_384
+MAX_EXACT_QUOTIENT: Final = 2.0**29
 """Quotients up to here are exact: doubles have 29 more bits than the operands."""
 
 
 def _whole_quotient(a: Array, b: Array) -> Array:
     q = a / b
     np.floor(q, out=q)
-    if not np.abs(q).max() < MOST:  # also if it is NaN
+    if not np.abs(q).max() < MAX_EXACT_QUOTIENT:  # also if it is NaN
         q[:] = np.nan
     return q
 
@@ -70,18 +74,18 @@ def _hypotenuse(a: Array, b: Array) -> Array:
     a *= a
     b *= b
     a += b
-    if not (a.min() > LEAST_SQUARE and a.max() < np.inf):  # also if one is NaN
+    if not (a.min() > MIN_ACCURATE_SQUARE_SUM and a.max() < np.inf):  # also if one is NaN
         a[:] = np.nan
     return np.sqrt(a, out=a)
 
 
-LEAST_SQUARE: Final = 2.0**-100
+MIN_ACCURATE_SQUARE_SUM: Final = 2.0**-100
 """Sums of squares above it have all digits in float32, also if one of the squares is too small for the dtype."""
 
 
 def log_add_exp(a: Array, b: Array) -> Array:
     """Return log(exp(a) + exp(b)), the larger one and a little more."""
-    if a.dtype.char not in "fd" or max(a.size, b.size) <= BRANCHED:
+    if a.dtype.char not in "fd" or max(a.size, b.size) <= WHERE_MAX_ELEMENTS:
         return np.logaddexp(a, b)
     shape = np.broadcast_shapes(a.shape, b.shape)
     y, larger = empty(shape, a.dtype), empty(shape, a.dtype)
@@ -117,7 +121,7 @@ def power(a: Array, b: Array) -> Array:
     return np.power(a, b)
 
 
-BRANCHED: Final = 4096
+WHERE_MAX_ELEMENTS: Final = 4096
 """Up to this size `np.where` is faster; the processor cannot predict the branches of larger ones."""
 
 
@@ -126,16 +130,16 @@ def select(condition: Array, t: Array, e: Array) -> Array:
 
     Without branches: where the condition holds, e is changed in the bits in which t differs from it.
     """
-    if condition.size <= BRANCHED or t.dtype.hasobject or t.itemsize > 8:
+    if condition.size <= WHERE_MAX_ELEMENTS or t.dtype.hasobject or t.itemsize > 8:
         return np.where(condition, t, e)
     bits = f"u{t.itemsize}"
     others = e.view(bits)
-    y = kept(t.view(bits) ^ others, condition)
+    y = zero_where_false(t.view(bits) ^ others, condition)
     return np.bitwise_xor(y, others, out=y).view(t.dtype)
 
 
-def kept(x: Array, condition: Array) -> Array:
-    """Return x where the condition holds, else 0: without branches, its bits times 1 or 0."""
+def zero_where_false(x: Array, condition: Array) -> Array:
+    """Return x where the condition holds, else 0, without branches: the bits of x times 1 or 0."""
     bits = x.view(f"u{x.itemsize}")
     y = empty(np.broadcast_shapes(x.shape, condition.shape), bits.dtype)
     return np.multiply(bits, condition, out=y).view(x.dtype)

@@ -11,20 +11,20 @@ import numpy as np
 
 from plugrad.extend import Shape, Window
 from plugrad.kernels import convolution
-from plugrad_cpu.declare import Array, roomy, table
+from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.memory import empty, zeros
-from plugrad_cpu.windows import cells, framed, padded, patches, unpadded
+from plugrad_cpu.windows import crop_padding, iter_cells, pad_images, padded_size, window_patches
 
 
-def rows_of(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
+def iter_window_rows(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
     """Yield a few images at a time, as a slice of the batch, and one row for each of their windows with its cells.
 
     The next rows overwrite these.
     """
     stops, length = math.prod(window.out), math.prod(window.size) * x.shape[-1]
     room = None
-    for few in blocks(x, window):
-        found = patches(padded(x[few], window, 0), window)
+    for few in iter_batch_blocks(x, window):
+        found = window_patches(pad_images(x[few], window, 0), window)
         count = len(found) * stops
         if found.flags.c_contiguous:
             yield few, found.reshape(count, length)
@@ -36,40 +36,40 @@ def rows_of(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
         yield few, rows
 
 
-def blocks(x: Array, window: Window) -> Iterator[slice]:
+def iter_batch_blocks(x: Array, window: Window) -> Iterator[slice]:
     """Yield slices of the batch: the images to compute with at a time."""
     row = math.prod(window.size) * x.shape[-1] * x.itemsize
-    count = max(1, BLOCK // max(1, math.prod(window.out) * row))
+    count = max(1, BLOCK_BYTES // max(1, math.prod(window.out) * row))
     for start in range(0, x.shape[0], count):
         yield slice(start, start + count)
 
 
-BLOCK = 2**20  # bytes
+BLOCK_BYTES = 2**20  # bytes
 
 
-def columns_of(filter: Array) -> Array:
+def filter_columns(filter: Array) -> Array:
     """Return one column for each filter."""
     return filter.reshape(math.prod(filter.shape[:-1]), filter.shape[-1])
 
 
 def correlate(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the rows of windows times one column for each filter."""
-    y = products(x, window, columns_of(filter))
+    y = multiply_windows(x, window, filter_columns(filter))
     return y.reshape(x.shape[0], *window.out, filter.shape[-1])
 
 
-def products(x: Array, window: Window, columns: Array) -> Array:
+def multiply_windows(x: Array, window: Window, columns: Array) -> Array:
     """Return the rows of all windows times columns."""
     y = empty((x.shape[0], math.prod(window.out), columns.shape[1]), x.dtype)
-    for few, rows in rows_of(x, window):
+    for few, rows in iter_window_rows(x, window):
         np.matmul(rows, columns, out=y[few].reshape(len(rows), columns.shape[1]))
     return y
 
 
 def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
     """Return the transposed rows of windows times dy."""
-    total = zeros((math.prod(filter_shape[:-1]), filter_shape[-1]), roomy(x.dtype))
-    for few, rows in rows_of(x, window):
+    total = zeros((math.prod(filter_shape[:-1]), filter_shape[-1]), accumulation_dtype(x.dtype))
+    for few, rows in iter_window_rows(x, window):
         total += rows.T @ dy[few].reshape(rows.shape[0], filter_shape[-1])
     return total.reshape(filter_shape).astype(x.dtype, copy=False)
 
@@ -78,14 +78,14 @@ def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Wind
     """Return dy times the filters, with each cell of a window added to its pixel."""
     batch, *size, channels = input_shape
     if max(window.strides) == 1:
-        return _correlated_back(dy, filter, window, tuple(size))
-    dx = zeros((batch, *framed(tuple(size), window)[0], channels), dy.dtype)
-    for cell, place in cells(window):
+        return _input_gradient_stride_1(dy, filter, window, tuple(size))
+    dx = zeros((batch, *padded_size(tuple(size), window)[0], channels), dy.dtype)
+    for cell, place in iter_cells(window):
         dx[place] += dy @ filter[cell].T
-    return np.ascontiguousarray(unpadded(dx, tuple(size), window))
+    return np.ascontiguousarray(crop_padding(dx, tuple(size), window))
 
 
-def _correlated_back(dy: Array, filter: Array, window: Window, size: Shape) -> Array:
+def _input_gradient_stride_1(dy: Array, filter: Array, window: Window, size: Shape) -> Array:
     """Return the input gradient for stride 1: dy correlated with the reversed filters."""
     margins: list[tuple[int, int]] = []
     kept = [slice(None)]
@@ -99,7 +99,7 @@ def _correlated_back(dy: Array, filter: Array, window: Window, size: Shape) -> A
         kept.append(slice(max(-before, 0), out - max(-after, 0)))
     back = Window(window.size, (1,) * len(size), tuple(margins), window.dilations, size)
     reversed_filter = filter[(slice(None, None, -1),) * len(size)].swapaxes(-1, -2)
-    y = products(dy[tuple(kept)], back, columns_of(reversed_filter))
+    y = multiply_windows(dy[tuple(kept)], back, filter_columns(reversed_filter))
     return y.reshape(dy.shape[0], *size, filter.shape[-2])
 
 

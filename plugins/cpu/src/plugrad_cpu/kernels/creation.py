@@ -8,7 +8,7 @@ import numpy as np
 from plugrad.extend import Backend, DType, Scalar, Shape
 from plugrad.kernels import creation
 from plugrad_cpu.declare import Array, table, tracked
-from plugrad_cpu.memory import LARGE, pool
+from plugrad_cpu.memory import TRACKED_MIN_BYTES, pool
 
 
 @table.implements(creation.zeros_like)
@@ -35,12 +35,12 @@ def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -
         y.fill(value)
     else:
         y = np.zeros(shape, dtype.numpy)
-    if y.nbytes >= LARGE:
+    if y.nbytes >= TRACKED_MIN_BYTES:
         pool.count(y)
     return y
 
 
-COUNTED: Final = 2**24
+EXACT_FLOAT32_COUNT: Final = 2**24
 """Up to here, float32 counts exactly."""
 
 
@@ -51,7 +51,7 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
         count = len(range(start, stop, step))
     else:
         (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
-    if start == 0 and step == 1 and count < COUNTED and dtype.itemsize >= 4:
+    if start == 0 and step == 1 and count < EXACT_FLOAT32_COUNT and dtype.itemsize >= 4:
         return np.arange(count, dtype=dtype.numpy)
     return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
 
@@ -59,19 +59,19 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
 @table.implements(creation.linspace)
 def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype: DType) -> Array:
     """Return equally spaced numbers, including both ends."""
-    if num > FEW or num < 2:
+    if num > LINSPACE_MAX_ELEMENTS or num < 2:
         return np.linspace(start + 0.0, stop + 0.0, num).astype(dtype.numpy)
-    y = _counts(num) * ((stop - start) / (num - 1))
+    y = _float_arange(num) * ((stop - start) / (num - 1))
     y += start
     y[-1] = stop + 0.0
     return y.astype(dtype.numpy)
 
 
 @lru_cache(maxsize=64)
-def _counts(num: int) -> Array:
+def _float_arange(num: int) -> Array:
     """Return the first whole numbers, as floats."""
     return np.arange(num, dtype=np.float64)
 
 
-FEW: Final = 1024
+LINSPACE_MAX_ELEMENTS: Final = 1024
 """Up to so many numbers, `np.linspace` takes longer than the same arithmetic."""

@@ -7,17 +7,17 @@ import numpy as np
 
 from plugrad.extend import Shape, Window
 from plugrad.kernels import depthwise
-from plugrad_cpu.declare import Array, roomy, table
+from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.memory import empty_like, zeros
-from plugrad_cpu.windows import cells, framed, padded, unpadded
+from plugrad_cpu.windows import crop_padding, iter_cells, pad_images, padded_size
 
 
-def repeated(x: Array, multiplier: int) -> Array:
+def repeat_channels(x: Array, multiplier: int) -> Array:
     """Return channels-last images in which each channel is repeated."""
     return x if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
 
 
-def merged(filter: Array) -> Array:
+def merge_channel_axes(filter: Array) -> Array:
     """Return filters whose last axis counts the channels of the result."""
     return filter.reshape(*filter.shape[:-2], filter.shape[-2] * filter.shape[-1])
 
@@ -25,11 +25,11 @@ def merged(filter: Array) -> Array:
 @table.implements(depthwise.depthwise_conv2d)
 def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the sum over the cells of the filters."""
-    image = repeated(padded(x, window, 0), filter.shape[-1])
-    weights = merged(filter)
-    y = zeros((x.shape[0], *window.out, weights.shape[-1]), roomy(x.dtype))
+    image = repeat_channels(pad_images(x, window, 0), filter.shape[-1])
+    weights = merge_channel_axes(filter)
+    y = zeros((x.shape[0], *window.out, weights.shape[-1]), accumulation_dtype(x.dtype))
     product = empty_like(y)
-    for cell, place in cells(window):
+    for cell, place in iter_cells(window):
         y += np.multiply(image[place], weights[cell], out=product)
     return y.astype(x.dtype, copy=False)
 
@@ -39,14 +39,14 @@ def depthwise_conv2d_input_gradient(
     dy: Array, filter: Array, *, input_shape: Shape, window: Window
 ) -> Array:
     """Return dy times the filters, added to its pixels and then over the copies of each channel."""
-    weights = merged(filter)
+    weights = merge_channel_axes(filter)
     batch, height, width, channels = input_shape
     size = height, width
-    dx = zeros((batch, *framed(size, window)[0], weights.shape[-1]), dy.dtype)
+    dx = zeros((batch, *padded_size(size, window)[0], weights.shape[-1]), dy.dtype)
     product = empty_like(dy)
-    for cell, place in cells(window):
+    for cell, place in iter_cells(window):
         dx[place] += np.multiply(dy, weights[cell], out=product)
-    dx = unpadded(dx, size, window)
+    dx = crop_padding(dx, size, window)
     return dx.reshape(batch, *size, channels, filter.shape[-1]).sum(-1)
 
 
@@ -55,7 +55,9 @@ def depthwise_conv2d_filter_gradient(
     x: Array, dy: Array, *, filter_shape: Shape, window: Window
 ) -> Array:
     """Return, for each cell of the filters, the sum of dy times the pixels that the cell covers."""
-    image = repeated(padded(x, window, 0), filter_shape[-1])
-    dtype = roomy(x.dtype)
-    sums = [np.einsum("byxc,byxc->c", image[place], dy, dtype=dtype) for _, place in cells(window)]
+    image = repeat_channels(pad_images(x, window, 0), filter_shape[-1])
+    dtype = accumulation_dtype(x.dtype)
+    sums = [
+        np.einsum("byxc,byxc->c", image[place], dy, dtype=dtype) for _, place in iter_cells(window)
+    ]
     return np.stack(sums).reshape(filter_shape).astype(x.dtype, copy=False)

@@ -15,8 +15,8 @@ from plugrad.kernels.image import Fill, FillMode, Interpolation
 from plugrad_cpu.declare import Array, table
 
 
-class Shown(NamedTuple):
-    """For each pixel of the result, a pixel that it shows: its position and weight, and whether it exists."""
+class SampledPixels(NamedTuple):
+    """The image pixels that the result's pixels sample: positions, weights, and whether they lie inside the image."""
 
     positions: Array
     weights: Array
@@ -35,8 +35,8 @@ def crop_and_resize(
 ) -> Array:
     """Return the contents of boxes in images, resized."""
     pixels = image if image.dtype.kind == "f" else image.astype(np.float32)
-    shown = _in_boxes(image.shape, boxes, box_ind, crop_size, method)
-    return _taken(pixels, shown, extrapolation_value)
+    shown = _sample_boxes(image.shape, boxes, box_ind, crop_size, method)
+    return _weighted_sum(pixels, shown, extrapolation_value)
 
 
 @table.implements(kernels.crop_and_resize_image_gradient)
@@ -44,7 +44,9 @@ def crop_and_resize_image_gradient(
     dy: Array, boxes: Array, box_ind: Array, *, image_shape: Shape, method: Interpolation
 ) -> Array:
     """Return the images' gradient: dy added to the pixels that its boxes show."""
-    return _added(dy, _in_boxes(image_shape, boxes, box_ind, dy.shape[1:3], method), image_shape)
+    return _scatter_to_images(
+        dy, _sample_boxes(image_shape, boxes, box_ind, dy.shape[1:3], method), image_shape
+    )
 
 
 @table.implements(kernels.flip_left_right)
@@ -58,13 +60,13 @@ def rotate_with_offset(
     image: Array, *, radians: float, fill_value: Fill, center: tuple[float, ...]
 ) -> Array:
     """Return the rotated images."""
-    return _taken(image, _rotated(image.shape, radians, center), fill_value)
+    return _weighted_sum(image, _sample_rotated(image.shape, radians, center), fill_value)
 
 
 @table.implements(kernels.rotate_with_offset_gradient)
 def rotate_with_offset_gradient(dy: Array, *, radians: float, center: tuple[float, ...]) -> Array:
     """Return the images' gradient: dy added to the pixels that the result shows."""
-    return _added(dy, _rotated(dy.shape, radians, center), dy.shape)
+    return _scatter_to_images(dy, _sample_rotated(dy.shape, radians, center), dy.shape)
 
 
 @table.implements(kernels.transform)
@@ -78,8 +80,8 @@ def transform(
     output_shape: Shape,
 ) -> Array:
     """Return the transformed images."""
-    shown = _transformed(image.shape, transforms, output_shape, interpolation, fill_mode)
-    return _taken(image, shown, fill_value)
+    shown = _sample_transformed(image.shape, transforms, output_shape, interpolation, fill_mode)
+    return _weighted_sum(image, shown, fill_value)
 
 
 @table.implements(kernels.transform_image_gradient)
@@ -92,16 +94,16 @@ def transform_image_gradient(
     fill_mode: FillMode,
 ) -> Array:
     """Return the images' gradient: dy added to the pixels that the result shows."""
-    shown = _transformed(image_shape, transforms, dy.shape[1:3], interpolation, fill_mode)
-    return _added(dy, shown, image_shape)
+    shown = _sample_transformed(image_shape, transforms, dy.shape[1:3], interpolation, fill_mode)
+    return _scatter_to_images(dy, shown, image_shape)
 
 
 # --- the points that are shown, in double precision for images of any dtype -------------------------
 
 
-def _in_boxes(
+def _sample_boxes(
     images: Shape, boxes: Array, box_ind: Array, size: Shape, method: Interpolation
-) -> list[Shown]:
+) -> list[SampledPixels]:
     """Return the pixels that crops show.
 
     Raises:
@@ -114,20 +116,22 @@ def _in_boxes(
             f"CropAndResize: box_ind {wrong[0]} is not in [{-count}, {count}), the range for {count} images"
         )
     top, left, bottom, right = boxes.astype(np.float64).T
-    rows = _between(top, bottom, size[0], height)[:, :, None]
-    columns = _between(left, right, size[1], width)[:, None, :]
+    rows = _sample_points(top, bottom, size[0], height)[:, :, None]
+    columns = _sample_points(left, right, size[1], width)[:, None, :]
     is_inside = (rows >= 0) & (rows <= height - 1) & (columns >= 0) & (columns <= width - 1)
     numbers = np.where(box_ind < 0, box_ind + count, box_ind).astype(np.intp)
-    return _around(images, numbers, rows, columns, is_inside, method, "nearest")
+    return _sample_pixels(images, numbers, rows, columns, is_inside, method, "nearest")
 
 
-def _between(first: Array, last: Array, count: int, length: int) -> Array:
+def _sample_points(first: Array, last: Array, count: int, length: int) -> Array:
     """Return equally spaced points between two fractions of an axis; a single point is in the middle."""
     shares = np.linspace(0, 1, count) if count > 1 else np.array([0.5])
     return (first[:, None] * (1 - shares) + last[:, None] * shares) * (length - 1)
 
 
-def _rotated(images: Shape, radians: float, center: tuple[float, ...]) -> list[Shown]:
+def _sample_rotated(
+    images: Shape, radians: float, center: tuple[float, ...]
+) -> list[SampledPixels]:
     """Return the pixels that rotated images show."""
     count, height, width, _ = images
     middle_x, middle_y = center[0] * width - 0.5, center[1] * height - 0.5
@@ -138,29 +142,31 @@ def _rotated(images: Shape, radians: float, center: tuple[float, ...]) -> list[S
     rows = np.round(x * sine + y * cosine + middle_y, 9)
     columns = np.round(x * cosine - y * sine + middle_x, 9)
     is_inside = np.ones((1, 1, 1), bool)
-    return _around(images, np.arange(count), rows, columns, is_inside, "nearest", "constant")
+    return _sample_pixels(images, np.arange(count), rows, columns, is_inside, "nearest", "constant")
 
 
-def _transformed(
+def _sample_transformed(
     images: Shape,
     transforms: Array,
     size: Shape,
     interpolation: Interpolation,
     fill_mode: FillMode,
-) -> list[Shown]:
+) -> list[SampledPixels]:
     """Return the pixels that transformed images show."""
     y, x = np.arange(size[0])[:, None], np.arange(size[1])
     a, b, c, d, e, f, g, h = transforms.astype(np.float64).T[:, :, None, None]
     depth = g * x + h * y + 1
     rows, columns = (d * x + e * y + f) / depth, (a * x + b * y + c) / depth
     is_known = np.isfinite(rows) & np.isfinite(columns)
-    return _around(images, np.arange(images[0]), rows, columns, is_known, interpolation, fill_mode)
+    return _sample_pixels(
+        images, np.arange(images[0]), rows, columns, is_known, interpolation, fill_mode
+    )
 
 
 # --- the pixels around points -----------------------------------------------------------------------
 
 
-def _around(
+def _sample_pixels(
     images: Shape,
     numbers: Array,
     rows: Array,
@@ -168,7 +174,7 @@ def _around(
     is_inside: Array,
     interpolation: Interpolation,
     fill_mode: FillMode,
-) -> list[Shown]:
+) -> list[SampledPixels]:
     """Return the pixels for the points (rows, columns) of the images with these numbers.
 
     They are the nearest pixel, or the four pixels around; for a point on a row, both rows are this one.
@@ -187,19 +193,19 @@ def _around(
             (bottom, left, down * (1 - right)),
             (bottom, end, down * right),
         ]
-    shown: list[Shown] = []
+    shown: list[SampledPixels] = []
     for row, column, weights in weighted:
         inner_row, inner_column = (
-            _extended(row, height, fill_mode),
-            _extended(column, width, fill_mode),
+            _extend_positions(row, height, fill_mode),
+            _extend_positions(column, width, fill_mode),
         )
         positions = (numbers[:, None, None] * height + inner_row) * width + inner_column
         is_pixel = (row == inner_row) & (column == inner_column) | (fill_mode != "constant")
-        shown.append(Shown(positions, weights, is_inside & is_pixel))
+        shown.append(SampledPixels(positions, weights, is_inside & is_pixel))
     return shown
 
 
-def _extended(places: Array, length: int, fill_mode: FillMode) -> Array:
+def _extend_positions(places: Array, length: int, fill_mode: FillMode) -> Array:
     """Return the positions, from 0 to length - 1, that continue an axis to places beyond its ends."""
     if fill_mode == "wrap":
         places = np.mod(places, length)
@@ -209,7 +215,7 @@ def _extended(places: Array, length: int, fill_mode: FillMode) -> Array:
     return np.clip(places, 0, length - 1).astype(np.intp)
 
 
-def _taken(image: Array, shown: list[Shown], fill_value: Fill) -> Array:
+def _weighted_sum(image: Array, shown: list[SampledPixels], fill_value: Fill) -> Array:
     """Return the sum of the weighted pixels, with `fill_value` for those that do not exist."""
     count, height, width, channels = image.shape
     pixels = image.reshape(count * height * width, channels)
@@ -225,7 +231,7 @@ def _taken(image: Array, shown: list[Shown], fill_value: Fill) -> Array:
     return total
 
 
-def _added(dy: Array, shown: list[Shown], images: Shape) -> Array:
+def _scatter_to_images(dy: Array, shown: list[SampledPixels], images: Shape) -> Array:
     """Return images in which each pixel is the weighted sum of dy over the places that show it."""
     channels, size = images[3], int(np.prod(images))
     total = np.zeros(size)

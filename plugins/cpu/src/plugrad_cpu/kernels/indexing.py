@@ -22,12 +22,12 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     try:
         if batch_dims == 0:
             return np.asarray(x.take(positions, axis), x.dtype)  # also one string
-        return _taken_in_batches(x, positions, axis, batch_dims)
+        return _gather_in_batches(x, positions, axis, batch_dims)
     except IndexError:
-        raise out_of_range("GatherV2", positions, axis, x.shape[axis]) from None
+        raise out_of_range_error("GatherV2", positions, axis, x.shape[axis]) from None
 
 
-def _taken_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) -> Array:
+def _gather_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) -> Array:
     """Return the elements at the positions of each batch: `x` is seen as (batch, before, size, after)."""
     shape, picked = x.shape, positions.shape[batch_dims:]
     batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
@@ -49,7 +49,7 @@ def _taken_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) ->
     return taken.reshape(*shape[:axis], *picked, *shape[axis + 1 :])
 
 
-def out_of_range(kernel: str, indices: Array, axis: int, size: int) -> TensorIndexError:
+def out_of_range_error(kernel: str, indices: Array, axis: int, size: int) -> TensorIndexError:
     """Return the error for the first position that is out of range for an axis of a size."""
     worst = indices[(indices < -size) | (indices >= size)].flat[0]
     return TensorIndexError(
@@ -71,7 +71,7 @@ def flat_positions(kernel: str, indices: Array, shape: Shape) -> Array:
         size, positions = shape[axis], indices[..., axis].astype(np.intp, "C")
         least = positions.min()
         if not (-size <= least and positions.max() < size):
-            raise out_of_range(kernel, positions, axis, size)
+            raise out_of_range_error(kernel, positions, axis, size)
         if least < 0:
             positions[positions < 0] += size
         flat = flat * size + positions if axis else positions
@@ -95,7 +95,7 @@ def gather_gradient(
         places = places + size * np.arange(batch * before).reshape(batch, before, 1)
     if inner != 1:
         places = places[..., None] * inner + np.arange(inner)
-    return sums_at(places.reshape(-1), dy.reshape(-1), math.prod(shape)).reshape(shape)
+    return scatter_sums(places.reshape(-1), dy.reshape(-1), math.prod(shape)).reshape(shape)
 
 
 @table.implements(indexing.gather_nd)
@@ -106,7 +106,7 @@ def gather_nd(params: Array, indices: Array) -> Array:
     return parts[(flat_positions("GatherNd", indices, params.shape), ...)]
 
 
-FEW: Final = 1024
+COMPARISON_MAX_ELEMENTS: Final = 1024
 """Up to so many elements, all are compared with their positions."""
 
 
@@ -115,7 +115,7 @@ def one_hot(
     indices: Array, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> Array:
     """Return `on_value` where the position along the last axis is the index, else `off_value`."""
-    if indices.size * depth <= FEW and not dtype.numpy.hasobject:
+    if indices.size * depth <= COMPARISON_MAX_ELEMENTS and not dtype.numpy.hasobject:
         y = np.empty((*indices.shape, depth), dtype.numpy)
         y.fill(off_value)
         y[indices[..., None] == np.arange(depth)] = on_value
@@ -147,10 +147,10 @@ def segment_sums(rows: Array, ids: Array, count: int) -> Array:
     width = rows.shape[1]
     starts = ids.astype(np.intp, copy=False) * width
     places = np.add.outer(starts, np.arange(width)).reshape(-1)
-    return sums_at(places, rows.reshape(-1), count * width).reshape(count, width)
+    return scatter_sums(places, rows.reshape(-1), count * width).reshape(count, width)
 
 
-def sums_at(places: Array, values: Array, count: int) -> Array:
+def scatter_sums(places: Array, values: Array, count: int) -> Array:
     """Return the sum of the values at each place; sums of floats are in double precision."""
     if values.dtype.kind == "f":
         return np.bincount(places, values, count).astype(values.dtype)

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from plugrad.kernels import linalg
-from plugrad_cpu.declare import Array, roomy, table, tracked
-from plugrad_cpu.memory import LARGE, empty, track_allocation
+from plugrad_cpu.declare import Array, accumulation_dtype, table, tracked
+from plugrad_cpu.memory import TRACKED_MIN_BYTES, empty, track_allocation
 
 
 @table.implements(linalg.matmul)
@@ -17,11 +17,11 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     """Return the products of the matrices in the last two axes."""
     a = a.swapaxes(-1, -2) if transpose_a else a
     b = b.swapaxes(-1, -2) if transpose_b else b
-    is_small = a.nbytes < LARGE and b.nbytes < LARGE
+    is_small = a.nbytes < TRACKED_MIN_BYTES and b.nbytes < TRACKED_MIN_BYTES
     if is_small and a.ndim == b.ndim == 2 and a.dtype.char in "fd":
         # It calls BLAS as well, but takes a third of the time of `np.matmul` before that.
         return track_allocation(a.dot(b))
-    if a.dtype.kind in "iu" and a.size and b.size and fits_float64(a, b, a.shape[-1]):
+    if a.dtype.kind in "iu" and a.size and b.size and is_exact_in_float64(a, b, a.shape[-1]):
         product = np.matmul(a, b, dtype=np.float64, casting="unsafe")
         return track_allocation(product.astype(np.int64).astype(a.dtype))
     if is_small:
@@ -36,7 +36,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     return np.matmul(a, b, out=empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
 
 
-def fits_float64(a: Array, b: Array, depth: int) -> bool:
+def is_exact_in_float64(a: Array, b: Array, depth: int) -> bool:
     """Return whether a product of integers is exact in double precision, for which there is BLAS."""
     largest = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
     return math.prod(largest) * depth < 2**53
@@ -46,7 +46,7 @@ def fits_float64(a: Array, b: Array, depth: int) -> bool:
 def einsum(*inputs: Array, equation: str) -> Array:
     """Return the sums of products, computed by matrix products where possible."""
     dtype = inputs[0].dtype
-    operands = [x.astype(roomy(dtype), copy=False) for x in inputs]
+    operands = [x.astype(accumulation_dtype(dtype), copy=False) for x in inputs]
     return np.asarray(np.einsum(equation, *operands, optimize=len(inputs) > 1), dtype)
 
 
@@ -55,8 +55,8 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     """Return the matrices with zeros outside a band around the diagonal."""
     lower, upper = int(num_lower), int(num_upper)
     rows, columns = input.shape[-2:]
-    if input.size <= FEW and not input.dtype.hasobject:
-        return np.where(_band(rows, columns, lower, upper), input, np.zeros((), input.dtype))
+    if input.size <= MASK_MAX_ELEMENTS and not input.dtype.hasobject:
+        return np.where(_band_mask(rows, columns, lower, upper), input, np.zeros((), input.dtype))
     y = np.zeros(input.shape, input.dtype)
     below, above = lower if lower >= 0 else rows, upper if upper >= 0 else columns
     if rows <= columns:
@@ -70,12 +70,12 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     return y
 
 
-FEW: Final = 1024
+MASK_MAX_ELEMENTS: Final = 1024
 """Up to so many elements, a choice by a matrix of bools takes less time than copies of rows."""
 
 
 @lru_cache(maxsize=64)
-def _band(rows: int, columns: int, lower: int, upper: int) -> Array:
+def _band_mask(rows: int, columns: int, lower: int, upper: int) -> Array:
     """Return whether each element of a matrix is in a band; a negative number of diagonals means all."""
     offset = np.arange(columns) - np.arange(rows)[:, None]
     return ((lower < 0) | (-offset <= lower)) & ((upper < 0) | (offset <= upper))

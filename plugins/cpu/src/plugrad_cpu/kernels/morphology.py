@@ -7,22 +7,22 @@ import numpy as np
 from plugrad.extend import Window
 from plugrad.kernels import morphology
 from plugrad_cpu.declare import Array, table
-from plugrad_cpu.windows import cells, framed, padded, unpadded
+from plugrad_cpu.windows import crop_padding, iter_cells, pad_images, padded_size
 
 
-def sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Array, Array]]:
+def iter_cell_sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Array, Array]]:
     """Yield, for each cell of the filter, its sums with all windows, and a mask that is False in the padding."""
-    image = padded(x, window, 0)
-    is_pixel = padded(np.ones((1, *x.shape[1:3], 1), bool), window, False)
-    for cell, place in cells(window):
+    image = pad_images(x, window, 0)
+    is_pixel = pad_images(np.ones((1, *x.shape[1:3], 1), bool), window, False)
+    for cell, place in iter_cells(window):
         yield image[place] + filter[cell], is_pixel[place]
 
 
-def winners(x: Array, filter: Array, window: Window) -> Array:
+def argmax_cells(x: Array, filter: Array, window: Window) -> Array:
     """Return, for each window, the number of the first cell with the largest sum; -1 if all are padding."""
     shape = x.shape[0], *window.out, x.shape[3]
     best, winner = np.zeros(shape, x.dtype), np.full(shape, -1)
-    for i, (total, counts) in enumerate(sums(x, filter, window)):
+    for i, (total, counts) in enumerate(iter_cell_sums(x, filter, window)):
         is_better = counts & ((winner < 0) | (total > best))
         best, winner = np.where(is_better, total, best), np.where(is_better, i, winner)
     return winner
@@ -33,7 +33,7 @@ def dilation2d(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the largest sum of each window."""
     lowest = x.dtype.type(-np.inf) if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     y = np.full((x.shape[0], *window.out, x.shape[3]), lowest, x.dtype)
-    for total, counts in sums(x, filter, window):
+    for total, counts in iter_cell_sums(x, filter, window):
         np.maximum(y, total, out=y, where=counts)
     return y
 
@@ -42,19 +42,19 @@ def dilation2d(x: Array, filter: Array, *, window: Window) -> Array:
 def dilation2d_input_gradient(x: Array, filter: Array, dy: Array, *, window: Window) -> Array:
     """Return dy at the first pixel with the largest sum of each window."""
     size = x.shape[1:3]
-    dx = np.zeros((x.shape[0], *framed(size, window)[0], x.shape[3]), x.dtype)
-    winner = winners(x, filter, window)
-    for i, (_, place) in enumerate(cells(window)):
+    dx = np.zeros((x.shape[0], *padded_size(size, window)[0], x.shape[3]), x.dtype)
+    winner = argmax_cells(x, filter, window)
+    for i, (_, place) in enumerate(iter_cells(window)):
         dx[place] += np.where(winner == i, dy, 0)
-    return unpadded(dx, size, window)
+    return crop_padding(dx, size, window)
 
 
 @table.implements(morphology.dilation2d_filter_gradient)
 def dilation2d_filter_gradient(x: Array, filter: Array, dy: Array, *, window: Window) -> Array:
     """Return the sums of dy at the first cell with the largest sum of each window."""
-    winner = winners(x, filter, window)
+    winner = argmax_cells(x, filter, window)
     parts = [
         np.where(winner == i, dy, 0).sum((0, 1, 2), dtype=dy.dtype)
-        for i in range(len(cells(window)))
+        for i in range(len(iter_cells(window)))
     ]
     return np.stack(parts).reshape(filter.shape)

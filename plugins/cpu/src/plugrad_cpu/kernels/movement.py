@@ -14,7 +14,7 @@ import numpy as np
 from plugrad.extend import Pairs, Scalar, Shape
 from plugrad.kernels import movement
 from plugrad_cpu.declare import Array, table, tracked
-from plugrad_cpu.memory import LARGE, empty
+from plugrad_cpu.memory import TRACKED_MIN_BYTES, empty
 
 
 @table.implements(movement.transpose)
@@ -28,7 +28,7 @@ def transpose(x: Array, *, perm: Shape) -> Array:
 @tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the order of the elements allows it, else a copy."""
-    if x.nbytes < LARGE or x.flags.c_contiguous:
+    if x.nbytes < TRACKED_MIN_BYTES or x.flags.c_contiguous:
         return x.reshape(shape)
     try:
         return x.reshape(shape, copy=False)
@@ -38,13 +38,13 @@ def reshape(x: Array, *, shape: Shape) -> Array:
         return y
 
 
-MOST_TURNS: Final = 4
-"""How often elements may be repeated for as many strided copies to be faster than one of short rows."""
+MAX_STRIDED_COPIES: Final = 4
+"""The maximum number of repetitions for which one strided copy each is faster than copying short rows."""
 
 
 def write(x: Array, y: Array) -> None:
-    """Write x to y, an array of its shape; elements of x may be repeated."""
-    if x.ndim and x.strides[-1] == 0 and 1 < x.shape[-1] <= MOST_TURNS:
+    """Copy x to y, an array of the same shape; x may have repeated elements."""
+    if x.ndim and x.strides[-1] == 0 and 1 < x.shape[-1] <= MAX_STRIDED_COPIES:
         for turn in range(x.shape[-1]):
             y[..., turn] = x[..., 0]
     else:
@@ -62,17 +62,17 @@ def expand_dims(input: Array, *, dim: int) -> Array:
 @tracked
 def broadcast_to(x: Array, *, shape: Shape) -> Array:
     """Return a view whose repeated axes have stride 0, or a copy, which takes less time for a few elements."""
-    if math.prod(shape) < FEW:
+    if math.prod(shape) < BROADCAST_COPY_MAX_BYTES:
         y = np.empty(shape, x.dtype)
         y[...] = x
         return y
     return np.broadcast_to(x, shape)
 
 
-FEW: Final = 4096
+BROADCAST_COPY_MAX_BYTES: Final = 4096
 
 
-def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
+def _as_slices(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
     """Return slices; with a negative stride, the end -1 is before the first element, which slices write as None."""
     return tuple(
         slice(b, None if e < 0 else e, s) if range(b, e, s) else slice(0)
@@ -84,11 +84,11 @@ def _ranges(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
 @tracked
 def slice_(x: Array, *, begin: Shape, size: Shape, drop: Shape) -> Array:
     """Return a view of a block."""
-    return x[_block(begin, size, drop)]
+    return x[_block_key(begin, size, drop)]
 
 
 @lru_cache(maxsize=1024)
-def _block(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
+def _block_key(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
     """Return the key of a block: an integer where an axis is dropped, else a slice."""
     ranges = zip(begin, size, strict=True)
     return (*[b if i in drop else slice(b, b + n) for i, (b, n) in enumerate(ranges)], ...)
@@ -98,7 +98,7 @@ def _block(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
 @tracked
 def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Array:
     """Return a view of every n-th element."""
-    return x[(*_ranges(begin, end, strides), ...)]
+    return x[(*_as_slices(begin, end, strides), ...)]
 
 
 @table.implements(movement.strided_slice_gradient)
@@ -107,7 +107,7 @@ def strided_slice_gradient(
 ) -> Array:
     """Return zeros with dy at the elements of the slice."""
     dx = np.zeros(shape, dy.dtype)
-    dx[_ranges(begin, end, strides)] = dy
+    dx[_as_slices(begin, end, strides)] = dy
     return dx
 
 
@@ -117,7 +117,7 @@ def strided_slice_update(
 ) -> Array:
     """Return a copy with the updates at the elements of the slice."""
     result = np.array(tensor, order="C")
-    result[_ranges(begin, end, strides)] = updates
+    result[_as_slices(begin, end, strides)] = updates
     return result
 
 
@@ -125,12 +125,12 @@ def strided_slice_update(
 @tracked
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis."""
-    return joined(inputs, axis)
+    return concatenate(inputs, axis)
 
 
-def joined(parts: Sequence[Array], axis: int) -> Array:
+def concatenate(parts: Sequence[Array], axis: int) -> Array:
     """Return arrays of one dtype joined along an axis: a view if they are large, and adjacent in memory."""
-    if sum([x.nbytes for x in parts]) < LARGE:
+    if sum([x.nbytes for x in parts]) < TRACKED_MIN_BYTES:
         return np.concatenate(parts, axis)
     shape, _ = movement.concat.infer(*parts, axis=axis)
     view = _view_of_adjacent(parts, axis, shape)
@@ -146,15 +146,15 @@ def _view_of_adjacent(parts: Sequence[Array], axis: int, shape: Shape) -> Array 
     base, strides = first.base, first.strides
     if type(base) is not np.ndarray or not base.flags.c_contiguous or base.dtype.hasobject:
         return None
-    place = _address(first)
+    place = _data_address(first)
     for x in parts:
-        if x.base is not base or x.strides != strides or _address(x) != place:
+        if x.base is not base or x.strides != strides or _data_address(x) != place:
             return None
         place += x.shape[axis] * strides[axis]
-    return np.ndarray(shape, first.dtype, base, _address(first) - _address(base), strides)
+    return np.ndarray(shape, first.dtype, base, _data_address(first) - _data_address(base), strides)
 
 
-def _address(x: Array) -> int:
+def _data_address(x: Array) -> int:
     """Return the place of the first element."""
     return x.__array_interface__["data"][0]
 
@@ -164,7 +164,7 @@ def _address(x: Array) -> int:
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis."""
     key = (*(slice(None),) * axis, None, ...)
-    return joined([x[key] for x in inputs], axis)
+    return concatenate([x[key] for x in inputs], axis)
 
 
 @table.implements(movement.unpack)
@@ -177,11 +177,11 @@ def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
 @table.implements(movement.split)
 def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...]:
     """Return views of parts with given sizes."""
-    return tuple([x[key] for key in _parts(num_or_size_splits, axis)])
+    return tuple([x[key] for key in _part_keys(num_or_size_splits, axis)])
 
 
 @lru_cache(maxsize=1024)
-def _parts(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
+def _part_keys(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
     """Return the keys of consecutive parts."""
     ends = list(accumulate(sizes, initial=0))
     return [(*(slice(None),) * axis, slice(*ends), ...) for ends in pairwise(ends)]
@@ -190,7 +190,7 @@ def _parts(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
 @table.implements(movement.pad)
 def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
     """Return x surrounded by a constant value."""
-    shape, inside = _padded(x.shape, paddings)
+    shape, inside = _padded_shape_and_key(x.shape, paddings)
     y = np.empty(shape, x.dtype)
     y.fill(constant_value)
     y[inside] = x
@@ -198,7 +198,7 @@ def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def _padded(shape: Shape, paddings: Pairs) -> tuple[Shape, tuple[slice, ...]]:
+def _padded_shape_and_key(shape: Shape, paddings: Pairs) -> tuple[Shape, tuple[slice, ...]]:
     """Return the shape of an array of a shape with paddings, and the key of what they surround."""
     sizes = [(n, *pair) for n, pair in zip(shape, paddings, strict=True)]
     return tuple([b + n + a for n, b, a in sizes]), tuple([slice(b, b + n) for n, b, _ in sizes])
@@ -208,23 +208,23 @@ def _padded(shape: Shape, paddings: Pairs) -> tuple[Shape, tuple[slice, ...]]:
 def tile(x: Array, *, reps: Shape) -> Array:
     """Return x repeated along each axis."""
     repeated = [axis for axis, times in enumerate(reps) if times != 1]
-    if len(repeated) == 1 and 0 < (times := reps[repeated[0]]) <= MOST_PARTS:
+    if len(repeated) == 1 and 0 < (times := reps[repeated[0]]) <= MAX_JOINED_PARTS:
         return np.concatenate([x] * times, repeated[0])
     return np.tile(x, reps)
 
 
-MOST_PARTS: Final = 16
-"""How often an array may be repeated along one axis for a join to be faster."""
+MAX_JOINED_PARTS: Final = 16
+"""The maximum number of repetitions along an axis for which concatenation is faster."""
 
 
 @table.implements(movement.reverse)
 def reverse(x: Array, *, dims: Shape) -> Array:
     """Return a view that is reversed along some axes."""
-    return x[_backward(dims)]
+    return x[_reversal_key(dims)]
 
 
 @lru_cache(maxsize=1024)
-def _backward(axes: Shape) -> tuple[Any, ...]:
+def _reversal_key(axes: Shape) -> tuple[Any, ...]:
     """Return the key that reverses some axes."""
     last = max(axes, default=-1)
     return (*[slice(None, None, -1 if i in axes else 1) for i in range(last + 1)], ...)

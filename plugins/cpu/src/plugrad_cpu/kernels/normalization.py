@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from plugrad.kernels import normalization
-from plugrad_cpu.declare import Array, roomy, table
-from plugrad_cpu.kernels.reduction import total_of
+from plugrad_cpu.declare import Array, accumulation_dtype, table
+from plugrad_cpu.kernels.reduction import sum_wide
 from plugrad_cpu.memory import empty_like
 
-BLOCK = 65_536  # elements: intermediate results stay in the cache, and calls are few
+BLOCK_ELEMENTS = 65_536  # elements: intermediate results stay in the cache, and calls are few
 
 
 @table.implements(normalization.softmax)
@@ -20,7 +20,7 @@ def softmax(logits: Array, *, dim: int) -> Array:
         return logits
     y = np.subtract(logits, logits.max(axis=dim, keepdims=True), out=empty_like(logits))
     np.exp(y, out=y)
-    y /= total_of(y, (dim,), keep_dims=True)
+    y /= sum_wide(y, (dim,), keep_dims=True)
     return y
 
 
@@ -30,7 +30,7 @@ def log_softmax(logits: Array, *, axis: int) -> Array:
     if logits.size == 0:
         return logits
     y = np.subtract(logits, logits.max(axis=axis, keepdims=True), out=empty_like(logits))
-    total = total_of(np.exp(y, out=empty_like(y)), (axis,), keep_dims=True)
+    total = sum_wide(np.exp(y, out=empty_like(y)), (axis,), keep_dims=True)
     y -= np.log(total).astype(logits.dtype, copy=False)
     return y
 
@@ -67,8 +67,10 @@ def layer_norm(
     length = math.prod(x.shape[axis:])
     y = np.empty_like(x)
     rows, out = x.reshape(-1, max(length, 1)), y.reshape(-1, max(length, 1))
-    for few in _groups_of_rows(rows):
-        h, _ = _standardized(rows[few].astype(roomy(x.dtype), copy=False), variance_epsilon)
+    for few in _iter_row_groups(rows):
+        h, _ = _standardize_rows(
+            rows[few].astype(accumulation_dtype(x.dtype), copy=False), variance_epsilon
+        )
         if scale is not None:
             h *= scale.reshape(-1)
         if offset is not None:
@@ -85,14 +87,14 @@ def layer_norm_gradient(
 
     The other gradients are the sums of dy and of dy h over all rows.
     """
-    wide = roomy(x.dtype)
+    wide = accumulation_dtype(x.dtype)
     row = x.shape[axis:]
     length = math.prod(row)
     dx = np.empty_like(x)
     rows, dys, out = (array.reshape(-1, max(length, 1)) for array in (x, dy, dx))
     sums = np.zeros((2, length))
-    for few in _groups_of_rows(rows):
-        h, inverse = _standardized(rows[few].astype(wide, copy=False), variance_epsilon)
+    for few in _iter_row_groups(rows):
+        h, inverse = _standardize_rows(rows[few].astype(wide, copy=False), variance_epsilon)
         g = dys[few].astype(wide, copy=False)
         ones = np.ones(len(g), wide)
         product = g * h
@@ -108,13 +110,13 @@ def layer_norm_gradient(
     return [dx, *(total.reshape(row).astype(x.dtype) for total in sums)]
 
 
-def _groups_of_rows(rows: Array) -> Iterator[slice]:
-    """Yield slices of a matrix with about `BLOCK` elements each."""
-    count = max(1, BLOCK // rows.shape[1])
+def _iter_row_groups(rows: Array) -> Iterator[slice]:
+    """Yield slices of a matrix with about `BLOCK_ELEMENTS` elements each."""
+    count = max(1, BLOCK_ELEMENTS // rows.shape[1])
     return (slice(first, first + count) for first in range(0, len(rows), count))
 
 
-def _standardized(x: Array, variance_epsilon: float) -> tuple[Array, Array]:
+def _standardize_rows(x: Array, variance_epsilon: float) -> tuple[Array, Array]:
     """Return (x - mean) / sqrt(variance + variance_epsilon) for each row, and 1 / sqrt(variance + variance_epsilon)."""
     h = x - _mean(x)
     inverse = 1 / np.sqrt(_mean(h * h) + variance_epsilon)
@@ -196,13 +198,13 @@ class _Batch:
     def __init__(self, x: Array, axis: int) -> None:
         channels, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
         outer = math.prod(x.shape[:axis])
-        self.dtype = roomy(x.dtype)
+        self.dtype = accumulation_dtype(x.dtype)
         self.parts = x.reshape(outer, channels, inner)
         self.size = outer * inner
-        self.count = max(1, BLOCK // max(channels * inner, 1))
+        self.count = max(1, BLOCK_ELEMENTS // max(channels * inner, 1))
 
     def groups(self) -> Iterator[slice]:
-        """Yield slices of the outer axis with about `BLOCK` elements each."""
+        """Yield slices of the outer axis with about `BLOCK_ELEMENTS` elements each."""
         return (slice(i, i + self.count) for i in range(0, len(self.parts), self.count))
 
     def means(self, values: Callable[[slice], Array]) -> Array:
@@ -211,7 +213,7 @@ class _Batch:
         for few in self.groups():
             part = values(few)
             if part.shape[2] == 1:
-                total += total_of(part[:, :, 0], (0,), keep_dims=False)
+                total += sum_wide(part[:, :, 0], (0,), keep_dims=False)
             else:
                 rows = np.add.reduce(part, axis=2, dtype=self.dtype)
                 total += np.add.reduce(rows, axis=0)
@@ -226,7 +228,7 @@ def local_response_normalization(
     x: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Array:
     """Return x divided by a power of the sum of squares in its neighbourhood."""
-    return x * (bias + alpha * _sum_of_neighbours(x * x, depth_radius)) ** -beta
+    return x * (bias + alpha * _sum_neighbours(x * x, depth_radius)) ** -beta
 
 
 @table.implements(normalization.local_response_normalization_gradient)
@@ -241,12 +243,12 @@ def local_response_normalization_gradient(
     beta: float,
 ) -> Array:
     """Return the gradient for x, which acts directly and as a neighbour of other elements."""
-    norm = bias + alpha * _sum_of_neighbours(x * x, depth_radius)
-    through_norms = _sum_of_neighbours(dy * y / norm, depth_radius)
+    norm = bias + alpha * _sum_neighbours(x * x, depth_radius)
+    through_norms = _sum_neighbours(dy * y / norm, depth_radius)
     return dy * norm**-beta - 2 * alpha * beta * x * through_norms
 
 
-def _sum_of_neighbours(x: Array, radius: int) -> Array:
+def _sum_neighbours(x: Array, radius: int) -> Array:
     """Return, for each element, the sum of the elements at most `radius` away along the last axis."""
     total = x.copy()
     for distance in range(1, min(radius + 1, x.shape[-1])):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel
     from plugrad_cpu.declare import Array
 
-BLOCK: Final = 1 << 14
+BLOCK_ELEMENTS: Final = 1 << 14
 """Elements: what lies between the operations of a formula stays in the cache."""
 
 
@@ -29,13 +29,13 @@ def in_blocks(kernel: Kernel[..., Any], body: Implementation) -> Implementation:
         for i in range(count):
             variable = tensors[i::count]
             size = variable[0].size
-            if size <= BLOCK:
+            if size <= BLOCK_ELEMENTS:
                 moved.append(body(coefficients, *variable))
                 continue
             flat = [x.reshape(-1) for x in variable]
             outputs = [empty(x.shape, x.dtype) for x in variable[1:]]
-            for first in range(0, size, BLOCK):
-                block = np.s_[first : first + BLOCK]
+            for first in range(0, size, BLOCK_ELEMENTS):
+                block = np.s_[first : first + BLOCK_ELEMENTS]
                 results = body(coefficients, *(x[block] for x in flat))
                 for out, result in zip(outputs, results, strict=True):
                     out.reshape(-1)[block] = result

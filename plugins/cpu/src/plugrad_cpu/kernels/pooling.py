@@ -6,21 +6,21 @@ import numpy as np
 
 from plugrad.extend import Window
 from plugrad.kernels import pooling
-from plugrad_cpu.declare import Array, roomy, table
+from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.memory import empty, zeros
-from plugrad_cpu.windows import cells, padded, unpadded
+from plugrad_cpu.windows import crop_padding, iter_cells, pad_images
 
 
 @table.implements(pooling.max_pool)
 def max_pool(x: Array, *, window: Window) -> Array:
     """Return the largest element of each window."""
-    return largest(x, window)
+    return window_maximum(x, window)
 
 
 @table.implements(pooling.max_pool_gradient)
 def max_pool_gradient(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
     """Return dy at the first cell of each window that is equal to the window's maximum."""
-    image = padded(input, window, -math.inf)
+    image = pad_images(input, window, -math.inf)
     size = input.shape[1:-1]
     do_windows_tile = (
         window.strides == window.size
@@ -30,7 +30,7 @@ def max_pool_gradient(dy: Array, input: Array, output: Array, *, window: Window)
     dx = (empty if do_windows_tile else zeros)(image.shape, image.dtype)
     is_free, is_first = (empty(output.shape, np.dtype(bool)) for _ in range(2))
     is_free.fill(True)
-    for _, place in cells(window):
+    for _, place in iter_cells(window):
         np.equal(image[place], output, out=is_first)
         is_first &= is_free
         is_free ^= is_first
@@ -38,24 +38,24 @@ def max_pool_gradient(dy: Array, input: Array, output: Array, *, window: Window)
             np.multiply(dy, is_first, out=dx[place])
         else:
             dx[place] += dy * is_first
-    return unpadded(dx, size, window)
+    return crop_padding(dx, size, window)
 
 
 @table.implements(pooling.avg_pool)
 def avg_pool(x: Array, *, window: Window) -> Array:
     """Return the average over the cells of each window that lie in the image."""
-    return average(x, window)
+    return window_average(x, window)
 
 
 @table.implements(pooling.avg_pool_gradient)
 def avg_pool_gradient(dy: Array, input: Array, *, window: Window) -> Array:
     """Return dy divided by the number of cells in its window, added to each of them."""
-    image = padded(input, window, 0)
+    image = pad_images(input, window, 0)
     dx = zeros(image.shape, image.dtype)
-    share = dy / counts(input, window)
-    for _, place in cells(window):
+    share = dy / count_valid_cells(input, window)
+    for _, place in iter_cells(window):
         dx[place] += share
-    return unpadded(dx, input.shape[1:-1], window)
+    return crop_padding(dx, input.shape[1:-1], window)
 
 
 @table.implements(pooling.max_pool_with_argmax)
@@ -64,11 +64,11 @@ def max_pool_with_argmax(
 ) -> tuple[Array, Array]:
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
     shape = x.shape if include_batch_in_index else (1, *x.shape[1:])
-    positions = padded(np.arange(math.prod(shape), dtype=np.int32).reshape(shape), window, -1)
-    image = padded(x, window, lowest(x))
-    y = largest(x, window)
+    positions = pad_images(np.arange(math.prod(shape), dtype=np.int32).reshape(shape), window, -1)
+    image = pad_images(x, window, lowest_value(x))
+    y = window_maximum(x, window)
     found = np.full(y.shape, -1, np.int32)
-    for _, place in cells(window):
+    for _, place in iter_cells(window):
         is_largest = (image[place] == y) | (image[place] != image[place])
         np.copyto(found, positions[place], where=is_largest & (found < 0))
     return y, found
@@ -77,13 +77,13 @@ def max_pool_with_argmax(
 @table.implements(pooling.pool)
 def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> Array:
     """Return the largest elements or the averages of windows of dilated cells."""
-    return largest(input, window) if pooling_type == "max" else average(input, window)
+    return window_maximum(input, window) if pooling_type == "max" else window_average(input, window)
 
 
-def largest(x: Array, window: Window) -> Array:
+def window_maximum(x: Array, window: Window) -> Array:
     """Return the largest element of each window."""
-    image = padded(x, window, lowest(x))
-    (_, first), *rest = cells(window)
+    image = pad_images(x, window, lowest_value(x))
+    (_, first), *rest = iter_cells(window)
     y = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     y[...] = image[first]
     for _, place in rest:
@@ -91,24 +91,24 @@ def largest(x: Array, window: Window) -> Array:
     return y
 
 
-def average(x: Array, window: Window) -> Array:
+def window_average(x: Array, window: Window) -> Array:
     """Return the average over the cells of each window that lie in the image."""
-    image = padded(x, window, 0)
-    y = zeros((x.shape[0], *window.out, x.shape[-1]), roomy(x.dtype))
-    for _, place in cells(window):
+    image = pad_images(x, window, 0)
+    y = zeros((x.shape[0], *window.out, x.shape[-1]), accumulation_dtype(x.dtype))
+    for _, place in iter_cells(window):
         y += image[place]
-    return (y / counts(x, window)).astype(x.dtype, copy=False)
+    return (y / count_valid_cells(x, window)).astype(x.dtype, copy=False)
 
 
-def counts(x: Array, window: Window) -> Array:
+def count_valid_cells(x: Array, window: Window) -> Array:
     """Return the number of cells of each window that lie in the image."""
-    inside = padded(np.ones((1, *x.shape[1:-1], 1), roomy(x.dtype)), window, 0)
+    inside = pad_images(np.ones((1, *x.shape[1:-1], 1), accumulation_dtype(x.dtype)), window, 0)
     found = np.zeros((1, *window.out, 1), inside.dtype)
-    for _, place in cells(window):
+    for _, place in iter_cells(window):
         found += inside[place]
     return found
 
 
-def lowest(x: Array) -> float:
+def lowest_value(x: Array) -> float:
     """Return the least number of the dtype of x."""
     return -math.inf if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)

@@ -14,7 +14,7 @@ from plugrad.kernels.rearrangement import (
 from plugrad_cpu.declare import Array, table
 
 
-def rearranged(x: Array, how: Rearrangement) -> Array:
+def rearrange(x: Array, how: Rearrangement) -> Array:
     """Return the elements of an array, moved in blocks."""
     return x.reshape(how.cells).transpose(how.order).reshape(how.shape)
 
@@ -22,7 +22,7 @@ def rearranged(x: Array, how: Rearrangement) -> Array:
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: Array, *, block_shape: Shape, crops: Pairs) -> Array:
     """Return the blocks joined along the spatial axes, cropped."""
-    large = rearranged(x, joined_blocks(x.shape, block_shape))
+    large = rearrange(x, joined_blocks(x.shape, block_shape))
     place = [
         slice(before, n - after) for n, (before, after) in zip(large.shape[1:], crops, strict=False)
     ]
@@ -35,13 +35,13 @@ def space_to_batch_nd(x: Array, *, block_shape: Shape, paddings: Pairs) -> Array
     filling = np.zeros((), x.dtype).item()  # the empty string for strings
     margins = ((0, 0), *paddings, *((0, 0),) * (x.ndim - 1 - len(paddings)))
     x = np.pad(x, margins, constant_values=filling)
-    return rearranged(x, split_blocks(x.shape, block_shape))
+    return rearrange(x, split_blocks(x.shape, block_shape))
 
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: Array, *, block_size: int, data_format: DataFormat) -> Array:
     """Return images in which groups of channels have become blocks of pixels."""
-    return rearranged(x, depth_in_blocks(x.shape, block_size, data_format))
+    return rearrange(x, depth_in_blocks(x.shape, block_size, data_format))
 
 
 @table.implements(rearrangement.mirror_pad)

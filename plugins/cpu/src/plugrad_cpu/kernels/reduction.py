@@ -5,60 +5,66 @@ import math
 import numpy as np
 
 from plugrad.kernels import reduction
-from plugrad_cpu.declare import Array, roomy, table
-from plugrad_cpu.kernels.indexing import sums_at
+from plugrad_cpu.declare import Array, accumulation_dtype, table
+from plugrad_cpu.kernels.indexing import scatter_sums
 
-MOST_IN_A_ROW = 4096
-BLAS_ROW = 1024
-FEW = 16
+PAIRWISE_MAX_ELEMENTS = 4096
+BLAS_ROW_MAX_ELEMENTS = 1024
+MAX_HALVED_ELEMENTS = 16
 
 
 @table.implements(reduction.sum)
 def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the sum."""
     if (
-        x.size <= BLAS_ROW and x.dtype.char in "fd"
+        x.size <= BLAS_ROW_MAX_ELEMENTS and x.dtype.char in "fd"
     ):  # few elements: no way is faster than the shortest
         return np.add.reduce(x, axis=axis, keepdims=keep_dims)
-    return total_of(x, axis, keep_dims).astype(x.dtype, copy=False)
+    return sum_wide(x, axis, keep_dims).astype(x.dtype, copy=False)
 
 
-def total_of(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
+def sum_wide(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the sum; sums of float16 are float32. Rows and columns are summed by products with ones, which are faster.
 
     NumPy uses pairwise summation only along the last axes. Along other axes it adds one element after the
     other, and rounding errors accumulate, so that long axes are split in halves first.
     """
-    if x.size > MOST_IN_A_ROW and x.dtype.kind in "fc":
+    if x.size > PAIRWISE_MAX_ELEMENTS and x.dtype.kind in "fc":
         kept = next((i for i in reversed(range(x.ndim)) if i not in axis), 0)
         early = sorted((i for i in axis if i < kept), key=lambda i: x.shape[i])
-        if math.prod(x.shape[i] for i in early) > MOST_IN_A_ROW:
+        if math.prod(x.shape[i] for i in early) > PAIRWISE_MAX_ELEMENTS:
             lead, half = (slice(None),) * early[-1], x.shape[early[-1]] // 2
             first, second = x[(*lead, slice(half))], x[(*lead, slice(half, None))]
-            return total_of(first, axis, keep_dims) + total_of(second, axis, keep_dims)
+            return sum_wide(first, axis, keep_dims) + sum_wide(second, axis, keep_dims)
     leading = tuple(range(x.ndim - 1))
     is_for_blas = x.dtype.char in "fd" and x.flags.c_contiguous and x.size > 0
-    is_large = x.size > FEW * BLAS_ROW  # else NumPy's own calls take less time
+    is_large = (
+        x.size > MAX_HALVED_ELEMENTS * BLAS_ROW_MAX_ELEMENTS
+    )  # else NumPy's own calls take less time
     if is_large and is_for_blas and axis == tuple(range(x.ndim - len(axis), x.ndim)):
-        total = _sums_of_rows(x, math.prod(x.shape[i] for i in axis))
+        total = _sum_rows(x, math.prod(x.shape[i] for i in axis))
         kept = x.shape[: x.ndim - len(axis)]
         return total.reshape(kept + (1,) * len(axis) * keep_dims)
     if axis == leading and leading and is_for_blas:
         columns = x.shape[-1]
         total = np.ones(x.size // columns, x.dtype) @ x.reshape(-1, columns)
         return total.reshape((1,) * len(leading) + (columns,)) if keep_dims else total
-    return np.asarray(np.add.reduce(x, axis=axis, dtype=roomy(x.dtype), keepdims=keep_dims))
+    return np.asarray(
+        np.add.reduce(x, axis=axis, dtype=accumulation_dtype(x.dtype), keepdims=keep_dims)
+    )
 
 
-def _sums_of_rows(x: Array, length: int) -> Array:
+def _sum_rows(x: Array, length: int) -> Array:
     """Return the sums of rows of a length; long ones are sums of the sums of parts."""
-    if length <= MOST_IN_A_ROW:
+    if length <= PAIRWISE_MAX_ELEMENTS:
         return x.reshape(-1, length) @ np.ones(length, x.dtype)
-    whole = length - length % BLAS_ROW
+    whole = length - length % BLAS_ROW_MAX_ELEMENTS
     if x.size > length and whole < length:
         return np.add.reduce(x.reshape(-1, length), axis=1)
     rows = x.reshape(-1, length)
-    parts = rows[:, :whole].reshape(-1, BLAS_ROW) @ np.ones(BLAS_ROW, x.dtype)
+    parts = rows[:, :whole].reshape(-1, BLAS_ROW_MAX_ELEMENTS) @ np.ones(
+        BLAS_ROW_MAX_ELEMENTS, x.dtype
+    )
     totals = np.add.reduce(parts.reshape(len(rows), -1), axis=1)
     return totals + np.add.reduce(rows[:, whole:], axis=1)
 
@@ -66,21 +72,21 @@ def _sums_of_rows(x: Array, length: int) -> Array:
 @table.implements(reduction.prod)
 def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the product."""
-    factors = x.astype(roomy(x.dtype), copy=False)
-    if len(axis) == x.ndim and x.flags.c_contiguous and x.size > BLAS_ROW:
-        whole = x.size - x.size % BLAS_ROW
+    factors = x.astype(accumulation_dtype(x.dtype), copy=False)
+    if len(axis) == x.ndim and x.flags.c_contiguous and x.size > BLAS_ROW_MAX_ELEMENTS:
+        whole = x.size - x.size % BLAS_ROW_MAX_ELEMENTS
         flat = factors.reshape(-1)
-        parts = np.multiply.reduce(flat[:whole].reshape(-1, BLAS_ROW), axis=0)
+        parts = np.multiply.reduce(flat[:whole].reshape(-1, BLAS_ROW_MAX_ELEMENTS), axis=0)
         product = np.multiply.reduce(np.concatenate([parts, flat[whole:]]))
         return np.asarray(product, x.dtype).reshape((1,) * x.ndim * keep_dims)
     if x.ndim and axis == (x.ndim - 1,):
-        factors = _multiplied_halves(factors)
+        factors = _multiply_halves(factors)
     return np.asarray(np.multiply.reduce(factors, axis=axis, keepdims=keep_dims), x.dtype)
 
 
-def _multiplied_halves(x: Array) -> Array:
+def _multiply_halves(x: Array) -> Array:
     """Return few factors of the product along the last axis: NumPy multiplies halves element by element in parallel."""
-    while (half := x.shape[-1] // 2) > FEW:
+    while (half := x.shape[-1] // 2) > MAX_HALVED_ELEMENTS:
         rest = x[..., 2 * half :]
         x = x[..., :half] * x[..., half : 2 * half]
         if rest.size:
@@ -91,7 +97,7 @@ def _multiplied_halves(x: Array) -> Array:
 @table.implements(reduction.mean)
 def mean(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
     """Return the average; NaN if there are no elements."""
-    total = total_of(x, axis, keep_dims)
+    total = sum_wide(x, axis, keep_dims)
     count = np.prod([x.shape[i] for i in axis], dtype=int)
     with np.errstate(invalid="ignore"):
         return np.divide(total, np.asarray(count, total.dtype)).astype(x.dtype, copy=False)
@@ -136,18 +142,20 @@ def argmin(x: Array, *, axis: int) -> Array:
 @table.implements(reduction.bincount)
 def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
     """Return the counts of all elements."""
-    return _counted(x.reshape(-1), None if weights is None else weights.reshape(-1), size)
+    return _weighted_bincount(x.reshape(-1), None if weights is None else weights.reshape(-1), size)
 
 
 @table.implements(reduction.dense_bincount)
 def dense_bincount(x: Array, weights: Array | None, *, size: int, binary_output: bool) -> Array:
     """Return the counts of each row, or whether each count is not 0."""
     if not binary_output:
-        return _counted(x, weights, size)
-    return (_counted(x, None, size) > 0).astype(np.int32 if weights is None else weights.dtype)
+        return _weighted_bincount(x, weights, size)
+    return (_weighted_bincount(x, None, size) > 0).astype(
+        np.int32 if weights is None else weights.dtype
+    )
 
 
-def _counted(x: Array, weights: Array | None, size: int) -> Array:
+def _weighted_bincount(x: Array, weights: Array | None, size: int) -> Array:
     """Return the sums of the weights along the last axis, with separate bins for each row."""
     shape = (*x.shape[:-1], size)
     if x.ndim == 1 and weights is None and x.size and x.min() >= 0 and x.max() < size:
@@ -157,4 +165,4 @@ def _counted(x: Array, weights: Array | None, size: int) -> Array:
     bins = (rows * size + x)[is_inside]
     if weights is None:
         return np.bincount(bins, minlength=math.prod(shape)).reshape(shape).astype(np.int32)
-    return sums_at(bins, weights[is_inside], math.prod(shape)).reshape(shape)
+    return scatter_sums(bins, weights[is_inside], math.prod(shape)).reshape(shape)

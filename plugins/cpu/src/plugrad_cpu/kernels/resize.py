@@ -5,7 +5,7 @@ import numpy as np
 from plugrad.extend import Shape
 from plugrad.kernels import resize
 from plugrad_cpu.declare import Array, table
-from plugrad_cpu.kernels.reduction import total_of
+from plugrad_cpu.kernels.reduction import sum_wide
 from plugrad_cpu.memory import empty
 
 
@@ -16,7 +16,9 @@ def resize_bilinear(
     """Return images interpolated between rows, then between columns."""
     y = images if images.dtype.kind == "f" else images.astype(np.float32)
     for axis in (1, 2):
-        low, high, share = _around(y, axis, size[axis - 1], align_corners, half_pixel_centers)
+        low, high, share = _neighbour_positions(
+            y, axis, size[axis - 1], align_corners, half_pixel_centers
+        )
         shape = (*y.shape[:axis], size[axis - 1], *y.shape[axis + 1 :])
         first, second = empty(shape, y.dtype), empty(shape, y.dtype)
         if second.size:
@@ -35,10 +37,12 @@ def resize_bilinear_gradient(
 ) -> Array:
     """Return dy distributed between columns, then between rows."""
     as_products = (
-        dy.dtype.char in "fd" and dy.size and np.isfinite(total_of(dy, (0, 1, 2, 3), False))
+        dy.dtype.char in "fd" and dy.size and np.isfinite(sum_wide(dy, (0, 1, 2, 3), False))
     )
     for axis in (2, 1):
-        low, high, share = _around(images, axis, size[axis - 1], align_corners, half_pixel_centers)
+        low, high, share = _neighbour_positions(
+            images, axis, size[axis - 1], align_corners, half_pixel_centers
+        )
         share, length = share.astype(dy.dtype), images.shape[axis]
         if as_products:  # elements that are infinite or NaN would reach others
             flat, steps = share.reshape(-1), np.arange(len(low))
@@ -48,7 +52,7 @@ def resize_bilinear_gradient(
             shape = (*dy.shape[:axis], length, *dy.shape[axis + 1 :])
             dy = (weights @ dy.reshape(*dy.shape[: axis + 1], -1)).reshape(shape)
         else:
-            dy = _added(dy * (1 - share), low, length, axis) + _added(
+            dy = _scatter_along_axis(dy * (1 - share), low, length, axis) + _scatter_along_axis(
                 dy * share, high, length, axis
             )
     return dy
@@ -60,7 +64,9 @@ def resize_nearest_neighbor(
 ) -> Array:
     """Return the rows that are shown, and of these rows the columns that are shown."""
     for axis in (1, 2):
-        shown = _shown(images.shape[axis], size[axis - 1], align_corners, half_pixel_centers)
+        shown = _nearest_positions(
+            images.shape[axis], size[axis - 1], align_corners, half_pixel_centers
+        )
         images = images.take(shown, axis)
     return images
 
@@ -72,12 +78,12 @@ def resize_nearest_neighbor_gradient(
     """Return the sums of dy over the columns that show the same column, then over rows."""
     for axis in (2, 1):
         length = images.shape[axis]
-        shown = _shown(length, size[axis - 1], align_corners, half_pixel_centers)
-        dy = _added(dy, shown, length, axis)
+        shown = _nearest_positions(length, size[axis - 1], align_corners, half_pixel_centers)
+        dy = _scatter_along_axis(dy, shown, length, axis)
     return dy
 
 
-def _around(
+def _neighbour_positions(
     images: Array, axis: int, count: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
     """Return, for each place along an axis, the positions before and after it and its distance from the first.
@@ -98,7 +104,9 @@ def _around(
     return low, np.minimum(low + 1, length - 1), share.reshape(-1, *[1] * (3 - axis))
 
 
-def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Array:
+def _nearest_positions(
+    length: int, count: int, align_corners: bool, half_pixel_centers: bool
+) -> Array:
     """Return the position that each place along an axis shows; integers avoid rounding errors."""
     steps = np.arange(count)
     if align_corners and count > 1:
@@ -108,7 +116,7 @@ def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: boo
     return steps * length // count
 
 
-def _added(parts: Array, places: Array, length: int, axis: int) -> Array:
+def _scatter_along_axis(parts: Array, places: Array, length: int, axis: int) -> Array:
     """Return zeros of a length along an axis with each part added at its place; places are sorted.
 
     First the first part of every place is added, then the second one of those that have two, and so on.

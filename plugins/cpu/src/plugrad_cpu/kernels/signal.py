@@ -12,7 +12,7 @@ from plugrad_cpu.memory import empty
 @table.implements(signal.fft)
 def fft(input: Array) -> Array:
     """Return the transform of each row."""
-    return _unscaled(np.fft.fft, input, empty(input.shape, input.dtype))
+    return _transform_rows(np.fft.fft, input, empty(input.shape, input.dtype))
 
 
 @table.implements(signal.ifft)
@@ -25,7 +25,7 @@ def ifft(input: Array) -> Array:
 def rfft(input: Array) -> Array:
     """Return the first half of the transform of each row."""
     shape, dtype = signal.rfft.infer(input)
-    return _unscaled(np.fft.rfft, input, empty(shape, dtype.numpy))
+    return _transform_rows(np.fft.rfft, input, empty(shape, dtype.numpy))
 
 
 @table.implements(signal.irfft)
@@ -35,7 +35,7 @@ def irfft(input: Array, *, length: int) -> Array:
     return np.fft.irfft(input, length, out=empty(shape, dtype.numpy))
 
 
-def _unscaled(transform: Callable[..., Array], x: Array, out: Array) -> Array:
+def _transform_rows(transform: Callable[..., Array], x: Array, out: Array) -> Array:
     """Write the transform of each row to `out`, and return it.
 
     Without a factor, NumPy takes the function for long doubles where single precision would do, and ten times

@@ -7,8 +7,8 @@ import numpy as np
 
 from plugrad.extend import DType, bool_
 from plugrad.kernels import unary
-from plugrad_cpu.declare import Array, roomy, table
-from plugrad_cpu.kernels.binary import BRANCHED, select
+from plugrad_cpu.declare import Array, accumulation_dtype, table
+from plugrad_cpu.kernels.binary import WHERE_MAX_ELEMENTS, select
 from plugrad_cpu.memory import empty_like
 
 
@@ -40,7 +40,7 @@ def tanh(x: Array, out: Array | None = None) -> Array:
     """
     y = np.asarray(np.tanh(x, out=out))
     if x.dtype.kind == "c":
-        _place_zeros(np.imag(y), np.imag(x), where=np.isinf(np.real(x)))
+        _write_signed_zeros(np.imag(y), np.imag(x), where=np.isinf(np.real(x)))
     return y
 
 
@@ -48,11 +48,11 @@ def tan(x: Array, out: Array | None = None) -> Array:
     """Return the tangent, which is -i tanh(i x)."""
     y = np.asarray(np.tan(x, out=out))
     if x.dtype.kind == "c":
-        _place_zeros(np.real(y), np.real(x), where=np.isinf(np.imag(x)))
+        _write_signed_zeros(np.real(y), np.real(x), where=np.isinf(np.imag(x)))
     return y
 
 
-def _place_zeros(part: Any, signs: Any, where: Any) -> None:
+def _write_signed_zeros(part: Any, signs: Any, where: Any) -> None:
     """Write zeros with given signs into a part of complex numbers, where the sign is known."""
     np.copysign(0, signs, out=part, where=where & ~np.isnan(signs))
 
@@ -60,12 +60,12 @@ def _place_zeros(part: Any, signs: Any, where: Any) -> None:
 def erf(x: Array) -> Array:
     """Return the error function, computed in blocks whose many intermediate results stay in the cache."""
     formula = _erf_float64 if x.dtype == np.float64 else _erf_float32
-    if x.size <= BLOCK:
+    if x.size <= BLOCK_ELEMENTS:
         return formula(x)
     flat = x.reshape(-1)
     y = empty_like(flat)
-    for start in range(0, x.size, BLOCK):
-        y[start : start + BLOCK] = formula(flat[start : start + BLOCK])
+    for start in range(0, x.size, BLOCK_ELEMENTS):
+        y[start : start + BLOCK_ELEMENTS] = formula(flat[start : start + BLOCK_ELEMENTS])
     return y.reshape(x.shape)
 
 
@@ -84,7 +84,7 @@ def _erf_float64(x: Array) -> Array:
     return np.copysign(np.where(m < 0.46875, small, large), x)
 
 
-BLOCK = 16_384
+BLOCK_ELEMENTS = 16_384
 # Polynomials with the least relative error of erf in single precision, the highest power first. The
 # other backends use the same ones.
 ERF_BELOW_1 = np.array(
@@ -145,7 +145,7 @@ CODY_S = [
 ]
 
 
-def rounding(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def skip_integers(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Return a rounding that leaves integers unchanged; NumPy's may turn them into floats."""
     return lambda x: x if x.dtype.kind in "iu" else function(x)
 
@@ -165,10 +165,10 @@ table.update(
         unary.reciprocal: np.reciprocal,
         unary.sqrt: np.sqrt,
         unary.rsqrt: lambda x: 1 / np.sqrt(x),
-        unary.ceil: rounding(np.ceil),
-        unary.floor: rounding(np.floor),
-        unary.round: rounding(np.rint),
-        unary.trunc: rounding(np.trunc),
+        unary.ceil: skip_integers(np.ceil),
+        unary.floor: skip_integers(np.floor),
+        unary.round: skip_integers(np.rint),
+        unary.trunc: skip_integers(np.trunc),
         unary.exp: np.exp,
         unary.expm1: expm1,
         unary.log: np.log,
@@ -200,7 +200,7 @@ table.update(
 @table.implements(unary.step)
 def step(x: Array, *, alpha: float) -> Array:
     """Return 1 where x > 0, else alpha; NaN stays NaN."""
-    if alpha == 0 and x.size <= BRANCHED:
+    if alpha == 0 and x.size <= WHERE_MAX_ELEMENTS:
         return np.sign(np.maximum(x, 0))
     if alpha == 0:
         y = np.greater(x, 0, out=empty_like(x))
@@ -228,16 +228,16 @@ def cast(x: Array, *, dtype: DType) -> Array:
     if x.dtype.kind == "c" and dtype.kind != "complex" and dtype is not bool_:
         x = np.real(x)
     if x.dtype.kind == "f" and dtype.is_integer:
-        return truncated(x, dtype.numpy)
+        return saturating_cast(x, dtype.numpy)
     return x.astype(dtype.numpy)
 
 
-def truncated(x: Array, dtype: np.dtype[Any]) -> Array:
+def saturating_cast(x: Array, dtype: np.dtype[Any]) -> Array:
     """Return floats as integers: fractions are cut off, values out of range saturate, and NaN becomes 0.
 
     NumPy's cast leaves the last two cases undefined, so the range is checked first.
     """
-    x = x.astype(roomy(x.dtype), copy=False)  # the limits exceed the range of float16
+    x = x.astype(accumulation_dtype(x.dtype), copy=False)  # the limits exceed the range of float16
     limits = np.iinfo(dtype)
     least, above = float(limits.min), float(limits.max) + 1  # 0 or powers of two, and so exact
     if least <= x.min(initial=0) and x.max(initial=0) < above:

@@ -6,59 +6,59 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import attention as contracts
 from plugrad_cpu.extend import empty, numpy_implementation
-from plugrad_native.declare import FLOAT32, LIMIT, dense, in_parts, table
-from plugrad_native.variants import variant
+from plugrad_native.declare import FLOAT32, MAX_ELEMENTS, as_contiguous, parallel_for, table
+from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
-ATTENTION = variant().kernel("attention_float32")
-ATTENTION_GRADIENT = variant().kernel("attention_gradient_float32")
-QUERIES: Final = 64  # of a tile, as in csrc/attention.c
-KEYS: Final = 512
-MOST_WEIGHTS: Final = 1 << 17  # that the gradient keeps at a time, or those of one query
+ATTENTION = current_variant().kernel("attention_float32")
+ATTENTION_GRADIENT = current_variant().kernel("attention_gradient_float32")
+TILE_QUERIES: Final = 64  # of a tile, as in csrc/attention.c
+TILE_KEYS: Final = 512
+MAX_WEIGHTS: Final = 1 << 17  # that the gradient keeps at a time, or those of one query
 
 numpy_attention: Final = numpy_implementation(contracts.attention)
 numpy_attention_gradient: Final = numpy_implementation(contracts.attention_gradient)
 
 
-def is_served(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
-    """Return whether C is to compute: there are queries, keys and values, of float32."""
+def is_supported(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
+    """Return whether C supports the inputs: nonempty queries, keys and values of float32."""
     sizes = [x.size for x in (q, k, v)] + [1 if mask is None else mask.size]
-    result = size_of(q.shape[:-1]) * v.shape[-1]
-    return q.dtype == FLOAT32 and 0 not in sizes and max(*sizes, result) < LIMIT
+    result = count_elements(q.shape[:-1]) * v.shape[-1]
+    return q.dtype == FLOAT32 and 0 not in sizes and max(*sizes, result) < MAX_ELEMENTS
 
 
-def beside(q: Array, mask: Array | None) -> tuple[Array, tuple[int, int, int]]:
-    """Return a mask, or a zero, and by how much it steps from query to query, from key to key, and for each batch."""
+def mask_and_strides(q: Array, mask: Array | None) -> tuple[Array, tuple[int, int, int]]:
+    """Return the mask, or one zero, and its strides along queries, keys and batches."""
     if mask is None:
         return np.zeros((1, 1), q.dtype), (0, 0, 0)
     rows, columns = mask.shape[-2:]
     step = rows * columns if mask.ndim > 2 else 0
-    return dense(mask), (columns if rows > 1 else 0, int(columns > 1), step)
+    return as_contiguous(mask), (columns if rows > 1 else 0, int(columns > 1), step)
 
 
 @table.implements(contracts.attention)
 def attention(q: Array, k: Array, v: Array, mask: Array | None, *, scale: float) -> Array:
     """Return softmax(scale q k^T + mask) v."""
-    if not is_served(q, k, v, mask):
+    if not is_supported(q, k, v, mask):
         return numpy_attention(q, k, v, mask, scale=scale)
     *batch, queries, width = q.shape
     keys, size = v.shape[-2:]
     out = empty((*batch, queries, size), q.dtype)
-    masks, steps = beside(q, mask)
-    inputs = dense(q), dense(k), dense(v), masks
+    masks, steps = mask_and_strides(q, mask)
+    inputs = as_contiguous(q), as_contiguous(k), as_contiguous(v), masks
     strides = queries * width, keys * width, keys * size, steps[2]
-    in_parts(
+    parallel_for(
         ATTENTION,
         (*zip(inputs, strides, strict=True), (out, queries * size)),
-        size_of(tuple(batch)),
+        count_elements(tuple(batch)),
         *(queries, keys, width, size, *steps, scale),
         work=q.size * keys // 4,
-        scratch=QUERIES * min(KEYS, keys),
+        scratch=TILE_QUERIES * min(TILE_KEYS, keys),
     )
     return out
 
@@ -68,22 +68,22 @@ def attention_gradient(
     dy: Array, q: Array, k: Array, v: Array, mask: Array | None, *, scale: float
 ) -> list[Array]:
     """Return the gradients for q, k and v."""
-    if not is_served(q, k, v, mask):
+    if not is_supported(q, k, v, mask):
         return numpy_attention_gradient(dy, q, k, v, mask, scale=scale)
     *batch, queries, width = q.shape
     keys, size = v.shape[-2:]
     results = [empty(x.shape, x.dtype) for x in (q, k, v)]
-    masks, steps = beside(q, mask)
-    inputs = dense(dy), dense(q), dense(k), dense(v), masks
+    masks, steps = mask_and_strides(q, mask)
+    inputs = as_contiguous(dy), as_contiguous(q), as_contiguous(k), as_contiguous(v), masks
     strides = queries * width, keys * width, keys * size
-    most = max(1, min(QUERIES, queries, MOST_WEIGHTS // keys))
-    in_parts(
+    most = max(1, min(TILE_QUERIES, queries, MAX_WEIGHTS // keys))
+    parallel_for(
         ATTENTION_GRADIENT,
         (
             *zip(inputs, (queries * size, *strides, steps[2]), strict=True),
             *zip(results, strides, strict=True),
         ),
-        size_of(tuple(batch)),
+        count_elements(tuple(batch)),
         *(queries, keys, width, size, *steps, scale, most),
         work=q.size * keys,
         scratch=2 * most * keys,

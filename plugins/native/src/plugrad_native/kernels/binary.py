@@ -9,17 +9,17 @@ import numpy as np
 from plugrad.kernels import binary
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
+    BLOCK,
     FLOATS,
-    GROUP,
-    LIMIT,
+    MAX_ELEMENTS,
     MIN_BYTES,
-    combined,
-    dense,
+    as_contiguous,
+    binary_kernel,
     exports,
-    in_parts,
+    parallel_for,
     table,
 )
-from plugrad_native.variants import variant
+from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation
@@ -41,13 +41,13 @@ BROADCAST: Final = frozenset({"add", "subtract", "multiply", "divide"})
 """Those for which C is faster than NumPy also in float32 and float64 if an operand is to be broadcast."""
 
 
-def in_c(name: str, *dtypes: str, result: np.dtype[Any] | None = None) -> Implementation:
+def c_kernel(name: str, *dtypes: str, result: np.dtype[Any] | None = None) -> Implementation:
     """Return the implementation of a kernel by functions of C, for some dtypes."""
     functions, broadcast = exports(name, *dtypes), exports(name, *dtypes, suffix="_broadcast")
-    return combined(vars(binary)[name], functions, broadcast, result)
+    return binary_kernel(vars(binary)[name], functions, broadcast, result)
 
 
-def swapped(implementation: Implementation) -> Implementation:
+def swap_operands(implementation: Implementation) -> Implementation:
     """Return an implementation whose operands change places."""
 
     def with_swapped_operands(a: Array, b: Array) -> Array:
@@ -57,13 +57,13 @@ def swapped(implementation: Implementation) -> Implementation:
 
 
 halves: Final = {
-    vars(binary)[name]: in_c(name, "float16", result=result) for name, result in RESULTS.items()
+    vars(binary)[name]: c_kernel(name, "float16", result=result) for name, result in RESULTS.items()
 }
-halves[binary.greater] = swapped(halves[binary.less])
-halves[binary.greater_equal] = swapped(halves[binary.less_equal])
+halves[binary.greater] = swap_operands(halves[binary.less])
+halves[binary.greater_equal] = swap_operands(halves[binary.less_equal])
 table.update(halves, dtypes=["float16"], min_bytes=MIN_BYTES)
 table.update(
-    {vars(binary)[name]: in_c(name, "float16", *FLOATS) for name in BROADCAST},
+    {vars(binary)[name]: c_kernel(name, "float16", *FLOATS) for name in BROADCAST},
     dtypes=["float16"],
     broadcast_dtypes=FLOATS,
     min_bytes=MIN_BYTES,
@@ -82,13 +82,13 @@ FASTER: Final[dict[str, tuple[str, ...]]] = {
 """The dtypes for which there are functions that are faster than NumPy's, by their names."""
 
 for name, dtypes in FASTER.items():
-    function = in_c(name, *dtypes)
+    function = c_kernel(name, *dtypes)
     table.update({vars(binary)[name]: function}, dtypes=dtypes, min_bytes=MIN_BYTES)
 
-FEW: Final = 4096
+NUMPY_MAX_BYTES: Final = 4096
 """The bytes of an array up to which a call of NumPy's function is as fast as the choice."""
 POWER: Final = exports("power", *FLOATS)
-FEWER_PASSES: Final = (3, 4, -1)
+ONE_PASS_EXPONENTS: Final = (3, 4, -1)
 """The exponents that take one pass in C. NumPy is as fast at 2, and faster at others."""
 numpy_power: Final = numpy_implementation(binary.power)
 
@@ -96,24 +96,24 @@ numpy_power: Final = numpy_implementation(binary.power)
 @table.implements(binary.power)
 def power(a: Array, b: Array) -> Array:
     """Return a to the power of b."""
-    if a.nbytes < FEW or b.size != 1:
+    if a.nbytes < NUMPY_MAX_BYTES or b.size != 1:
         return numpy_power(a, b)
     run = POWER.get(a.dtype)
     if (
         run is None
         or b.ndim > a.ndim
-        or a.size >= LIMIT
-        or b.item() not in FEWER_PASSES
+        or a.size >= MAX_ELEMENTS
+        or b.item() not in ONE_PASS_EXPONENTS
         or not a.flags.c_contiguous
     ):
         return numpy_power(a, b)
     out = empty(a.shape, a.dtype)
     places = (a, 1), (b, 0), (out, 1)
-    in_parts(run, places, a.size, 1, 0, work=a.size, multiple=GROUP)
+    parallel_for(run, places, a.size, 1, 0, work=a.size, multiple=BLOCK)
     return out
 
 
-SELECT: Final = {size: variant().kernel(f"select_{size}") for size in (1, 2, 4, 8)}
+SELECT: Final = {size: current_variant().kernel(f"select_{size}") for size in (1, 2, 4, 8)}
 numpy_select: Final = numpy_implementation(binary.select)
 
 
@@ -127,17 +127,17 @@ def select(condition: Array, t: Array, e: Array) -> Array:
     steps = 1, t.shape == shape, e.shape == shape
     if (
         run is None
-        or size >= LIMIT
+        or size >= MAX_ELEMENTS
         or t.dtype.hasobject
         or not (steps[1] or (t.size == 1 and t.ndim <= len(shape)))
         or not (steps[2] or (e.size == 1 and e.ndim <= len(shape)))
     ):
         return track_allocation(numpy_select(condition, t, e))
-    if size < FEW:
+    if size < NUMPY_MAX_BYTES:
         out = np.empty(shape, t.dtype)
-        run(dense(condition), dense(t), dense(e), out, size, *steps)
+        run(as_contiguous(condition), as_contiguous(t), as_contiguous(e), out, size, *steps)
         return out
     out = empty(shape, t.dtype)
-    places = [(dense(x), step) for x, step in zip((condition, t, e), steps, strict=True)]
-    in_parts(run, (*places, (out, 1)), size, *steps, work=size, multiple=GROUP)
+    places = [(as_contiguous(x), step) for x, step in zip((condition, t, e), steps, strict=True)]
+    parallel_for(run, (*places, (out, 1)), size, *steps, work=size, multiple=BLOCK)
     return out

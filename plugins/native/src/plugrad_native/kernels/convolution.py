@@ -8,23 +8,23 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import convolution
 from plugrad_cpu.extend import empty, numpy_implementation, zeros
 from plugrad_native.declare import (
     FLOAT32,
     FLOATS,
     LANES,
-    LIMIT,
+    MAX_ELEMENTS,
     Array,
-    dense,
+    as_contiguous,
     exports,
-    in_parts,
+    parallel_for,
     table,
 )
-from plugrad_native.kernels.linalg import PRODUCTS, matmul
-from plugrad_native.variants import variant
-from plugrad_native.windows import descriptor_of, of_images, reversed_window
+from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_STEP, matmul
+from plugrad_native.variants import current_variant
+from plugrad_native.windows import reversed_window, window_descriptor, with_batch_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,39 +33,41 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Kernel, Shape, Window
 
-FORWARD = variant().kernel("convolution_direct_float32")
-FORWARD_FLOAT64 = variant().kernel("convolution_float64")
-FILTER_GRADIENT = variant().kernel("convolution_direct_filter_gradient_float32")
-FILTER_GRADIENT_FLOAT64 = variant().kernel("convolution_filter_gradient_float64")
+FORWARD = current_variant().kernel("convolution_direct_float32")
+FORWARD_FLOAT64 = current_variant().kernel("convolution_float64")
+FILTER_GRADIENT = current_variant().kernel("convolution_direct_filter_gradient_float32")
+FILTER_GRADIENT_FLOAT64 = current_variant().kernel("convolution_filter_gradient_float64")
 INPUT_GRADIENT = exports("convolution_input_gradient", *FLOATS)
-DIRECT_SCRATCH = variant().kernel("direct_scratch")
-CHUNK_SCRATCH = variant().kernel("chunk_scratch")
+DIRECT_SCRATCH = current_variant().kernel("direct_scratch")
+CHUNK_SCRATCH = current_variant().kernel("chunk_scratch")
 
 
 UNLIMITED: Final = -math.inf, math.inf
 
 
-def is_served(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> bool:
-    """Return whether C is to convolve channels-last images: it takes none that are empty or very large."""
-    positions = image[0] * size_of(window.out)
-    largest = max(size_of(image), size_of(filter), positions * filter[-1])
+def is_supported(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> bool:
+    """Return whether C supports these channels-last images: they are neither empty nor very large."""
+    positions = image[0] * count_elements(window.out)
+    largest = max(count_elements(image), count_elements(filter), positions * filter[-1])
     return (
-        dtype in INPUT_GRADIENT and 0 < largest < LIMIT and 0 not in (*image, *window.out, *filter)
+        dtype in INPUT_GRADIENT
+        and 0 < largest < MAX_ELEMENTS
+        and 0 not in (*image, *window.out, *filter)
     )
 
 
 def is_pointwise(image: Shape, window: Window) -> bool:
     """Return whether each window is one pixel, so that the gradients are products of matrices."""
     is_dense = window.out == image[1:-1] and not any(before for before, _ in window.padding)
-    return is_dense and size_of(window.size) == 1
+    return is_dense and count_elements(window.size) == 1
 
 
-def matrix(x: Array) -> Array:
+def as_pixel_rows(x: Array) -> Array:
     """Return the channels of all pixels as rows."""
-    return dense(x).reshape(-1, x.shape[-1])
+    return as_contiguous(x).reshape(-1, x.shape[-1])
 
 
-def correlated(
+def correlate_channels_last(
     x: Array,
     filter: Array,
     window: Window,
@@ -74,48 +76,48 @@ def correlated(
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array:
     """Return the cross-correlation of channels-last images with filters; of float32, plus a bias, within limits."""
-    filter = dense(filter)
-    bias = bias if bias is None else dense(bias)
+    filter = as_contiguous(filter)
+    bias = bias if bias is None else as_contiguous(bias)
     batch, channels = x.shape[0], filter.shape[-1]
     out = empty((batch, *window.out, channels), x.dtype)
 
-    def some(x: Array, out: Array, count: int, scratch: Array) -> None:
-        images = descriptor if count == batch else of_images(descriptor, count)
+    def correlate_part(x: Array, out: Array, count: int, scratch: Array) -> None:
+        images = descriptor if count == batch else with_batch_size(descriptor, count)
         if is_direct:
             FORWARD(x, filter, bias, out, images, channels, *limits, scratch)
         else:
             FORWARD_FLOAT64(x, filter, out, images, channels, scratch)
 
     is_direct = x.dtype == FLOAT32
-    places = (dense(x), x.size // batch), (out, out.size // batch)
-    work = out.size * (filter.size // channels) // PRODUCTS
+    places = (as_contiguous(x), x.size // batch), (out, out.size // batch)
+    work = out.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_STEP
     scratch = DIRECT_SCRATCH(descriptor) if is_direct else 2 * CHUNK_SCRATCH(descriptor, channels)
-    in_parts(some, places, batch, work=work, scratch=scratch)
+    parallel_for(correlate_part, places, batch, work=work, scratch=scratch)
     return out
 
 
-def convolved(
+def convolve(
     x: Array,
     filter: Array,
     window: Window,
     bias: Array | None = None,
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array | None:
-    """Return a convolution plus a bias for each channel, within limits; None if NumPy is to compute it."""
-    descriptor = descriptor_of(x.shape, window)
-    if descriptor is None or not is_served(x.shape, filter.shape, window, x.dtype):
+    """Return a convolution plus a bias, clamped to `limits`; None if it must be left to NumPy."""
+    descriptor = window_descriptor(x.shape, window)
+    if descriptor is None or not is_supported(x.shape, filter.shape, window, x.dtype):
         return None
     if x.dtype != FLOAT32 and (bias is not None or limits != UNLIMITED):
         return None
-    return correlated(x, filter, window, descriptor, bias, limits)
+    return correlate_channels_last(x, filter, window, descriptor, bias, limits)
 
 
-def correlation(kernel: Kernel[..., Any]) -> Callable[..., Array]:
+def make_convolution(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of a convolution."""
     numpy_correlate = numpy_implementation(kernel)
 
     def implementation(x: Array, filter: Array, *, window: Window) -> Array:
-        y = convolved(x, filter, window)
+        y = convolve(x, filter, window)
         if y is None:
             return numpy_correlate(x, filter, window=window)
         return y
@@ -123,36 +125,38 @@ def correlation(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     return implementation
 
 
-def input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
+def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of the gradient of a convolution with respect to its images."""
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
-        descriptor = descriptor_of(input_shape, window)
-        if descriptor is None or not is_served(input_shape, filter.shape, window, dy.dtype):
+        descriptor = window_descriptor(input_shape, window)
+        if descriptor is None or not is_supported(input_shape, filter.shape, window, dy.dtype):
             return numpy_gradient(dy, filter, input_shape=input_shape, window=window)
         is_direct = dy.dtype == FLOAT32
         if is_direct and is_pointwise(input_shape, window):
-            dx = matmul(matrix(dy), matrix(filter), transpose_a=False, transpose_b=True)
+            dx = matmul(
+                as_pixel_rows(dy), as_pixel_rows(filter), transpose_a=False, transpose_b=True
+            )
             return dx.reshape(input_shape)
         is_dense = is_direct and max(window.strides) == 1
-        if is_dense and is_better_reversed(size_of(window.size), input_shape[-1]):
+        if is_dense and prefers_reversed_filters(count_elements(window.size), input_shape[-1]):
             back = reversed_window(input_shape[1:-1], window)
-            there = descriptor_of(dy.shape, back)
+            there = window_descriptor(dy.shape, back)
             if there is not None:
                 turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
-                return correlated(dy, turned, back, there)
+                return correlate_channels_last(dy, turned, back, there)
         dx = empty(input_shape, dy.dtype)
         scratch = empty((CHUNK_SCRATCH(descriptor, filter.shape[-1]),), dy.dtype)
         run = INPUT_GRADIENT[dy.dtype]
-        run(dense(dy), dense(filter), dx, descriptor, filter.shape[-1], scratch)
+        run(as_contiguous(dy), as_contiguous(filter), dx, descriptor, filter.shape[-1], scratch)
         return dx
 
     return implementation
 
 
-def is_better_reversed(cells: int, channels: int) -> bool:
-    """Return whether dy is better correlated with reversed filters than multiplied by them and scattered.
+def prefers_reversed_filters(cells: int, channels: int) -> bool:
+    """Return whether correlating dy with reversed filters is faster than multiplying and scattering.
 
     The first is a product with `channels` columns for each cell, the second with all of them at a time.
     Columns are filled up to whole vectors.
@@ -161,23 +165,32 @@ def is_better_reversed(cells: int, channels: int) -> bool:
     return cells * vectors <= 2 * all_vectors
 
 
-def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
+def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of the gradient of a convolution with respect to its filters."""
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
-        descriptor = descriptor_of(x.shape, window)
-        if descriptor is None or not is_served(x.shape, filter_shape, window, x.dtype):
+        descriptor = window_descriptor(x.shape, window)
+        if descriptor is None or not is_supported(x.shape, filter_shape, window, x.dtype):
             return numpy_gradient(x, dy, filter_shape=filter_shape, window=window)
         is_direct = x.dtype == FLOAT32
         if is_direct and is_pointwise(x.shape, window):
-            dfilter = matmul(matrix(x), matrix(dy), transpose_a=True, transpose_b=False)
+            dfilter = matmul(
+                as_pixel_rows(x), as_pixel_rows(dy), transpose_a=True, transpose_b=False
+            )
             return dfilter.reshape(filter_shape)
         dfilter = zeros(filter_shape, x.dtype)
         channels = filter_shape[-1]
         run = FILTER_GRADIENT if is_direct else FILTER_GRADIENT_FLOAT64
         size = DIRECT_SCRATCH(descriptor) if is_direct else CHUNK_SCRATCH(descriptor, channels)
-        run(dense(x), dense(dy), dfilter, descriptor, channels, empty((size,), x.dtype))
+        run(
+            as_contiguous(x),
+            as_contiguous(dy),
+            dfilter,
+            descriptor,
+            channels,
+            empty((size,), x.dtype),
+        )
         return dfilter
 
     return implementation
@@ -185,8 +198,10 @@ def filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 
 table.update(
     {
-        convolution.conv2d: correlation(convolution.conv2d),
-        convolution.conv2d_input_gradient: input_gradient(convolution.conv2d_input_gradient),
-        convolution.conv2d_filter_gradient: filter_gradient(convolution.conv2d_filter_gradient),
+        convolution.conv2d: make_convolution(convolution.conv2d),
+        convolution.conv2d_input_gradient: make_input_gradient(convolution.conv2d_input_gradient),
+        convolution.conv2d_filter_gradient: make_filter_gradient(
+            convolution.conv2d_filter_gradient
+        ),
     }
 )

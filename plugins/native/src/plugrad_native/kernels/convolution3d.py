@@ -2,14 +2,20 @@
 
 from plugrad.kernels import convolution3d
 from plugrad_native.declare import table
-from plugrad_native.kernels.convolution import correlation, filter_gradient, input_gradient
+from plugrad_native.kernels.convolution import (
+    make_convolution,
+    make_filter_gradient,
+    make_input_gradient,
+)
 
 FILTER_GRADIENT = convolution3d.conv3d_filter_gradient
 
 table.update(
     {
-        convolution3d.conv3d: correlation(convolution3d.conv3d),
-        convolution3d.conv3d_input_gradient: input_gradient(convolution3d.conv3d_input_gradient),
-        FILTER_GRADIENT: filter_gradient(FILTER_GRADIENT),
+        convolution3d.conv3d: make_convolution(convolution3d.conv3d),
+        convolution3d.conv3d_input_gradient: make_input_gradient(
+            convolution3d.conv3d_input_gradient
+        ),
+        FILTER_GRADIENT: make_filter_gradient(FILTER_GRADIENT),
     }
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import decomposition
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
@@ -14,10 +14,10 @@ from plugrad_native.declare import (
     FLOATS,
     INT32,
     LANES,
-    LIMIT,
-    dense,
+    MAX_ELEMENTS,
+    as_contiguous,
     exports,
-    in_parts,
+    parallel_for,
     table,
 )
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 SOLVE: Final = exports("solve", *FLOATS)
-PANEL: Final = 16
-MOST_ROWS: Final = 512
+PANEL_COLUMNS: Final = 16
+MAX_ROWS: Final = 512
 """The multiple to which C pads rows and columns, and how many rows it takes, as in csrc/lu.c."""
-PRODUCTS: Final = 16
-"""How many products take as long as an addition of two arrays takes for an element."""
+PRODUCTS_PER_STEP: Final = 16
+"""The number of products that take as long as one step of `PARALLEL_MIN_WORK`."""
 
 numpy_inverse: Final = numpy_implementation(decomposition.inverse)
 numpy_solve: Final = numpy_implementation(decomposition.solve)
@@ -38,7 +38,7 @@ numpy_solve: Final = numpy_implementation(decomposition.solve)
 @table.implements(decomposition.inverse)
 def inverse(input: Array) -> Array:
     """Return the inverse of each matrix."""
-    found = solution(input, None, input.shape[-1])
+    found = solve_or_invert(input, None, input.shape[-1])
     return numpy_inverse(input) if found is None else found
 
 
@@ -48,29 +48,29 @@ def solve(matrix: Array, rhs: Array) -> Array:
     if matrix.shape[:-2] != rhs.shape[:-2]:
         batch = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
         matrix, rhs = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (matrix, rhs))
-    found = solution(matrix, rhs, rhs.shape[-1])
+    found = solve_or_invert(matrix, rhs, rhs.shape[-1])
     return numpy_solve(matrix, rhs) if found is None else found
 
 
-def solution(matrix: Array, rhs: Array | None, columns: int) -> Array | None:
-    """Return X with ``matrix X = rhs``, or the inverse if `rhs` is None; None if that is NumPy's.
+def solve_or_invert(matrix: Array, rhs: Array | None, columns: int) -> Array | None:
+    """Return X with ``matrix X = rhs``, or the inverse if `rhs` is None; None if the matrix must be left to NumPy.
 
     So it is if C is not made for the arrays, or meets a pivot that is 0 or not finite.
     """
     batch, n = matrix.shape[:-2], matrix.shape[-1]
-    run, count = SOLVE.get(matrix.dtype), size_of(batch)
-    is_served = n <= MOST_ROWS and columns <= MOST_ROWS and count * n * columns > 0
-    if run is None or not is_served or count * n * max(n, columns) >= LIMIT:
+    run, count = SOLVE.get(matrix.dtype), count_elements(batch)
+    is_served = n <= MAX_ROWS and columns <= MAX_ROWS and count * n * columns > 0
+    if run is None or not is_served or count * n * max(n, columns) >= MAX_ELEMENTS:
         return None
     out, fails = empty((*batch, n, columns), matrix.dtype), np.zeros(1, INT32)
     places = (
-        (dense(matrix), n * n),
-        (None if rhs is None else dense(rhs), n * columns),
+        (as_contiguous(matrix), n * n),
+        (None if rhs is None else as_contiguous(rhs), n * columns),
         (out, n * columns),
         (fails, 0),
     )
-    rows, wide = (-(-size // PANEL) * PANEL for size in (n, columns))
+    rows, wide = (-(-size // PANEL_COLUMNS) * PANEL_COLUMNS for size in (n, columns))
     scratch = (rows * (rows + wide + LANES) + LANES) * (matrix.itemsize // FLOAT32.itemsize)
-    work = count * rows * rows * (rows + wide) // PRODUCTS
-    in_parts(run, places, count, n, columns, work=work, scratch=scratch)
+    work = count * rows * rows * (rows + wide) // PRODUCTS_PER_STEP
+    parallel_for(run, places, count, n, columns, work=work, scratch=scratch)
     return None if fails[0] else out

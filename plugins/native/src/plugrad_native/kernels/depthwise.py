@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import depthwise
 from plugrad_cpu.extend import empty, numpy_implementation, zeros
 from plugrad_native.declare import (
     FLOAT32,
     FLOATS,
-    LIMIT,
+    MAX_ELEMENTS,
     Array,
-    dense,
+    as_contiguous,
     exports,
-    in_parts,
+    parallel_for,
     table,
 )
 from plugrad_native.kernels.convolution import UNLIMITED
-from plugrad_native.kernels.linalg import PRODUCTS
-from plugrad_native.windows import descriptor_of, of_images, reversed_window
+from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_STEP
+from plugrad_native.windows import reversed_window, window_descriptor, with_batch_size
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape, Window
@@ -36,21 +36,23 @@ numpy_filter_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_f
 
 
 def descriptor(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> Array | None:
-    """Return the descriptor for images whose channels are repeated, or None if NumPy is to compute."""
+    """Return the descriptor for images with repeated channels, or None if the call must be left to NumPy."""
     repeated = (*image[:-1], image[-1] * filter[-1])
     sizes = (*repeated, *window.out, *filter)
-    largest = repeated[0] * repeated[3] * max(size_of(repeated[1:3]), size_of(window.out))
-    if dtype not in FORWARD or 0 in sizes or max(largest, size_of(filter)) >= LIMIT:
+    largest = (
+        repeated[0] * repeated[3] * max(count_elements(repeated[1:3]), count_elements(window.out))
+    )
+    if dtype not in FORWARD or 0 in sizes or max(largest, count_elements(filter)) >= MAX_ELEMENTS:
         return None
-    return descriptor_of(repeated, window)
+    return window_descriptor(repeated, window)
 
 
-def repeated(x: Array, multiplier: int) -> Array:
+def repeat_channels(x: Array, multiplier: int) -> Array:
     """Return dense channels-last images in which each channel is repeated."""
-    return dense(x) if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
+    return as_contiguous(x) if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
 
 
-def slid(
+def depthwise_channels_last(
     x: Array,
     filter: Array,
     window: Window,
@@ -60,41 +62,47 @@ def slid(
 ) -> Array:
     """Return the result for channels-last images whose channels are repeated, plus a bias, within limits."""
     batch = x.shape[0]
-    filter = dense(filter)
-    bias = bias if bias is None else dense(bias)
+    filter = as_contiguous(filter)
+    bias = bias if bias is None else as_contiguous(bias)
     out = empty((batch, *window.out, x.shape[3]), x.dtype)
 
-    def some(x: Array, out: Array, count: int, scratch: Array) -> None:
-        images = described if count == batch else of_images(described, count)
+    def correlate_part(x: Array, out: Array, count: int, scratch: Array) -> None:
+        images = described if count == batch else with_batch_size(described, count)
         FORWARD[x.dtype](x, filter, out, images, bias, *limits, scratch)
 
-    cells = size_of(window.size)
+    cells = count_elements(window.size)
     pointers = window.size[0] + cells + 1
     scratch = 2 * pointers + x[0, 0].nbytes // FLOAT32.itemsize
     places = (x, x.size // batch), (out, out.size // batch)
-    in_parts(some, places, batch, work=out.size * cells // PRODUCTS, scratch=scratch)
+    parallel_for(
+        correlate_part,
+        places,
+        batch,
+        work=out.size * cells // INTEGER_PRODUCTS_PER_STEP,
+        scratch=scratch,
+    )
     return out
 
 
-def convolved(
+def convolve(
     x: Array,
     filter: Array,
     window: Window,
     bias: Array | None = None,
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array | None:
-    """Return the result plus a bias for each channel, within limits; None if NumPy is to compute it."""
+    """Return the convolution plus a bias, clamped to `limits`; None if it must be left to NumPy."""
     described = descriptor(x.shape, filter.shape, window, x.dtype)
     if described is None:
         return None
-    x = repeated(x, filter.shape[3])
-    return slid(x, filter, window, described, bias, limits)
+    x = repeat_channels(x, filter.shape[3])
+    return depthwise_channels_last(x, filter, window, described, bias, limits)
 
 
 @table.implements(depthwise.depthwise_conv2d)
 def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the cross-correlation of each channel of images with its own filters."""
-    y = convolved(x, filter, window)
+    y = convolve(x, filter, window)
     return numpy_forward(x, filter, window=window) if y is None else y
 
 
@@ -107,14 +115,14 @@ def depthwise_conv2d_input_gradient(
     described = descriptor(input_shape, filter.shape, window, dy.dtype)
     if described is None:
         return numpy_input_gradient(dy, filter, input_shape=input_shape, window=window)
-    dy = dense(dy)
+    dy = as_contiguous(dy)
     back = reversed_window((height, width), window)
-    there = descriptor_of(dy.shape, back) if window.strides == (1, 1) else None
+    there = window_descriptor(dy.shape, back) if window.strides == (1, 1) else None
     if there is not None:  # dy slides under the reversed filters, which is faster
-        dx = slid(dy, filter[::-1, ::-1], back, there)
+        dx = depthwise_channels_last(dy, filter[::-1, ::-1], back, there)
     else:
         dx = empty((batch, height, width, dy.shape[3]), dy.dtype)
-        INPUT_GRADIENT[dy.dtype](dy, dense(filter), dx, described)
+        INPUT_GRADIENT[dy.dtype](dy, as_contiguous(filter), dx, described)
     if filter.shape[3] != 1:
         dx = dx.reshape(batch, height, width, channels, filter.shape[3]).sum(-1)
     return dx
@@ -128,7 +136,7 @@ def depthwise_conv2d_filter_gradient(
     described = descriptor(x.shape, filter_shape, window, x.dtype)
     if described is None:
         return numpy_filter_gradient(x, dy, filter_shape=filter_shape, window=window)
-    x = repeated(x, filter_shape[3])
+    x = repeat_channels(x, filter_shape[3])
     dfilter = zeros(filter_shape, x.dtype)
-    FILTER_GRADIENT[x.dtype](x, dense(dy), dfilter, described)
+    FILTER_GRADIENT[x.dtype](x, as_contiguous(dy), dfilter, described)
     return dfilter

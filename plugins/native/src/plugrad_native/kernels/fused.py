@@ -8,27 +8,35 @@ from typing import TYPE_CHECKING, Final
 from plugrad.kernels import convolution as convolutions, fused
 from plugrad.kernels.fused import ACTIVATIONS, Activation
 from plugrad_cpu.extend import add_bias_and_activate
-from plugrad_native.declare import FLOATS, LIMIT, Array, dense, exports, table, walk
+from plugrad_native.declare import (
+    FLOATS,
+    MAX_ELEMENTS,
+    Array,
+    as_contiguous,
+    broadcast_descriptor,
+    exports,
+    table,
+)
 from plugrad_native.kernels import depthwise
-from plugrad_native.kernels.convolution import UNLIMITED, convolved, correlation
+from plugrad_native.kernels.convolution import UNLIMITED, convolve, make_convolution
 from plugrad_native.kernels.linalg import matmul as product
 
 if TYPE_CHECKING:
     from plugrad.extend import Window
 
-FINISH = exports("finish", *FLOATS)
+BIAS_AND_ACTIVATE = exports("finish", *FLOATS)
 
-LIMITS: Final[dict[str, tuple[float, float]]] = {
+CLAMPING_ACTIVATIONS: Final[dict[str, tuple[float, float]]] = {
     "linear": UNLIMITED,
     "relu": (0, math.inf),
     "relu6": (0, 6),
 }
 """The activations that limit numbers, which a convolution does before it stores them."""
 
-convolution: Final = correlation(convolutions.conv2d)
+convolution: Final = make_convolution(convolutions.conv2d)
 
 
-def finished(
+def finish_result(
     y: Array,
     bias: Array | None,
     weights: Array | None,
@@ -36,13 +44,13 @@ def finished(
     alpha: float,
 ) -> Array:
     """Return the activation of y plus the bias; y is overwritten."""
-    if y.dtype not in FINISH or y.size >= LIMIT or not y.flags.c_contiguous:
+    if y.dtype not in BIAS_AND_ACTIVATE or y.size >= MAX_ELEMENTS or not y.flags.c_contiguous:
         return add_bias_and_activate(y, bias, weights, activation, alpha)
     if y.size and (bias is not None or activation != "linear"):
-        given = [x if x is None else dense(x) for x in (bias, weights)]
+        given = [x if x is None else as_contiguous(x) for x in (bias, weights)]
         shapes = [() if x is None else x.shape for x in given]
-        descriptor = walk(y.shape, *shapes)
-        FINISH[y.dtype](y, *given, descriptor, ACTIVATIONS.index(activation), alpha)
+        descriptor = broadcast_descriptor(y.shape, *shapes)
+        BIAS_AND_ACTIVATE[y.dtype](y, *given, descriptor, ACTIVATIONS.index(activation), alpha)
     return y
 
 
@@ -60,7 +68,7 @@ def matmul(
 ) -> Array:
     """Return the product with its bias and activation."""
     y = product(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    return finish_result(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
 
 @table.implements(fused.conv2d)
@@ -75,13 +83,13 @@ def conv2d(
     leakyrelu_alpha: float,
 ) -> Array:
     """Return the convolution with its bias and activation."""
-    limits = LIMITS.get(activation)
+    limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and (bias is None or bias.shape == filter.shape[-1:]):
-        done = convolved(x, filter, window, bias, limits)
+        done = convolve(x, filter, window, bias, limits)
         if done is not None:
             return done
     y = convolution(x, filter, window=window)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    return finish_result(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
 
 @table.implements(fused.depthwise_conv2d)
@@ -96,10 +104,10 @@ def depthwise_conv2d(
     leakyrelu_alpha: float,
 ) -> Array:
     """Return the depthwise convolution with its bias and activation."""
-    limits = LIMITS.get(activation)
+    limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
-        done = depthwise.convolved(x, filter, window, bias, limits)
+        done = depthwise.convolve(x, filter, window, bias, limits)
         if done is not None:
             return done
     y = depthwise.depthwise_conv2d(x, filter, window=window)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    return finish_result(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

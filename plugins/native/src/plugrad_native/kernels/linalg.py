@@ -7,26 +7,32 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import linalg
-from plugrad_cpu.extend import empty, fits_float64, numpy_implementation, track_allocation, tracked
+from plugrad_cpu.extend import (
+    empty,
+    is_exact_in_float64,
+    numpy_implementation,
+    track_allocation,
+    tracked,
+)
 from plugrad_native.declare import (
-    FEW,
     FLOAT16,
     FLOAT32,
     INT32,
     INTEGERS,
     LANES,
-    LIMIT,
-    SHARED,
-    dense,
+    MAX_ELEMENTS,
+    PARALLEL_MIN_WORK,
+    UNTRACKED_MAX_ELEMENTS,
+    as_contiguous,
+    broadcast_descriptor,
     exports,
-    in_parts,
+    parallel_for,
     table,
-    walk,
 )
-from plugrad_native.kernels.unary import narrowed, widened
-from plugrad_native.variants import variant
+from plugrad_native.kernels.unary import to_float16, to_float32
+from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
@@ -35,25 +41,25 @@ if TYPE_CHECKING:
 MATMUL = exports("matmul", *INTEGERS, "float32")
 SERVES_FLOAT32: Final = LANES >= 16
 """Whether C multiplies float32 faster than NumPy's BLAS: with registers for 24 vectors of sums."""
-MOST_WORK: Final = 1 << 26
+INTEGER_MAX_PRODUCTS: Final = 1 << 26
 """The number of products up to which C is faster than BLAS in double precision, after it is known that it is exact."""
-LEAST_WORK: Final = 1_000_000
-LEAST_SIDE: Final = 2
+FLOAT32_MIN_PRODUCTS: Final = 1_000_000
+FLOAT32_MIN_SIDE: Final = 2
 """The products of numbers, and the rows, vectors of columns, and depth from which on C is faster in float32.
 
 OpenBLAS has kernels of its own for small matrices.
 """
-PRODUCTS: Final = 24
+INTEGER_PRODUCTS_PER_STEP: Final = 24
 """How many products of integers take as long as an addition of two arrays takes for an element."""
-PRODUCTS_OF_FLOATS: Final = 128
+FLOAT_PRODUCTS_PER_STEP: Final = 128
 """The same of float32: two threads take less time from products of about 330 × 330 matrices on."""
-ROWS: Final = 8
+TILE_ROWS: Final = 8
 """Those of the tiles in csrc/linalg.c, or twice as many."""
 
 numpy_matmul: Final = numpy_implementation(linalg.matmul)
 
 
-class Product(NamedTuple):
+class MatmulPlan(NamedTuple):
     """The shape of matrix products, and what C takes besides the arrays."""
 
     shape: Shape
@@ -64,23 +70,23 @@ class Product(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def product(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Product:
+def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
     """Return the geometry of the product of dense arrays of two shapes."""
     depth, rows = a[-2:] if transpose_a else a[-2:][::-1]
     columns = b[-2] if transpose_b else b[-1]
     batch = np.broadcast_shapes(a[:-2], b[:-2])
     shape = (*batch, rows, columns)
     if len(b) == 2 and not transpose_a:
-        rows, batch = size_of(a[:-1]), ()  # one product of many rows
-    descriptor = walk(batch, a[:-2] if batch else (), b[:-2]).copy()
+        rows, batch = count_elements(a[:-1]), ()  # one product of many rows
+    descriptor = broadcast_descriptor(batch, a[:-2] if batch else (), b[:-2]).copy()
     axes = descriptor[0]
-    descriptor[1 + axes : 1 + 2 * axes] *= size_of(a[-2:])
-    descriptor[1 + 2 * axes :] *= size_of(b[-2:])
+    descriptor[1 + axes : 1 + 2 * axes] *= count_elements(a[-2:])
+    descriptor[1 + 2 * axes :] *= count_elements(b[-2:])
     strides = [
         (1, shape[-1]) if turned else (shape[-1], 1)
         for shape, turned in ((a, transpose_a), (b, transpose_b))
     ]
-    return Product(shape, (rows, columns, depth, *strides[0], *strides[1]), descriptor)
+    return MatmulPlan(shape, (rows, columns, depth, *strides[0], *strides[1]), descriptor)
 
 
 @table.implements(linalg.matmul)
@@ -89,63 +95,65 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     """Return the products of the matrices in the last two axes."""
     if a.dtype is FLOAT32:
         is_served = (
-            SERVES_FLOAT32 and a.nbytes >= FEW and a.size * b.shape[-1 - transpose_b] >= LEAST_WORK
+            SERVES_FLOAT32
+            and a.nbytes >= UNTRACKED_MAX_ELEMENTS
+            and a.size * b.shape[-1 - transpose_b] >= FLOAT32_MIN_PRODUCTS
         )
     else:
         is_served = bool(a.size and b.size)
     run = MATMUL.get(a.dtype) if is_served else None
-    if run is None or max(a.size, b.size) >= LIMIT:
+    if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
         if a.dtype != FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-        factors = widened(a), widened(b)
+        factors = to_float32(a), to_float32(b)
         return track_allocation(
-            narrowed(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b))
+            to_float16(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b))
         )
-    dense_a, turned_a = laid_out(a, transpose_a)
-    dense_b, turned_b = laid_out(b, transpose_b)
-    plan = product(dense_a.shape, dense_b.shape, turned_a, turned_b)
-    size, (rows, columns, depth) = size_of(plan.shape), plan.numbers[:3]
+    dense_a, turned_a = as_matrix_operand(a, transpose_a)
+    dense_b, turned_b = as_matrix_operand(b, transpose_b)
+    plan = plan_matmul(dense_a.shape, dense_b.shape, turned_a, turned_b)
+    size, (rows, columns, depth) = count_elements(plan.shape), plan.numbers[:3]
     if a.dtype == FLOAT32:
-        per_step = PRODUCTS_OF_FLOATS
-        is_served = min(rows, columns // LANES, depth) >= LEAST_SIDE
+        per_step = FLOAT_PRODUCTS_PER_STEP
+        is_served = min(rows, columns // LANES, depth) >= FLOAT32_MIN_SIDE
     else:
-        per_step = PRODUCTS
-        is_served = size * depth <= MOST_WORK or not fits_float64(a, b, depth)
-    if size >= LIMIT or not is_served:
+        per_step = INTEGER_PRODUCTS_PER_STEP
+        is_served = size * depth <= INTEGER_MAX_PRODUCTS or not is_exact_in_float64(a, b, depth)
+    if size >= MAX_ELEMENTS or not is_served:
         return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     out = empty(plan.shape, a.dtype)
-    multiply(run, dense_a, dense_b, out, plan, size * depth // per_step)
+    run_matmul(run, dense_a, dense_b, out, plan, size * depth // per_step)
     return out
 
 
-def multiply(run: Export, a: Array, b: Array, out: Array, plan: Product, work: int) -> None:
+def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
     """Write products, in several threads if they are long work: some products each, or some rows."""
     axes, count, *steps = plan.batch.tolist()
-    if axes > 1 or work < SHARED:
+    if axes > 1 or work < PARALLEL_MIN_WORK:
         run(a, b, out, *plan.numbers, plan.batch)
     elif count > 1:
 
         def some(a: Array, b: Array, out: Array, count: int) -> None:
             run(a, b, out, *plan.numbers, np.array((1, count, *steps), np.int32))
 
-        size = size_of(plan.shape[-2:])
-        in_parts(some, ((a, steps[0]), (b, steps[1]), (out, size)), count, work=work)
+        size = count_elements(plan.shape[-2:])
+        parallel_for(some, ((a, steps[0]), (b, steps[1]), (out, size)), count, work=work)
     else:
         rows, columns, *others = plan.numbers
         places = (a, others[1]), (b, 0), (out, columns)
-        in_parts(run, places, rows, columns, *others, plan.batch, work=work, multiple=ROWS)
+        parallel_for(run, places, rows, columns, *others, plan.batch, work=work, multiple=TILE_ROWS)
 
 
-def laid_out(x: Array, is_transposed: bool) -> tuple[Array, bool]:
+def as_matrix_operand(x: Array, is_transposed: bool) -> tuple[Array, bool]:
     """Return dense matrices, and whether they are to be transposed."""
     if not x.flags.c_contiguous:
         turned = x.swapaxes(-1, -2)
         if turned.flags.c_contiguous:
             return turned, not is_transposed
-    return dense(x), is_transposed
+    return as_contiguous(x), is_transposed
 
 
-BAND_PART: Final = {size: variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)}
+BAND_PART: Final = {size: current_variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)}
 """Functions by the size of elements."""
 
 numpy_band_part: Final = numpy_implementation(linalg.band_part)
@@ -155,16 +163,16 @@ numpy_band_part: Final = numpy_implementation(linalg.band_part)
 def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     """Return the matrices with zeros outside a band around the diagonal."""
     run = BAND_PART.get(input.itemsize) if input.dtype.kind in "biufc" else None
-    if run is None or not 0 < input.size < LIMIT:
+    if run is None or not 0 < input.size < MAX_ELEMENTS:
         return numpy_band_part(input, num_lower, num_upper)
     rows, columns = input.shape[-2:]
     lower = num_lower if int(num_lower) <= rows else np.array(rows, INT32)
     upper = num_upper if int(num_upper) <= columns else np.array(columns, INT32)
     out = empty(input.shape, input.dtype)
-    if input.size < FEW:
-        run(dense(input), out, input.size // (rows * columns), rows, columns, lower, upper)
+    if input.size < UNTRACKED_MAX_ELEMENTS:
+        run(as_contiguous(input), out, input.size // (rows * columns), rows, columns, lower, upper)
         return out
-    places = (dense(input), rows * columns), (out, rows * columns)
+    places = (as_contiguous(input), rows * columns), (out, rows * columns)
     batch = input.size // (rows * columns)
-    in_parts(run, places, batch, rows, columns, lower, upper, work=input.size)
+    parallel_for(run, places, batch, rows, columns, lower, upper, work=input.size)
     return out

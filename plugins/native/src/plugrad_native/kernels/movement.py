@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.kernels import movement
 from plugrad_cpu.extend import tracked
-from plugrad_native.declare import LEAST_COPY, dense, table
+from plugrad_native.declare import COPY_MIN_BYTES, as_contiguous, table
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the order of the elements allows it, else a copy."""
-    if x.nbytes < LEAST_COPY or x.flags.c_contiguous:
+    if x.nbytes < COPY_MIN_BYTES or x.flags.c_contiguous:
         return x.reshape(shape)
     try:
         return x.reshape(shape, copy=False)
     except ValueError:
-        return dense(x).reshape(shape)
+        return as_contiguous(x).reshape(shape)

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import normalization
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
-    FEW,
     FLOAT16,
     FLOAT32,
     FLOATS,
     LANES,
-    LIMIT,
-    dense,
+    MAX_ELEMENTS,
+    UNTRACKED_MAX_ELEMENTS,
+    as_contiguous,
+    broadcast_descriptor,
     exports,
-    in_parts,
+    parallel_for,
     table,
-    walk,
 )
-from plugrad_native.kernels.scan import around
-from plugrad_native.kernels.unary import narrowed, widened
+from plugrad_native.kernels.scan import sizes_around_axis
+from plugrad_native.kernels.unary import to_float16, to_float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel, Shape
     from plugrad_native.declare import Array
 
-EXPONENTIAL = 4
+EXP_COST_IN_ADDITIONS = 4
 """The cost of an exponential, in additions."""
 
 
@@ -42,26 +42,28 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
     numpy_function = numpy_implementation(kernel)
 
     def along(x: Array, axis: int) -> Array:
-        outer, length, inner = around(x.shape, axis)
+        outer, length, inner = sizes_around_axis(x.shape, axis)
         if inner != 1 and (x.dtype != FLOAT32 or inner < LANES):
             moved = along(np.moveaxis(x, axis, -1), x.ndim - 1)
-            return dense(np.moveaxis(moved, -1, axis))
+            return as_contiguous(np.moveaxis(moved, -1, axis))
         out = empty(x.shape, x.dtype)
-        if inner == 1 and x.size < FEW:
-            rows[x.dtype](dense(x), out, outer, length)
+        if inner == 1 and x.size < UNTRACKED_MAX_ELEMENTS:
+            rows[x.dtype](as_contiguous(x), out, outer, length)
             return out
-        places = (dense(x), length * inner), (out, length * inner)
+        places = (as_contiguous(x), length * inner), (out, length * inner)
         if inner == 1:
-            in_parts(rows[x.dtype], places, outer, length, work=EXPONENTIAL * x.size)
+            parallel_for(rows[x.dtype], places, outer, length, work=EXP_COST_IN_ADDITIONS * x.size)
         else:
-            in_parts(columns[x.dtype], places, outer, length, inner, work=EXPONENTIAL * x.size)
+            parallel_for(
+                columns[x.dtype], places, outer, length, inner, work=EXP_COST_IN_ADDITIONS * x.size
+            )
         return out
 
     def implementation(x: Array, axis: int) -> Array:
-        if x.dtype in rows and 0 < x.size < LIMIT:
+        if x.dtype in rows and 0 < x.size < MAX_ELEMENTS:
             return along(x, axis)
         if x.dtype == FLOAT16:
-            return narrowed(implementation(widened(x), axis))
+            return to_float16(implementation(to_float32(x), axis))
         return track_allocation(numpy_function(x, **{axis_name: axis}))
 
     return implementation
@@ -101,15 +103,20 @@ def batch_norm(
     variance_epsilon: float,
 ) -> Array:
     """Return (x - mean) * factor + offset, where the factor has the shape of the variance."""
-    if x.dtype not in BATCH_NORM or not 0 < x.size < LIMIT:
+    if x.dtype not in BATCH_NORM or not 0 < x.size < MAX_ELEMENTS:
         return numpy_batch_norm(x, mean, variance, offset, scale, variance_epsilon=variance_epsilon)
     factor = 1 / np.sqrt(variance + variance_epsilon)
     if scale is not None:
         factor = factor * scale
     shift = np.zeros((), x.dtype) if offset is None else offset
-    parts = [dense(np.asarray(part, x.dtype)) for part in (mean, factor, shift)]
+    parts = [as_contiguous(np.asarray(part, x.dtype)) for part in (mean, factor, shift)]
     out = empty(x.shape, x.dtype)
-    BATCH_NORM[x.dtype](dense(x), *parts, out, walk(x.shape, *(part.shape for part in parts)))
+    BATCH_NORM[x.dtype](
+        as_contiguous(x),
+        *parts,
+        out,
+        broadcast_descriptor(x.shape, *(part.shape for part in parts)),
+    )
     return out
 
 
@@ -125,16 +132,16 @@ numpy_batch_norm_training: Final = numpy_implementation(normalization.batch_norm
 numpy_batch_norm_gradient: Final = numpy_implementation(normalization.batch_norm_gradient)
 
 
-def beside(x: Array, part: Array | None, shape: Shape, value: float) -> Array:
-    """Return a dense offset or scale in the dtype of x, or an array of the value that stands for an absent one."""
+def as_offset_or_scale(x: Array, part: Array | None, shape: Shape, value: float) -> Array:
+    """Return an offset or a scale as a dense array in the dtype of x; an absent one is filled with `value`."""
     if part is None:
-        return repeated(shape, value, x.dtype)
-    return dense(part if part.dtype is x.dtype else np.asarray(part, x.dtype))
+        return constant_array(shape, value, x.dtype)
+    return as_contiguous(part if part.dtype is x.dtype else np.asarray(part, x.dtype))
 
 
 @lru_cache(maxsize=64)
-def repeated(shape: Shape, value: float, dtype: np.dtype[Any]) -> Array:
-    """Return an array of one value, which nobody writes to."""
+def constant_array(shape: Shape, value: float, dtype: np.dtype[Any]) -> Array:
+    """Return an array filled with one value, from a cache; it must not be written to."""
     return np.full(shape, value, dtype)
 
 
@@ -143,19 +150,19 @@ def layer_norm(
     x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> Array:
     """Return the standardized rows, times the scale, plus the offset."""
-    if x.dtype not in LAYER_NORM or not 0 < x.size < LIMIT:
+    if x.dtype not in LAYER_NORM or not 0 < x.size < MAX_ELEMENTS:
         return numpy_layer_norm(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
     row = x.shape[axis:]
-    length = size_of(row)
+    length = count_elements(row)
     out = empty(x.shape, x.dtype)
-    parts = beside(x, offset, row, 0), beside(x, scale, row, 1)
-    if x.size < FEW:
+    parts = as_offset_or_scale(x, offset, row, 0), as_offset_or_scale(x, scale, row, 1)
+    if x.size < UNTRACKED_MAX_ELEMENTS:
         count = x.size // length
-        LAYER_NORM[x.dtype](dense(x), *parts, out, count, length, variance_epsilon)
+        LAYER_NORM[x.dtype](as_contiguous(x), *parts, out, count, length, variance_epsilon)
         return out
-    places = (dense(x), length), (parts[0], 0), (parts[1], 0), (out, length)
+    places = (as_contiguous(x), length), (parts[0], 0), (parts[1], 0), (out, length)
     run = LAYER_NORM[x.dtype]
-    in_parts(run, places, x.size // length, length, variance_epsilon, work=3 * x.size)
+    parallel_for(run, places, x.size // length, length, variance_epsilon, work=3 * x.size)
     return out
 
 
@@ -164,24 +171,24 @@ def layer_norm_gradient(
     dy: Array, x: Array, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> list[Array]:
     """Return the gradients for x, row by row, and for the offset and the scale, column by column."""
-    if x.dtype not in LAYER_NORM or not 0 < x.size < LIMIT:
+    if x.dtype not in LAYER_NORM or not 0 < x.size < MAX_ELEMENTS:
         return numpy_layer_norm_gradient(dy, x, scale, axis=axis, variance_epsilon=variance_epsilon)
     row = x.shape[axis:]
-    length = size_of(row)
+    length = count_elements(row)
     count = x.size // length
-    dy, x, factors = dense(dy), dense(x), beside(x, scale, row, 1)
+    dy, x, factors = as_contiguous(dy), as_contiguous(x), as_offset_or_scale(x, scale, row, 1)
     dx, moments = empty(x.shape, x.dtype), empty((count, 2), x.dtype)
     places = (dy, length), (x, length), (factors, 0), (dx, length), (moments, 2)
     run = LAYER_NORM_GRADIENT[x.dtype]
-    in_parts(run, places, count, length, variance_epsilon, work=5 * x.size)
+    parallel_for(run, places, count, length, variance_epsilon, work=5 * x.size)
     sums = [empty(row, x.dtype) for _ in range(2)]
     LAYER_NORM_SUMS[x.dtype](dy, x, *sums, length, count, length, moments)
     return [dx, *sums]
 
 
-def by_channel(x: Array, axis: int) -> tuple[int, int, int, int]:
+def channel_layout(x: Array, axis: int) -> tuple[int, int, int, int]:
     """Return the number of channels and, as C takes them, how x is divided: (outer, channels, inner)."""
-    channels, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
+    channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     return channels, x.size // (channels * inner), channels * inner, inner
 
 
@@ -190,15 +197,17 @@ def batch_norm_training(
     x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> list[Array]:
     """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
-    if x.dtype not in BATCH_NORM_TRAINING or not 0 < x.size < LIMIT:
+    if x.dtype not in BATCH_NORM_TRAINING or not 0 < x.size < MAX_ELEMENTS:
         return numpy_batch_norm_training(
             x, offset, scale, axis=axis, variance_epsilon=variance_epsilon
         )
-    sizes = by_channel(x, axis)
+    sizes = channel_layout(x, axis)
     channels = sizes[:1]
     out, mean, variance = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
-    parts = beside(x, offset, channels, 0), beside(x, scale, channels, 1)
-    BATCH_NORM_TRAINING[x.dtype](dense(x), *parts, out, mean, variance, *sizes, variance_epsilon)
+    parts = as_offset_or_scale(x, offset, channels, 0), as_offset_or_scale(x, scale, channels, 1)
+    BATCH_NORM_TRAINING[x.dtype](
+        as_contiguous(x), *parts, out, mean, variance, *sizes, variance_epsilon
+    )
     return [out, mean, variance]
 
 
@@ -214,13 +223,15 @@ def batch_norm_gradient(
     variance_epsilon: float,
 ) -> list[Array]:
     """Return the gradients for x, for the offset and for the scale, channel by channel."""
-    if x.dtype not in BATCH_NORM_GRADIENT or not 0 < x.size < LIMIT:
+    if x.dtype not in BATCH_NORM_GRADIENT or not 0 < x.size < MAX_ELEMENTS:
         return numpy_batch_norm_gradient(
             dy, x, mean, variance, scale, axis=axis, variance_epsilon=variance_epsilon
         )
-    sizes = by_channel(x, axis)
+    sizes = channel_layout(x, axis)
     channels = sizes[:1]
     dx, *sums = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
-    parts = dense(mean), dense(variance), beside(x, scale, channels, 1)
-    BATCH_NORM_GRADIENT[x.dtype](dense(dy), dense(x), *parts, dx, *sums, *sizes, variance_epsilon)
+    parts = as_contiguous(mean), as_contiguous(variance), as_offset_or_scale(x, scale, channels, 1)
+    BATCH_NORM_GRADIENT[x.dtype](
+        as_contiguous(dy), as_contiguous(x), *parts, dx, *sums, *sizes, variance_epsilon
+    )
     return [dx, *sums]

@@ -9,14 +9,21 @@ import numpy as np
 
 from plugrad.kernels import optimizers
 from plugrad_cpu.extend import empty, numpy_implementation, thread_pool
-from plugrad_native.declare import FLOATS, LIMIT, SHARED, dense, exports, table
+from plugrad_native.declare import (
+    FLOATS,
+    MAX_ELEMENTS,
+    PARALLEL_MIN_WORK,
+    as_contiguous,
+    exports,
+    table,
+)
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel
     from plugrad_native.declare import Array
 
 
-def moving(kernel: Kernel[..., Any], function: str) -> Implementation:
+def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementation:
     """Return the implementation of a kernel by its functions of C."""
     functions = exports(function, *FLOATS)
     lists = optimizers.LISTS[kernel]
@@ -25,14 +32,20 @@ def moving(kernel: Kernel[..., Any], function: str) -> Implementation:
     def implementation(coefficients: Array, *tensors: Array) -> list[Array]:
         count = len(tensors) // lists
         sizes = [x.size for x in tensors[:count]]
-        if max(sizes, default=0) >= LIMIT:
+        if max(sizes, default=0) >= MAX_ELEMENTS:
             return numpy_function(coefficients, *tensors)
         dtype = coefficients.dtype
-        inputs = tuple([dense(x) for x in tensors])
+        inputs = tuple([as_contiguous(x) for x in tensors])
         outputs = [empty(x.shape, dtype) for x in tensors[count:]]
         run = functions[dtype]
-        arguments = dense(coefficients), np.array(sizes, np.int32), inputs, tuple(outputs), count
-        parts = min(thread_pool.count, lists * sum(sizes) // (SHARED // 2))
+        arguments = (
+            as_contiguous(coefficients),
+            np.array(sizes, np.int32),
+            inputs,
+            tuple(outputs),
+            count,
+        )
+        parts = min(thread_pool.count, lists * sum(sizes) // (PARALLEL_MIN_WORK // 2))
         if parts < 2:
             run(*arguments, 0, 1)
         else:
@@ -48,4 +61,6 @@ NAMES: Final = (
 )
 """The kernels with functions in C. A newer core may have more."""
 
-table.update({vars(optimizers)[name]: moving(vars(optimizers)[name], name) for name in NAMES})
+table.update(
+    {vars(optimizers)[name]: make_optimizer_kernel(vars(optimizers)[name], name) for name in NAMES}
+)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import pooling
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     FLOATS,
     INT32,
     INTEGERS,
-    LIMIT,
+    MAX_ELEMENTS,
     Array,
-    dense,
+    as_contiguous,
     exports,
     table,
 )
-from plugrad_native.windows import descriptor_of
+from plugrad_native.windows import window_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,22 +36,22 @@ numpy_with_argmax: Final = numpy_implementation(pooling.max_pool_with_argmax)
 
 
 def descriptor(functions: Exports, image: Array, window: Window) -> Array | None:
-    """Return the descriptor of windows, or None if NumPy is to compute."""
+    """Return the descriptor of windows for C, or None if the call must be left to NumPy."""
     shape = image.shape
-    largest = max(image.size, shape[0] * shape[-1] * size_of(window.out))
-    if image.dtype not in functions or 0 in (*shape, *window.out) or largest >= LIMIT:
+    largest = max(image.size, shape[0] * shape[-1] * count_elements(window.out))
+    if image.dtype not in functions or 0 in (*shape, *window.out) or largest >= MAX_ELEMENTS:
         return None
-    return descriptor_of(shape, window)
+    return window_descriptor(shape, window)
 
 
-def pooled(functions: Exports, x: Array, window: Window, described: Array) -> Array:
+def run_pooling(functions: Exports, x: Array, window: Window, described: Array) -> Array:
     """Return the largest elements or the averages of windows."""
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
-    functions[x.dtype](dense(x), out, described)
+    functions[x.dtype](as_contiguous(x), out, described)
     return out
 
 
-def pool_of(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., Array]:
+def make_pooling(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., Array]:
     """Return the implementation of a pooling without dilations."""
     in_python = numpy_implementation(kernel)
 
@@ -59,12 +59,12 @@ def pool_of(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., Array
         described = descriptor(functions, x, window)
         if described is None:
             return in_python(x, window=window)
-        return pooled(functions, x, window, described)
+        return run_pooling(functions, x, window, described)
 
     return implementation
 
 
-def max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
+def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation that gives `dy` to the first largest element of each window."""
     numpy_gradient = numpy_implementation(kernel)
 
@@ -74,13 +74,13 @@ def max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             return numpy_gradient(dy, input, output, window=window)
         dx = empty(input.shape, input.dtype)
         run = MAX_POOL_GRADIENT[input.dtype]
-        run(dense(dy), dense(input), dense(output), dx, described)
+        run(as_contiguous(dy), as_contiguous(input), as_contiguous(output), dx, described)
         return dx
 
     return implementation
 
 
-def avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
+def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation that spreads `dy` evenly over each window."""
     numpy_gradient = numpy_implementation(kernel)
 
@@ -89,7 +89,7 @@ def avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         if described is None:
             return numpy_gradient(dy, input, window=window)
         dx = empty(input.shape, input.dtype)
-        AVERAGE_POOL_GRADIENT[dy.dtype](dense(dy), dx, described)
+        AVERAGE_POOL_GRADIENT[dy.dtype](as_contiguous(dy), dx, described)
         return dx
 
     return implementation
@@ -105,8 +105,8 @@ def max_pool_with_argmax(
         return numpy_with_argmax(x, window=window, include_batch_in_index=include_batch_in_index)
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
     positions = empty(out.shape, INT32)
-    offset = 0 if include_batch_in_index else -size_of(x.shape[1:])
-    MAX_POOL_WITH_ARGMAX[x.dtype](dense(x), out, described, positions, offset)
+    offset = 0 if include_batch_in_index else -count_elements(x.shape[1:])
+    MAX_POOL_WITH_ARGMAX[x.dtype](as_contiguous(x), out, described, positions, offset)
     return out, positions
 
 
@@ -117,14 +117,14 @@ def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> 
     described = descriptor(functions, input, window)
     if described is None:
         return numpy_pool(input, window=window, pooling_type=pooling_type)
-    return pooled(functions, input, window, described)
+    return run_pooling(functions, input, window, described)
 
 
 table.update(
     {
-        pooling.max_pool: pool_of(pooling.max_pool, MAX_POOL),
-        pooling.max_pool_gradient: max_pool_gradient(pooling.max_pool_gradient),
-        pooling.avg_pool: pool_of(pooling.avg_pool, AVERAGE_POOL),
-        pooling.avg_pool_gradient: avg_pool_gradient(pooling.avg_pool_gradient),
+        pooling.max_pool: make_pooling(pooling.max_pool, MAX_POOL),
+        pooling.max_pool_gradient: make_max_pool_gradient(pooling.max_pool_gradient),
+        pooling.avg_pool: make_pooling(pooling.avg_pool, AVERAGE_POOL),
+        pooling.avg_pool_gradient: make_avg_pool_gradient(pooling.avg_pool_gradient),
     }
 )

@@ -5,16 +5,16 @@ from plugrad_native.declare import table
 from plugrad_native.kernels.pooling import (
     AVERAGE_POOL,
     MAX_POOL,
-    avg_pool_gradient,
-    max_pool_gradient,
-    pool_of,
+    make_avg_pool_gradient,
+    make_max_pool_gradient,
+    make_pooling,
 )
 
 table.update(
     {
-        pooling3d.max_pool3d: pool_of(pooling3d.max_pool3d, MAX_POOL),
-        pooling3d.max_pool3d_gradient: max_pool_gradient(pooling3d.max_pool3d_gradient),
-        pooling3d.avg_pool3d: pool_of(pooling3d.avg_pool3d, AVERAGE_POOL),
-        pooling3d.avg_pool3d_gradient: avg_pool_gradient(pooling3d.avg_pool3d_gradient),
+        pooling3d.max_pool3d: make_pooling(pooling3d.max_pool3d, MAX_POOL),
+        pooling3d.max_pool3d_gradient: make_max_pool_gradient(pooling3d.max_pool3d_gradient),
+        pooling3d.avg_pool3d: make_pooling(pooling3d.avg_pool3d, AVERAGE_POOL),
+        pooling3d.avg_pool3d_gradient: make_avg_pool_gradient(pooling3d.avg_pool3d_gradient),
     }
 )

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import Pair, Shape, size_of
+from plugrad.extend import Pair, Shape, count_elements
 from plugrad.kernels import resize
 from plugrad_cpu.extend import empty, numpy_implementation, zeros
 from plugrad_native.declare import (
     FLOATS,
     INT32,
-    LIMIT,
-    dense,
+    MAX_ELEMENTS,
+    as_contiguous,
     exports,
-    in_parts,
+    parallel_for,
     table,
 )
-from plugrad_native.variants import variant
+from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,21 +28,23 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array, Export
 
 BILINEAR: Final = exports("resize_bilinear", *FLOATS)
-NEAREST: Final = {size: variant().kernel(f"resize_nearest_{size}") for size in (1, 2, 4, 8)}
+NEAREST: Final = {size: current_variant().kernel(f"resize_nearest_{size}") for size in (1, 2, 4, 8)}
 """Functions by the size of elements."""
 GRADIENT: Final = exports("resize_gradient", *FLOATS)
-PLACE: Final = 4
+FLOATS_PER_SAMPLE: Final = 4
 """The numbers of float32 that a place in csrc/resize.c takes."""
 
 
 @lru_cache(maxsize=1024)
-def geometry(images: Shape, size: Pair, align_corners: bool, half_pixel_centers: bool) -> Array:
+def resize_descriptor(
+    images: Shape, size: Pair, align_corners: bool, half_pixel_centers: bool
+) -> Array:
     """Return ``resizing`` of csrc/resize.c for images of a shape and a size: for all rows of the results."""
     fields = *images[1:], *size, align_corners, half_pixel_centers, 0, size[0]
     return np.array(fields, INT32)
 
 
-def resized(
+def run_resize(
     run: Export,
     x: Array,
     out: Array,
@@ -52,23 +54,23 @@ def resized(
 ) -> Array:
     """Call a function for images of a shape, whose results or gradients it writes to `out`; return these."""
     count, (_, width), itemsize = images[0], how[0], x.itemsize
-    in_parts(
+    parallel_for(
         run,
-        ((dense(x), x.size // count), (out, out.size // count)),
+        ((as_contiguous(x), x.size // count), (out, out.size // count)),
         count,
-        *(geometry(images, *how), *is_nearest),
+        *(resize_descriptor(images, *how), *is_nearest),
         work=2 * (x.size + out.size),
-        scratch=PLACE * width + -(-images[2] * images[3] * itemsize // 4),
+        scratch=FLOATS_PER_SAMPLE * width + -(-images[2] * images[3] * itemsize // 4),
     )
     return out
 
 
-def is_served(*shapes: Shape) -> bool:
-    """Return whether images of these shapes have elements, and not too many."""
-    return all(0 < size_of(shape) < LIMIT for shape in shapes)
+def is_supported(*shapes: Shape) -> bool:
+    """Return whether C supports images of these shapes: they are neither empty nor too large."""
+    return all(0 < count_elements(shape) < MAX_ELEMENTS for shape in shapes)
 
 
-def forward(
+def make_resize(
     kernel: Kernel[..., Any], export_for: Callable[[Array], Export | None]
 ) -> Callable[..., Array]:
     """Return the implementation of a kernel that resizes images, by the function that there is for them."""
@@ -79,7 +81,7 @@ def forward(
     ) -> Array:
         shape = (images.shape[0], *size, images.shape[3])
         run = export_for(images)
-        if run is None or not is_served(images.shape, shape):
+        if run is None or not is_supported(images.shape, shape):
             return numpy_function(
                 images,
                 size=size,
@@ -87,12 +89,12 @@ def forward(
                 half_pixel_centers=half_pixel_centers,
             )
         how = size, align_corners, half_pixel_centers
-        return resized(run, images, empty(shape, images.dtype), images.shape, how)
+        return run_resize(run, images, empty(shape, images.dtype), images.shape, how)
 
     return implementation
 
 
-def backward(kernel: Kernel[..., Any], *, is_nearest: bool) -> Callable[..., Array]:
+def make_resize_gradient(kernel: Kernel[..., Any], *, is_nearest: bool) -> Callable[..., Array]:
     """Return the implementation of the gradient of such a kernel."""
     numpy_function = numpy_implementation(kernel)
 
@@ -100,7 +102,7 @@ def backward(kernel: Kernel[..., Any], *, is_nearest: bool) -> Callable[..., Arr
         images: Array, dy: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
     ) -> Array:
         run = GRADIENT.get(dy.dtype)
-        if run is None or not is_served(images.shape, dy.shape):
+        if run is None or not is_supported(images.shape, dy.shape):
             return numpy_function(
                 images,
                 dy,
@@ -110,26 +112,28 @@ def backward(kernel: Kernel[..., Any], *, is_nearest: bool) -> Callable[..., Arr
             )
         out = zeros(images.shape, dy.dtype)
         how = size, align_corners, half_pixel_centers
-        return resized(run, dy, out, images.shape, how, is_nearest)
+        return run_resize(run, dy, out, images.shape, how, is_nearest)
 
     return implementation
 
 
-def copying(images: Array) -> Export | None:
+def nearest_function(images: Array) -> Export | None:
     """Return the function for the nearest pixels of images: of any numbers."""
     return NEAREST.get(images.itemsize) if images.dtype.kind in "biufc" else None
 
 
 table.update(
     {
-        resize.resize_bilinear: forward(
+        resize.resize_bilinear: make_resize(
             resize.resize_bilinear, lambda images: BILINEAR.get(images.dtype)
         ),
-        resize.resize_nearest_neighbor: forward(resize.resize_nearest_neighbor, copying),
-        resize.resize_bilinear_gradient: backward(
+        resize.resize_nearest_neighbor: make_resize(
+            resize.resize_nearest_neighbor, nearest_function
+        ),
+        resize.resize_bilinear_gradient: make_resize_gradient(
             resize.resize_bilinear_gradient, is_nearest=False
         ),
-        resize.resize_nearest_neighbor_gradient: backward(
+        resize.resize_nearest_neighbor_gradient: make_resize_gradient(
             resize.resize_nearest_neighbor_gradient, is_nearest=True
         ),
     }

@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import scan
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
-    FEW,
     FLOATS,
     INTEGERS,
-    LIMIT,
-    dense,
+    MAX_ELEMENTS,
+    UNTRACKED_MAX_ELEMENTS,
+    as_contiguous,
     exports,
-    in_parts,
+    parallel_for,
     table,
 )
 
@@ -25,37 +25,40 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel, Shape
     from plugrad_native.declare import Array
 
-CHAINS = 8  # rows that are scanned at a time, as in csrc/scan.c
+PARALLEL_ROWS = 8  # rows that are scanned at a time, as in csrc/scan.c
 NUMBERS = (*FLOATS, *INTEGERS)
 
 
 @lru_cache(maxsize=1024)
-def around(shape: Shape, axis: int) -> tuple[int, int, int]:
+def sizes_around_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
     """Return the sizes before, of and behind an axis."""
-    return size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1 :])
+    return count_elements(shape[:axis]), shape[axis], count_elements(shape[axis + 1 :])
 
 
-def scanned(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
+def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
     """Return an implementation that accumulates with functions of C."""
     functions, numpy_function = exports(name, *NUMBERS), numpy_implementation(kernel)
 
     def implementation(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
         run = functions.get(x.dtype)
-        if run is None or not 0 < x.size < LIMIT:
+        if run is None or not 0 < x.size < MAX_ELEMENTS:
             return numpy_function(x, axis=axis, exclusive=exclusive, reverse=reverse)
         out = empty(x.shape, x.dtype)
-        outer, length, inner = around(x.shape, axis)
-        if x.size < FEW:
-            run(dense(x), out, outer, length, inner, exclusive, reverse)
+        outer, length, inner = sizes_around_axis(x.shape, axis)
+        if x.size < UNTRACKED_MAX_ELEMENTS:
+            run(as_contiguous(x), out, outer, length, inner, exclusive, reverse)
             return out
-        places = (dense(x), length * inner), (out, length * inner)
+        places = (as_contiguous(x), length * inner), (out, length * inner)
         attributes = length, inner, exclusive, reverse
-        in_parts(run, places, outer, *attributes, work=x.size, multiple=CHAINS)
+        parallel_for(run, places, outer, *attributes, work=x.size, multiple=PARALLEL_ROWS)
         return out
 
     return implementation
 
 
 table.update(
-    {scan.cumsum: scanned(scan.cumsum, "cumsum"), scan.cumprod: scanned(scan.cumprod, "cumprod")}
+    {
+        scan.cumsum: make_scan(scan.cumsum, "cumsum"),
+        scan.cumprod: make_scan(scan.cumprod, "cumprod"),
+    }
 )

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import scatter
 from plugrad_cpu.extend import flat_positions, numpy_implementation
 from plugrad_native.declare import table
-from plugrad_native.kernels.indexing import is_served, segment_sums
+from plugrad_native.kernels.indexing import is_supported, segment_sums
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
@@ -24,9 +24,9 @@ def scatter_nd(indices: Array, updates: Array, *, shape: Shape) -> Array:
     """Return the sums of the updates for each place."""
     coordinates = indices if indices.ndim > 1 else indices[:, None]
     depth = coordinates.shape[-1]
-    count = size_of(shape[:depth])
+    count = count_elements(shape[:depth])
     flat = (count, *shape[depth:])
-    if depth == 0 or not is_served(updates, coordinates[..., 0], flat):
+    if depth == 0 or not is_supported(updates, coordinates[..., 0], flat):
         return numpy_scatter(indices, updates, shape=shape)
     places = flat_positions("ScatterNd", coordinates, shape)
     return segment_sums(updates, places.astype(np.int32), flat).reshape(shape)

@@ -14,22 +14,22 @@ from plugrad_native.declare import (
     COMPLEX64,
     FLOAT32,
     INT32,
-    LIMIT,
-    dense,
-    in_parts,
+    MAX_ELEMENTS,
+    as_contiguous,
+    parallel_for,
     table,
 )
-from plugrad_native.variants import variant
+from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad_native.declare import Array, Export
 
-TABLE: Final = variant().kernel("fft_table")
-TABLE_SIZE: Final = variant().kernel("fft_table_size")
-FFT: Final = variant().kernel("fft_complex64")
-RFFT: Final = variant().kernel("rfft_float32")
-IRFFT: Final = variant().kernel("irfft_complex64")
-LONGEST: Final = 1 << 24
+TABLE: Final = current_variant().kernel("fft_table")
+TABLE_SIZE: Final = current_variant().kernel("fft_table_size")
+FFT: Final = current_variant().kernel("fft_complex64")
+RFFT: Final = current_variant().kernel("rfft_float32")
+IRFFT: Final = current_variant().kernel("irfft_complex64")
+MAX_ROW_ELEMENTS: Final = 1 << 24
 """The longest rows; for longer ones, the tables would be large."""
 
 numpy_fft: Final = numpy_implementation(signal.fft)
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def plan_of(row: int, length: int = 0) -> Plan:
+def plan_complex(row: int, length: int = 0) -> Plan:
     """Return how rows of complex numbers are transformed; `length` real numbers may be behind them."""
     size, radices = fourier_stages(row)
     descriptor = np.array([row, size, length, len(radices), *radices], INT32)
@@ -56,17 +56,17 @@ def plan_of(row: int, length: int = 0) -> Plan:
     return Plan(descriptor, factors, size)
 
 
-def plan_of_reals(length: int) -> Plan:
+def plan_real(length: int) -> Plan:
     """Return how rows of real numbers are transformed: an even number as half as many complex ones."""
-    return plan_of(length if length % 2 else length // 2, length)
+    return plan_complex(length if length % 2 else length // 2, length)
 
 
-def transformed(run: Export, plan: Plan, x: Array, out: Array, *attributes: bool) -> Array:
+def transform_rows(run: Export, plan: Plan, x: Array, out: Array, *attributes: bool) -> Array:
     """Transform the rows of an array to those of another one, which is returned."""
     row = x.shape[-1]
-    in_parts(
+    parallel_for(
         run,
-        ((dense(x), row), (out, out.shape[-1])),
+        ((as_contiguous(x), row), (out, out.shape[-1])),
         x.size // row,
         *(plan.descriptor, plan.factors, *attributes),
         work=x.size // row * plan.size * len(plan.descriptor),
@@ -75,43 +75,43 @@ def transformed(run: Export, plan: Plan, x: Array, out: Array, *attributes: bool
     return out
 
 
-def is_served(x: Array, length: int, dtype: np.dtype[Any]) -> bool:
+def is_supported(x: Array, length: int, dtype: np.dtype[Any]) -> bool:
     """Return whether C transforms rows of a length: single precision, and not too long."""
-    return x.dtype == dtype and length <= LONGEST and x.size < LIMIT // 2
+    return x.dtype == dtype and length <= MAX_ROW_ELEMENTS and x.size < MAX_ELEMENTS // 2
 
 
 @table.implements(signal.fft)
 def fft(input: Array) -> Array:
     """Return the transform of each row."""
     row = input.shape[-1]
-    if not is_served(input, row, COMPLEX64):
+    if not is_supported(input, row, COMPLEX64):
         return numpy_fft(input)
-    return transformed(FFT, plan_of(row), input, empty(input.shape, COMPLEX64), False)
+    return transform_rows(FFT, plan_complex(row), input, empty(input.shape, COMPLEX64), False)
 
 
 @table.implements(signal.ifft)
 def ifft(input: Array) -> Array:
     """Return the inverse transform of each row."""
     row = input.shape[-1]
-    if not is_served(input, row, COMPLEX64):
+    if not is_supported(input, row, COMPLEX64):
         return numpy_ifft(input)
-    return transformed(FFT, plan_of(row), input, empty(input.shape, COMPLEX64), True)
+    return transform_rows(FFT, plan_complex(row), input, empty(input.shape, COMPLEX64), True)
 
 
 @table.implements(signal.rfft)
 def rfft(input: Array) -> Array:
     """Return the first half of the transform of each row."""
     row = input.shape[-1]
-    if not is_served(input, row, FLOAT32):
+    if not is_supported(input, row, FLOAT32):
         return numpy_rfft(input)
     out = empty((*input.shape[:-1], row // 2 + 1), COMPLEX64)
-    return transformed(RFFT, plan_of_reals(row), input, out)
+    return transform_rows(RFFT, plan_real(row), input, out)
 
 
 @table.implements(signal.irfft)
 def irfft(input: Array, *, length: int) -> Array:
     """Return the rows whose transforms have these first halves."""
-    if not is_served(input, length, COMPLEX64):
+    if not is_supported(input, length, COMPLEX64):
         return numpy_irfft(input, length=length)
     out = empty((*input.shape[:-1], length), FLOAT32)
-    return transformed(IRFFT, plan_of_reals(length), input, out)
+    return transform_rows(IRFFT, plan_real(length), input, out)

@@ -8,7 +8,15 @@ import numpy as np
 
 from plugrad.kernels import sorting
 from plugrad_cpu.extend import empty, numpy_implementation
-from plugrad_native.declare import INT32, INTEGERS, LIMIT, UINT64, dense, exports, table
+from plugrad_native.declare import (
+    INT32,
+    INTEGERS,
+    MAX_ELEMENTS,
+    UINT64,
+    as_contiguous,
+    exports,
+    table,
+)
 
 if TYPE_CHECKING:
     from plugrad_native.declare import Array
@@ -22,11 +30,20 @@ numpy_top_k: Final = numpy_implementation(sorting.top_k)
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
     """Return the largest elements along the last axis and their positions."""
     run = ARGSORT.get(x.dtype)
-    if run is None or k < 2 or not 0 < x.size < LIMIT:  # NumPy's argmax is fast
+    if run is None or k < 2 or not 0 < x.size < MAX_ELEMENTS:  # NumPy's argmax is fast
         return numpy_top_k(x, k=k, sorted=sorted)
     count = x.shape[-1]
     places = empty((*x.shape[:-1], k), INT32)
-    run(dense(x), places, x.size // count, count, k, True, sorted, empty((2 * count,), UINT64))
+    run(
+        as_contiguous(x),
+        places,
+        x.size // count,
+        count,
+        k,
+        True,
+        sorted,
+        empty((2 * count,), UINT64),
+    )
     if x.ndim == 1:
         return x.take(places), places
     return np.take_along_axis(x, places, -1), places

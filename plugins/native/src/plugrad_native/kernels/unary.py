@@ -10,19 +10,19 @@ from plugrad.extend import float16, float32
 from plugrad.kernels import unary
 from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
 from plugrad_native.declare import (
-    FEW,
+    BLOCK,
     FLOATS,
-    GROUP,
     INTEGERS,
-    LIMIT,
+    MAX_ELEMENTS,
     MIN_BYTES,
-    dense,
+    UNTRACKED_MAX_ELEMENTS,
+    as_contiguous,
     exports,
-    in_parts,
-    mapped,
+    parallel_for,
     table,
+    unary_kernel,
 )
-from plugrad_native.variants import variant
+from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import DType
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 STEP = exports("step", *FLOATS)
 CASTS: Final = {
-    np.dtype(source).char + np.dtype(target).char: variant().kernel(f"cast_{source}_{target}")
+    np.dtype(source).char + np.dtype(target).char: current_variant().kernel(
+        f"cast_{source}_{target}"
+    )
     for source, targets in (
         ("float16", ("float32",)),
         ("float32", ("float16", *INTEGERS)),
@@ -49,14 +51,14 @@ def step(x: Array, *, alpha: float) -> Array:
     """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
     run = STEP.get(x.dtype)
     size = x.size
-    if run is None or size >= LIMIT:
+    if run is None or size >= MAX_ELEMENTS:
         return numpy_step(x, alpha=alpha)
-    if size < FEW:
+    if size < UNTRACKED_MAX_ELEMENTS:
         out = np.empty(x.shape, x.dtype)
-        run(dense(x), out, size, alpha)
+        run(as_contiguous(x), out, size, alpha)
         return out
     out = empty(x.shape, x.dtype)
-    in_parts(run, ((dense(x), 1), (out, 1)), size, alpha, work=size, multiple=GROUP)
+    parallel_for(run, ((as_contiguous(x), 1), (out, 1)), size, alpha, work=size, multiple=BLOCK)
     return out
 
 
@@ -65,29 +67,29 @@ def step(x: Array, *, alpha: float) -> Array:
 def cast(x: Array, *, dtype: DType) -> Array:
     """Return the elements in another dtype."""
     run = CASTS.get(x.dtype.char + dtype.numpy.char)
-    if run is None or x.size >= LIMIT:
+    if run is None or x.size >= MAX_ELEMENTS:
         return track_allocation(numpy_cast(x, dtype=dtype))
     size = x.size
-    if size < FEW:
+    if size < UNTRACKED_MAX_ELEMENTS:
         out = np.empty(x.shape, dtype.numpy)
-        run(dense(x), out, size)
+        run(as_contiguous(x), out, size)
         return out
     out = empty(x.shape, dtype.numpy)
-    in_parts(run, ((dense(x), 1), (out, 1)), size, work=size, multiple=GROUP)
+    parallel_for(run, ((as_contiguous(x), 1), (out, 1)), size, work=size, multiple=BLOCK)
     return out
 
 
-def widened(x: Array) -> Array:
+def to_float32(x: Array) -> Array:
     """Return numbers of float16 in float32, in which they are computed."""
     return cast(x, dtype=float32)
 
 
-def narrowed(x: Array) -> Array:
+def to_float16(x: Array) -> Array:
     """Return numbers of float32 in float16."""
     return cast(x, dtype=float16)
 
 
-FASTER: Final[dict[str, tuple[str, ...]]] = {
+FASTER_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "ceil": ("float16",),
     "erf": ("float16", *FLOATS),
     "exp": ("float32",),
@@ -107,7 +109,7 @@ FASTER: Final[dict[str, tuple[str, ...]]] = {
 }
 """The dtypes for which there are functions that are faster than NumPy's, by their names."""
 
-for _name, _dtypes in FASTER.items():
+for _name, _dtypes in FASTER_DTYPES.items():
     _kernel = vars(unary)[_name]
-    _implementation = mapped(_kernel, exports(_name, *_dtypes))
+    _implementation = unary_kernel(_kernel, exports(_name, *_dtypes))
     table.update({_kernel: _implementation}, dtypes=_dtypes, min_bytes=MIN_BYTES)

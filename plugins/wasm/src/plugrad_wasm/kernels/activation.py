@@ -17,7 +17,7 @@ LEAKY_RELU = ExportNames("leaky_relu")
 @table.implements(activation.leaky_relu)
 def leaky_relu(x: WasmArray, *, alpha: float) -> WasmArray:
     """Return x where it is positive, else ``alpha * x``."""
-    out = x.memory.like(x)
+    out = x.memory.empty_like(x)
     places = ((x, 1), (out, 1))
     run_elements(x, LEAKY_RELU[x.dtype], x.size, places, converter(x.dtype)(alpha))
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import attention as contracts
 from plugrad_wasm.bits import converter, fill
 from plugrad_wasm.declare import ExportNames, run_items, table
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ATTENTION = ExportNames("attention")
 ATTENTION_GRADIENT = ExportNames("attention_gradient")
 QUERIES, KEYS = 64, 512  # of a tile, as in attention.c
-MOST_WEIGHTS = 1 << 17  # that the gradient keeps at a time, or those of one query
+MAX_WEIGHTS = 1 << 17  # that the gradient keeps at a time, or those of one query
 
 
 @table.implements(contracts.attention)
@@ -27,10 +27,10 @@ def attention(
     *batch, queries, width = q.shape
     keys, size = v.shape[-2:]
     shape = (*batch, queries, size)
-    if not (keys and size_of(shape)):
+    if not (keys and count_elements(shape)):
         return fill(memory, shape, q.dtype, 0)
     out = memory.empty(shape, q.dtype)
-    masks, steps = beside(q, mask)
+    masks, steps = mask_and_strides(q, mask)
     places = (
         *((q, queries * width), (k, keys * width), (v, keys * size), (masks, steps[2])),
         (out, queries * size),
@@ -38,11 +38,11 @@ def attention(
     run_items(
         q,
         ATTENTION[q.dtype],
-        size_of(tuple(batch)),
+        count_elements(tuple(batch)),
         places,
         *(queries, keys, width, size, *steps),
         converter(q.dtype)(scale),
-        work=size_of(shape[:-1]) * keys * (width + size),
+        work=count_elements(shape[:-1]) * keys * (width + size),
         scratch=QUERIES * min(KEYS, keys) * q.dtype.itemsize,
     )
     return out
@@ -62,12 +62,12 @@ def attention_gradient(
     memory = q.memory
     *batch, queries, width = q.shape
     keys, size = v.shape[-2:]
-    if not (keys and queries and size_of(tuple(batch))):
+    if not (keys and queries and count_elements(tuple(batch))):
         return [fill(memory, x.shape, x.dtype, 0) for x in (q, k, v)]
-    results = [memory.like(x) for x in (q, k, v)]
-    masks, steps = beside(q, mask)
+    results = [memory.empty_like(x) for x in (q, k, v)]
+    masks, steps = mask_and_strides(q, mask)
     strides = queries * width, keys * width, keys * size
-    most = max(1, min(QUERIES, queries, MOST_WEIGHTS // keys))
+    most = max(1, min(QUERIES, queries, MAX_WEIGHTS // keys))
     places = (
         (dy, queries * size),
         *zip((q, k, v), strides, strict=True),
@@ -77,19 +77,21 @@ def attention_gradient(
     run_items(
         q,
         ATTENTION_GRADIENT[q.dtype],
-        size_of(tuple(batch)),
+        count_elements(tuple(batch)),
         places,
         *(queries, keys, width, size, *steps),
         converter(q.dtype)(scale),
         most,
-        work=size_of(q.shape[:-1]) * keys * (3 * width + 2 * size),
+        work=count_elements(q.shape[:-1]) * keys * (3 * width + 2 * size),
         scratch=2 * most * keys * q.dtype.itemsize,
     )
     return results
 
 
-def beside(q: WasmArray, mask: WasmArray | None) -> tuple[WasmArray, tuple[int, int, int]]:
-    """Return a mask, or a zero, and by how much it steps from query to query, from key to key, and for each batch."""
+def mask_and_strides(
+    q: WasmArray, mask: WasmArray | None
+) -> tuple[WasmArray, tuple[int, int, int]]:
+    """Return the mask, or one zero, and its strides along queries, keys and batches."""
     if mask is None:
         return fill(q.memory, (1, 1), q.dtype, 0), (0, 0, 0)
     rows, columns = mask.shape[-2:]

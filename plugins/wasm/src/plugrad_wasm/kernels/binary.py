@@ -11,7 +11,7 @@ from plugrad_wasm.declare import (
     binary as paired,
     declare_exports,
     run_elements,
-    swapped,
+    swap_operands,
     table,
 )
 from plugrad_wasm.kernels.movement import broadcast_to
@@ -26,8 +26,8 @@ table.update(
     {
         binary.add: add,
         binary.multiply: multiply,
-        binary.greater: swapped(paired("less", dtype=bool_)),
-        binary.greater_equal: swapped(paired("less_equal", dtype=bool_)),
+        binary.greater: swap_operands(paired("less", dtype=bool_)),
+        binary.greater_equal: swap_operands(paired("less_equal", dtype=bool_)),
     }
 )
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from plugrad.extend import Window, size_of
+from plugrad.extend import Window, count_elements
 from plugrad.kernels import depthwise
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTS, ExportNames, call, part_of, table
-from plugrad_wasm.kernels.convolution import arguments_of
+from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, call, items_per_part, table
+from plugrad_wasm.kernels.convolution import ending_arguments
 from plugrad_wasm.kernels.linalg import UNLIMITED, Ending
 from plugrad_wasm.kernels.movement import read, reverse
-from plugrad_wasm.kernels.reduction import folded
+from plugrad_wasm.kernels.reduction import make_reduction
 from plugrad_wasm.memory import WasmArray, WasmView
-from plugrad_wasm.strides import row_major
+from plugrad_wasm.strides import contiguous_strides
 from plugrad_wasm.windows import (
     FILTERS,
     IMAGES,
@@ -30,18 +30,18 @@ FORWARD = ExportNames("depthwise")
 INPUT_GRADIENT = ExportNames("depthwise_input_gradient")
 FILTER_GRADIENT = ExportNames("depthwise_filter_gradient")
 
-total: Final = folded("sum")
+sum_along: Final = make_reduction("sum")
 
 
-def repeated(x: WasmArray, multiplier: int) -> WasmArray:
+def repeat_channels(x: WasmArray, multiplier: int) -> WasmArray:
     """Return channels-last images in which each channel is repeated."""
     if multiplier == 1:
         return x
-    copies = read(x, (*x.shape, multiplier), (*row_major(x.shape), 0))
+    copies = read(x, (*x.shape, multiplier), (*contiguous_strides(x.shape), 0))
     return WasmView(copies, (*x.shape[:-1], x.shape[-1] * multiplier))
 
 
-def slid(
+def run_depthwise(
     names: ExportNames,
     a: WasmArray,
     b: WasmArray,
@@ -56,20 +56,22 @@ def slid(
     """
     memory = a.memory
     store = memory.store
-    cells, channels = size_of(window.size), image[3]
-    work = image[0] * size_of(window.out) * cells * channels
+    cells, channels = count_elements(window.size), image[3]
+    work = image[0] * count_elements(window.out) * cells * channels
     call(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out):
         return fill(memory, out_shape, a.dtype, 0)
     scratch = None
     behind, attributes = (), ()
     if names is FILTER_GRADIENT:
-        chains = filter_chains(image, window, channels, channels, work, ELEMENTS, store.threads)
+        chains = filter_chains(
+            image, window, channels, channels, work, ELEMENTWISE_PART, store.threads
+        )
         out = fill(memory, out_shape, a.dtype, 0)
         places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
     else:
         of_cells = names is INPUT_GRADIENT
-        most = part_of(store, work, work, ELEMENTS)
+        most = items_per_part(store, work, work, ELEMENTWISE_PART)
         if window.out[0] == 1:  # a row is not split: its windows are computed in groups
             most = max(most, -(-work // image[0]))
         chains = image_chains(image, window, channels, work, most, of_cells)
@@ -79,7 +81,7 @@ def slid(
         if names is FORWARD:
             # A pointer for each row and each cell of the filter, and a row of zeros.
             scratch = (window.size[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
-            behind, attributes = arguments_of(ending)
+            behind, attributes = ending_arguments(ending)
     run_windows(
         a, names[a.dtype], places, chains, *attributes, work=work, scratch=scratch, behind=behind
     )
@@ -89,16 +91,16 @@ def slid(
 @table.implements(depthwise.depthwise_conv2d)
 def depthwise_conv2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
     """Return the cross-correlation of each channel of images with its own filters."""
-    return correlated(x, filter, window)
+    return correlate_with_ending(x, filter, window)
 
 
-def correlated(
+def correlate_with_ending(
     x: WasmArray, filter: WasmArray, window: Window, ending: Ending = UNLIMITED
 ) -> WasmArray:
     """Return the cross-correlation of each channel of images with its own filters, and what becomes of it."""
-    x = repeated(x, filter.shape[3])
+    x = repeat_channels(x, filter.shape[3])
     shape = (x.shape[0], *window.out, x.shape[3])
-    return slid(FORWARD, x, filter, shape, window, x.shape, ending)
+    return run_depthwise(FORWARD, x, filter, shape, window, x.shape, ending)
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
@@ -110,12 +112,12 @@ def depthwise_conv2d_input_gradient(
     image = (batch, height, width, dy.shape[3])
     if window.strides == (1, 1):  # dy slides under the reversed filters, which is faster
         back = reversed_window((height, width), window)
-        dx = slid(FORWARD, dy, reverse(filter, dims=(0, 1)), image, back, dy.shape)
+        dx = run_depthwise(FORWARD, dy, reverse(filter, dims=(0, 1)), image, back, dy.shape)
     else:
-        dx = slid(INPUT_GRADIENT, dy, filter, image, window, image)
+        dx = run_depthwise(INPUT_GRADIENT, dy, filter, image, window, image)
     if filter.shape[3] != 1:
         copies = WasmView(dx, (batch, height, width, channels, filter.shape[3]))
-        dx = total(copies, (4,), False)
+        dx = sum_along(copies, (4,), False)
     return dx
 
 
@@ -124,5 +126,5 @@ def depthwise_conv2d_filter_gradient(
     x: WasmArray, dy: WasmArray, *, filter_shape: Sizes, window: Window
 ) -> WasmArray:
     """Return the gradient of `depthwise_conv2d` with respect to its filters."""
-    x = repeated(x, filter_shape[3])
-    return slid(FILTER_GRADIENT, x, dy, filter_shape, window, x.shape)
+    x = repeat_channels(x, filter_shape[3])
+    return run_depthwise(FILTER_GRADIENT, x, dy, filter_shape, window, x.shape)

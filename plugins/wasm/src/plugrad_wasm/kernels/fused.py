@@ -12,7 +12,7 @@ from plugrad.kernels.fused import ACTIVATIONS, Activation
 from plugrad_wasm.bits import converter
 from plugrad_wasm.declare import ExportNames, run_walk, table
 from plugrad_wasm.kernels import convolution, depthwise, linalg
-from plugrad_wasm.strides import collapsed, stretched
+from plugrad_wasm.strides import broadcast_strides, merge_axes
 
 if TYPE_CHECKING:
     from plugrad.extend import Window
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 
-FINISH = ExportNames("finish")
+BIAS_AND_ACTIVATE = ExportNames("finish")
 
-LIMITS: Final = {
+CLAMPING_ACTIVATIONS: Final = {
     "linear": (-math.inf, math.inf),
     "relu": (0.0, math.inf),
     "relu6": (0.0, 6.0),
@@ -31,13 +31,13 @@ LIMITS: Final = {
 
 
 @lru_cache(maxsize=4096)
-def finishing(shape: Sizes, bias: Sizes, weights: Sizes) -> Sizes:
+def bias_descriptor(shape: Sizes, bias: Sizes, weights: Sizes) -> Sizes:
     """Return the descriptor of a walk over a result of a shape, beside a bias and weights."""
-    axes = collapsed(shape, stretched(bias, shape), stretched(weights, shape))
+    axes = merge_axes(shape, broadcast_strides(bias, shape), broadcast_strides(weights, shape))
     return (len(axes[0]), *axes[0], *axes[1], *axes[2])
 
 
-def finished(
+def add_bias_and_activate(
     y: WasmArray,
     bias: WasmArray | None,
     weights: WasmArray | None,
@@ -48,10 +48,12 @@ def finished(
     if y.size and (bias is not None or activation != "linear"):
         operands = bias, weights
         shapes = (() if x is None else x.shape for x in operands)
-        descriptor = finishing(y.shape, *shapes)
+        descriptor = bias_descriptor(y.shape, *shapes)
         attributes = ACTIVATIONS.index(activation), converter(y.dtype)(alpha)
         arrays, strides = (y, *operands), (0, 1, 2)
-        run_walk(y, FINISH[y.dtype], descriptor, arrays, strides, *attributes, work=y.size)
+        run_walk(
+            y, BIAS_AND_ACTIVATE[y.dtype], descriptor, arrays, strides, *attributes, work=y.size
+        )
     return y
 
 
@@ -68,13 +70,13 @@ def matmul(
     leakyrelu_alpha: float,
 ) -> WasmArray:
     """Return the product with its bias and activation."""
-    limits = LIMITS.get(activation)
+    limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and a.dtype is float32 and len(a.shape) == len(b.shape) == 2:
-        plan = linalg.product(a.shape, b.shape, transpose_a, transpose_b)
+        plan = linalg.plan_matmul(a.shape, b.shape, transpose_a, transpose_b)
         if plan.depth and (bias is None or bias.shape == plan.shape[1:]):
-            return linalg.multiplied(a, b, plan, (bias, *limits))
+            return linalg.run_matmul(a, b, plan, (bias, *limits))
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
 
 @table.implements(fused.conv2d)
@@ -89,11 +91,11 @@ def conv2d(
     leakyrelu_alpha: float,
 ) -> WasmArray:
     """Return the convolution with its bias and activation."""
-    limits = LIMITS.get(activation)
+    limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and x.dtype is float32 and (bias is None or bias.shape == filter.shape[-1:]):
-        return convolution.correlated(x, filter, window, (bias, *limits))
-    y = convolution.correlated(x, filter, window)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+        return convolution.correlate_with_ending(x, filter, window, (bias, *limits))
+    y = convolution.correlate_with_ending(x, filter, window)
+    return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
 
 @table.implements(fused.depthwise_conv2d)
@@ -108,8 +110,8 @@ def depthwise_conv2d(
     leakyrelu_alpha: float,
 ) -> WasmArray:
     """Return the depthwise convolution with its bias and activation."""
-    limits = LIMITS.get(activation)
+    limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
-        return depthwise.correlated(x, filter, window, (bias, *limits))
-    y = depthwise.correlated(x, filter, window)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+        return depthwise.correlate_with_ending(x, filter, window, (bias, *limits))
+    y = depthwise.correlate_with_ending(x, filter, window)
+    return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

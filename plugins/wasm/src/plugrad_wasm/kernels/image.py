@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
-from plugrad.extend import FLOATING, DType, Pair, Shape, float32, float64, size_of
+from plugrad.extend import FLOATING, DType, Pair, Shape, count_elements, float32, float64
 from plugrad.kernels import image as kernels
 from plugrad.kernels.image import Fill, FillMode, Interpolation
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTS, ExportNames, ranges, run_chains, table
-from plugrad_wasm.kernels.indexing import positions
+from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, iter_ranges, run_chains, table
+from plugrad_wasm.kernels.indexing import as_int32_positions
 from plugrad_wasm.kernels.movement import reverse
 from plugrad_wasm.kernels.unary import cast
 
@@ -26,7 +26,7 @@ TRANSFORM_GRADIENT = ExportNames("transform_gradient")
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 
 
-class Points(NamedTuple):
+class SamplePoints(NamedTuple):
     """The points that results show, as the exports take them: an array with some for each result, and the rest."""
 
     array: WasmArray
@@ -39,12 +39,12 @@ class Points(NamedTuple):
     """Whether each result shows the image of its number."""
 
 
-def view(images: Shape, size: Shape, interpolation: Interpolation, mode: FillMode) -> Shape:
-    """Return the fields of ``view`` in csrc/image.c but for the rows."""
+def view_fields(images: Shape, size: Shape, interpolation: Interpolation, mode: FillMode) -> Shape:
+    """Return the fields of ``view_fields`` in csrc/image.c but for the rows."""
     return (*images, *size, interpolation == "bilinear", FILL_MODES.index(mode))
 
 
-def filling(memory: LinearMemory, value: Fill, channels: int, dtype: DType) -> WasmArray:
+def fill_pixels(memory: LinearMemory, value: Fill, channels: int, dtype: DType) -> WasmArray:
     """Return a pixel outside of the images, and one of zeros."""
     pixels = np.zeros((2, channels))
     pixels[0] = value
@@ -52,33 +52,40 @@ def filling(memory: LinearMemory, value: Fill, channels: int, dtype: DType) -> W
         return memory.from_numpy(pixels.astype(dtype), dtype)
 
 
-def shown(
-    names: ExportNames, images: WasmArray, fields: Shape, outside: Fill, count: int, points: Points
+def sample_images(
+    names: ExportNames,
+    images: WasmArray,
+    fields: Shape,
+    outside: Fill,
+    count: int,
+    points: SamplePoints,
 ) -> WasmArray:
     """Return `count` results that show points of images."""
     memory = images.memory
     *_, channels, height, width, _, _ = fields
     out = memory.empty((count, height, width, channels), images.dtype)
     if out.size:
-        border = filling(memory, outside, channels, images.dtype)
-        walk(names, out, images, fields, points, border, is_gradient=False)
+        border = fill_pixels(memory, outside, channels, images.dtype)
+        run_rows(names, out, images, fields, points, border, is_gradient=False)
     return out
 
 
-def returned(names: ExportNames, dy: WasmArray, fields: Shape, points: Points) -> WasmArray:
+def scatter_to_images(
+    names: ExportNames, dy: WasmArray, fields: Shape, points: SamplePoints
+) -> WasmArray:
     """Return the images' gradient: dy added to the pixels that were shown, in double precision."""
     dx = fill(dy.memory, fields[:4], float64, 0)
     if dy.size:
-        walk(names, dy, dx, fields, points, None, is_gradient=True)
+        run_rows(names, dy, dx, fields, points, None, is_gradient=True)
     return cast(dx, dtype=dy.dtype)
 
 
-def walk(
+def run_rows(
     names: ExportNames,
     results: WasmArray,
     images: WasmArray,
     fields: Shape,
-    points: Points,
+    points: SamplePoints,
     border: WasmArray | None,
     *,
     is_gradient: bool,
@@ -86,11 +93,11 @@ def walk(
     """Call an export for the rows of results, part by part; those of a gradient are added to the images in order."""
     memory = results.memory
     count, height, width, channels = results.shape
-    image_size = size_of(images.shape[1:])
+    image_size = count_elements(images.shape[1:])
     work = 4 * results.size
     calls: list[tuple[int, ...]] = []
     held: list[object] = [results, images, points.array, *points.more, border]
-    for (n, some), (row, rows) in ranges((count, height), work, ELEMENTS.most):
+    for (n, some), (row, rows) in iter_ranges((count, height), work, ELEMENTWISE_PART.maximum):
         batch = some if points.of_images else fields[0]
         descriptor = memory.store.descriptor((batch, *fields[1:], row, row + rows))
         held.append(descriptor)
@@ -124,9 +131,11 @@ def crop_and_resize(
 ) -> WasmArray:
     """Return the contents of boxes in images, resized; a box in no image contains zeros."""
     images = image if image.dtype in FLOATING else cast(image, dtype=float32)
-    boxes, numbers = cast(boxes, dtype=float64), positions(box_ind)
-    fields, count = view(images.shape, crop_size, method, "nearest"), numbers.size
-    return shown(CROP, images, fields, extrapolation_value, count, Points(boxes, 4, (numbers,)))
+    boxes, numbers = cast(boxes, dtype=float64), as_int32_positions(box_ind)
+    fields, count = view_fields(images.shape, crop_size, method, "nearest"), numbers.size
+    return sample_images(
+        CROP, images, fields, extrapolation_value, count, SamplePoints(boxes, 4, (numbers,))
+    )
 
 
 @table.implements(kernels.crop_and_resize_image_gradient)
@@ -139,9 +148,9 @@ def crop_and_resize_image_gradient(
     method: Interpolation,
 ) -> WasmArray:
     """Return the images' gradient: dy added to the pixels that its boxes show."""
-    boxes, numbers = cast(boxes, dtype=float64), positions(box_ind)
-    fields = view(image_shape, dy.shape[1:3], method, "nearest")
-    return returned(CROP_GRADIENT, dy, fields, Points(boxes, 4, (numbers,)))
+    boxes, numbers = cast(boxes, dtype=float64), as_int32_positions(box_ind)
+    fields = view_fields(image_shape, dy.shape[1:3], method, "nearest")
+    return scatter_to_images(CROP_GRADIENT, dy, fields, SamplePoints(boxes, 4, (numbers,)))
 
 
 @table.implements(kernels.flip_left_right)
@@ -167,8 +176,10 @@ def rotate_with_offset(
 ) -> WasmArray:
     """Return the rotated images."""
     turn, shape = rotation(image, radians, center), image.shape
-    fields = view(shape, shape[1:3], "nearest", "constant")
-    return shown(TRANSFORM, image, fields, fill_value, shape[0], turns(turn, 0, is_rounded=True))
+    fields = view_fields(shape, shape[1:3], "nearest", "constant")
+    return sample_images(
+        TRANSFORM, image, fields, fill_value, shape[0], transform_points(turn, 0, is_rounded=True)
+    )
 
 
 @table.implements(kernels.rotate_with_offset_gradient)
@@ -177,8 +188,10 @@ def rotate_with_offset_gradient(
 ) -> WasmArray:
     """Return the images' gradient: dy added to the pixels that the result shows."""
     turn, shape = rotation(dy, radians, center), dy.shape
-    fields = view(shape, shape[1:3], "nearest", "constant")
-    return returned(TRANSFORM_GRADIENT, dy, fields, turns(turn, 0, is_rounded=True))
+    fields = view_fields(shape, shape[1:3], "nearest", "constant")
+    return scatter_to_images(
+        TRANSFORM_GRADIENT, dy, fields, transform_points(turn, 0, is_rounded=True)
+    )
 
 
 @table.implements(kernels.transform)
@@ -192,9 +205,11 @@ def transform(
     output_shape: Pair,
 ) -> WasmArray:
     """Return the transformed images."""
-    fields = view(image.shape, output_shape, interpolation, fill_mode)
-    points = turns(cast(transforms, dtype=float64), stride(transforms), is_rounded=False)
-    return shown(TRANSFORM, image, fields, fill_value, image.shape[0], points)
+    fields = view_fields(image.shape, output_shape, interpolation, fill_mode)
+    points = transform_points(
+        cast(transforms, dtype=float64), transform_stride(transforms), is_rounded=False
+    )
+    return sample_images(TRANSFORM, image, fields, fill_value, image.shape[0], points)
 
 
 @table.implements(kernels.transform_image_gradient)
@@ -207,16 +222,18 @@ def transform_image_gradient(
     fill_mode: FillMode,
 ) -> WasmArray:
     """Return the images' gradient: dy added to the pixels that the result shows."""
-    fields = view(image_shape, dy.shape[1:3], interpolation, fill_mode)
-    points = turns(cast(transforms, dtype=float64), stride(transforms), is_rounded=False)
-    return returned(TRANSFORM_GRADIENT, dy, fields, points)
+    fields = view_fields(image_shape, dy.shape[1:3], interpolation, fill_mode)
+    points = transform_points(
+        cast(transforms, dtype=float64), transform_stride(transforms), is_rounded=False
+    )
+    return scatter_to_images(TRANSFORM_GRADIENT, dy, fields, points)
 
 
-def turns(transforms: WasmArray, step: int, *, is_rounded: bool) -> Points:
+def transform_points(transforms: WasmArray, step: int, *, is_rounded: bool) -> SamplePoints:
     """Return the points of images that are transformed."""
-    return Points(transforms, step, (), (step, is_rounded), of_images=True)
+    return SamplePoints(transforms, step, (), (step, is_rounded), of_images=True)
 
 
-def stride(transforms: WasmArray) -> int:
+def transform_stride(transforms: WasmArray) -> int:
     """Return the number of elements from the transform of one image to that of the next."""
     return 8 if transforms.shape[0] > 1 else 0

@@ -10,16 +10,23 @@ from plugrad.extend import (
     DType,
     Scalar,
     Shape,
+    count_elements,
     host_bodies,
     int32,
     int64,
-    size_of,
     uint32,
     uint64,
 )
 from plugrad.kernels import indexing
-from plugrad_wasm.bits import bits_of
-from plugrad_wasm.declare import ELEMENTS, ExportNames, ranges, run_chains, run_items, table
+from plugrad_wasm.bits import to_bits
+from plugrad_wasm.declare import (
+    ELEMENTWISE_PART,
+    ExportNames,
+    iter_ranges,
+    run_chains,
+    run_items,
+    table,
+)
 from plugrad_wasm.dtypes import supported
 from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.kernels.unary import cast, clip_by_value
@@ -32,7 +39,7 @@ SEGMENT_SUM = ExportNames("segment_sum")
 INT32 = np.iinfo(np.int32)
 
 
-def positions(indices: WasmArray) -> WasmArray:
+def as_int32_positions(indices: WasmArray) -> WasmArray:
     """Return indices as int32; those that int32 cannot hold stay out of range for every axis."""
     if indices.dtype in (int64, uint32, uint64):
         indices = clip_by_value(
@@ -41,7 +48,7 @@ def positions(indices: WasmArray) -> WasmArray:
     return cast(indices, dtype=int32)
 
 
-def flat_places(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
+def flat_positions(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
     """Return the place of each row of coordinates when the first axes of `shape` are flattened.
 
     Rows with a coordinate out of range have a place that is out of range.
@@ -49,7 +56,7 @@ def flat_places(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
     depth = indices.shape[-1]
     memory = indices.memory
     out = memory.empty(indices.shape[:-1], int32)
-    indices = positions(indices)
+    indices = as_int32_positions(indices)
     descriptor = memory.store.descriptor((depth, *shape[:depth]))
     places = (indices, depth), (out, 1)
     run_items(
@@ -65,8 +72,8 @@ def gather_nd(params: WasmArray, indices: WasmArray) -> WasmArray:
     """Return the parts of `params` at coordinates: a gather along the flattened axes."""
     depth = indices.shape[-1]
     rest = params.shape[depth:]
-    rows = WasmView(params, (size_of(params.shape[:depth]), *rest))
-    return gather(rows, flat_places(indices, params.shape), axis=0, batch_dims=0)
+    rows = WasmView(params, (count_elements(params.shape[:depth]), *rest))
+    return gather(rows, flat_positions(indices, params.shape), axis=0, batch_dims=0)
 
 
 @table.implements(indexing.gather)
@@ -76,9 +83,9 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
     out = x.memory.empty((*shape[:axis], *picked, *shape[axis + 1 :]), x.dtype)
     if out.size:
         name = "gather_by_int64" if indices.dtype is int64 else "gather"
-        indices = indices if indices.dtype is int64 else positions(indices)
-        batch, outer = size_of(shape[:batch_dims]), size_of(shape[batch_dims:axis])
-        size, inner, count = shape[axis], size_of(shape[axis + 1 :]), size_of(picked)
+        indices = indices if indices.dtype is int64 else as_int32_positions(indices)
+        batch, outer = count_elements(shape[:batch_dims]), count_elements(shape[batch_dims:axis])
+        size, inner, count = shape[axis], count_elements(shape[axis + 1 :]), count_elements(picked)
         sizes, itemsize = (batch, outer, count), x.dtype.itemsize
         chains = [
             [
@@ -89,7 +96,9 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
                     *(batches, outers, size, inner, counts),
                 )
             ]
-            for (b, batches), (o, outers), (c, counts) in ranges(sizes, out.size, ELEMENTS.most)
+            for (b, batches), (o, outers), (c, counts) in iter_ranges(
+                sizes, out.size, ELEMENTWISE_PART.maximum
+            )
         ]
         run_chains(x, f"{name}_{itemsize}", chains, (x, indices, out), out.size)
     return out
@@ -104,10 +113,10 @@ def gather_gradient(
         shape[axis],
         *(shape[:batch_dims], shape[batch_dims:axis], shape[axis + 1 :]),
     )
-    places = flat_places(WasmView(indices, (*indices.shape, 1)), (size,))
-    batch, before, inner = size_of(lead), size_of(others), size_of(after)
+    places = flat_positions(WasmView(indices, (*indices.shape, 1)), (size,))
+    batch, before, inner = count_elements(lead), count_elements(others), count_elements(after)
     if before != 1:
-        parts = WasmView(dy, (batch, before, size_of(indices.shape[batch_dims:]), inner))
+        parts = WasmView(dy, (batch, before, count_elements(indices.shape[batch_dims:]), inner))
         dy = transpose(parts, perm=(0, 2, 1, 3))
     sums = segment_sums(dy, places, (batch, size, before, inner), size, batch)
     return WasmView(transpose(sums, perm=(0, 2, 1, 3)) if before != 1 else sums, shape)
@@ -120,8 +129,8 @@ def one_hot(
     """Return `on_value` at each index along a new last axis, `off_value` elsewhere."""
     dtype = supported(dtype)
     out = indices.memory.empty((*indices.shape, depth), dtype)
-    indices = positions(indices)
-    on, off = bits_of(on_value, dtype), bits_of(off_value, dtype)
+    indices = as_int32_positions(indices)
+    on, off = to_bits(on_value, dtype), to_bits(off_value, dtype)
     places = (indices, 1), (out, depth)
     run_items(
         indices, f"one_hot_{dtype.itemsize}", indices.size, places, depth, on, off, work=out.size
@@ -133,7 +142,7 @@ def one_hot(
 def unsorted_segment_sum(x: WasmArray, segment_ids: WasmArray, *, num_segments: int) -> WasmArray:
     """Return the sums of the elements with equal segment ids."""
     shape = x.shape[len(segment_ids.shape) :]
-    return segment_sums(x, positions(segment_ids), (num_segments, *shape), num_segments)
+    return segment_sums(x, as_int32_positions(segment_ids), (num_segments, *shape), num_segments)
 
 
 def segment_sums(

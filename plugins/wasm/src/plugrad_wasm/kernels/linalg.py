@@ -6,16 +6,16 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from plugrad.extend import broadcast, complex64, contractions, float32, size_of
+from plugrad.extend import broadcast, complex64, contractions, count_elements, float32
 from plugrad.kernels import linalg
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, call, part_of, products_of, run_chains, table
+from plugrad_wasm.declare import ExportNames, call, items_per_part, product_part, run_chains, table
 from plugrad_wasm.kernels.binary import multiply
-from plugrad_wasm.kernels.indexing import positions
+from plugrad_wasm.kernels.indexing import as_int32_positions
 from plugrad_wasm.kernels.movement import copy, read, transpose
-from plugrad_wasm.kernels.reduction import total
+from plugrad_wasm.kernels.reduction import sum_kernel
 from plugrad_wasm.memory import WasmArray, WasmView
-from plugrad_wasm.strides import collapsed, row_major
+from plugrad_wasm.strides import contiguous_strides, merge_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 Sizes = tuple[int, ...]
 MATMUL = ExportNames("matmul")
-MATMUL_WITHIN = "matmul_within_float32"
+MATMUL_CLAMPED = "matmul_within_float32"
 
 Ending: TypeAlias = tuple[WasmArray | None, float, float]
 """What becomes of sums: a bias for each column or channel, and limits."""
 UNLIMITED: Final[Ending] = (None, -math.inf, math.inf)
 
 
-class Product(NamedTuple):
+class MatmulPlan(NamedTuple):
     """The geometry of a batch of matrix products: (rows, depth) times (depth, columns)."""
 
     shape: Sizes
@@ -45,13 +45,13 @@ class Product(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def product(a: Sizes, b: Sizes, transpose_a: bool, transpose_b: bool) -> Product:
+def plan_matmul(a: Sizes, b: Sizes, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
     """Return the geometry of the product of arrays of two shapes."""
     rows, depth = a[-2:][::-1] if transpose_a else a[-2:]
     columns = b[-2] if transpose_b else b[-1]
     batch = broadcast(a[:-2], b[:-2])
-    axes = collapsed(batch, matrix_strides(a, batch), matrix_strides(b, batch))
-    return Product(
+    axes = merge_axes(batch, matrix_strides(a, batch), matrix_strides(b, batch))
+    return MatmulPlan(
         (*batch, rows, columns),
         rows,
         columns,
@@ -65,11 +65,11 @@ def product(a: Sizes, b: Sizes, transpose_a: bool, transpose_b: bool) -> Product
 def matrix_strides(shape: Sizes, batch: Sizes) -> Sizes:
     """Return the strides from matrix to matrix in an array that is broadcast to the axes `batch`."""
     lead = (0,) * (len(batch) + 2 - len(shape))
-    steps = zip(shape[:-2], row_major(shape)[:-2], strict=True)
+    steps = zip(shape[:-2], contiguous_strides(shape)[:-2], strict=True)
     return lead + tuple(0 if n == 1 else step for n, step in steps)
 
 
-def turned(x: WasmArray) -> WasmArray:
+def transpose_matrices(x: WasmArray) -> WasmArray:
     """Return the transposed matrices."""
     axes = len(x.shape)
     return transpose(x, perm=(*range(axes - 2), axes - 1, axes - 2))
@@ -84,12 +84,14 @@ def complex_matmul(a: WasmArray, b: WasmArray) -> WasmArray:
     *batch, depth, columns = b.shape
     expanded = memory.empty((*batch, 2 * depth, columns), complex64)
     run = call(b, "expand_complex64", expanded.size)
-    run(b.address, expanded.address, size_of((*batch, depth)), columns)
-    whole = matmul(in_floats(a), in_floats(expanded), transpose_a=False, transpose_b=False)
+    run(b.address, expanded.address, count_elements((*batch, depth)), columns)
+    whole = matmul(
+        as_float_pairs(a), as_float_pairs(expanded), transpose_a=False, transpose_b=False
+    )
     return WasmView(whole, (*whole.shape[:-1], columns), complex64)
 
 
-def in_floats(x: WasmArray) -> WasmArray:
+def as_float_pairs(x: WasmArray) -> WasmArray:
     """Return complex numbers as pairs of floats along the last axis."""
     return WasmView(x, (*x.shape[:-1], 2 * x.shape[-1]), float32)
 
@@ -98,15 +100,17 @@ def in_floats(x: WasmArray) -> WasmArray:
 def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) -> WasmArray:
     """Return the products of the matrices in the last two axes."""
     if a.dtype is complex64:
-        return complex_matmul(turned(a) if transpose_a else a, turned(b) if transpose_b else b)
-    plan = product(a.shape, b.shape, transpose_a, transpose_b)
+        return complex_matmul(
+            transpose_matrices(a) if transpose_a else a, transpose_matrices(b) if transpose_b else b
+        )
+    plan = plan_matmul(a.shape, b.shape, transpose_a, transpose_b)
     if plan.depth == 0:
         return fill(a.memory, plan.shape, a.dtype, 0)
-    return multiplied(a, b, plan)
+    return run_matmul(a, b, plan)
 
 
-def multiplied(
-    a: WasmArray, b: WasmArray, plan: Product, ending: Ending | None = None
+def run_matmul(
+    a: WasmArray, b: WasmArray, plan: MatmulPlan, ending: Ending | None = None
 ) -> WasmArray:
     """Return the products of a plan; an `ending` is for a single one of float32 whose depth is not 0."""
     memory = a.memory
@@ -118,8 +122,8 @@ def multiplied(
     export, rest = MATMUL[a.dtype], ()
     if ending is not None:
         bias, *limits = ending
-        export, rest = MATMUL_WITHIN, (0 if bias is None else bias.address, *limits)
-    most = part_of(store, work, work, products_of(a))
+        export, rest = MATMUL_CLAMPED, (0 if bias is None else bias.address, *limits)
+    most = items_per_part(store, work, work, product_part(a))
     if most == work:
         batch = store.descriptor(plan.descriptor)
         sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
@@ -129,7 +133,7 @@ def multiplied(
     arrays = a, b, out
     chains: list[Chain] = []
     descriptors: list[Located] = []
-    for part, offsets in parts(plan, most):
+    for part, offsets in iter_parts(plan, most):
         descriptors.append(store.descriptor(part.descriptor))
         arguments = (
             *(x.address + n * x.dtype.itemsize for x, n in zip(arrays, offsets, strict=True)),
@@ -141,7 +145,7 @@ def multiplied(
     return out
 
 
-def parts(plan: Product, most: int) -> Iterator[tuple[Product, Sizes]]:
+def iter_parts(plan: MatmulPlan, most: int) -> Iterator[tuple[MatmulPlan, Sizes]]:
     """Yield products that together are `plan`, and where each begins in the operands and the result.
 
     A part has about `most` multiplications. Batches are split along their first axis, single matrices
@@ -150,7 +154,7 @@ def parts(plan: Product, most: int) -> Iterator[tuple[Product, Sizes]]:
     """
     axes, *fields = plan.descriptor
     sizes, a_steps, b_steps = fields[:axes], fields[axes : 2 * axes], fields[2 * axes :]
-    inner = size_of(tuple(sizes[1:]))
+    inner = count_elements(tuple(sizes[1:]))
     work = plan.rows * plan.columns * plan.depth * inner
     if work * sizes[0] <= most:
         yield plan, (0, 0, 0)
@@ -161,7 +165,7 @@ def parts(plan: Product, most: int) -> Iterator[tuple[Product, Sizes]]:
             length = min(count, sizes[0] - i)
             some = (axes, length, *sizes[1:], *a_steps, *b_steps)
             matrices = plan._replace(descriptor=some if length > 1 else rest)
-            for part, (a, b, out) in parts(matrices, most):
+            for part, (a, b, out) in iter_parts(matrices, most):
                 start = plan.rows * plan.columns * inner * i
                 yield part, (a + i * a_steps[0], b + i * b_steps[0], out + start)
     else:
@@ -178,20 +182,20 @@ def einsum(*inputs: WasmArray, equation: str) -> WasmArray:
     operands = list(inputs)
     for step in steps:
         right, left = (operands.pop(place) for place in reversed(step.places))
-        a, b = prepared(left, step.left), prepared(right, step.right)
+        a, b = prepare_operand(left, step.left), prepare_operand(right, step.right)
         if step.is_transposed is None:
             y = multiply(a, b)
         else:
             transpose_a, transpose_b = step.is_transposed
             y = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         operands.append(WasmView(y, step.shape))
-    return prepared(operands[0], last)
+    return prepare_operand(operands[0], last)
 
 
-def prepared(x: WasmArray, steps: Preparation) -> WasmArray:
+def prepare_operand(x: WasmArray, steps: Preparation) -> WasmArray:
     """Return an operand after sums over axes, in a new order of the others, and in a shape."""
     if steps.summed:
-        x = total(x, axis=steps.summed, keep_dims=False)
+        x = sum_kernel(x, axis=steps.summed, keep_dims=False)
     if steps.order:
         x = transpose(x, perm=steps.order)
     return x if x.shape == steps.shape else WasmView(x, steps.shape)
@@ -203,11 +207,11 @@ def prepared(x: WasmArray, steps: Preparation) -> WasmArray:
 @table.implements(linalg.band_part)
 def band_part(input: WasmArray, num_lower: WasmArray, num_upper: WasmArray) -> WasmArray:
     """Return the matrices with zeros outside a band around the diagonal."""
-    out = input.memory.like(input)
-    bounds = [positions(x) for x in (num_lower, num_upper)]
+    out = input.memory.empty_like(input)
+    bounds = [as_int32_positions(x) for x in (num_lower, num_upper)]
     run = call(input, f"band_part_{input.dtype.itemsize}", input.size)
     addresses = [x.address for x in bounds]
-    run(input.address, out.address, size_of(input.shape[:-2]), *input.shape[-2:], *addresses)
+    run(input.address, out.address, count_elements(input.shape[:-2]), *input.shape[-2:], *addresses)
     return out
 
 
@@ -223,5 +227,5 @@ def diag(x: WasmArray) -> WasmArray:
 def diag_part(input: WasmArray) -> WasmArray:
     """Return the diagonal."""
     shape = input.shape[: len(input.shape) // 2]
-    size = size_of(shape)
+    size = count_elements(shape)
     return WasmView(read(input, (size,), (size + 1,)), shape)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import Window, size_of
+from plugrad.extend import Window, count_elements
 from plugrad.kernels import morphology
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTS, ExportNames, part_of, table
+from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, items_per_part, table
 from plugrad_wasm.windows import FILTERS, IMAGES, RESULTS, image_chains, run_windows
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ DILATION = ExportNames("dilation")
 GRADIENT = ExportNames("dilation_gradient")
 
 
-def dilated(
+def run_dilation(
     names: ExportNames,
     inputs: tuple[WasmArray, ...],
     shape: Sizes,
@@ -31,15 +31,15 @@ def dilated(
     memory = x.memory
     if 0 in (*x.shape, *window.out):
         return fill(memory, shape, x.dtype, 0)
-    work = x.shape[0] * size_of(window.out) * filter.size
+    work = x.shape[0] * count_elements(window.out) * filter.size
     if attributes:  # a gradient, to which all parts add, in order
         out = fill(memory, shape, x.dtype, 0)
-        parts = image_chains(x.shape, window, x.shape[-1], work, ELEMENTS.most, False)
+        parts = image_chains(x.shape, window, x.shape[-1], work, ELEMENTWISE_PART.maximum, False)
         chains = [[part for (part,) in parts]]
         kinds = (IMAGES, FILTERS, RESULTS, FILTERS if attributes[0] else IMAGES)
     else:
         out = memory.empty(shape, x.dtype)
-        most = part_of(memory.store, work, work, ELEMENTS)
+        most = items_per_part(memory.store, work, work, ELEMENTWISE_PART)
         chains = image_chains(x.shape, window, x.shape[-1], work, most, False)
         kinds = (IMAGES, FILTERS, RESULTS)
     places = [*zip((*inputs, out), kinds, strict=True)]
@@ -50,7 +50,7 @@ def dilated(
 @table.implements(morphology.dilation2d)
 def dilation2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
     """Return the largest sum of each window."""
-    return dilated(DILATION, (x, filter), (x.shape[0], *window.out, x.shape[3]), window)
+    return run_dilation(DILATION, (x, filter), (x.shape[0], *window.out, x.shape[3]), window)
 
 
 @table.implements(morphology.dilation2d_input_gradient)
@@ -58,7 +58,7 @@ def dilation2d_input_gradient(
     x: WasmArray, filter: WasmArray, dy: WasmArray, *, window: Window
 ) -> WasmArray:
     """Return dy at the first pixel with the largest sum of each window."""
-    return dilated(GRADIENT, (x, filter, dy), x.shape, window, False)
+    return run_dilation(GRADIENT, (x, filter, dy), x.shape, window, False)
 
 
 @table.implements(morphology.dilation2d_filter_gradient)
@@ -66,4 +66,4 @@ def dilation2d_filter_gradient(
     x: WasmArray, filter: WasmArray, dy: WasmArray, *, window: Window
 ) -> WasmArray:
     """Return the sums of dy at the first cell with the largest sum of each window."""
-    return dilated(GRADIENT, (x, filter, dy), filter.shape, window, True)
+    return run_dilation(GRADIENT, (x, filter, dy), filter.shape, window, True)

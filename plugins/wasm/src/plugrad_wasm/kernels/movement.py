@@ -10,20 +10,26 @@ from plugrad.kernels import movement
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import run_walk, table
 from plugrad_wasm.memory import Walk, WasmArray, WasmPart, WasmView, WasmWalk, size_class
-from plugrad_wasm.strides import block, copy_descriptor, outline, row_major, stretched
+from plugrad_wasm.strides import (
+    broadcast_strides,
+    contiguous_strides,
+    copy_descriptor,
+    slice_walk,
+    summarize_walk,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Sizes = tuple[int, ...]
 
-VIEWED: Final = 4096
+VIEW_MIN_ELEMENTS: Final = 4096
 """From this number of elements on, parts of an array are views. Fewer are copied, and do not keep it alive."""
 
 COPY: Final = {size: f"copy_{size}" for size in (1, 2, 4, 8)}
 """The exports that copy elements of so many bytes."""
 
-MOST_TURNS: Final = 4
+MAX_STRIDED_COPIES: Final = 4
 """How often neighbours may be repeated for as many strided copies to be faster than one of short rows."""
 
 
@@ -39,7 +45,7 @@ def copy(
     """Copy a block of `sizes` elements between two arrays; strides and offsets count elements."""
     if 0 in sizes:
         return
-    if len(sizes) > 1 and source_strides[-1] == 0 and 1 < sizes[-1] <= MOST_TURNS:
+    if len(sizes) > 1 and source_strides[-1] == 0 and 1 < sizes[-1] <= MAX_STRIDED_COPIES:
         walk = sizes[:-1], source_strides[:-1], target_strides[:-1], source_offset
         for turn in range(sizes[-1]):
             copy(source, target, *walk, target_offset + turn * target_strides[-1])
@@ -53,22 +59,22 @@ def copy(
 def read(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:
     """Return a dense array of the elements on a strided walk over `x`."""
     out = x.memory.empty(sizes, x.dtype)
-    copy(x, out, sizes, strides, row_major(sizes), offset)
+    copy(x, out, sizes, strides, contiguous_strides(sizes), offset)
     return out
 
 
-def dense(walk: Walk) -> WasmArray:
+def as_contiguous(walk: Walk) -> WasmArray:
     """Return a dense array of the elements on a walk."""
     return read(walk.owner, *walk[1:])
 
 
-def walk_of(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
+def as_walk(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
     """Return the array over which `x` is a strided walk, the strides, and where the walk starts."""
     if isinstance(x, WasmWalk):
         walk = x.walk
         if walk is not None:
             return walk.owner, walk.strides, walk.start
-    return x, row_major(x.shape), 0
+    return x, contiguous_strides(x.shape), 0
 
 
 def view(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
@@ -76,11 +82,11 @@ def view(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
 
     Neighbouring elements are a view without a copy; all others are copied when a kernel needs them dense.
     """
-    size, is_dense, descriptor = outline(sizes, strides)
-    if size >= VIEWED:
+    size, is_dense, descriptor = summarize_walk(sizes, strides)
+    if size >= VIEW_MIN_ELEMENTS:
         if is_dense:
             return WasmPart(x, sizes, start)
-        return WasmWalk(Walk(x, sizes, strides, start), dense)
+        return WasmWalk(Walk(x, sizes, strides, start), as_contiguous)
     memory, dtype = x.memory, x.dtype
     itemsize = dtype.itemsize
     out = WasmArray(memory, sizes, dtype, size, size_class(size * itemsize))
@@ -90,22 +96,22 @@ def view(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
     return out
 
 
-def duplicate(x: WasmArray) -> WasmArray:
+def copy_array(x: WasmArray) -> WasmArray:
     """Return a copy that may be written to."""
-    x, strides, start = walk_of(x)
+    x, strides, start = as_walk(x)
     return read(x, x.shape, strides, start)
 
 
-def cut(
+def slice_block(
     x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None, drop: Sizes = ()
 ) -> WasmArray:
     """Return the block of `x` that begins at an index, or every `steps`-th element of it, without some axes."""
-    x, strides, start = walk_of(x)
-    sizes, strides, first = block(strides, begin, sizes, steps, drop)
+    x, strides, start = as_walk(x)
+    sizes, strides, first = slice_walk(strides, begin, sizes, steps, drop)
     return view(x, sizes, strides, start + first)
 
 
-def product(a: Iterable[int], b: Iterable[int]) -> Sizes:
+def multiply_elementwise(a: Iterable[int], b: Iterable[int]) -> Sizes:
     """Return the elementwise products of two sequences."""
     return tuple(map(mul, a, b))
 
@@ -126,20 +132,20 @@ def expand_dims(input: WasmArray, *, dim: int) -> WasmArray:
 def transpose(x: WasmArray, *, perm: Sizes) -> WasmArray:
     """Return the axes in another order."""
     shape = x.shape
-    x, strides, start = walk_of(x)
+    x, strides, start = as_walk(x)
     return view(x, tuple([shape[i] for i in perm]), tuple([strides[i] for i in perm]), start)
 
 
 @table.implements(movement.slice)
 def slice(x: WasmArray, *, begin: Sizes, size: Sizes, drop: Sizes) -> WasmArray:
     """Return a block, without some axes of size 1."""
-    return cut(x, begin, size, drop=drop)
+    return slice_block(x, begin, size, drop=drop)
 
 
 @table.implements(movement.strided_slice)
 def strided_slice(x: WasmArray, *, begin: Sizes, end: Sizes, strides: Sizes) -> WasmArray:
     """Return every `strides`-th element of a block."""
-    return cut(x, begin, slice_shape(begin, end, strides), strides)
+    return slice_block(x, begin, slice_shape(begin, end, strides), strides)
 
 
 @lru_cache(maxsize=4096)
@@ -154,9 +160,17 @@ def strided_slice_gradient(
 ) -> WasmArray:
     """Return zeros with `dy` at the elements of the slice."""
     dx = fill(dy.memory, shape, dy.dtype, 0)
-    steps = row_major(shape)
-    offset = sum(product(steps, begin))
-    copy(dy, dx, dy.shape, row_major(dy.shape), product(steps, strides), 0, offset)
+    steps = contiguous_strides(shape)
+    offset = sum(multiply_elementwise(steps, begin))
+    copy(
+        dy,
+        dx,
+        dy.shape,
+        contiguous_strides(dy.shape),
+        multiply_elementwise(steps, strides),
+        0,
+        offset,
+    )
     return dx
 
 
@@ -165,11 +179,19 @@ def strided_slice_update(
     tensor: WasmArray, updates: WasmArray, *, begin: Sizes, end: Sizes, strides: Sizes
 ) -> WasmArray:
     """Return a copy with the updates at the elements of the slice."""
-    out = duplicate(tensor)
-    steps = row_major(out.shape)
+    out = copy_array(tensor)
+    steps = contiguous_strides(out.shape)
     sizes = slice_shape(begin, end, strides)
-    offset = sum(product(steps, begin))
-    copy(updates, out, sizes, stretched(updates.shape, sizes), product(steps, strides), 0, offset)
+    offset = sum(multiply_elementwise(steps, begin))
+    copy(
+        updates,
+        out,
+        sizes,
+        broadcast_strides(updates.shape, sizes),
+        multiply_elementwise(steps, strides),
+        0,
+        offset,
+    )
     return out
 
 
@@ -179,10 +201,10 @@ def concat(*inputs: WasmArray, axis: int) -> WasmArray:
     first = inputs[0]
     length = sum(x.shape[axis] for x in inputs)
     out = first.memory.empty((*first.shape[:axis], length, *first.shape[axis + 1 :]), first.dtype)
-    strides = row_major(out.shape)
+    strides = contiguous_strides(out.shape)
     offset = 0
     for x in inputs:
-        owner, steps, start = walk_of(x)
+        owner, steps, start = as_walk(x)
         copy(owner, out, x.shape, steps, strides, start, offset)
         offset += x.shape[axis] * strides[axis]
     return out
@@ -197,7 +219,7 @@ def pack(*inputs: WasmArray, axis: int) -> WasmArray:
 @table.implements(movement.unpack)
 def unpack(value: WasmArray, *, axis: int) -> list[WasmArray]:
     """Return the parts along an axis, without it."""
-    owner, strides, start = walk_of(value)
+    owner, strides, start = as_walk(value)
     sizes = (*value.shape[:axis], *value.shape[axis + 1 :])
     steps = (*strides[:axis], *strides[axis + 1 :])
     count, step = value.shape[axis], strides[axis]
@@ -207,7 +229,7 @@ def unpack(value: WasmArray, *, axis: int) -> list[WasmArray]:
 @table.implements(movement.split)
 def split(x: WasmArray, *, num_or_size_splits: Sizes, axis: int) -> list[WasmArray]:
     """Return parts with given sizes along an axis."""
-    owner, strides, start = walk_of(x)
+    owner, strides, start = as_walk(x)
     parts: list[WasmArray] = []
     for length in num_or_size_splits:
         sizes = (*x.shape[:axis], length, *x.shape[axis + 1 :])
@@ -221,9 +243,9 @@ def pad(x: WasmArray, *, paddings: tuple[tuple[int, int], ...], constant_value: 
     """Return `x` surrounded by a constant value."""
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, paddings, strict=True))
     out = fill(x.memory, shape, x.dtype, constant_value)
-    strides = row_major(shape)
-    offset = sum(product(strides, (before for before, _ in paddings)))
-    owner, steps, start = walk_of(x)
+    strides = contiguous_strides(shape)
+    offset = sum(multiply_elementwise(strides, (before for before, _ in paddings)))
+    owner, steps, start = as_walk(x)
     copy(owner, out, x.shape, steps, strides, start, offset)
     return out
 
@@ -232,16 +254,16 @@ def pad(x: WasmArray, *, paddings: tuple[tuple[int, int], ...], constant_value: 
 def tile(x: WasmArray, *, reps: Sizes) -> WasmArray:
     """Return `x` repeated along each axis: a broadcast with twice as many axes."""
     sizes = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
-    owner, steps, start = walk_of(x)
+    owner, steps, start = as_walk(x)
     strides = tuple(step for stride in steps for step in (0, stride))
-    return WasmView(read(owner, sizes, strides, start), product(reps, x.shape))
+    return WasmView(read(owner, sizes, strides, start), multiply_elementwise(reps, x.shape))
 
 
 @table.implements(movement.reverse)
 def reverse(x: WasmArray, *, dims: Sizes) -> WasmArray:
     """Return `x` reversed along some axes."""
     shape = x.shape
-    x, strides, start = walk_of(x)
+    x, strides, start = as_walk(x)
     if 0 not in shape:
         start += sum([(shape[axis] - 1) * strides[axis] for axis in dims])
     signed = [-step if axis in dims else step for axis, step in enumerate(strides)]
@@ -255,6 +277,6 @@ def broadcast_to(x: WasmArray, *, shape: Sizes) -> WasmArray:
         return x
     lead = (0,) * (len(shape) - len(x.shape))
     sizes = x.shape
-    x, strides, start = walk_of(x)
+    x, strides, start = as_walk(x)
     repeated = [0 if n == 1 else step for n, step in zip(sizes, strides, strict=True)]
     return view(x, shape, (*lead, *repeated), start)

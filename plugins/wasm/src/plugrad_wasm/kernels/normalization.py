@@ -6,11 +6,11 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import float32, size_of
+from plugrad.extend import count_elements, float32
 from plugrad.kernels import normalization
 from plugrad_wasm.bits import converter, fill
 from plugrad_wasm.declare import (
-    GROUP,
+    PART_MULTIPLE_ELEMENTS,
     ExportNames,
     binary,
     run_elements,
@@ -19,14 +19,14 @@ from plugrad_wasm.declare import (
     table,
 )
 from plugrad_wasm.kernels.movement import transpose
-from plugrad_wasm.strides import collapsed, stretched
+from plugrad_wasm.strides import broadcast_strides, merge_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad_wasm.memory import WasmArray
 
-VECTOR = 4  # elements of float32
+VECTOR_FLOATS = 4  # elements of float32
 
 
 def along_axis(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
@@ -35,12 +35,12 @@ def along_axis(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
 
     def function(x: WasmArray, axis: int) -> WasmArray:
         rank = len(x.shape)
-        length, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
-        if inner != 1 and (x.dtype is not float32 or inner < VECTOR):
+        length, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
+        if inner != 1 and (x.dtype is not float32 or inner < VECTOR_FLOATS):
             order = (*(i for i in range(rank) if i != axis), axis)
             moved = function(transpose(x, perm=order), rank - 1)
             return transpose(moved, perm=tuple(order.index(i) for i in range(rank)))
-        out = x.memory.like(x)
+        out = x.memory.empty_like(x)
         if x.size:
             outer = x.size // (length * inner)
             places = (x, length * inner), (out, length * inner)
@@ -93,7 +93,7 @@ def batch_norm(
 ) -> WasmArray:
     """Return (x - mean) * factor + offset, where the factor has the shape of the variance."""
     memory, shape = x.memory, x.shape
-    factor = memory.like(variance)
+    factor = memory.empty_like(variance)
     places = (variance, 1), (factor, 1)
     epsilon = converter(x.dtype)(variance_epsilon)
     run_elements(x, INVERSE_DEVIATION[x.dtype], variance.size, places, epsilon)
@@ -101,18 +101,20 @@ def batch_norm(
         factor = multiply(factor, scale)
     if offset is None:
         offset = fill(memory, factor.shape, x.dtype, 0)
-    out = memory.like(x)
+    out = memory.empty_like(x)
     if x.size:
         parts = (mean, factor, offset)
-        walks = collapsed(shape, *(stretched(part.shape, shape) for part in parts))
+        walks = merge_axes(shape, *(broadcast_strides(part.shape, shape) for part in parts))
         descriptor = (len(walks[0]), *(n for walk in walks for n in walk))
         arrays, strides = (x, *parts, out), (0, 1, 2, 3, 0)
         run_walk(x, BATCH_NORM[x.dtype], descriptor, arrays, strides, work=x.size)
     return out
 
 
-def beside(x: WasmArray, part: WasmArray | None, shape: tuple[int, ...], value: int) -> WasmArray:
-    """Return an offset or a scale, or an array of the value that stands for an absent one."""
+def as_offset_or_scale(
+    x: WasmArray, part: WasmArray | None, shape: tuple[int, ...], value: int
+) -> WasmArray:
+    """Return an offset or a scale; an absent one is an array filled with `value`."""
     return fill(x.memory, shape, x.dtype, value) if part is None else part
 
 
@@ -127,10 +129,10 @@ def layer_norm(
 ) -> WasmArray:
     """Return the standardized rows, times the scale, plus the offset."""
     row = x.shape[axis:]
-    length = size_of(row)
-    out = x.memory.like(x)
+    length = count_elements(row)
+    out = x.memory.empty_like(x)
     if x.size:
-        parts = beside(x, offset, row, 0), beside(x, scale, row, 1)
+        parts = as_offset_or_scale(x, offset, row, 0), as_offset_or_scale(x, scale, row, 1)
         places = (x, length), (parts[0], 0), (parts[1], 0), (out, length)
         epsilon = converter(x.dtype)(variance_epsilon)
         work = 3 * x.size
@@ -144,13 +146,13 @@ def layer_norm_gradient(
 ) -> list[WasmArray]:
     """Return the gradients for x, row by row, and for the offset and the scale, column by column."""
     memory, row = x.memory, x.shape[axis:]
-    length = size_of(row)
-    dx = memory.like(x)
+    length = count_elements(row)
+    dx = memory.empty_like(x)
     if not x.size:
         return [dx, *(fill(memory, row, x.dtype, 0) for _ in range(2))]
     count = x.size // length
     moments = memory.empty((count, 2), x.dtype)
-    factors = beside(x, scale, row, 1)
+    factors = as_offset_or_scale(x, scale, row, 1)
     places = (dy, length), (x, length), (factors, 0), (dx, length), (moments, 2)
     epsilon = converter(x.dtype)(variance_epsilon)
     work = 5 * x.size
@@ -165,7 +167,7 @@ def layer_norm_gradient(
         places,
         *attributes,
         work=2 * x.size,
-        multiple=GROUP,
+        multiple=PART_MULTIPLE_ELEMENTS,
         held=[moments],
     )
     return [dx, *sums]
@@ -182,12 +184,12 @@ def batch_norm_training(
 ) -> list[WasmArray]:
     """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
     memory, channels = x.memory, (x.shape[axis],)
-    out = memory.like(x)
+    out = memory.empty_like(x)
     if not x.size:
         return [out, *(fill(memory, channels, x.dtype, math.nan) for _ in range(2))]
-    inner = size_of(x.shape[axis + 1 :])
+    inner = count_elements(x.shape[axis + 1 :])
     moments = [memory.empty(channels, x.dtype) for _ in range(2)]
-    parts = beside(x, offset, channels, 0), beside(x, scale, channels, 1)
+    parts = as_offset_or_scale(x, offset, channels, 0), as_offset_or_scale(x, scale, channels, 1)
     places = (x, inner), *((part, 1) for part in parts), (out, inner), *((m, 1) for m in moments)
     run_channels(BATCH_NORM_TRAINING, x, axis, places, variance_epsilon)
     return [out, *moments]
@@ -206,12 +208,12 @@ def batch_norm_gradient(
 ) -> list[WasmArray]:
     """Return the gradients for x, for the offset and for the scale, channel by channel."""
     memory, channels = x.memory, (x.shape[axis],)
-    dx = memory.like(x)
+    dx = memory.empty_like(x)
     if not x.size:
         return [dx, *(fill(memory, channels, x.dtype, 0) for _ in range(2))]
-    inner = size_of(x.shape[axis + 1 :])
+    inner = count_elements(x.shape[axis + 1 :])
     sums = [memory.empty(channels, x.dtype) for _ in range(2)]
-    parts = mean, variance, beside(x, scale, channels, 1)
+    parts = mean, variance, as_offset_or_scale(x, scale, channels, 1)
     places = (dy, inner), (x, inner), *((part, 1) for part in parts), (dx, inner)
     places = *places, *((part, 1) for part in sums)
     run_channels(BATCH_NORM_GRADIENT, x, axis, places, variance_epsilon)
@@ -226,17 +228,17 @@ def run_channels(
     variance_epsilon: float,
 ) -> None:
     """Call an export for the channels of x, which is (outer, channels, inner)."""
-    channels, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
+    channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     attributes = x.size // (channels * inner), channels * inner, inner
     epsilon = converter(x.dtype)(variance_epsilon)
     work = 3 * x.size
-    multiple = GROUP if inner == 1 else 1
+    multiple = PART_MULTIPLE_ELEMENTS if inner == 1 else 1
     run_items(
         x, names[x.dtype], channels, places, *attributes, epsilon, work=work, multiple=multiple
     )
 
 
-def response(
+def run_response(
     names: ExportNames,
     *inputs: WasmArray,
     depth_radius: int,
@@ -246,7 +248,7 @@ def response(
 ) -> WasmArray:
     """Return the result of a kernel that sums over neighbours on the last axis."""
     x = inputs[0]
-    out = x.memory.like(x)
+    out = x.memory.empty_like(x)
     if x.size:
         length = x.shape[-1]
         radius = min(depth_radius, length - 1)
@@ -266,7 +268,9 @@ def response(
 
 table.update(
     {
-        normalization.local_response_normalization: partial(response, RESPONSE),
-        normalization.local_response_normalization_gradient: partial(response, RESPONSE_GRADIENT),
+        normalization.local_response_normalization: partial(run_response, RESPONSE),
+        normalization.local_response_normalization_gradient: partial(
+            run_response, RESPONSE_GRADIENT
+        ),
     }
 )

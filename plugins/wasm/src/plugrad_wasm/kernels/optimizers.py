@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.extend import Kernel, uint32
 from plugrad.kernels import optimizers
-from plugrad_wasm.declare import ELEMENTS, ExportNames, part_of, run_chains, table
+from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, items_per_part, run_chains, table
 from plugrad_wasm.program import exported_kernels
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 
-def moving(kernel: Kernel[..., Any], export: str) -> Implementation:
+def make_optimizer_kernel(kernel: Kernel[..., Any], export: str) -> Implementation:
     """Return the implementation of a kernel by its exports."""
     names = ExportNames(export)
     lists = optimizers.LISTS[kernel]
@@ -25,7 +25,7 @@ def moving(kernel: Kernel[..., Any], export: str) -> Implementation:
     def implementation(coefficients: WasmArray, *tensors: WasmArray) -> list[WasmArray]:
         memory = coefficients.memory
         count = len(tensors) // lists
-        outputs = [memory.like(x) for x in tensors[count:]]
+        outputs = [memory.empty_like(x) for x in tensors[count:]]
         sizes = [x.size for x in tensors[:count]]
         # The sizes, the addresses of the inputs and those of the outputs: what follows begins `count` numbers
         # and then one for each input later.
@@ -36,7 +36,9 @@ def moving(kernel: Kernel[..., Any], export: str) -> Implementation:
         arguments = (coefficients.address, first, first + 4 * count, last, count)
         size = sum(sizes)
         work = lists * size
-        parts = -(-size // part_of(memory.store, size, work, ELEMENTS)) if size else 0
+        parts = (
+            -(-size // items_per_part(memory.store, size, work, ELEMENTWISE_PART)) if size else 0
+        )
         chains = [[(*arguments, part, parts)] for part in range(parts)]
         held = (coefficients, numbers, *tensors, *outputs)
         if chains:
@@ -48,4 +50,4 @@ def moving(kernel: Kernel[..., Any], export: str) -> Implementation:
 
 for name, found in vars(optimizers).items():
     if isinstance(found, Kernel) and name in exported_kernels():
-        table.update({found: moving(found, name)})
+        table.update({found: make_optimizer_kernel(found, name)})

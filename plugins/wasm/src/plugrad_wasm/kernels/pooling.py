@@ -5,12 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import Window, int32, size_of
+from plugrad.extend import Window, count_elements, int32
 from plugrad.kernels import pooling
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTS, ExportNames, part_of, table
+from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, items_per_part, table
 from plugrad_wasm.memory import WasmArray, WasmView
-from plugrad_wasm.windows import IMAGES, MOST_AXES, RESULTS, along, image_chains, run_windows
+from plugrad_wasm.windows import (
+    IMAGES,
+    MAX_SPATIAL_AXES,
+    RESULTS,
+    image_chains,
+    run_windows,
+    select_axes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +31,7 @@ AVERAGE_POOL = ExportNames("avg_pool")
 AVERAGE_POOL_GRADIENT = ExportNames("avg_pool_gradient")
 
 
-def pooled(
+def run_pooling(
     names: ExportNames,
     places: Sequence[tuple[WasmArray, int]],
     shape: Sizes,
@@ -51,8 +58,8 @@ def pooled(
     if 0 in (*image, *window.out):
         return fill(memory, shape, first.dtype, 0)
     out = memory.empty(shape, first.dtype)
-    work = image[0] * image[-1] * size_of(window.out) * size_of(window.size)
-    most = part_of(memory.store, work, work, ELEMENTS)
+    work = image[0] * image[-1] * count_elements(window.out) * count_elements(window.size)
+    most = items_per_part(memory.store, work, work, ELEMENTWISE_PART)
     if result == IMAGES:  # a gradient looks at all cells of a window, so an image is not split
         most = max(most, -(-work // image[0]))
     chains = image_chains(image, window, image[-1], work, most, False)
@@ -61,31 +68,31 @@ def pooled(
     return out
 
 
-def summary(names: ExportNames, x: WasmArray, window: Window) -> WasmArray:
+def pool_all_axes(names: ExportNames, x: WasmArray, window: Window) -> WasmArray:
     """Return the result of `max_pool` or `avg_pool` for windows over any number of axes.
 
     A window over many axes is summarized along the last three, and then along the others, because
     the largest element and the average of a box are those of its slices.
     """
     batch, size, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
-    rest = len(size) - MOST_AXES
+    rest = len(size) - MAX_SPATIAL_AXES
     if rest <= 0:
         places = ((x, IMAGES),)
-        return pooled(names, places, (batch, *window.out, channels), window, x.shape)
-    slices = WasmView(x, (batch * size_of(size[:rest]), *size[rest:], channels))
-    y = summary(names, slices, along(window, slice(rest, None)))
-    merged = WasmView(y, (batch, *size[:rest], size_of(window.out[rest:]) * channels))
-    y = summary(names, merged, along(window, slice(rest)))
+        return run_pooling(names, places, (batch, *window.out, channels), window, x.shape)
+    slices = WasmView(x, (batch * count_elements(size[:rest]), *size[rest:], channels))
+    y = pool_all_axes(names, slices, select_axes(window, slice(rest, None)))
+    merged = WasmView(y, (batch, *size[:rest], count_elements(window.out[rest:]) * channels))
+    y = pool_all_axes(names, merged, select_axes(window, slice(rest)))
     return WasmView(y, (batch, *window.out, channels))
 
 
-def pool_of(names: ExportNames, x: WasmArray, *, window: Window) -> WasmArray:
+def pool_windows(names: ExportNames, x: WasmArray, *, window: Window) -> WasmArray:
     """Return the largest element or the average of each window."""
-    return summary(names, x, window)
+    return pool_all_axes(names, x, window)
 
 
-max_pool: Final = partial(pool_of, MAX_POOL)
-avg_pool: Final = partial(pool_of, AVERAGE_POOL)
+max_pool: Final = partial(pool_windows, MAX_POOL)
+avg_pool: Final = partial(pool_windows, AVERAGE_POOL)
 
 
 def max_pool_gradient(
@@ -93,13 +100,15 @@ def max_pool_gradient(
 ) -> WasmArray:
     """Return `dy` at the first largest element of each window."""
     places = (dy, RESULTS), (input, IMAGES), (output, RESULTS)
-    return pooled(MAX_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES)
+    return run_pooling(MAX_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES)
 
 
 def avg_pool_gradient(dy: WasmArray, input: WasmArray, *, window: Window) -> WasmArray:
     """Return `dy` spread evenly over each window."""
     places = ((dy, RESULTS),)
-    return pooled(AVERAGE_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES)
+    return run_pooling(
+        AVERAGE_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES
+    )
 
 
 @table.implements(pooling.max_pool_with_argmax)
@@ -109,7 +118,7 @@ def max_pool_with_argmax(
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
     shape = (x.shape[0], *window.out, x.shape[3])
     positions = x.memory.empty(shape, int32)
-    image, offset = x.shape, -size_of(x.shape[1:])
+    image, offset = x.shape, -count_elements(x.shape[1:])
     if include_batch_in_index:
         offset = 0
         if (
@@ -122,14 +131,14 @@ def max_pool_with_argmax(
                 (x.shape[0], *out),
             )
     places, behind = ((x, IMAGES),), ((positions, RESULTS),)
-    y = pooled(MAX_POOL_WITH_ARGMAX, places, shape, window, image, offset, behind=behind)
+    y = run_pooling(MAX_POOL_WITH_ARGMAX, places, shape, window, image, offset, behind=behind)
     return y, positions
 
 
 @table.implements(pooling.pool)
 def pool(input: WasmArray, *, window: Window, pooling_type: pooling.PoolingType) -> WasmArray:
     """Return the largest elements or the averages of windows of dilated cells."""
-    return summary(MAX_POOL if pooling_type == "max" else AVERAGE_POOL, input, window)
+    return pool_all_axes(MAX_POOL if pooling_type == "max" else AVERAGE_POOL, input, window)
 
 
 table.update(

@@ -8,15 +8,15 @@ from plugrad.extend import DataFormat, Pairs, Shape, host_bodies
 from plugrad.kernels import rearrangement
 from plugrad.kernels.rearrangement import depth_in_blocks, joined_blocks, split_blocks
 from plugrad_wasm.declare import table
-from plugrad_wasm.kernels.movement import copy, cut, pad, product, transpose
+from plugrad_wasm.kernels.movement import copy, multiply_elementwise, pad, slice_block, transpose
 from plugrad_wasm.memory import WasmArray, WasmView
-from plugrad_wasm.strides import row_major
+from plugrad_wasm.strides import contiguous_strides
 
 if TYPE_CHECKING:
     from plugrad.kernels.rearrangement import MirrorMode, Rearrangement
 
 
-def rearranged(x: WasmArray, how: Rearrangement) -> WasmArray:
+def rearrange(x: WasmArray, how: Rearrangement) -> WasmArray:
     """Return the elements of an array, moved in blocks."""
     return WasmView(transpose(WasmView(x, how.cells), perm=how.order), how.shape)
 
@@ -24,13 +24,13 @@ def rearranged(x: WasmArray, how: Rearrangement) -> WasmArray:
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: WasmArray, *, block_shape: Shape, crops: Pairs) -> WasmArray:
     """Return the blocks joined along the spatial axes, cropped."""
-    large = rearranged(x, joined_blocks(x.shape, block_shape))
+    large = rearrange(x, joined_blocks(x.shape, block_shape))
     if not any(map(any, crops)):
         return large
     margins = ((0, 0), *crops, *((0, 0),) * (len(x.shape) - 1 - len(crops)))
     begin = tuple(before for before, _ in margins)
     size = tuple(n - sum(pair) for n, pair in zip(large.shape, margins, strict=True))
-    return cut(large, begin, size)
+    return slice_block(large, begin, size)
 
 
 @table.implements(rearrangement.space_to_batch_nd)
@@ -39,13 +39,13 @@ def space_to_batch_nd(x: WasmArray, *, block_shape: Shape, paddings: Pairs) -> W
     if any(map(any, paddings)):
         margins = ((0, 0), *paddings, *((0, 0),) * (len(x.shape) - 1 - len(paddings)))
         x = pad(x, paddings=margins, constant_value=0)
-    return rearranged(x, split_blocks(x.shape, block_shape))
+    return rearrange(x, split_blocks(x.shape, block_shape))
 
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: WasmArray, *, block_size: int, data_format: DataFormat) -> WasmArray:
     """Return images in which groups of channels have become blocks of pixels."""
-    return rearranged(x, depth_in_blocks(x.shape, block_size, data_format))
+    return rearrange(x, depth_in_blocks(x.shape, block_size, data_format))
 
 
 @table.implements(rearrangement.mirror_pad)
@@ -54,13 +54,13 @@ def mirror_pad(x: WasmArray, *, paddings: Pairs, mode: MirrorMode) -> WasmArray:
     hidden = 1 if mode == "reflect" else 0
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, paddings, strict=True))
     out = x.memory.empty(shape, x.dtype)
-    strides = row_major(shape)
+    strides = contiguous_strides(shape)
     # The part of the result that is there: its sizes, and its first element.
-    sizes, corner = x.shape, sum(product(strides, (before for before, _ in paddings)))
-    copy(x, out, sizes, row_major(x.shape), strides, 0, corner)
+    sizes, corner = x.shape, sum(multiply_elementwise(strides, (before for before, _ in paddings)))
+    copy(x, out, sizes, contiguous_strides(x.shape), strides, 0, corner)
     for axis, ((before, after), stride) in enumerate(zip(paddings, strides, strict=True)):
         length = sizes[axis]
-        walk = product(strides, (-1 if i == axis else 1 for i in range(len(strides))))
+        walk = multiply_elementwise(strides, (-1 if i == axis else 1 for i in range(len(strides))))
         for count, first, start in (
             (before, hidden + before - 1, -before),
             (after, length - 1 - hidden, length),

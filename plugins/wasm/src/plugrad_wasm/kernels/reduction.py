@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plugrad.extend import int32, reduced, size_of
+from plugrad.extend import count_elements, int32, reduced_shape
 from plugrad.kernels import reduction
 from plugrad_wasm.declare import ExportNames, run_items, table
-from plugrad_wasm.kernels.indexing import positions, segment_sums
+from plugrad_wasm.kernels.indexing import as_int32_positions, segment_sums
 from plugrad_wasm.kernels.unary import cast
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Axes = tuple[int, ...]
 
 
-class Fold(NamedTuple):
-    """How adjacent axes are reduced: as a middle axis of size `reduced`."""
+class ReductionLayout(NamedTuple):
+    """How adjacent axes are reduced: as a middle axis of size `reduced_shape`."""
 
     outer: int
     reduced: int
@@ -28,17 +28,21 @@ class Fold(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def fold(shape: Axes, axes: Axes) -> Fold:
+def reduction_layout(shape: Axes, axes: Axes) -> ReductionLayout:
     """Return how to reduce adjacent axes."""
     first, last = (axes[0], axes[-1] + 1) if axes else (len(shape), len(shape))
-    return Fold(size_of(shape[:first]), size_of(shape[first:last]), size_of(shape[last:]))
+    return ReductionLayout(
+        count_elements(shape[:first]),
+        count_elements(shape[first:last]),
+        count_elements(shape[last:]),
+    )
 
 
 @lru_cache(maxsize=4096)
-def runs(axes: Axes) -> list[Axes]:
+def adjacent_groups(axes: Axes) -> list[Axes]:
     """Return groups of adjacent axes.
 
-    >>> runs((0, 2, 3))
+    >>> adjacent_groups((0, 2, 3))
     [(0,), (2, 3)]
     """
     found: list[Axes] = []
@@ -50,16 +54,16 @@ def runs(axes: Axes) -> list[Axes]:
     return found or [()]
 
 
-def folded(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
+def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
     """Return the function (x, axes, keep_dims) that reduces the axes with an export of the module."""
     names = ExportNames(kernel)
 
     def function(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
-        groups = runs(axes)
+        groups = adjacent_groups(axes)
         for group in groups[1:]:  # every group takes one pass, over what the last one left
             x = function(x, group, True)
-        outer, length, inner = fold(x.shape, groups[0])
-        out = x.memory.empty(reduced(x.shape, axes, keep_dims), x.dtype)
+        outer, length, inner = reduction_layout(x.shape, groups[0])
+        out = x.memory.empty(reduced_shape(x.shape, axes, keep_dims), x.dtype)
         places = (x, length * inner), (out, inner)
         run_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out
@@ -67,9 +71,9 @@ def folded(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
     return function
 
 
-def by_axis(kernel: str) -> Callable[..., WasmArray]:
+def declare_reduction(kernel: str) -> Callable[..., WasmArray]:
     """Return an implementation whose attribute is called `axis`."""
-    function = folded(kernel)
+    function = make_reduction(kernel)
 
     def implementation(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
         return function(x, axis, keep_dims)
@@ -77,23 +81,23 @@ def by_axis(kernel: str) -> Callable[..., WasmArray]:
     return implementation
 
 
-greatest: Final = folded("max")
-total: Final = by_axis("sum")
+max_along: Final = make_reduction("max")
+sum_kernel: Final = declare_reduction("sum")
 
 
 @table.implements(reduction.max)
 def max(x: WasmArray, *, reduction_indices: Axes, keep_dims: bool) -> WasmArray:
     """Return the largest elements along axes."""
-    return greatest(x, reduction_indices, keep_dims)
+    return max_along(x, reduction_indices, keep_dims)
 
 
-def position(kernel: str) -> Callable[..., WasmArray]:
+def make_arg_reduction(kernel: str) -> Callable[..., WasmArray]:
     """Return an implementation that finds the position of an extreme value."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray, *, axis: int) -> WasmArray:
-        out = x.memory.empty(reduced(x.shape, (axis,), keep_dims=False), int32)
-        outer, length, inner = fold(x.shape, (axis,))
+        out = x.memory.empty(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
+        outer, length, inner = reduction_layout(x.shape, (axis,))
         places = (x, length * inner), (out, inner)
         run_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out
@@ -104,7 +108,7 @@ def position(kernel: str) -> Callable[..., WasmArray]:
 @table.implements(reduction.bincount)
 def bincount(x: WasmArray, weights: WasmArray | None, *, size: int) -> WasmArray:
     """Return the counts of all elements, or the sums of their weights."""
-    return binned(x, weights, (size,))
+    return count_in_bins(x, weights, (size,))
 
 
 @table.implements(reduction.dense_bincount)
@@ -114,17 +118,17 @@ def dense_bincount(
     """Return the counts of each row, or whether each count is not 0."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
-        return binned(x, weights, shape)
-    found = binned(x, None, shape, is_binary=True)
+        return count_in_bins(x, weights, shape)
+    found = count_in_bins(x, None, shape, is_binary=True)
     return found if weights is None else cast(found, dtype=weights.dtype)
 
 
-def binned(
+def count_in_bins(
     x: WasmArray, weights: WasmArray | None, shape: Axes, *, is_binary: bool = False
 ) -> WasmArray:
     """Return the counts or the sums of the weights in bins, which are the last axis of `shape`."""
-    ids = positions(x)
-    batch, size = size_of(shape[:-1]), shape[-1]
+    ids = as_int32_positions(x)
+    batch, size = count_elements(shape[:-1]), shape[-1]
     if weights is not None:
         return segment_sums(weights, ids, shape, size, batch)
     out = x.memory.empty(shape, int32)
@@ -136,13 +140,13 @@ def binned(
 
 table.update(
     {
-        reduction.sum: total,
-        reduction.prod: by_axis("prod"),
-        reduction.mean: by_axis("mean"),
-        reduction.min: by_axis("min"),
-        reduction.all: by_axis("all"),
-        reduction.any: by_axis("any"),
-        reduction.argmax: position("argmax"),
-        reduction.argmin: position("argmin"),
+        reduction.sum: sum_kernel,
+        reduction.prod: declare_reduction("prod"),
+        reduction.mean: declare_reduction("mean"),
+        reduction.min: declare_reduction("min"),
+        reduction.all: declare_reduction("all"),
+        reduction.any: declare_reduction("any"),
+        reduction.argmax: make_arg_reduction("argmax"),
+        reduction.argmin: make_arg_reduction("argmin"),
     }
 )

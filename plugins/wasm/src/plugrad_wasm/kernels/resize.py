@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.extend import FLOATING, Pair, Shape, float32
 from plugrad.kernels import resize
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ELEMENTS, ExportNames, ranges, run_chains, table
+from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, iter_ranges, run_chains, table
 from plugrad_wasm.kernels.unary import cast
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 BILINEAR = ExportNames("resize_bilinear")
 GRADIENT = ExportNames("resize_gradient")
-PLACE = 16  # bytes of a place in csrc/resize.c
+SAMPLE_BYTES = 16  # bytes of a place in csrc/resize.c
 
 
-def resized(
+def run_resize(
     export: str,
     x: WasmArray,
     shape: Shape,
@@ -37,7 +37,7 @@ def resized(
     chains: list[list[tuple[int, ...]]] = []
     held: list[object] = [x, out]
     work = x.size + out.size
-    for (n, count), (row, rows) in ranges((batch, size[0]), work, ELEMENTS.most):
+    for (n, count), (row, rows) in iter_ranges((batch, size[0]), work, ELEMENTWISE_PART.maximum):
         fields = (height, width, channels, *size, align_corners, half_pixel_centers)
         descriptor = memory.store.descriptor((*fields, row, row + rows))
         held.append(descriptor)
@@ -48,7 +48,7 @@ def resized(
         if row == 0 or not is_gradient:  # the rows of a gradient are added to one image, in order
             chains.append([])
         chains[-1].append((*addresses, count, descriptor.address, *is_nearest))
-    run_chains(x, export, chains, held, work, PLACE * size[1] + width * channels * itemsize)
+    run_chains(x, export, chains, held, work, SAMPLE_BYTES * size[1] + width * channels * itemsize)
     return out
 
 
@@ -59,7 +59,7 @@ def resize_bilinear(
     """Return images interpolated between rows, then between columns."""
     x = images if images.dtype in FLOATING else cast(images, dtype=float32)
     shape = (x.shape[0], *size, x.shape[3])
-    return resized(BILINEAR[x.dtype], x, shape, x.shape, size, align_corners, half_pixel_centers)
+    return run_resize(BILINEAR[x.dtype], x, shape, x.shape, size, align_corners, half_pixel_centers)
 
 
 @table.implements(resize.resize_bilinear_gradient)
@@ -68,7 +68,7 @@ def resize_bilinear_gradient(
 ) -> WasmArray:
     """Return dy distributed between columns, then between rows."""
     how = (size, align_corners, half_pixel_centers, False)
-    return resized(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)
+    return run_resize(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)
 
 
 @table.implements(resize.resize_nearest_neighbor)
@@ -78,7 +78,7 @@ def resize_nearest_neighbor(
     """Return images made of the pixels that are shown."""
     export, shape = f"resize_nearest_{images.dtype.itemsize}", images.shape
     out = (shape[0], *size, shape[3])
-    return resized(export, images, out, shape, size, align_corners, half_pixel_centers)
+    return run_resize(export, images, out, shape, size, align_corners, half_pixel_centers)
 
 
 @table.implements(resize.resize_nearest_neighbor_gradient)
@@ -87,4 +87,4 @@ def resize_nearest_neighbor_gradient(
 ) -> WasmArray:
     """Return, for each pixel, the sum of dy over the places that show it."""
     how = (size, align_corners, half_pixel_centers, True)
-    return resized(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)
+    return run_resize(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)

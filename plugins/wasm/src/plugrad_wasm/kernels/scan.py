@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import scan
 from plugrad_wasm.declare import ExportNames, run_items, table
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 
-def scanned(kernel: str) -> Callable[..., WasmArray]:
+def make_scan(kernel: str) -> Callable[..., WasmArray]:
     """Return an implementation that accumulates with an export of the module."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray, *, axis: int, exclusive: bool, reverse: bool) -> WasmArray:
-        out = x.memory.like(x)
-        outer, inner = size_of(x.shape[:axis]), size_of(x.shape[axis + 1 :])
+        out = x.memory.empty_like(x)
+        outer, inner = count_elements(x.shape[:axis]), count_elements(x.shape[axis + 1 :])
         places = (x, x.shape[axis] * inner), (out, x.shape[axis] * inner)
         attributes = x.shape[axis], inner, exclusive, reverse
         run_items(x, names[x.dtype], outer, places, *attributes, work=2 * x.size)
@@ -29,4 +29,4 @@ def scanned(kernel: str) -> Callable[..., WasmArray]:
     return implementation
 
 
-table.update({scan.cumsum: scanned("cumsum"), scan.cumprod: scanned("cumprod")})
+table.update({scan.cumsum: make_scan("cumsum"), scan.cumprod: make_scan("cumprod")})

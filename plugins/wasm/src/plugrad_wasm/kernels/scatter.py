@@ -4,44 +4,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import size_of
+from plugrad.extend import count_elements
 from plugrad.kernels import scatter
-from plugrad_wasm.declare import ELEMENTS, ranges, run_chains, table
-from plugrad_wasm.kernels.indexing import flat_places, segment_sums
-from plugrad_wasm.kernels.movement import duplicate, read
+from plugrad_wasm.declare import ELEMENTWISE_PART, iter_ranges, run_chains, table
+from plugrad_wasm.kernels.indexing import flat_positions, segment_sums
+from plugrad_wasm.kernels.movement import copy_array, read
 from plugrad_wasm.memory import WasmView
-from plugrad_wasm.strides import stretched
+from plugrad_wasm.strides import broadcast_strides
 
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
 
-STEPS = 4
-"""What it takes to find a place, in elementary steps."""
+STEPS_PER_POSITION = 4
+"""The cost of computing one position, in elementary steps."""
 
 
-def rows_of(indices: WasmArray) -> WasmArray:
+def coordinate_rows(indices: WasmArray) -> WasmArray:
     """Return rows of coordinates; without rows, each position is one."""
     return indices if len(indices.shape) > 1 else WasmView(indices, (indices.size, 1))
 
 
-def write(out: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
+def write_updates(out: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
     """Return `out` after writing the updates, or the only one, at rows of coordinates."""
     if updates.size:
         depth = indices.shape[-1]
-        inner = size_of(out.shape[depth:])
-        places = flat_places(indices, out.shape)
+        inner = count_elements(out.shape[depth:])
+        places = flat_positions(indices, out.shape)
         step = inner if updates.size == places.size * inner else 0
-        export, size = f"scatter_{out.dtype.itemsize}", size_of(out.shape[:depth])
-        work = places.size * (inner + STEPS)
+        export, size = f"scatter_{out.dtype.itemsize}", count_elements(out.shape[:depth])
+        work = places.size * (inner + STEPS_PER_POSITION)
         calls = [
             (
                 updates.address + first * step * out.dtype.itemsize,
                 places.address + first * places.dtype.itemsize,
                 *(out.address, count, inner, size, step),
             )
-            for ((first, count),) in ranges((places.size,), work, ELEMENTS.most)
+            for ((first, count),) in iter_ranges((places.size,), work, ELEMENTWISE_PART.maximum)
         ]
         run_chains(updates, export, [calls], (updates, places, out), work)
     return out
@@ -50,15 +50,15 @@ def write(out: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
 @table.implements(scatter.scatter_nd)
 def scatter_nd(indices: WasmArray, updates: WasmArray, *, shape: Sizes) -> WasmArray:
     """Return the sums of the updates for each place."""
-    rows = rows_of(indices)
-    size = size_of(shape[: rows.shape[-1]])
-    return segment_sums(updates, flat_places(rows, shape), shape, size)
+    rows = coordinate_rows(indices)
+    size = count_elements(shape[: rows.shape[-1]])
+    return segment_sums(updates, flat_positions(rows, shape), shape, size)
 
 
 @table.implements(scatter.tensor_scatter_update)
 def tensor_scatter_update(tensor: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
     """Return a copy with the updates; of several updates for one place, the last one stays."""
-    return write(duplicate(tensor), rows_of(indices), updates)
+    return write_updates(copy_array(tensor), coordinate_rows(indices), updates)
 
 
 @table.implements(scatter.sparse_to_dense)
@@ -70,6 +70,6 @@ def sparse_to_dense(
     output_shape: Sizes,
 ) -> WasmArray:
     """Return the values at the given places, and the default value elsewhere."""
-    strides = stretched(default_value.shape, output_shape)
+    strides = broadcast_strides(default_value.shape, output_shape)
     out = read(default_value, output_shape, strides)
-    return write(out, rows_of(sparse_indices), sparse_values)
+    return write_updates(out, coordinate_rows(sparse_indices), sparse_values)

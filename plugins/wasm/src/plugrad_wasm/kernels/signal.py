@@ -25,18 +25,20 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def plan_of(row: int, length: int = 0) -> Plan:
+def plan_complex(row: int, length: int = 0) -> Plan:
     """Return how rows of complex numbers are transformed; `length` real numbers may be behind them."""
     size, radices = fourier_stages(row)
     return Plan(size, (row, size, length, len(radices), *radices))
 
 
-def plan_of_reals(length: int) -> Plan:
+def plan_real(length: int) -> Plan:
     """Return how rows of real numbers are transformed: an even number as half as many complex ones."""
-    return plan_of(length if length % 2 else length // 2, length)
+    return plan_complex(length if length % 2 else length // 2, length)
 
 
-def run(export: str, plan: Plan, x: WasmArray, out: WasmArray, *attributes: bool) -> WasmArray:
+def transform_rows(
+    export: str, plan: Plan, x: WasmArray, out: WasmArray, *attributes: bool
+) -> WasmArray:
     """Transform the rows of an array to those of another one, which is returned."""
     row, store = x.shape[-1], x.memory.store
     descriptor = store.descriptor(plan.descriptor)
@@ -60,24 +62,32 @@ def run(export: str, plan: Plan, x: WasmArray, out: WasmArray, *attributes: bool
 @table.implements(signal.fft)
 def fft(input: WasmArray) -> WasmArray:
     """Return the transform of each row."""
-    return run(FFT[input.dtype], plan_of(input.shape[-1]), input, input.memory.like(input), False)
+    return transform_rows(
+        FFT[input.dtype],
+        plan_complex(input.shape[-1]),
+        input,
+        input.memory.empty_like(input),
+        False,
+    )
 
 
 @table.implements(signal.ifft)
 def ifft(input: WasmArray) -> WasmArray:
     """Return the inverse transform of each row."""
-    return run(FFT[input.dtype], plan_of(input.shape[-1]), input, input.memory.like(input), True)
+    return transform_rows(
+        FFT[input.dtype], plan_complex(input.shape[-1]), input, input.memory.empty_like(input), True
+    )
 
 
 @table.implements(signal.rfft)
 def rfft(input: WasmArray) -> WasmArray:
     """Return the first half of the transform of each row."""
     out = input.memory.empty(*signal.rfft.infer(input))
-    return run(RFFT[input.dtype], plan_of_reals(input.shape[-1]), input, out)
+    return transform_rows(RFFT[input.dtype], plan_real(input.shape[-1]), input, out)
 
 
 @table.implements(signal.irfft)
 def irfft(input: WasmArray, *, length: int) -> WasmArray:
     """Return the rows whose transforms have these first halves."""
     out = input.memory.empty(*signal.irfft.infer(input, length=length))
-    return run(IRFFT[input.dtype], plan_of_reals(length), input, out)
+    return transform_rows(IRFFT[input.dtype], plan_real(length), input, out)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import bool_, complex64, float16, host_bodies, int32, size_of, uint8
+from plugrad.extend import bool_, complex64, count_elements, float16, host_bodies, int32, uint8
 from plugrad.kernels import sorting
 from plugrad_wasm.declare import ExportNames, run_items, table
 from plugrad_wasm.kernels.indexing import gather
 from plugrad_wasm.kernels.movement import transpose
-from plugrad_wasm.kernels.reduction import position
+from plugrad_wasm.kernels.reduction import make_arg_reduction
 from plugrad_wasm.memory import WasmView
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 ARGSORT = ExportNames("argsort", bool_as=uint8)
-greatest = position("argmax")
+argmax_rows = make_arg_reduction("argmax")
 WITHOUT_ARGMAX = (bool_, complex64, float16)
-STEPS = 32  # that sorting an element takes, in those of elementwise work
+STEPS_PER_ELEMENT = 32  # that sorting an element takes, in those of elementwise work
 
 
 @table.implements(sorting.argsort)
@@ -30,9 +30,9 @@ def argsort(x: WasmArray, *, axis: int, descending: bool, stable: bool) -> WasmA
     """Return the positions that sort an axis; equal elements always stay in their order."""
     rank = len(x.shape)
     if axis == rank - 1:
-        return order(x, x.shape[-1], descending=descending)
+        return sorting_positions(x, x.shape[-1], descending=descending)
     axes = (*(i for i in range(rank) if i != axis), axis)
-    moved = order(transpose(x, perm=axes), x.shape[axis], descending=descending)
+    moved = sorting_positions(transpose(x, perm=axes), x.shape[axis], descending=descending)
     return transpose(moved, perm=tuple(axes.index(i) for i in range(rank)))
 
 
@@ -41,22 +41,24 @@ def top_k(x: WasmArray, *, k: int, sorted: bool) -> tuple[WasmArray, WasmArray]:
     """Return the largest elements along the last axis and their positions."""
     shape = (*x.shape[:-1], k)
     if k == 1 and x.dtype not in WITHOUT_ARGMAX:
-        places = WasmView(greatest(x, axis=len(shape) - 1), shape)
+        places = WasmView(argmax_rows(x, axis=len(shape) - 1), shape)
     else:
-        places = order(x, k, descending=True, is_sorted=sorted)
-    batch = size_of(x.shape[:-1])
+        places = sorting_positions(x, k, descending=True, is_sorted=sorted)
+    batch = count_elements(x.shape[:-1])
     rows, picked = WasmView(x, (batch, x.shape[-1])), WasmView(places, (batch, k))
     return WasmView(gather(rows, picked, axis=1, batch_dims=1), shape), places
 
 
-def order(x: WasmArray, kept: int, *, descending: bool, is_sorted: bool = True) -> WasmArray:
+def sorting_positions(
+    x: WasmArray, kept: int, *, descending: bool, is_sorted: bool = True
+) -> WasmArray:
     """Return the positions of the first elements of each row in order, or in that of x."""
     *lead, count = x.shape
     out = x.memory.empty((*lead, kept), int32)
     places = (x, count), (out, kept)
     attributes = count, kept, descending, is_sorted
     entries = 16 * count  # bytes: two for each element
-    rows, work = size_of(tuple(lead)), STEPS * x.size
+    rows, work = count_elements(tuple(lead)), STEPS_PER_ELEMENT * x.size
     run_items(x, ARGSORT[x.dtype], rows, places, *attributes, work=work, scratch=entries)
     return out
 
@@ -71,7 +73,7 @@ def search_sorted(sorted_sequence: WasmArray, values: WasmArray, *, side: Side) 
     length, (*lead, count) = sorted_sequence.shape[-1], values.shape
     places = (sorted_sequence, length), (values, count), (out, count)
     attributes = length, count, side == "right"
-    rows, work = size_of(tuple(lead)), values.size * length.bit_length()
+    rows, work = count_elements(tuple(lead)), values.size * length.bit_length()
     run_items(values, SEARCH[values.dtype], rows, places, *attributes, work=work)
     return out
 
@@ -88,6 +90,6 @@ def upper_bound(sorted_sequence: WasmArray, values: WasmArray) -> WasmArray:
     return search_sorted(sorted_sequence, values, side="right")
 
 
-ON_HOST = (sorting.sort, sorting.unique)
+HOST_KERNELS = (sorting.sort, sorting.unique)
 
-table.update({k: v for k, v in host_bodies(sorting).items() if k in ON_HOST}, on_host=True)
+table.update({k: v for k, v in host_bodies(sorting).items() if k in HOST_KERNELS}, on_host=True)

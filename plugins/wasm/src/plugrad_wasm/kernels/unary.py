@@ -29,13 +29,13 @@ def identity(x: WasmArray) -> WasmArray:
     return x
 
 
-def rounding(kernel: str) -> Unary:
+def declare_rounding(kernel: str) -> Unary:
     """Return an implementation that returns integers unchanged."""
     on_floats = mapped(kernel)
     return lambda x: x if x.dtype in INTEGER else on_floats(x)
 
 
-def predicate(kernel: str, *, of_integers: bool) -> Unary:
+def declare_predicate(kernel: str, *, of_integers: bool) -> Unary:
     """Return an implementation of a predicate that has one value for all integers."""
     on_floats = mapped(kernel, dtype=bool_)
     return lambda x: (
@@ -45,13 +45,13 @@ def predicate(kernel: str, *, of_integers: bool) -> Unary:
 
 table.update(
     {
-        unary.ceil: rounding("ceil"),
-        unary.floor: rounding("floor"),
-        unary.round: rounding("round"),
-        unary.trunc: rounding("trunc"),
-        unary.is_finite: predicate("is_finite", of_integers=True),
-        unary.is_inf: predicate("is_inf", of_integers=False),
-        unary.is_nan: predicate("is_nan", of_integers=False),
+        unary.ceil: declare_rounding("ceil"),
+        unary.floor: declare_rounding("floor"),
+        unary.round: declare_rounding("round"),
+        unary.trunc: declare_rounding("trunc"),
+        unary.is_finite: declare_predicate("is_finite", of_integers=True),
+        unary.is_inf: declare_predicate("is_inf", of_integers=False),
+        unary.is_nan: declare_predicate("is_nan", of_integers=False),
         unary.identity: identity,
     }
 )
@@ -64,7 +64,7 @@ FLOAT16_CASTS = {(float16, float32), (float32, float16), (float64, float16)}
 @table.implements(unary.step)
 def step(x: WasmArray, *, alpha: float) -> WasmArray:
     """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
-    out = x.memory.like(x)
+    out = x.memory.empty_like(x)
     places = ((x, 1), (out, 1))
     run_elements(x, STEP[x.dtype], x.size, places, converter(x.dtype)(alpha))
     return out
@@ -73,7 +73,7 @@ def step(x: WasmArray, *, alpha: float) -> WasmArray:
 @table.implements(unary.clip_by_value)
 def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float) -> WasmArray:
     """Return x within the bounds, which may exceed the limits of an integer dtype; NaN stays NaN."""
-    out = x.memory.like(x)
+    out = x.memory.empty_like(x)
     bounds = [clip_value_min, clip_value_max]
     if x.dtype in INTEGER:
         limits = np.iinfo(x.dtype)

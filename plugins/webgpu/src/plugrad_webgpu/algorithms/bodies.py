@@ -1,4 +1,4 @@
-"""What NumPy computes in the place of shaders, for small arrays on the host: the same to the last bit.
+"""NumPy versions of shaders, for small arrays that stay on the host: they give the same bits.
 
 Kernels have bodies only for what is rounded once or not at all. Compilers of shaders may combine two roundings,
 and GPUs differ in the last bits of quotients and square roots. Comparisons decide about zeros and NaN as in the
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     Body = Callable[..., Array]
 
 
-def for_floats(body: Body) -> dict[DType, Body]:
+def floats_only(body: Body) -> dict[DType, Body]:
     """Return a body that is for floats only."""
     return dict.fromkeys(FLOATING, body)
 
 
-def for_integers(body: Body) -> dict[DType, Body]:
+def integers_only(body: Body) -> dict[DType, Body]:
     """Return a body that is for integers only."""
     return dict.fromkeys(INTEGER, body)
 
 
-def larger(a: Array, b: Any) -> Array:
+def maximum(a: Array, b: Any) -> Array:
     """Return the larger elements: the second of two zeros, and NaN where one is NaN."""
     return np.where((a > b) | (a != a), a, b)
 
 
-def smaller(a: Array, b: Any) -> Array:
+def minimum(a: Array, b: Any) -> Array:
     """Return the smaller elements: the second of two zeros, and NaN where one is NaN."""
     return np.where((a < b) | (a != a), a, b)
 
 
-def clipped(x: Array, least: float, most: float) -> Array:
+def clip(x: Array, least: float, most: float) -> Array:
     """Return x within bounds."""
-    return smaller(larger(x, least), most)
+    return minimum(maximum(x, least), most)
 
 
 def step(x: Array, alpha: float) -> Array:
@@ -56,12 +56,12 @@ def step(x: Array, alpha: float) -> Array:
 
 def relu(x: Array) -> Array:
     """Return x, or 0 where that is larger."""
-    return larger(x, 0)
+    return maximum(x, 0)
 
 
 def relu6(x: Array) -> Array:
     """Return x within 0 and 6."""
-    return clipped(x, 0, 6)
+    return clip(x, 0, 6)
 
 
 def relu6_gradient(dy: Array, y: Array) -> Array:
@@ -74,8 +74,8 @@ def leaky_relu(x: Array, alpha: Any) -> Array:
     return np.where(x > 0, x, alpha * x)
 
 
-def cast_to(dtype: DType) -> dict[DType, Body]:
-    """Return what casts numbers to a dtype: fractions are cut off, floats saturate, and NaN becomes 0."""
+def make_cast(dtype: DType) -> dict[DType, Body]:
+    """Return a function that casts to a dtype: fractions are truncated, floats saturate, and NaN becomes 0."""
 
     def cast(x: Array) -> Array:
         return x.astype(dtype)
@@ -87,4 +87,4 @@ def cast_to(dtype: DType) -> dict[DType, Body]:
         return np.where(exact >= float(limits.max), dtype.numpy.type(limits.max), within)
 
     of_floats = saturated if dtype.is_integer else cast
-    return dict.fromkeys(INTEGER | BOOL, cast) | for_floats(of_floats)
+    return dict.fromkeys(INTEGER | BOOL, cast) | floats_only(of_floats)

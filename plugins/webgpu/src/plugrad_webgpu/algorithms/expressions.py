@@ -11,9 +11,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import broadcast, complex64, float32, int32, int64, uint32
-from plugrad_webgpu.memory.buffers import values_on_host
+from plugrad_webgpu.memory.buffers import host_values
 from plugrad_webgpu.shaders.chains import (
-    MOST_INPUTS,
+    MAX_INPUTS,
     Formula,
     Step,
     laid_out,
@@ -21,7 +21,13 @@ from plugrad_webgpu.shaders.chains import (
     single,
     weight_of,
 )
-from plugrad_webgpu.shaders.elements import NUMBERS, STORED, require, typed, with_narrow
+from plugrad_webgpu.shaders.elements import (
+    NUMBERS,
+    STORAGE_TYPE,
+    as_parameter,
+    require_dtype,
+    with_narrow_dtypes,
+)
 from plugrad_webgpu.shaders.layout import broadcast_strides
 from plugrad_webgpu.shaders.program import plan
 
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 
     Body = Callable[..., NDArray[Any]]
 
-MOST_STEPS = 1024
+MAX_CACHED_STEPS = 1024
 
 
 def numbers(expression: str) -> dict[DType, str]:
@@ -45,12 +51,12 @@ def numbers(expression: str) -> dict[DType, str]:
     return dict.fromkeys(NUMBERS, expression)
 
 
-def inexact(floating: str, of_complex: str) -> dict[DType, str]:
+def per_inexact_dtype(floating: str, of_complex: str) -> dict[DType, str]:
     """Return a table of the expressions for float32 and complex64, which is a `vec2f` of the parts."""
     return {float32: floating, complex64: of_complex}
 
 
-def real(floating: str, signed: str, unsigned: str, long: str) -> dict[DType, str]:
+def per_real_dtype(floating: str, signed: str, unsigned: str, long: str) -> dict[DType, str]:
     """Return a table of the expressions for float32, int32, uint32 and int64, a `vec2u` of words."""
     return {float32: floating, int32: signed, uint32: unsigned, int64: long}
 
@@ -86,9 +92,9 @@ def elementwise(
     """
     expressions = {float32: expression} if isinstance(expression, str) else expression
     kernel = _Elementwise(
-        with_narrow(expressions, result), tuple(inputs), result, tuple(attributes), body
+        with_narrow_dtypes(expressions, result), tuple(inputs), result, tuple(attributes), body
     )
-    return _specialised(kernel)
+    return _specialize(kernel)
 
 
 class _Elementwise:
@@ -114,11 +120,11 @@ class _Elementwise:
 
     def step(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Step:
         """Make the step for inputs of these shapes and dtypes, compile it, keep it and return it."""
-        if len(self.steps) >= MOST_STEPS:
+        if len(self.steps) >= MAX_CACHED_STEPS:
             self.steps.clear()
         made = self._make_step([x.shape for x in arrays], [x.dtype for x in arrays], values)
         # Whatever is wrong with the expression is an error of this call, although it may be recorded later.
-        if made.body is None or values_on_host(arrays[0]) is None:
+        if made.body is None or host_values(arrays[0]) is None:
             arrays[0].buffer.device.prepare(made.plan.program, len(arrays) + 1)
         self.steps[key] = made
         return made
@@ -128,11 +134,11 @@ class _Elementwise:
     ) -> Step:
         dtype = dtypes[-1]
         what = f"the webgpu kernel {next(iter(self._expressions.values()))!r}"
-        require(dtype, self._expressions, what)
+        require_dtype(dtype, self._expressions, what)
         out = broadcast(*shapes)
         formula = self._formula(tuple(dtypes))
         readings = tuple(_reading(s, out, d) for s, d in zip(shapes, dtypes, strict=True))
-        numbers = tuple(typed(v, dtype) for v in values)
+        numbers = tuple(as_parameter(v, dtype) for v in values)
         inputs = tuple(~i for i in range(len(shapes)))
         layout = laid_out(out, [(formula, numbers, inputs)], readings, (0,))
         planned = plan(
@@ -148,7 +154,7 @@ class _Elementwise:
             weight_of(formula.expression),
             out if any(r.strides for r in readings) else None,
             planned,
-            planned.grid is not None and len(shapes) <= MOST_INPUTS,
+            planned.grid is not None and len(shapes) <= MAX_INPUTS,
             self._bodies.get(dtype),
         )
 
@@ -164,7 +170,7 @@ class _Elementwise:
 
 def _field(dtype: DType) -> str:
     # A vector would have to begin at an even word.
-    return "array<u32, 2>" if dtype == int64 else STORED[dtype]
+    return "array<u32, 2>" if dtype == int64 else STORAGE_TYPE[dtype]
 
 
 def _reading(shape: Shape, out: Shape, dtype: DType) -> Reading:
@@ -174,7 +180,7 @@ def _reading(shape: Shape, out: Shape, dtype: DType) -> Reading:
     return reading(dtype, broadcast_strides(shape, out) if size > 1 else ())
 
 
-def _specialised(kernel: _Elementwise) -> Callable[..., GpuArray]:
+def _specialize(kernel: _Elementwise) -> Callable[..., GpuArray]:
     """Return the shortest function for the parameters of a kernel, since every call of a small op runs it."""
     steps = kernel.steps
     attributes = kernel.attributes

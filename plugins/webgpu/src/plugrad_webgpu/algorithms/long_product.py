@@ -6,18 +6,18 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from plugrad.extend import int64
-from plugrad_webgpu.algorithms.reduce import splits_for
-from plugrad_webgpu.algorithms.tiles import SUBGROUP, TILES
+from plugrad_webgpu.algorithms.reduce import count_splits
+from plugrad_webgpu.algorithms.tiles import BROADCAST_SUBGROUP_SIZE, TILES
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
-    from plugrad_webgpu.memory.buffers import Recorder
+    from plugrad_webgpu.memory.buffers import CommandRecorder
     from plugrad_webgpu.shaders.program import Plan
 
-ROWS = 4  # of an invocation that loads them all
-COLUMNS = 4  # of an invocation, where there are many
-LEAST_SPLIT = 64  # elements of a sum: shorter ones do not justify a second dispatch
+ROWS_PER_INVOCATION = 4  # of an invocation that loads them all
+COLUMNS_PER_INVOCATION = 4  # of an invocation, where there are many
+SPLIT_MIN_ELEMENTS = 64  # elements of a sum: shorter ones do not justify a second dispatch
 
 Sizes = tuple[int, int, int]
 Steps = tuple[int, int]
@@ -25,7 +25,7 @@ Steps = tuple[int, int]
 
 
 def long_product(
-    device: Recorder, batches: tuple[int, int], sizes: Sizes, left: Steps, right: Steps
+    device: CommandRecorder, batches: tuple[int, int], sizes: Sizes, left: Steps, right: Steps
 ) -> Plan:
     """Return the plan for a batch of products, whose output is (splits, batch, rows, columns).
 
@@ -38,7 +38,9 @@ def long_product(
     """
     rows, _, columns = sizes
     is_broadcast = (
-        device.is_software and min(rows, columns) >= SUBGROUP and device.subgroup == SUBGROUP
+        device.is_software
+        and min(rows, columns) >= BROADCAST_SUBGROUP_SIZE
+        and device.subgroup == BROADCAST_SUBGROUP_SIZE
     )
     return _plan(is_broadcast, device.has_long_words, batches, sizes, left, right)
 
@@ -54,13 +56,13 @@ def _plan(
 ) -> Plan:
     rows, depth, columns = sizes
     batch = 0 if 0 in batches else max(batches)
-    tile_rows = SUBGROUP if is_broadcast else min(ROWS, max(rows, 1))
-    lanes = SUBGROUP if is_broadcast else 1
-    tile_columns = min(COLUMNS, max(-(-columns // lanes), 1))
+    tile_rows = BROADCAST_SUBGROUP_SIZE if is_broadcast else min(ROWS_PER_INVOCATION, max(rows, 1))
+    lanes = BROADCAST_SUBGROUP_SIZE if is_broadcast else 1
+    tile_columns = min(COLUMNS_PER_INVOCATION, max(-(-columns // lanes), 1))
     row_tiles = -(-rows // tile_rows)
     stride = -(-columns // (tile_columns * lanes)) * lanes
     tiles = batch * row_tiles * stride
-    splits = splits_for(depth, tiles, TILES["direct"].busy * lanes, LEAST_SPLIT)
+    splits = count_splits(depth, tiles, TILES["direct"].busy * lanes, SPLIT_MIN_ELEMENTS)
     steps = (
         0 if count == 1 else n * depth for count, n in zip(batches, (rows, columns), strict=True)
     )
@@ -75,12 +77,12 @@ def _plan(
 
 @cache
 def _program(is_broadcast: bool, has_long_words: bool, rows: int, columns: int) -> Program:
-    workgroup = SUBGROUP if is_broadcast else 64
+    workgroup = BROADCAST_SUBGROUP_SIZE if is_broadcast else 64
     source = partial(
         shader,
         "linalg_long",
-        **(_LONG if has_long_words else _SHORT),
-        **(_broadcast_lanes() if is_broadcast else _own_rows(rows)),
+        **(_WGSL_64_BIT if has_long_words else _WGSL_32_BIT),
+        **(_load_and_broadcast() if is_broadcast else _load_own_rows(rows)),
         rows=str(rows),
         columns=str(columns),
         workgroup=str(workgroup),
@@ -88,13 +90,13 @@ def _program(is_broadcast: bool, has_long_words: bool, rows: int, columns: int) 
     return Program("multiply long", source, workgroup=workgroup)
 
 
-_SHORT = {
+_WGSL_32_BIT = {
     "word": "vec2u",
     "halves": "word",
     "added": "sum_i64(sum, product_u32(a, b))",
     "zero": "vec2u()",
 }
-_LONG = {
+_WGSL_64_BIT = {
     "word": "u64",
     "halves": "vec2u(u32(word), u32(word >> 32u))",
     "added": "sum + u64(a) * u64(b)",
@@ -102,15 +104,15 @@ _LONG = {
 }
 
 
-def _own_rows(rows: int) -> dict[str, str]:
+def _load_own_rows(rows: int) -> dict[str, str]:
     """Return how an invocation loads all of its rows."""
     left = {f"left{i}": f"own{i}" for i in range(rows)}
     return {"lane": "", "loads": str(rows), **{f"own{i}": f"{i}u" for i in range(rows)}, **left}
 
 
-def _broadcast_lanes() -> dict[str, str]:
+def _load_and_broadcast() -> dict[str, str]:
     """Return how each invocation of a subgroup loads one row for all of them."""
     broadcast = "vec2u(subgroupBroadcast(own0.x, {0}u), subgroupBroadcast(own0.y, {0}u))"
-    left = {f"left{i}": broadcast.format(i) for i in range(SUBGROUP)}
+    left = {f"left{i}": broadcast.format(i) for i in range(BROADCAST_SUBGROUP_SIZE)}
     lane = "@builtin(subgroup_invocation_id) lane: u32,"
     return {"lane": lane, "loads": "1", "own0": "lane", **left}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plugrad.extend import bool_, float32, int32, int64, uint32
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -22,10 +22,12 @@ Entry = Literal["rank", "count_digits", "add_up", "reorder"]
 KEY_BITS = 32
 DIGIT_BITS = 8
 FEW_DIGIT_BITS = 4  # where the counts of more digits would take more memory than the elements
-MEDIUM = 2048  # elements of a row: it has few digits
-SHORT = 128  # elements: comparing all pairs of a longer row takes longer than sorting by digits
-LEAST_RUN = 512  # elements: shorter blocks spend most of their time on counts
-MOST_BLOCKS = 1024
+MEDIUM_ROW_ELEMENTS = 2048  # elements of a row: it has few digits
+SHORT_ROW_ELEMENTS = (
+    128  # elements: comparing all pairs of a longer row takes longer than sorting by digits
+)
+MIN_BLOCK_ELEMENTS = 512  # elements: shorter blocks spend most of their time on counts
+MAX_BLOCKS = 1024
 WORKGROUP = 32
 
 # Numbers whose order is that of the elements, or the opposite one
@@ -49,32 +51,32 @@ _limited = elementwise(
 )
 
 
-def order(x: GpuArray, *, descending: bool = False) -> GpuArray:
+def sorting_positions(x: GpuArray, *, descending: bool = False) -> GpuArray:
     """Return the positions that sort the last axis, as int32; equal elements stay in their order.
 
     NaN counts as the largest number.
     """
     if x.dtype == int64:
         low, high = (_inverted(word(x)) if descending else word(x) for word in _WORDS)
-        return _sorted(high, KEY_BITS, _sorted(low, KEY_BITS))
+        return _radix_sort(high, KEY_BITS, _radix_sort(low, KEY_BITS))
     keys = _descending(x) if descending else _ascending(x)
-    return _ordered(keys, 1 if x.dtype == bool_ else KEY_BITS)
+    return _sort_keys(keys, 1 if x.dtype == bool_ else KEY_BITS)
 
 
-def order_of_labels(labels: GpuArray, limit: int) -> GpuArray:
+def label_sorting_positions(labels: GpuArray, limit: int) -> GpuArray:
     """Return the positions that sort all integers, as int32; those outside ``[0, limit)`` come last."""
     keys = _limited(labels, limit=limit)
-    return _ordered(shared(keys, (math.prod(keys.shape),)), limit.bit_length())
+    return _sort_keys(reinterpret(keys, (math.prod(keys.shape),)), limit.bit_length())
 
 
-def _ordered(keys: GpuArray, bits: int) -> GpuArray:
+def _sort_keys(keys: GpuArray, bits: int) -> GpuArray:
     """Return the positions that sort keys of which the lowest bits differ."""
-    if keys.shape[-1] <= SHORT:
-        return keys.buffer.device.launch(_rank(keys.shape), keys)
-    return _sorted(keys, bits)
+    if keys.shape[-1] <= SHORT_ROW_ELEMENTS:
+        return keys.buffer.device.launch(_rank_plan(keys.shape), keys)
+    return _radix_sort(keys, bits)
 
 
-def _sorted(keys: GpuArray, bits: int, before: GpuArray | None = None) -> GpuArray:
+def _radix_sort(keys: GpuArray, bits: int, before: GpuArray | None = None) -> GpuArray:
     """Return the same by digits; positions with equal keys stay in the order that is given, if there is one."""
     device = keys.buffer.device
     for step in _passes(keys.shape, bits, before is not None):
@@ -87,7 +89,7 @@ def _sorted(keys: GpuArray, bits: int, before: GpuArray | None = None) -> GpuArr
 
 
 @lru_cache(maxsize=1024)
-def _rank(shape: Shape) -> Plan:
+def _rank_plan(shape: Shape) -> Plan:
     count = math.prod(shape)
     return plan(_program("rank"), (count, shape[-1], 1, 0, 0, 0), count, shape, int32)
 
@@ -104,9 +106,9 @@ class _Pass(NamedTuple):
 def _passes(shape: Shape, bits: int, has_order: bool) -> tuple[_Pass, ...]:
     size = shape[-1]
     rows = math.prod(shape[:-1])
-    run = max(LEAST_RUN, -(-size // MOST_BLOCKS))
+    run = max(MIN_BLOCK_ELEMENTS, -(-size // MAX_BLOCKS))
     blocks = -(-size // run)
-    digit_bits = FEW_DIGIT_BITS if size <= MEDIUM else DIGIT_BITS
+    digit_bits = FEW_DIGIT_BITS if size <= MEDIUM_ROW_ELEMENTS else DIGIT_BITS
     counts = (rows, 1 << digit_bits, blocks + 1)
 
     def step(entry_point: Entry, invocations: int, shift: int) -> Plan:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plugrad.extend import int64
 from plugrad_webgpu.algorithms.long_product import long_product
-from plugrad_webgpu.algorithms.reduce import reduction, splits_for
-from plugrad_webgpu.algorithms.tiles import TILES, tile_for
-from plugrad_webgpu.memory.buffers import shared
-from plugrad_webgpu.shaders.elements import NUMBERS, STORED, vector
+from plugrad_webgpu.algorithms.reduce import count_splits, reduction
+from plugrad_webgpu.algorithms.tiles import TILES, choose_tile
+from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.shaders.elements import NUMBERS, STORAGE_TYPE, vector_type
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
-LEAST_SPLIT = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
+SPLIT_MIN_STEPS = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
 
 SUMS = dict.fromkeys(NUMBERS, "a + b") | {int64: "sum_i64(a, b)"}
 add_parts: Final = reduction(SUMS, dict.fromkeys(SUMS, 0))
@@ -63,7 +63,7 @@ class Source(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """What becomes of each element `x` of a product before it is stored."""
+    """The finish of a product: an expression of each element `x`, applied before it is stored."""
 
     expression: str
     """WGSL over `x`, `alpha` if there are weights, and ``parameters.alpha`` if there is a number."""
@@ -76,8 +76,8 @@ class Finish(NamedTuple):
     """The same for a whole array, where the sums are added later."""
 
 
-class _Ending(NamedTuple):
-    """What a shader has to know of a finish."""
+class _FinishSource(NamedTuple):
+    """The WGSL of a finish."""
 
     expression: str = "x"
     bias: str = ""
@@ -93,12 +93,12 @@ def multiply(a: Matrices, b: Matrices, finish: Finish | None = None) -> GpuArray
         row = Matrices(b.array, b.batch, 1, b.rows)
         turned = Matrices(a.array, a.batch, a.columns, a.rows, not a.is_transposed)
         output = multiply(row, turned)
-        output = shared(output, (output.shape[0], a.rows, 1))
+        output = reinterpret(output, (output.shape[0], a.rows, 1))
         return finish.separately(output) if finish is not None else output
     if a.array.dtype == int64:
         device, sizes = a.array.buffer.device, (a.rows, a.columns, b.columns)
         step = long_product(device, (a.batch, b.batch), sizes, _steps(a), _steps(b))
-        return _added(device.launch(step, a.array, b.array))
+        return _sum_splits(device.launch(step, a.array, b.array))
     return product(a, b, _matrix(a.rows, a.columns, a.is_transposed), finish)
 
 
@@ -126,31 +126,37 @@ def product(a: Matrices, b: Matrices, source: Source, finish: Finish | None = No
     """
     device = a.array.buffer.device
     sizes = (a.rows, a.columns, b.columns)
-    name = tile_for(device, max(a.batch, b.batch), sizes)
+    name = choose_tile(device, max(a.batch, b.batch), sizes)
     turns = (a.is_transposed, b.is_transposed)
     batches = (a.batch, b.batch)
     if finish is not None:
-        step = _plan(TILES[name], source, a.array.dtype, batches, sizes, turns, _ending(finish))
+        step = _plan(
+            TILES[name], source, a.array.dtype, batches, sizes, turns, _finish_source(finish)
+        )
         if step.shape[0] == 1:
             beside = [x for x in (finish.bias, finish.weights) if x is not None]
-            return _added(device.launch(step, a.array, b.array, *beside))
-    step = _plan(TILES[name], source, a.array.dtype, batches, sizes, turns, _Ending())
-    output = _added(device.launch(step, a.array, b.array))
+            return _sum_splits(device.launch(step, a.array, b.array, *beside))
+    step = _plan(TILES[name], source, a.array.dtype, batches, sizes, turns, _FinishSource())
+    output = _sum_splits(device.launch(step, a.array, b.array))
     return finish.separately(output) if finish is not None else output
 
 
-def _ending(finish: Finish) -> _Ending:
+def _finish_source(finish: Finish) -> _FinishSource:
     def place(x: GpuArray | None) -> str:
         if x is None:
             return ""
         return "0u" if x.shape in ((), (1,)) else "column"
 
-    return _Ending(finish.expression, place(finish.bias), place(finish.weights), finish.number)
+    return _FinishSource(
+        finish.expression, place(finish.bias), place(finish.weights), finish.number
+    )
 
 
-def _added(parts: GpuArray) -> GpuArray:
+def _sum_splits(parts: GpuArray) -> GpuArray:
     """Return the sum of the splits, which are the first axis."""
-    return add_parts(parts, (0,), False) if parts.shape[0] > 1 else shared(parts, parts.shape[1:])
+    return (
+        add_parts(parts, (0,), False) if parts.shape[0] > 1 else reinterpret(parts, parts.shape[1:])
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -161,7 +167,7 @@ def _plan(
     batches: tuple[int, int],
     sizes: tuple[int, int, int],
     turns: tuple[bool, bool],
-    ending: _Ending,
+    ending: _FinishSource,
 ) -> Plan:
     """Return the plan whose output is (splits, batch, rows, columns)."""
     rows, depth, columns = sizes
@@ -175,7 +181,7 @@ def _plan(
     row_tiles, column_tiles = -(-rows // tile_rows), -(-columns // (4 * tile.vectors))
     tiles = batch * row_tiles * column_tiles
     steps = source.runs * -(-depth // 4)
-    splits = splits_for(steps, tiles, tile.busy, LEAST_SPLIT)
+    splits = count_splits(steps, tiles, tile.busy, SPLIT_MIN_STEPS)
     is_whole = (depth if turns[1] else columns) % 4 == 0
     a_unit, b_unit = (4 if each else 1 for each in (source.is_whole, is_whole))
     parameters = (
@@ -215,14 +221,14 @@ def _program(
     block: tuple[int, int],
     turns: tuple[bool, bool],
     is_whole: tuple[bool, bool, bool],
-    ending: _Ending,
+    ending: _FinishSource,
 ) -> Program:
-    stored = STORED[dtype]
+    stored = STORAGE_TYPE[dtype]
     b_whole, depth_whole, columns_whole = is_whole
-    result = vector(stored, 4 if columns_whole else 1)
+    result = vector_type(stored, 4 if columns_whole else 1)
     arrays = {
-        "a": vector(stored, 4 if source.is_whole else 1),
-        "b": vector(stored, 4 if b_whole else 1),
+        "a": vector_type(stored, 4 if source.is_whole else 1),
+        "b": vector_type(stored, 4 if b_whole else 1),
         **({"bias": stored} if ending.bias else {}),
         **({"weights": stored} if ending.weights else {}),
         "output": result,
@@ -241,7 +247,7 @@ def _program(
         bindings=_bindings(arrays),
         before="\n  ".join(before),
         finish=ending.expression,
-        store=_store(columns_whole),
+        store=_store_statements(columns_whole),
         **_a_access(source, turns[0], arrays["a"]),
         **_b_access(turns[1], b_whole, depth_whole, arrays["b"]),
         **dict(source.substitutions),
@@ -282,7 +288,7 @@ def _bindings(arrays: Mapping[str, str]) -> str:
     )
 
 
-def _store(is_whole: bool) -> str:
+def _store_statements(is_whole: bool) -> str:
     lanes = [f"finished(value[{i}], 4u * vector + {i}u)" for i in range(4)]
     if is_whole:
         return f"output[offset / 4u] = vec4({', '.join(lanes)});"

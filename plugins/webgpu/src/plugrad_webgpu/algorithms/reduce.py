@@ -8,10 +8,18 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from plugrad.extend import int32, reduced
-from plugrad_webgpu.algorithms.subgroups import joined, joins_by_subgroups, lanes
-from plugrad_webgpu.memory.buffers import shared
-from plugrad_webgpu.shaders.elements import STORED, WIDE, narrowed, require, typed, vector, words_in
+from plugrad.extend import int32, reduced_shape
+from plugrad_webgpu.algorithms.subgroups import join_function, lane_parameters, uses_subgroups
+from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.shaders.elements import (
+    STORAGE_TYPE,
+    WORD_DTYPE,
+    as_parameter,
+    narrow_expression,
+    require_dtype,
+    vector_type,
+    words_per_element,
+)
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -23,10 +31,10 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-MOST_STEPS = 16_384
+MAX_LOOP_STEPS = 16_384
 """The longest loop of one invocation: all its loops together must stay below 65,535 steps."""
 
-BLOCK = 32
+BLOCK_ELEMENTS = 32
 """How many elements, and how many of their sums, are added one after the other."""
 
 SOFTWARE_WORKGROUP = 8  # a vector of the processor: its threads share the work more evenly
@@ -37,11 +45,11 @@ GPU_INVOCATIONS = 65_536
 SOFTWARE_STEPS = 256
 GPU_STEPS = 16
 # A software device reads columns 16 at a time, a line of the cache: reading 4, it comes back to each line from memory.
-LINE = 16
+CACHE_LINE_ELEMENTS = 16
 # The lanes of a vector of the processor read a segment each. Where they reach the end of a page of memory at the same
 # time, a sum of 10,000,000 elements takes two thirds of the time that it takes where they do so one after the other.
 PAGE_BYTES = 4096
-LEAST_PAGES = 8  # of a segment: to fill up the last one leaves some invocations without work
+MIN_SEGMENT_PAGES = 8  # of a segment: to fill up the last one leaves some invocations without work
 COALESCED_SEGMENTS = 32
 
 
@@ -70,19 +78,19 @@ def reduction(
     def stages(
         shape: Shape, dtype: DType, axes: tuple[int, ...], is_software: bool, has_subgroups: bool
     ) -> tuple[Plan, ...]:
-        wide = WIDE.get(dtype, dtype)
-        require(wide, identity, f"the webgpu reduction {combine!r}")
-        rule = _Rule(dtype, combines[wide], typed(identity[wide], dtype), finish)
+        wide = WORD_DTYPE.get(dtype, dtype)
+        require_dtype(wide, identity, f"the webgpu reduction {combine!r}")
+        rule = _Rule(dtype, combines[wide], as_parameter(identity[wide], dtype), finish)
         return tuple(_stages(rule, shape, axes, is_software, has_subgroups))
 
     def reduce(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
-        out = reduced(x.shape, axes, keep_dims)
+        out = reduced_shape(x.shape, axes, keep_dims)
         device = x.buffer.device
         is_software = device.is_software
-        has_subgroups = joins_by_subgroups(device)
+        has_subgroups = uses_subgroups(device)
         for stage in stages(x.shape, x.dtype, axes, is_software, has_subgroups):
             x = device.launch(stage, x)
-        return shared(x, out)
+        return reinterpret(x, out)
 
     return reduce
 
@@ -107,15 +115,18 @@ def _stages(
     for number, (outer, size, inner) in enumerate(groups):
         is_last_group = number == len(groups) - 1
         while True:
-            has_vectors = words_in(rule.dtype) == 1
-            is_narrow = rule.dtype in WIDE  # its result is narrowed number by number
+            has_vectors = words_per_element(rule.dtype) == 1
+            is_narrow = rule.dtype in WORD_DTYPE  # its result is narrowed number by number
             across = 4 if inner % 4 == 0 and has_vectors and not is_narrow else 1
-            is_wide = inner % LINE == 0 and outer * inner >= LINE * SOFTWARE_WORKGROUP
+            is_wide = (
+                inner % CACHE_LINE_ELEMENTS == 0
+                and outer * inner >= CACHE_LINE_ELEMENTS * SOFTWARE_WORKGROUP
+            )
             if is_software and across == 4 and is_wide:
-                across = LINE
+                across = CACHE_LINE_ELEMENTS
             along = 4 if inner == 1 and has_vectors and (outer == 1 or size % 4 == 0) else 1
             length, vectors = -(-size // along), inner // across
-            segments = segments_for(outer * vectors, length, inner == 1, is_software)
+            segments = count_segments(outer * vectors, length, inner == 1, is_software)
             joins = 1
             if (
                 not is_software
@@ -126,13 +137,13 @@ def _stages(
                 segments = -(-segments // joins) * joins
             is_last = segments == joins
             is_whole = is_last and is_last_group
-            finish = narrowed(rule.dtype, rule.finish) if is_whole else "value"
+            finish = narrow_expression(rule.dtype, rule.finish) if is_whole else "value"
             run = -(-length // segments)
             walk = "one_by_one"
-            if run > 2 * BLOCK:
+            if run > 2 * BLOCK_ELEMENTS:
                 # Segments that begin with a line of the cache of a CPU are read a sixth faster.
-                page = PAGE_BYTES // (4 * along * words_in(rule.dtype))
-                unit = page if is_software and run >= LEAST_PAGES * page else BLOCK
+                page = PAGE_BYTES // (4 * along * words_per_element(rule.dtype))
+                unit = page if is_software and run >= MIN_SEGMENT_PAGES * page else BLOCK_ELEMENTS
                 walk, run = "row_by_row", -(-run // unit) * unit
             prepare = "whole" if size % along == 0 else "filled_up"
             workgroup = SOFTWARE_WORKGROUP if is_software else GPU_WORKGROUP
@@ -175,7 +186,7 @@ def _groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
     return groups
 
 
-def segments_for(outputs: int, length: int, is_row: bool, is_software: bool) -> int:
+def count_segments(outputs: int, length: int, is_row: bool, is_software: bool) -> int:
     """Return the number of segments of a reduction: enough work for the device, and loops within bounds."""
     invocations, least = (
         (SOFTWARE_INVOCATIONS, SOFTWARE_STEPS) if is_software else (GPU_INVOCATIONS, GPU_STEPS)
@@ -184,13 +195,13 @@ def segments_for(outputs: int, length: int, is_row: bool, is_software: bool) -> 
     if is_row and not is_software:
         # Neighbouring invocations should read neighbouring elements.
         segments = max(segments, min(COALESCED_SEGMENTS, length // 4))
-    return max(segments, -(-length // MOST_STEPS), 1)
+    return max(segments, -(-length // MAX_LOOP_STEPS), 1)
 
 
-def splits_for(steps: int, tiles: int, busy: int, least: int) -> int:
+def count_splits(steps: int, tiles: int, busy: int, least: int) -> int:
     """Return the number of parts of the sums of a product: enough work for the device, and loops within bounds."""
     wanted = min(busy // max(tiles, 1), steps // least)
-    return max(wanted, -(-steps // MOST_STEPS), 1)
+    return max(wanted, -(-steps // MAX_LOOP_STEPS), 1)
 
 
 @cache
@@ -205,29 +216,33 @@ def _program(
     workgroup: int,
     join: Literal["", "memory", "subgroups"],
 ) -> Program:
-    stored = STORED[dtype]
+    stored = STORAGE_TYPE[dtype]
     has_subgroups = join == "subgroups"
-    size = lanes(has_subgroups)
+    size = lane_parameters(has_subgroups)
     width = max(across, along)
-    is_line = across == LINE
+    is_line = across == CACHE_LINE_ELEMENTS
     suffix = "_lines" if is_line else "_vectors" if width > 1 else ""
     names = ["reduction", *(["reduction_lanes"] * (width > 1))]
     names += ["reduction_lines"] * is_line
-    element = f"array<vec4<{stored}>, {LINE // 4}>" if is_line else vector(stored, width)
+    element = (
+        f"array<vec4<{stored}>, {CACHE_LINE_ELEMENTS // 4}>"
+        if is_line
+        else vector_type(stored, width)
+    )
     reduced = "combine_lanes(total)" if along > 1 else "total"
     source = partial(
         shader,
         *names,
         T=stored,
         element=element,
-        result=element if is_line else vector(stored, across),
-        lines=str(LINE // 4),
+        result=element if is_line else vector_type(stored, across),
+        lines=str(CACHE_LINE_ELEMENTS // 4),
         line_finish=finish,
         identity="identity_line()" if is_line else f"{element}(parameters.identity)",
         combine=combine,
         walk=walk,
         workgroup=str(workgroup),
-        block=str(BLOCK),
+        block=str(BLOCK_ELEMENTS),
         combine_elements=f"combine{suffix}",
         prepare=prepare,
         # What waits for others may not return early.
@@ -235,7 +250,9 @@ def _program(
         reduced=f"joined({reduced}, place, {size['lanes']})" if join else reduced,
         is_written="place == 0u && index < parameters.count" if join else "true",
         at=f"index / {workgroup}u" if join else "index",
-        joined=joined("joined", "combine(a, b)", stored, has_subgroups, workgroup) if join else "",
+        joined=join_function("joined", "combine(a, b)", stored, has_subgroups, workgroup)
+        if join
+        else "",
         lanes_given=size["lanes_given"],
         finish="finished_line(value)" if is_line else finish,
     )
@@ -250,15 +267,15 @@ def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArr
     """
 
     def find(x: GpuArray, axis: int) -> GpuArray:
-        dtype = WIDE.get(x.dtype, x.dtype)
-        require(dtype, is_better, "the webgpu search for a position")
+        dtype = WORD_DTYPE.get(x.dtype, x.dtype)
+        require_dtype(dtype, is_better, "the webgpu search for a position")
         size = length = x.shape[axis]
         outer = math.prod(x.shape[:axis])
         inner = math.prod(x.shape[axis + 1 :])
         device = x.buffer.device
         found: GpuArray | None = None
         while True:
-            segments = segments_for(outer * inner, length, inner == 1, device.is_software)
+            segments = count_segments(outer * inner, length, inner == 1, device.is_software)
             segments = -(-length // -(-length // segments))  # none of them is empty
             outputs = outer * segments * inner
             program = _position_program(dtype, is_better[dtype], found is not None)
@@ -266,7 +283,7 @@ def position(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArr
             stage = plan(program, parameters, outputs, (outer, segments, inner), int32)
             found = device.launch(stage, x) if found is None else device.launch(stage, x, found)
             if segments == 1:
-                return shared(found, x.shape[:axis] + x.shape[axis + 1 :])
+                return reinterpret(found, x.shape[:axis] + x.shape[axis + 1 :])
             length = segments
 
     return find
@@ -281,7 +298,7 @@ def _position_program(dtype: DType, is_better: str, has_choices: bool) -> Progra
     source = partial(
         shader,
         "reduction_position",
-        T=STORED[dtype],
+        T=STORAGE_TYPE[dtype],
         is_better=is_better,
         bindings="\n".join(f"@group(0) @binding({i}) {b}" for i, b in enumerate(bindings, start=1)),
         position_of_first=position.format("first"),

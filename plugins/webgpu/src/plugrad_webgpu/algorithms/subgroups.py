@@ -12,7 +12,7 @@ from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader, written
 
 if TYPE_CHECKING:
-    from plugrad_webgpu.memory.buffers import Recorder
+    from plugrad_webgpu.memory.buffers import CommandRecorder
 
 WORKGROUP: Final = 64
 
@@ -24,7 +24,7 @@ _EXCHANGE: Final = """for (var step = min(lanes, {workgroup}u) / 2u; step > 0u; 
   }}"""
 
 
-def invocations_of_subgroup(device: Recorder) -> int:
+def subgroup_size(device: CommandRecorder) -> int:
     """Return the size of the subgroups of a device, which has some.
 
     The device is asked once, because adapters tell only a range. It is 0 if the size differs between subgroups, or if
@@ -36,7 +36,7 @@ def invocations_of_subgroup(device: Recorder) -> int:
     return int(sizes[0]) if (sizes == sizes[0]).all() else 0
 
 
-def joins_by_subgroups(device: Recorder) -> bool:
+def uses_subgroups(device: CommandRecorder) -> bool:
     """Return whether the invocations of a workgroup combine by subgroups what they have found.
 
     On software devices, where it takes longer, no invocation waits for another one anyway.
@@ -44,7 +44,7 @@ def joins_by_subgroups(device: Recorder) -> bool:
     return not device.is_software and device.subgroup > 0
 
 
-def joined(
+def join_function(
     name: str, combine: str, kind: str, has_subgroups: bool, workgroup: int = WORKGROUP
 ) -> str:
     """Return a function of WGSL that combines a value of each invocation of a workgroup.
@@ -65,10 +65,10 @@ def joined(
     )
 
 
-def lanes(has_subgroups: bool) -> dict[str, str]:
-    """Return the parameter ``$lanes_given`` of an entry point, and ``$lanes``, which it passes to what is `joined`.
+def lane_parameters(has_subgroups: bool) -> dict[str, str]:
+    """Return the entry point's parameter ``$lanes_given``, and the argument ``$lanes`` of the joining function.
 
-    A driver may choose another size for each shader, so the one that was found by `invocations_of_subgroup` does not
+    A driver may choose another size for each shader, so the one that was found by `subgroup_size` does not
     tell.
     """
     if has_subgroups:

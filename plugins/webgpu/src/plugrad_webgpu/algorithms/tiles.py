@@ -13,16 +13,16 @@ from plugrad.extend import UserCache
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from plugrad_webgpu.memory.buffers import Recorder
+    from plugrad_webgpu.memory.buffers import CommandRecorder
 
 Schedule = Literal["direct", "broadcast", "shared"]
 Sizes = tuple[int, int, int]
 """The rows, the length of a sum, and the columns of a product."""
 
-SUBGROUP = 8  # invocations of the schedule "broadcast"
-NARROW = 8  # rows or columns: fewer do not fill the tiles of a workgroup
-WIDE = 64  # columns of the tile "broadcast 64"
-CACHE = "plugrad-webgpu"
+BROADCAST_SUBGROUP_SIZE = 8  # invocations of the schedule "broadcast"
+NARROW_MAX_SIZE = 8  # rows or columns: fewer do not fill the tiles of a workgroup
+WIDE_MIN_COLUMNS = 64  # columns of the tile "broadcast 64"
+CACHE_NAME = "plugrad-webgpu"
 
 
 class Tile(NamedTuple):
@@ -46,7 +46,7 @@ class Tile(NamedTuple):
     def workgroup(self) -> int:
         """The invocations of a workgroup."""
         if self.schedule != "shared":
-            return SUBGROUP
+            return BROADCAST_SUBGROUP_SIZE
         return self.rows // self.down * (self.vectors // self.across)
 
 
@@ -60,19 +60,19 @@ TILES: Final[dict[str, Tile]] = {
 }
 
 
-def tile_for(device: Recorder, batch: int, sizes: Sizes) -> str:
+def choose_tile(device: CommandRecorder, batch: int, sizes: Sizes) -> str:
     """Return the name of the tile that suits a device and a problem: a measured one, or a likely one."""
     rows, _, columns = sizes
-    if min(rows, columns) <= NARROW:
+    if min(rows, columns) <= NARROW_MAX_SIZE:
         return "direct"
-    measured = device.tiles.get(kind_of(batch, sizes)) if device.tiles else None
+    measured = device.tiles.get(problem_kind(batch, sizes)) if device.tiles else None
     if measured is not None and is_possible(device, measured):
         return measured
     if not device.is_software:
         names = ("shared 128", "shared 64", "shared 32")
     elif not is_possible(device, "broadcast 32"):
         return "direct"
-    elif -columns % WIDE <= columns // 8:
+    elif -columns % WIDE_MIN_COLUMNS <= columns // 8:
         names = ("broadcast 64", "broadcast 32")
     else:  # too many of the columns would be computed in vain
         return "broadcast 32"
@@ -83,33 +83,35 @@ def tile_for(device: Recorder, batch: int, sizes: Sizes) -> str:
     return names[-1]
 
 
-def is_possible(device: Recorder, name: str) -> bool:
+def is_possible(device: CommandRecorder, name: str) -> bool:
     """Return whether a device can compute by a tile."""
-    return TILES[name].schedule != "broadcast" or device.subgroup == SUBGROUP
+    return TILES[name].schedule != "broadcast" or device.subgroup == BROADCAST_SUBGROUP_SIZE
 
 
-def kind_of(batch: int, sizes: Sizes) -> str:
-    """Return what stands for all problems of about these sizes.
+def problem_kind(batch: int, sizes: Sizes) -> str:
+    """Return the key that problems of about these sizes share in the table of tiles.
 
-    >>> kind_of(1, (500, 70, 512))
+    >>> problem_kind(1, (500, 70, 512))
     '1 512 128 512'
     """
     return " ".join(str(1 << max(n - 1, 0).bit_length()) for n in (batch, *sizes))
 
 
-def kept_tiles(info: Mapping[str, Any]) -> dict[str, str]:
+def load_tiles(info: Mapping[str, Any]) -> dict[str, str]:
     """Return the measured tiles for an adapter, by the kind of problem; what the cache does not have is absent."""
-    content = UserCache(CACHE).read(_key(info))
+    content = UserCache(CACHE_NAME).read(_adapter_key(info))
     found: dict[str, str] = json.loads(content) if content is not None else {}
     return {kind: name for kind, name in found.items() if name in TILES}
 
 
-def keep_tiles(info: Mapping[str, Any], tiles: Mapping[str, str]) -> None:
+def save_tiles(info: Mapping[str, Any], tiles: Mapping[str, str]) -> None:
     """Keep measured tiles for an adapter, in addition to those that are kept."""
-    UserCache(CACHE).write(_key(info), json.dumps({**kept_tiles(info), **tiles}).encode())
+    UserCache(CACHE_NAME).write(
+        _adapter_key(info), json.dumps({**load_tiles(info), **tiles}).encode()
+    )
 
 
-def _key(info: Mapping[str, Any]) -> str:
-    """Return what tells an adapter and its driver apart from others."""
+def _adapter_key(info: Mapping[str, Any]) -> str:
+    """Return a cache key that identifies an adapter and its driver."""
     names = ("vendor", "device", "description", "backend_type")
     return "tiles: " + ", ".join(str(info[name]) for name in names)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from plugrad.extend import ArgumentValueError, Window
 from plugrad_webgpu.algorithms.product import add_parts
-from plugrad_webgpu.algorithms.reduce import segments_for
-from plugrad_webgpu.driver.limits import MOST_LOOPS, REMEDY
-from plugrad_webgpu.memory.buffers import shared
-from plugrad_webgpu.memory.copying import block
-from plugrad_webgpu.shaders.elements import STORED, vector, words_in
-from plugrad_webgpu.shaders.layout import strides_of
+from plugrad_webgpu.algorithms.reduce import count_segments
+from plugrad_webgpu.driver.limits import MAX_LOOP_STEPS, REMEDY
+from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.memory.copying import slice_block
+from plugrad_webgpu.shaders.elements import STORAGE_TYPE, vector_type, words_per_element
+from plugrad_webgpu.shaders.layout import contiguous_strides
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 Loop = Literal["cells", "stops", "weights"]
 
-MOST_AXES: Final = 3
-FURTHEST: Final = 2**30
+MAX_SPATIAL_AXES: Final = 3
+MAX_REACH: Final = 2**30
 """How far windows reach: sums of two such numbers are numbers of a shader."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """What a loop does with the elements that it meets, in WGSL over the names of a windows_*.wgsl.
+    """The body of a loop over windows, in WGSL: how it starts, combines each element, and finishes.
 
     `Element` is a number or a vector of channels. A mask of comparisons combines with ``|`` and ``&``
     and chooses with ``select``, which serve both.
@@ -55,7 +55,7 @@ class Fold:
 SUM: Final = "var sum = Element();"
 
 
-def over_cells(
+def fold_cells(
     fold: Fold, inputs: tuple[GpuArray, ...], window: Window, dtype: DType, image_step: int = 0
 ) -> GpuArray:
     """Return an array with one element for each window and channel of the images, the first of the inputs."""
@@ -64,26 +64,26 @@ def over_cells(
     return x.buffer.device.launch(step, *inputs)
 
 
-def over_stops(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape) -> GpuArray:
+def fold_stops(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape) -> GpuArray:
     """Return images of a shape, whose elements each collect from the stops of the windows that cover them."""
     dy = inputs[0]
     step = _plan(fold, "stops", image, window, dy.dtype, dy.dtype)
     return dy.buffer.device.launch(step, *inputs)
 
 
-def over_weights(
+def fold_weights(
     fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
 ) -> GpuArray:
     """Return a filter (height, width, channels), whose elements each are a sum over all windows."""
     dy = inputs[0]
     device = dy.buffer.device
     rows = image[0] * math.prod(window.out)
-    width = _width(image, dy.dtype)
+    width = _vector_width(image, dy.dtype)
     outputs = math.prod(window.size) * image[-1] // width
-    segments = segments_for(outputs, rows, False, device.is_software)
+    segments = count_segments(outputs, rows, False, device.is_software)
     step = _plan(fold, "weights", image, window, dy.dtype, dy.dtype, segments)
     parts = device.launch(step, *inputs)
-    return add_parts(parts, (0,), False) if segments > 1 else shared(parts, parts.shape[1:])
+    return add_parts(parts, (0,), False) if segments > 1 else reinterpret(parts, parts.shape[1:])
 
 
 @lru_cache(maxsize=1024)
@@ -102,31 +102,31 @@ def _plan(
         "stops": image,
         "weights": (segments, *window.size, image[-1]),
     }
-    shape, width = shapes[loop], _width(image, dtype)
+    shape, width = shapes[loop], _vector_width(image, dtype)
     size, stops = (*image[1:-1], image[-1] // width), (*window.out, image[-1] // width)
     count = math.prod(shape) // width
     rows = image[0] * math.prod(window.out)
     before = tuple(start for start, _ in window.padding)
-    window = bounded(window, image[1:-1])
+    window = shorten_strides(window, image[1:-1])
     if loop != "weights":
         _check_steps(loop, image[1:-1], window)
     parameters = (
         *(count, image_step, rows, -(-rows // segments), *image[1:-1]),
         *(*window.out, *window.size, *window.strides, *window.dilations, *before),
-        *(*strides_of(size)[:-1], *strides_of(stops)[:-1], *_periods(window)),
+        *(*contiguous_strides(size)[:-1], *contiguous_strides(stops)[:-1], *_stop_periods(window)),
     )
     is_dilated = max(window.dilations) > 1
     program = _program(fold, loop, len(window.out), width, is_dilated, dtype, result)
     return plan(program, parameters, count, shape, result)
 
 
-def _width(image: Shape, dtype: DType) -> int:
+def _vector_width(image: Shape, dtype: DType) -> int:
     """Return how many channels are one element of a shader."""
-    return 4 if image[-1] % 4 == 0 and words_in(dtype) == 1 else 1
+    return 4 if image[-1] % 4 == 0 and words_per_element(dtype) == 1 else 1
 
 
-def _periods(window: Window) -> Shape:
-    """Return how many stops lie between those whose windows have a cell at one place."""
+def _stop_periods(window: Window) -> Shape:
+    """Return the number of stops between windows that have a cell at the same place."""
     both = zip(window.dilations, window.strides, strict=True)
     return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
 
@@ -137,31 +137,31 @@ def _check_steps(loop: Loop, size: Shape, window: Window) -> None:
     Raises:
         ArgumentValueError: there is too much of it.
     """
-    steps = _steps(loop, size, window)
-    if steps > MOST_LOOPS:
+    steps = _count_steps(loop, size, window)
+    if steps > MAX_LOOP_STEPS:
         raise ArgumentValueError(
             f"webgpu: a window of {window.size} over images of {size} takes {steps} steps of a loop, more than the "
-            f"{MOST_LOOPS} of a shader; use smaller windows, or {REMEDY}"
+            f"{MAX_LOOP_STEPS} of a shader; use smaller windows, or {REMEDY}"
         )
 
 
-def _steps(loop: Loop, size: Shape, window: Window) -> int:
-    """Return the steps of all loops of an invocation, at most."""
+def _count_steps(loop: Loop, size: Shape, window: Window) -> int:
+    """Return the maximum number of loop steps of an invocation."""
     steps = 0
     for n, cells, stride, _, dilation, stops in reversed([*zip(size, *window, strict=True)]):
         covering = min(-(-cells * dilation // stride), stops) if loop == "stops" else min(cells, n)
         steps = covering * (1 + steps)
-    return steps + sum(_periods(window)) if loop == "stops" else steps
+    return steps + sum(_stop_periods(window)) if loop == "stops" else steps
 
 
 @lru_cache(maxsize=1024)
-def pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, ...]:
+def split_into_pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, ...]:
     """Return windows that together have the cells of one, in row-major order, each within the steps of a loop.
 
     Where a piece has no cell in any image, it is left out unless all have none.
     """
-    window = bounded(window, size)
-    if _steps(loop, size, window) <= MOST_LOOPS or max(window.size) == 1:
+    window = shorten_strides(window, size)
+    if _count_steps(loop, size, window) <= MAX_LOOP_STEPS or max(window.size) == 1:
         return (window,)
     axis = next(i for i, cells in enumerate(window.size) if cells > 1)
     cells, dilation, (before, after) = (
@@ -177,28 +177,28 @@ def pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, ...]:
             padding, cells_of_piece = list(window.padding), list(window.size)
             padding[axis], cells_of_piece[axis] = (-start, after), end - first
             piece = window._replace(padding=tuple(padding), size=tuple(cells_of_piece))
-            found += pieces(piece, size, loop)
+            found += split_into_pieces(piece, size, loop)
     return tuple(found) or (window._replace(size=(1,) * len(size)),)
 
 
-def pieces_of_filter(
+def split_filter(
     filter: GpuArray, window: Window, size: Shape, loop: Loop
 ) -> Iterator[tuple[Window, GpuArray]]:
     """Yield the pieces of a window, each with its part of a filter (height, width, ...)."""
-    for piece in pieces(window, size, loop):
+    for piece in split_into_pieces(window, size, loop):
         ends = zip(window.padding, piece.padding, window.dilations, strict=True)
         begin = [(before - own) // dilation for (before, _), (own, _), dilation in ends]
         rest = filter.shape[len(begin) :]
-        yield piece, block(filter, (*begin, *(0 for _ in rest)), (*piece.size, *rest))
+        yield piece, slice_block(filter, (*begin, *(0 for _ in rest)), (*piece.size, *rest))
 
 
 @cache
 def _program(
     fold: Fold, loop: Loop, axes: int, width: int, is_dilated: bool, dtype: DType, result: DType
 ) -> Program:
-    element, integers = vector(STORED[dtype], width), vector("i32", width)
+    element, integers = vector_type(STORAGE_TYPE[dtype], width), vector_type("i32", width)
     kinds = {name: integers if name == fold.positions else element for name in fold.inputs}
-    kinds["output"] = vector(STORED[result], width)
+    kinds["output"] = vector_type(STORAGE_TYPE[result], width)
     bindings = [
         f"@group(0) @binding({i}) var<storage, {'read_write' if name == 'output' else 'read'}> "
         f"{name}: array<{kind}>;"
@@ -212,8 +212,8 @@ def _program(
         width=str(width),
         element=element,
         integers=integers,
-        bits=vector("u32", width * words_in(dtype)),
-        mask=vector("bool", width * words_in(dtype)),
+        bits=vector_type("u32", width * words_per_element(dtype)),
+        mask=vector_type("bool", width * words_per_element(dtype)),
         lanes="0" if width == 1 else "vec4i(0, 1, 2, 3)",
         bindings="\n".join(bindings),
         cells_within="(length + dilation - 1) / dilation" if is_dilated else "length",
@@ -226,7 +226,7 @@ def _program(
 
 
 @lru_cache(maxsize=1024)
-def bounded(window: Window, size: Shape) -> Window:
+def shorten_strides(window: Window, size: Shape) -> Window:
     """Return a window over images of a size, with the strides shortened that lead beyond the image from everywhere.
 
     Raises:
@@ -235,16 +235,16 @@ def bounded(window: Window, size: Shape) -> Window:
     strides: list[int] = []
     for n, cells, stride, (before, _), dilation, _ in zip(size, *window, strict=True):
         reach = n + abs(before) + cells * dilation
-        if reach > FURTHEST:
+        if reach > MAX_REACH:
             raise ArgumentValueError(
                 f"webgpu: a window of {window.size} with dilations {window.dilations} and padding {window.padding} "
-                f"reaches further than {FURTHEST} cells; use smaller ones, or {REMEDY}"
+                f"reaches further than {MAX_REACH} cells; use smaller ones, or {REMEDY}"
             )
         strides.append(min(stride, reach))
     return window._replace(strides=tuple(strides))
 
 
-def along(window: Window, axes: slice) -> Window:
+def select_axes(window: Window, axes: slice) -> Window:
     """Return what a window does along some of its axes."""
     size, strides, padding, dilations, out = window
     return Window(size[axes], strides[axes], padding[axes], dilations[axes], out[axes])

@@ -16,10 +16,10 @@ import wgpu
 from wgpu.backends.wgpu_native.extras import set_instance_extras
 
 from plugrad.extend import ArgumentError, ArgumentValueError, BackendUnavailable, DeviceInfo
-from plugrad_webgpu.algorithms.tiles import kept_tiles
+from plugrad_webgpu.algorithms.tiles import load_tiles
 from plugrad_webgpu.device.device import Device
 from plugrad_webgpu.driver import portable
-from plugrad_webgpu.driver.forks import forked
+from plugrad_webgpu.driver.forks import forked_error
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def adapters() -> tuple[GPUAdapter, ...]:
     """
     process, found = _adapters_and_process()
     if process != os.getpid():
-        raise forked()
+        raise forked_error()
     return found
 
 
@@ -67,7 +67,7 @@ def _adapters_and_process() -> tuple[int, tuple[GPUAdapter, ...]]:
     # before the first adapter of the process, so another user of wgpu may have made it already.
     with suppress(RuntimeError):
         set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
-    with quiet_wayland():
+    with without_wayland_warning():
         found = [a for a in wgpu.gpu.enumerate_adapters_sync() if FEATURE in a.features]
     found = [a for a in found if a.info["backend_type"] in ("Vulkan", "Metal", "D3D12")]
     found.sort(key=lambda a: (is_software(a), a.info["adapter_type"] != "DiscreteGPU"))
@@ -75,7 +75,7 @@ def _adapters_and_process() -> tuple[int, tuple[GPUAdapter, ...]]:
 
 
 @contextmanager
-def quiet_wayland() -> Generator[None, None, None]:
+def without_wayland_warning() -> Generator[None, None, None]:
     """Name a folder for sockets inside the block if none is named.
 
     Without one, drivers that look for a Wayland display write errors to the terminal, although
@@ -137,7 +137,7 @@ def choose(selector: str) -> tuple[GPUAdapter, int]:
     )
 
 
-def needs(adapter: GPUAdapter) -> dict[str, Any]:
+def required_features(adapter: GPUAdapter) -> dict[str, Any]:
     """Return the features and limits that the kernels use, as arguments for `request_device_sync`."""
     limits = {name: adapter.limits[name] for name in LIMITS if name in adapter.limits}
     limits["max-immediate-size"] = IMMEDIATE_BYTES
@@ -152,27 +152,27 @@ def open_device(selector: str) -> tuple[Device, str]:
     Raises:
         BackendUnavailable: there is no such device, or the driver refuses.
     """
-    if shared_device and selector in ("", SHARED):
-        return managed(shared_device[0]), SHARED
+    if shared_device and selector in ("", SHARED_DEVICE_NAME):
+        return wrap_device(shared_device[0]), SHARED_DEVICE_NAME
     adapter, index = choose(selector)
     try:
-        device = adapter.request_device_sync(label="plugrad", **needs(adapter))
+        device = adapter.request_device_sync(label="plugrad", **required_features(adapter))
     except (RuntimeError, wgpu.GPUError) as failure:
         raise BackendUnavailable(
             f"webgpu: {adapter.info['device']} cannot be opened: {failure}; choose another device"
         ) from failure
-    return managed(device), str(index)
+    return wrap_device(device), str(index)
 
 
-def managed(device: GPUDevice) -> Device:
+def wrap_device(device: GPUDevice) -> Device:
     """Return a device as the kernels use it."""
     limits = device.limits
     largest = limits["max-buffer-size"]
     # A power of two, so that a part holds a whole number of elements of any dtype.
     part_bytes = 1 << (min(limits["max-storage-buffer-binding-size"], largest).bit_length() - 1)
-    driver, raw = driven(device)
+    driver, raw = choose_driver(device)
     made = Device(driver, raw, largest, part_bytes, is_software=is_software(device.adapter))
-    made.tiles = kept_tiles(device.adapter.info)
+    made.tiles = load_tiles(device.adapter.info)
     return made
 
 
@@ -180,7 +180,7 @@ KNOWN_WGPU: Final = (0, 32)
 """The version of wgpu-py whose private parts `native` uses."""
 
 
-def driven(device: GPUDevice) -> tuple[Driver, RawDevice]:
+def choose_driver(device: GPUDevice) -> tuple[Driver, RawDevice]:
     """Return the fastest calls that this version of wgpu-py allows, and the device for them."""
     if wgpu.version_info[:2] == KNOWN_WGPU:
         # Imported here, because other versions may lack what it imports.
@@ -194,7 +194,7 @@ def driven(device: GPUDevice) -> tuple[Driver, RawDevice]:
 shared_device: Final[list[GPUDevice]] = []
 """The device that the program has opened, if it has given it to plugrad."""
 
-SHARED: Final = "shared"
+SHARED_DEVICE_NAME: Final = "shared"
 """The name of that device."""
 
 

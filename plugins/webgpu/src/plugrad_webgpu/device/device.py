@@ -17,18 +17,23 @@ import numpy as np
 from wgpu import GPUError
 
 from plugrad.extend import ArgumentValueError, OutOfMemory, as_dtype
-from plugrad_webgpu.algorithms.subgroups import invocations_of_subgroup
-from plugrad_webgpu.device.hosting import Hosting
-from plugrad_webgpu.device.pending import Calls
+from plugrad_webgpu.algorithms.subgroups import subgroup_size
+from plugrad_webgpu.device.hosting import HostArrays
+from plugrad_webgpu.device.pending import FusionQueue
 from plugrad_webgpu.driver import exits
-from plugrad_webgpu.driver.forks import Refusal, abandon_when_forked
-from plugrad_webgpu.driver.interrupts import whole
-from plugrad_webgpu.driver.limits import check_operands, check_shared_memory, check_source, foreign
-from plugrad_webgpu.memory.buffers import GpuArray, Guest, Pool
-from plugrad_webgpu.shaders.elements import words_in
-from plugrad_webgpu.shaders.layout import nbytes_of, size_class
-from plugrad_webgpu.shaders.parts import bound_in_parts
-from plugrad_webgpu.shaders.words import in_long_words
+from plugrad_webgpu.driver.forks import ForkedLock, abandon_when_forked
+from plugrad_webgpu.driver.interrupts import uninterruptible
+from plugrad_webgpu.driver.limits import (
+    check_operands,
+    check_shared_memory,
+    check_source,
+    foreign_buffer_error,
+)
+from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool
+from plugrad_webgpu.shaders.elements import words_per_element
+from plugrad_webgpu.shaders.layout import array_nbytes, size_class
+from plugrad_webgpu.shaders.parts import split_bindings
+from plugrad_webgpu.shaders.words import load_by_long_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -43,16 +48,16 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
 
-BATCH_DISPATCHES = {"hardware": 64, "software": 1024}
+BATCH_MAX_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
 # each dispatch to its threads: it is a third faster when recording is done (benchmarks/run.py, chain).
-BATCH_BYTES = 1 << 26  # of outputs: large work should start early
-READ_BYTES = (
+BATCH_MAX_BYTES = 1 << 26  # of outputs: large work should start early
+READ_MAX_BYTES = (
     1 << 22
 )  # of one transfer to the host: more takes several, and leaves the caches of a processor
-READ_COPIES = 256  # of small arrays in one transfer
-MOST_BIND_GROUPS = 4096
-CONSTANT_BYTES = 1 << 26  # of tables: beyond, they are made again
+READ_MAX_COPIES = 256  # of small arrays in one transfer
+MAX_BIND_GROUPS = 4096
+CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
 
 
 class Device:
@@ -72,7 +77,7 @@ class Device:
         self.is_software = is_software
         self.shared_bytes: int = raw.most_shared
         self.is_abandoned: bool = False
-        self.batch_limit: int = BATCH_DISPATCHES["software" if is_software else "hardware"]
+        self.batch_limit: int = BATCH_MAX_DISPATCHES["software" if is_software else "hardware"]
         self.batch: int = 1
         self.flushes: int = 0
         self.tiles: Mapping[str, str] = {}
@@ -80,16 +85,16 @@ class Device:
         self._raw = raw
         self._lock: AbstractContextManager[object] = RLock()
         self.pool: Pool = Pool(self, largest, self._before_trim, self._lock)
-        self.calls: Calls = Calls(self, self.pool, self._lock, raw.most_operands)
+        self.calls: FusionQueue = FusionQueue(self, self.pool, self._lock, raw.most_operands)
         self.call: Callable[..., GpuArray] = self.calls.call
-        self.hosting: Hosting = Hosting(self, self.pool, self._lock)
+        self.hosting: HostArrays = HostArrays(self, self.pool, self._lock)
         self._constants: dict[tuple[Any, ...], GpuArray] = {}
         self._layouts: dict[tuple[int, int, bool], Layout] = {}
         self._pipelines: dict[Program, Handle] = {}
         self._split_pipelines: dict[tuple[Program, tuple[int, ...]], Handle] = {}
         self._has_large = False
         self._bind_groups: dict[tuple[int, ...], Handle] = {}
-        self._guests: list[tuple[Handle, list[Guest]]] = []
+        self._guests: list[tuple[Handle, list[ExternalBuffer]]] = []
         self._pass: OpenPass | None = None
         self._handle: Handle = None
         self._current: Program | None = None
@@ -100,12 +105,12 @@ class Device:
         self._dispatches = 0
         self._bytes = 0
         abandon_when_forked(self)
-        exits.expect(self._lock)
+        exits.wait_at_exit(self._lock)
 
     def abandon(self) -> None:
         """Refuse all further work: this process is a forked child, and the device is the parent's."""
         self.is_abandoned = True
-        self._lock = Refusal()
+        self._lock = ForkedLock()
         self.pool.abandon()
         self.calls.abandon()
         self.hosting.abandon()
@@ -114,7 +119,7 @@ class Device:
     def subgroup(self) -> int:
         """The invocations of a subgroup, which may use each other's values; 0 if the device has no subgroups."""
         if self._subgroup is None:
-            self._subgroup = invocations_of_subgroup(self) if self._raw.has_subgroups else 0
+            self._subgroup = subgroup_size(self) if self._raw.has_subgroups else 0
         return self._subgroup
 
     # --- memory
@@ -136,7 +141,7 @@ class Device:
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""
-        nbytes = nbytes_of(shape, words_in(dtype))
+        nbytes = array_nbytes(shape, words_per_element(dtype))
         return GpuArray(shape, dtype, self.pool.take(self, size_class(nbytes)))
 
     def memory(self) -> Memory:
@@ -156,7 +161,7 @@ class Device:
 
     def forget(self, programs: Iterable[Program]) -> None:
         """Release what was compiled for programs; one that is used again is compiled again."""
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             self.flush()
             for program in programs:
                 pipelines = [self._pipelines.pop(program, None)]
@@ -182,11 +187,11 @@ class Device:
 
     def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
         """Submit the batch and a copy of bytes of an array to another one that is still being made."""
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             storage, own = source.buffer.storage, target.buffer.written()
             if storage.owner is not self or own.owner is not self:
-                raise foreign()
-            if isinstance(storage, Guest):
+                raise foreign_buffer_error()
+            if isinstance(storage, ExternalBuffer):
                 self.check_guests([storage])
             encoder = None if self._pass is None else self._end(self._pass)
             self._raw.submit_copy(encoder, (storage.handle, start, size), (own.handle, place, size))
@@ -200,7 +205,7 @@ class Device:
         with self._lock:
             if program.has_table:
                 # It is made before the pass is needed: an upload may end the batch.
-                table = self.constant(_words_of, plan.parameters)
+                table = self.constant(_parameter_words, plan.parameters)
                 operands = [*operands, table.buffer.storage]
             if self._pass is None:
                 self._begin()
@@ -233,7 +238,7 @@ class Device:
             self._driver.dispatch_workgroups(handle, *grid)
             self._dispatches += 1
             self._bytes += plan.size
-            if self._dispatches >= self.batch_limit or self._bytes >= BATCH_BYTES:
+            if self._dispatches >= self.batch_limit or self._bytes >= BATCH_MAX_BYTES:
                 self.flush()
 
     def _record_in_parts(self, plan: Plan, operands: list[Storage]) -> None:
@@ -264,7 +269,7 @@ class Device:
 
     def flush(self) -> None:
         """Submit the batch without waiting for it."""
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             if self._pass is not None:
                 self._raw.submit(self._end(self._pass))
 
@@ -277,14 +282,14 @@ class Device:
 
     def upload(self, data: object, nbytes: int, shape: Shape, dtype: DType) -> GpuArray:
         """Return a new array with a copy of `nbytes` of host memory, a multiple of four."""
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             buffer = self.pool.take(self, size_class(nbytes), oldest=True)
             self.write(buffer.storage, data, nbytes)
             return GpuArray(shape, dtype, buffer)
 
     def write(self, storage: Storage, data: object, nbytes: int) -> None:
         """Copy host memory to a buffer that no call has used yet."""
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             # An upload overtakes the batch: submit it first if it may still use this buffer.
             if nbytes and storage.freed_in == self.batch:
                 self.flush()
@@ -299,7 +304,7 @@ class Device:
             OutOfMemory: there is no memory for the transfer.
         """
         values, end = out.reshape(-1), 0
-        if 0 < (size := values.size * stored.itemsize) <= READ_BYTES:
+        if 0 < (size := values.size * stored.itemsize) <= READ_MAX_BYTES:
             self._receive([(array, 0, size)], values, stored)
             return
         with closing(self.read([array])) as parts:
@@ -319,20 +324,20 @@ class Device:
         """
         sent: deque[tuple[Any, int]] = deque()
         try:
-            for copies in _in_parts(arrays):
-                with whole:
-                    sent.append(self._send(copies))
+            for copies in _iter_transfers(arrays):
+                with uninterruptible:
+                    sent.append(self._submit_reads(copies))
                 if len(sent) > 1:
-                    yield self._arrived(*sent[0])
+                    yield self._wait_for_values(*sent[0])
                     self._give_back(sent)
             if sent:
-                yield self._arrived(*sent[0])
+                yield self._wait_for_values(*sent[0])
         finally:
             while sent:
                 self._give_back(sent)
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int | bytes) -> GpuArray:
-        """Return an array of what a function makes of some numbers, kept for the next time.
+        """Return an array that `make` computes from some sizes, from a cache.
 
         It is not counted as memory in use, and not kept if the device runs out of memory.
         """
@@ -341,11 +346,11 @@ class Device:
         if found is not None:
             return found
         values = make(*sizes)
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             made = self.upload(values, values.nbytes, values.shape, as_dtype(values.dtype))
-            self.pool.keep(made.buffer)
+            self.pool.exclude_from_usage(made.buffer)
             kept = sum(x.buffer.storage.size for x in self._constants.values())
-            if kept + values.nbytes > CONSTANT_BYTES:
+            if kept + values.nbytes > CONSTANTS_MAX_BYTES:
                 self._constants.clear()
             self._constants[key] = made
         return made
@@ -358,24 +363,24 @@ class Device:
         return self._raw.device
 
     def handle_of(self, buffer: GPUBuffer) -> Handle:
-        """Return what a storage has of a buffer of wgpu."""
+        """Return the driver's handle of a wgpu buffer."""
         return self._raw.handle_of(buffer)
 
     def lend(self, array: GpuArray) -> GPUBuffer:
         """Return the buffer of an array for other users of the device, after submitting what computes it."""
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             storage = array.buffer.written()
             self.flush()
             return self._raw.lend(storage.handle, storage.size, array)
 
-    def check_guests(self, guests: Iterable[Guest]) -> None:
+    def check_guests(self, guests: Iterable[ExternalBuffer]) -> None:
         """Raise unless the buffers of others can be submitted.
 
         Raises:
             ArgumentValueError: one has been destroyed, or is mapped.
         """
         for guest in guests:
-            with self._lock, whole:
+            with self._lock, uninterruptible:
                 whole_buffer = [(guest.handle, 0, guest.size)]
                 is_usable = self._layout(1, 1).can_bind(self._raw.handle, whole_buffer)
             if not is_usable or guest.buffer.map_state != "unmapped":
@@ -399,8 +404,8 @@ class Device:
         """
         has_arrived = False
         while not has_arrived:
-            with whole:
-                staging, size = self._send(copies)
+            with uninterruptible:
+                staging, size = self._submit_reads(copies)
                 try:
                     has_arrived = self._raw.wait_for(staging, self._lock)
                     if has_arrived and out is not None:
@@ -410,7 +415,7 @@ class Device:
                     with self._lock:
                         self._raw.give_back(staging)
 
-    def _send(self, copies: Sequence[tuple[GpuArray, int, int]]) -> tuple[Any, int]:
+    def _submit_reads(self, copies: Sequence[tuple[GpuArray, int, int]]) -> tuple[Any, int]:
         """Submit the batch and copies of bytes of arrays to memory of the host; return it and their size.
 
         Without copies, the memory arrives when all work is done. The caller gives it back.
@@ -420,7 +425,7 @@ class Device:
             parts: list[Part] = []
             for array, start, size in copies:
                 storage = array.buffer.storage
-                if isinstance(storage, Guest):
+                if isinstance(storage, ExternalBuffer):
                     self.check_guests([storage])
                 parts.append((storage.handle, start, size))
             size = sum(part[2] for part in parts)
@@ -433,20 +438,20 @@ class Device:
                 raise
             return staging, size
 
-    def _arrived(self, staging: Any, size: int) -> Any:
-        """Return the memory with the bytes that were sent there, after waiting for them.
+    def _wait_for_values(self, staging: Any, size: int) -> Any:
+        """Wait for a transfer, and return the host memory with its bytes.
 
         Nothing is locked during the wait. An interrupt ends it. If the handler of the interrupt lets
         the program go on, so does the wait.
         """
         has_arrived = False
         while not has_arrived:
-            with whole:
+            with uninterruptible:
                 has_arrived = self._raw.wait_for(staging, self._lock)
         return staging.values(size)
 
     def _give_back(self, sent: deque[tuple[Any, int]]) -> None:
-        with whole, self._lock:
+        with uninterruptible, self._lock:
             self._raw.give_back(sent.popleft()[0])
 
     def _staging(self, size: int) -> Any:
@@ -477,8 +482,8 @@ class Device:
         self.batch += 1
         self.flushes += 1
         if self._guests:
-            self._dismiss(encoder)
-        if len(self._bind_groups) > MOST_BIND_GROUPS:
+            self._check_and_forget_guests(encoder)
+        if len(self._bind_groups) > MAX_BIND_GROUPS:
             self._drop_bind_groups()
         return encoder
 
@@ -490,15 +495,15 @@ class Device:
             operands += 1
         outputs = program.outputs
         if counts:
-            source = bound_in_parts(source, label, counts, self.part_bytes)
+            source = split_bindings(source, label, counts, self.part_bytes)
             last = operands - program.has_table
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
         elif self.has_long_words:
-            source = in_long_words(source)
+            source = load_by_long_words(source)
         check_operands(label, operands, self._raw.most_operands)
         check_source(label, source)
         check_shared_memory(label, source, self.shared_bytes)
-        with whole:  # the library calls back, where an interrupt would be lost
+        with uninterruptible:  # the library calls back, where an interrupt would be lost
             layout = self._layout(operands, outputs, program.has_table)
             pipeline = self._raw.compiled(
                 source, label, program.entry_point, layout.pipeline_layout
@@ -519,9 +524,9 @@ class Device:
     def _bind(self, key: tuple[int, ...], operands: list[Storage], program: Program) -> Handle:
         for storage in operands:
             if storage.owner is not self:
-                raise foreign()
+                raise foreign_buffer_error()
         layout = self._layout(len(operands), program.outputs, program.has_table)
-        guests = [s for s in operands if isinstance(s, Guest)]
+        guests = [s for s in operands if isinstance(s, ExternalBuffer)]
         try:
             group = layout.bind(self._raw.handle, [(s.handle, 0, s.size) for s in operands])
         except GPUError:
@@ -533,7 +538,7 @@ class Device:
             self._bind_groups[key] = group
         return group
 
-    def _dismiss(self, encoder: Handle) -> None:
+    def _check_and_forget_guests(self, encoder: Handle) -> None:
         """Check the guests of the batch, and forget them."""
         batch, self._guests = self._guests, []
         for group, _ in batch:
@@ -554,22 +559,22 @@ class Device:
         self._bind_groups.clear()
 
 
-def _in_parts(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray, int, int]]]:
+def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray, int, int]]]:
     """Yield what the transfers to the host copy: arrays, and which of their bytes from where on."""
     copies: list[tuple[GpuArray, int, int]] = []
-    room = READ_BYTES
+    room = READ_MAX_BYTES
     for array in arrays:
-        start, end = 0, nbytes_of(array.shape, words_in(array.dtype))
+        start, end = 0, array_nbytes(array.shape, words_per_element(array.dtype))
         while start < end:
             size = min(room, end - start)
             copies.append((array, start, size))
             start, room = start + size, room - size
-            if not room or len(copies) == READ_COPIES:
+            if not room or len(copies) == READ_MAX_COPIES:
                 yield copies
-                copies, room = [], READ_BYTES
+                copies, room = [], READ_MAX_BYTES
     if copies:
         yield copies
 
 
-def _words_of(parameters: bytes) -> NDArray[Any]:
+def _parameter_words(parameters: bytes) -> NDArray[Any]:
     return np.frombuffer(parameters, np.uint32)

@@ -1,7 +1,7 @@
 """Small arrays that stay on the host until a kernel of the device needs them, and calls that the host computes.
 
 To submit work and to wait for a value takes longer than thousands of additions. So what a program makes
-of a few numbers is a `Hosted` buffer, which has values and no storage yet. An elementwise call whose inputs are
+of a few numbers is a `HostBuffer` buffer, which has values and no storage yet. An elementwise call whose inputs are
 all hosted is computed by NumPy at once, if the kernel has a body on the host, and the result is hosted
 again. Whoever asks for the storage of a hosted buffer gets one with the values. Both remain: arrays do not change.
 
@@ -20,13 +20,13 @@ import numpy as np
 
 from plugrad.extend import float32
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.driver.forks import Refusal
-from plugrad_webgpu.driver.interrupts import whole
-from plugrad_webgpu.driver.limits import foreign
-from plugrad_webgpu.memory.buffers import GpuArray, Hosted, Recorder
-from plugrad_webgpu.memory.copying import fill_plan, words_of
-from plugrad_webgpu.shaders.elements import HELD, typed, words_in
-from plugrad_webgpu.shaders.layout import nbytes_of, size_class
+from plugrad_webgpu.driver.forks import ForkedLock
+from plugrad_webgpu.driver.interrupts import uninterruptible
+from plugrad_webgpu.driver.limits import foreign_buffer_error
+from plugrad_webgpu.memory.buffers import CommandRecorder, GpuArray, HostBuffer
+from plugrad_webgpu.memory.copying import fill_plan, value_words
+from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, as_parameter, words_per_element
+from plugrad_webgpu.shaders.layout import array_nbytes, size_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
-    from plugrad_webgpu.device.pending import Calls
+    from plugrad_webgpu.device.pending import FusionQueue
     from plugrad_webgpu.memory.buffers import Pool, Storage
     from plugrad_webgpu.shaders.chains import Step
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
 
-MOST_AXES: Final = 64
+MAX_AXES: Final = 64
 """The axes of an array that NumPy takes. Views by which kernels move elements have more than tensors."""
 
 
-class Host(Recorder, Protocol):
-    """What hosted arrays use of a device in addition."""
+class Host(CommandRecorder, Protocol):
+    """The additional interface of a device for arrays on the host."""
 
     @property
-    def calls(self) -> Calls:
+    def calls(self) -> FusionQueue:
         """The elementwise calls that wait."""
         ...
 
@@ -63,8 +63,8 @@ class Host(Recorder, Protocol):
         ...
 
 
-class Hosting:
-    """The small arrays of a device that are on the host, and what is computed there."""
+class HostArrays:
+    """The small arrays of a device that stay on the host, and the calls that the host computes."""
 
     def __init__(self, device: Host, pool: Pool, lock: AbstractContextManager[object]) -> None:
         """Begin with nothing on the host."""
@@ -76,11 +76,11 @@ class Hosting:
 
     def abandon(self) -> None:
         """Refuse all further work: this process is a forked child."""
-        self._lock = Refusal()
+        self._lock = ForkedLock()
 
     def has_room(self, shape: Shape) -> bool:
         """Return whether an array of a shape stays on the host."""
-        return len(shape) <= MOST_AXES and prod(shape) <= self.most > 0
+        return len(shape) <= MAX_AXES and prod(shape) <= self.most > 0
 
     def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of values in one row, which nobody else writes to.
@@ -88,19 +88,21 @@ class Hosting:
         Raises:
             OutOfMemory: the memory limit does not allow it. The array counts as if it were on the device.
         """
-        size = size_class(nbytes_of(shape, words_in(dtype)))
+        size = size_class(array_nbytes(shape, words_per_element(dtype)))
         with self._lock:
-            buffer = self._pool.reserve(self._device, size, Hosted)
+            buffer = self._pool.reserve(self._device, size, HostBuffer)
         buffer.values = values
         buffer.dtype = dtype
         return GpuArray(shape, dtype, buffer)
 
     def full(self, shape: Shape, value: complex, dtype: DType) -> GpuArray:
         """Return an array in which every element is `value`, as in a cast."""
-        made = _QUIET.copy().run(np.full, prod(shape), typed(value, dtype), dtype)
+        made = _IGNORE_FLOAT_ERRORS.copy().run(
+            np.full, prod(shape), as_parameter(value, dtype), dtype
+        )
         return self.hold(made, shape, dtype)
 
-    def computed(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
+    def try_compute(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
         """Return the result of an elementwise call, or None if the device has to compute it.
 
         Raises:
@@ -113,47 +115,47 @@ class Hosting:
         operands: list[NDArray[Any]] = []
         for x in inputs:
             buffer = x.buffer
-            if type(buffer) is not Hosted or buffer.dtype is not x.dtype:
+            if type(buffer) is not HostBuffer or buffer.dtype is not x.dtype:
                 return None
             if buffer.device is not self._device:
-                raise foreign()
+                raise foreign_buffer_error()
             # In a row, arrays of one size lie as the result does, and a single element is repeated anyway.
             operands.append(buffer.values if step.loop is None else buffer.values.reshape(x.shape))
         # np.errstate would take three times as long as an addition.
-        values = _QUIET.copy().run(body, *operands, *step.values)
+        values = _IGNORE_FLOAT_ERRORS.copy().run(body, *operands, *step.values)
         if not self._keeps_subnormals and any(map(_has_subnormals, (*operands, values))):
             return None
         return self.hold(
             values if step.loop is None else values.reshape(-1), step.shape, step.dtype
         )
 
-    def shown(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
+    def read_values(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
         """Return a copy of the values of a hosted array, which its owner may write to."""
         with self._lock:  # which a forked child may not enter
             # Chains end where values are read, so that a loop makes the same chains in each round.
             self._device.calls.finish_own()
             return values.reshape(shape).copy()
 
-    def deliver(self, buffer: Hosted) -> None:
+    def move_to_device(self, buffer: HostBuffer) -> None:
         """Give a buffer a storage with its values.
 
         Raises:
             OutOfMemory: the device does not allow it.
         """
         values = buffer.values
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             dtype = buffer.dtype
             if dtype is None:  # another thread was faster
                 return
             if values.size == 1:
                 # A fill is part of the batch, in order.
-                plan = fill_plan((1,), words_of(values.item(), dtype), dtype)
-                storage = self._pool.provide(buffer.lease, plan.size)
+                plan = fill_plan((1,), value_words(values.item(), dtype), dtype)
+                storage = self._pool.attach_storage(buffer.ref, plan.size)
                 self._device.record(plan, [storage])
             else:
-                words = values.astype(HELD[dtype]) if dtype in HELD else values
+                words = values.astype(COMPUTE_DTYPE[dtype]) if dtype in COMPUTE_DTYPE else values
                 size = size_class(words.nbytes)
-                storage = self._pool.provide(buffer.lease, size, oldest=True)
+                storage = self._pool.attach_storage(buffer.ref, size, oldest=True)
                 self._device.write(storage, words, words.nbytes)
             buffer.storage = storage
 
@@ -164,14 +166,14 @@ class Hosting:
         Adapters do not tell, so it is asked once for some sums, products and comparisons.
         """
         device = self._device
-        a, b = _TINY
+        a, b = _SUBNORMALS
         on_device = [device.upload(x, x.nbytes, x.shape, float32) for x in (a, b)]
         found = np.empty_like(a)
         device.download(_sums_and_products(*on_device), found, found.dtype)
         return found.tobytes() == np.where(b < a, a + b, a * b).tobytes()
 
 
-_TINY: Final = (
+_SUBNORMALS: Final = (
     np.array([2**-130, 1.5 * 2**-126, 2**-100, 2**-130], np.float32),
     np.array([0, -(2**-126), 2**-40, 2**20], np.float32),
 )
@@ -186,11 +188,11 @@ def _has_subnormals(values: NDArray[Any]) -> bool:
     return np.count_nonzero(exponents) != np.count_nonzero(values)
 
 
-def _quiet() -> Context:
+def _ignore_float_errors() -> Context:
     """Return a context in which NumPy neither warns nor raises: what 1 / 0 gives is defined."""
     context = Context()
     context.run(np.seterr, all="ignore")
     return context
 
 
-_QUIET: Final = _quiet()
+_IGNORE_FLOAT_ERRORS: Final = _ignore_float_errors()

@@ -1,6 +1,6 @@
 """Elementwise calls that wait, so that calls which follow can be computed by the same shader.
 
-An elementwise call gets a buffer without storage, a `Pending` one, and joins the chain of its thread for
+An elementwise call gets a buffer without storage, a `LazyBuffer` one, and joins the chain of its thread for
 its number of elements. A chain is finished when a value is needed: when another kernel or a transfer asks for
 the storage of one of its buffers. Then the results that somebody still has are written by one dispatch, and the
 others are never written. Chains also end when they are long, when values are read, and when `memory()` is asked.
@@ -13,7 +13,7 @@ A chain is compiled when a program makes it for the second time. Until then its 
 because to compile a chain takes as long as thousands of small calls. The values are the same.
 
 What was compiled takes memory, a third of a megabyte on software adapters. So there are two generations: when
-`MOST_PROGRAMS` chains were used in one, those that were used only in the one before it are released.
+`MAX_GENERATION_PROGRAMS` chains were used in one, those that were used only in the one before it are released.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from dataclasses import replace
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
-from plugrad_webgpu.driver.forks import Refusal
-from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, foreign
-from plugrad_webgpu.memory.buffers import Buffer, GpuArray, Hosted, Recorder
-from plugrad_webgpu.shaders.chains import MOST_WEIGHT, Form, laid_out, program
-from plugrad_webgpu.shaders.program import packed, plan
+from plugrad_webgpu.driver.forks import ForkedLock
+from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, foreign_buffer_error
+from plugrad_webgpu.memory.buffers import Buffer, CommandRecorder, GpuArray, HostBuffer
+from plugrad_webgpu.shaders.chains import MAX_WEIGHT, Form, laid_out, program
+from plugrad_webgpu.shaders.program import pack_parameters, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from plugrad_webgpu.memory.buffers import Lease, Pool, Storage
+    from plugrad_webgpu.memory.buffers import BufferRef, Pool, Storage
     from plugrad_webgpu.shaders.chains import Reading, References, Step
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
 
-MOST_LEAVES = 12  # of a chain: it keeps them alive, and a device can bind only so many
-MOST_KEPT_BYTES = 1 << 29  # of the leaves of a chain, unless it has few
-FEW_LEAVES = 4
-MOST_CHAINS = 64  # that are open
-LARGE = 1 << 22  # bytes of a result: only one chain of large ones is open
-MOST_PLANS = 4096
-MOST_SEEN = 1024
-MOST_PROGRAMS = 64  # of a generation; a large program makes 20
+MAX_LEAVES = 12  # of a chain: it keeps them alive, and a device can bind only so many
+MAX_KEPT_BYTES = 1 << 29  # of the leaves of a chain, unless it has few
+ALWAYS_KEPT_LEAVES = 4
+MAX_OPEN_CHAINS = 64  # that are open
+LARGE_RESULT_BYTES = 1 << 22  # bytes of a result: only one chain of large ones is open
+MAX_PLANS = 4096
+MAX_REMEMBERED_CHAINS = 1024
+MAX_GENERATION_PROGRAMS = 64  # of a generation; a large program makes 20
 
 Leaf = tuple[Buffer, "Reading"]
 Member = tuple["Step", "References"]
 Key = tuple[int, int]
 
 
-class Pending(Buffer):
-    """A buffer whose values wait to be computed; to ask for its storage finishes its chain.
+class LazyBuffer(Buffer):
+    """A buffer that has not been computed yet; accessing `storage` computes its chain.
 
     When the values are recorded, the object becomes an ordinary buffer.
     """
@@ -86,12 +86,12 @@ class Chain:
         "weight",
     )
 
-    def __init__(self, calls: Calls, key: Key, most_leaves: int) -> None:
+    def __init__(self, calls: FusionQueue, key: Key, most_leaves: int) -> None:
         """Begin with no calls."""
-        self.calls: Calls = calls
+        self.calls: FusionQueue = calls
         self.key: Key = key
         self.most_leaves: int = most_leaves
-        self.members: list[tuple[Member, Lease]] = []
+        self.members: list[tuple[Member, BufferRef]] = []
         self.length: int = 0
         self.weight: int = 0
         self.leaves: dict[Leaf, int] = {}
@@ -101,8 +101,8 @@ class Chain:
         self.is_open: bool = True
 
 
-class Host(Recorder, Protocol):
-    """What chains use of a device in addition."""
+class Host(CommandRecorder, Protocol):
+    """The additional interface of a device for chains."""
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
         """Add a dispatch to the batch."""
@@ -113,7 +113,7 @@ class Host(Recorder, Protocol):
         ...
 
 
-class Calls:
+class FusionQueue:
     """The elementwise calls of a device that wait, and the plans of the chains that were seen before."""
 
     def __init__(
@@ -124,7 +124,7 @@ class Calls:
         self._pool = pool
         self._lock = lock
         self._most_operands = most_operands
-        self._most_leaves = min(MOST_LEAVES, most_operands - 1)
+        self._most_leaves = min(MAX_LEAVES, most_operands - 1)
         self._open: dict[Key, Chain] = {}
         self._is_finishing = False
         self._plans: dict[Any, tuple[Plan, list[int]]] = {}
@@ -134,7 +134,7 @@ class Calls:
 
     def abandon(self) -> None:
         """Refuse all further work: this process is a forked child."""
-        self._lock = Refusal()
+        self._lock = ForkedLock()
 
     def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
         """Return the result of a call, which is recorded when its values are needed, or computed on the host.
@@ -143,20 +143,20 @@ class Calls:
             BackendUnavailable: an input belongs to another device.
             OutOfMemory: there is no room for the result.
         """
-        if type(inputs[0].buffer) is Hosted:
-            computed = self._device.hosting.computed(step, inputs)
+        if type(inputs[0].buffer) is HostBuffer:
+            computed = self._device.hosting.try_compute(step, inputs)
             if computed is not None:
                 return computed
         if not step.joins:
             return self._device.launch(step.plan, *inputs)
         with self._lock:
-            buffer = self._pool.reserve(self._device, step.plan.size, Pending)
+            buffer = self._pool.reserve(self._device, step.plan.size, LazyBuffer)
             key = (get_ident(), step.count)
             while True:
                 chain = self._open.get(key)
                 if (
                     chain is None
-                    or chain.weight + step.weight > MOST_WEIGHT
+                    or chain.weight + step.weight > MAX_WEIGHT
                     or chain.numbered + len(inputs) > chain.most_leaves
                     or (step.loop is not None and chain.loop not in (None, step.loop))
                 ):
@@ -170,7 +170,7 @@ class Calls:
                     buffer.dtype = step.dtype
                     chain.length += 1
                     chain.weight += step.weight
-                    chain.members += [((step, references), buffer.lease)]
+                    chain.members += [((step, references), buffer.ref)]
                     if step.loop is not None:
                         chain.loop = step.loop
                     break
@@ -191,7 +191,7 @@ class Calls:
                 if buffer is not None:
                     leaves = [*chain.leaves]
                     operands = [leaves[~r][0].storage for r in references]
-                    storage = self._pool.provide(lease, step.plan.size)
+                    storage = self._pool.attach_storage(lease, step.plan.size)
                     operands.append(storage)
                     self._device.record(step.plan, operands)
                     buffer.storage = storage
@@ -203,7 +203,7 @@ class Calls:
                     self._record(chain, alive, [*chain.leaves])
                 for buffer in buffers:
                     if buffer is not None:
-                        buffer.storage = buffer.lease.storage  # type: ignore[assignment] - it is there now
+                        buffer.storage = buffer.ref.storage  # type: ignore[assignment] - it is there now
                         buffer.__class__ = Buffer
             chain.members = []
             chain.leaves = {}
@@ -235,34 +235,34 @@ class Calls:
         """Return a new open chain for results of this size, after finishing the one before it."""
         if full is not None:
             self.finish(full)
-        if len(self._open) >= MOST_CHAINS or size >= LARGE:
+        if len(self._open) >= MAX_OPEN_CHAINS or size >= LARGE_RESULT_BYTES:
             self.finish_all()
-        most_leaves = max(FEW_LEAVES, min(self._most_leaves, MOST_KEPT_BYTES // size))
+        most_leaves = max(ALWAYS_KEPT_LEAVES, min(self._most_leaves, MAX_KEPT_BYTES // size))
         chain = self._open[key] = Chain(self, key, most_leaves)
         return chain
 
     def _references(
         self, chain: Chain, readings: Sequence[Reading], inputs: Sequence[GpuArray]
     ) -> References:
-        """Return what a call combines; leaves that are new to the chain become known to it."""
+        """Return references to a call's inputs within a chain, adding inputs that are new to the chain as leaves."""
         leaves = chain.leaves
         references: list[int] = []
         for k, x in enumerate(inputs):
             buffer = x.buffer
             reading = readings[k]
-            if type(buffer) is Pending:
+            if type(buffer) is LazyBuffer:
                 if buffer.chain is chain and buffer.dtype is reading.dtype:
                     references.append(buffer.place)
                     continue
                 if buffer.device is not self._device:
-                    raise foreign()
+                    raise foreign_buffer_error()
                 self.finish(buffer.chain)  # if it was this chain, the call joins another one
             leaf = (buffer, reading)
             # No function is called between the test and the numbering.
             if leaf in leaves:
                 number = leaves[leaf]
             elif buffer.device is not self._device:
-                raise foreign()
+                raise foreign_buffer_error()
             else:
                 leaves[leaf] = number = chain.numbered
                 chain.numbered = number + 1
@@ -284,7 +284,7 @@ class Calls:
         operands = [leaves[number][0].storage for number in numbers]
         for place in alive:
             (step, _), lease = members[place]
-            operands.append(pool.provide(lease, step.plan.size))
+            operands.append(pool.attach_storage(lease, step.plan.size))
         self._device.record(chained, operands)
 
     def _record_each(self, chain: Chain, alive: set[int], leaves: list[Leaf]) -> None:
@@ -305,9 +305,9 @@ class Calls:
             size = step.plan.size
             if place not in alive:
                 passing[place] = pool.reserve(device, size, is_counted=False)
-                lease = passing[place].lease
+                lease = passing[place].ref
             operands = [results[r] if r >= 0 else leaves[~r][0].storage for r in references]
-            results[place] = pool.provide(lease, size)
+            results[place] = pool.attach_storage(lease, size)
             device.record(step.plan, [*operands, results[place]])
             for reference in references:
                 if last_uses.get(reference) == place:
@@ -334,14 +334,14 @@ class Calls:
             alive,
         )
         if (
-            len(packed(made.parameters)) > IMMEDIATE_BYTES
+            len(pack_parameters(made.parameters)) > IMMEDIATE_BYTES
             or len(numbers) + len(alive) > self._most_operands
         ):
             return None
         chained = self._program(made.form)
         if chained is None:
             return None
-        if len(self._plans) >= MOST_PLANS:
+        if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
         step = members[-1][0]
         size = sum(members[place][0].plan.size for place in alive)
@@ -354,14 +354,14 @@ class Calls:
         found = self._programs.get(form) or self._earlier.get(form)
         if found is None:
             if form not in self._seen:
-                if len(self._seen) >= MOST_SEEN:
+                if len(self._seen) >= MAX_REMEMBERED_CHAINS:
                     self._seen.clear()
                 self._seen.add(form)
                 return None
             self._seen.remove(form)
             found = program(form)
         if form not in self._programs:
-            if len(self._programs) >= MOST_PROGRAMS:
+            if len(self._programs) >= MAX_GENERATION_PROGRAMS:
                 self._begin_generation()
             self._programs[form] = found
         return found

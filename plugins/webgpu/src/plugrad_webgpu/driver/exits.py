@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-PAUSE: Final = 0.25
+PAUSE_SECONDS: Final = 0.25
 """Seconds: far more than the interpreter needs from its last exit function to the end of other threads."""
 
 _is_ending = False
 
 
-def expect(lock: AbstractContextManager[object]) -> None:
-    """Let the calls that hold a lock end, when the interpreter begins to end."""
-    atexit.register(_begin, lock, os.getpid())
+def wait_at_exit(lock: AbstractContextManager[object]) -> None:
+    """Make the interpreter's exit wait for the calls that hold a lock."""
+    atexit.register(_on_exit, lock, os.getpid())
 
 
-def _begin(lock: AbstractContextManager[object], process: int) -> None:
+def _on_exit(lock: AbstractContextManager[object], process: int) -> None:
     global _is_ending
     if os.getpid() == process:  # in a forked child, nobody would release the lock
         with lock:
             _is_ending = True
 
 
-def pause() -> None:
-    """Let a thread wait if the interpreter has begun to end, except the thread that ends it."""
+def pause_if_exiting() -> None:
+    """Pause a thread if the interpreter is exiting, unless it is the exiting thread."""
     if _is_ending and threading.get_ident() != threading.main_thread().ident:
-        sleep(PAUSE)
+        sleep(PAUSE_SECONDS)

@@ -27,7 +27,7 @@ class Abandonable(Protocol):
         ...
 
 
-class Refusal:
+class ForkedLock:
     """Takes the place of a lock in a forked child: entering it raises instead of waiting."""
 
     def __enter__(self) -> NoReturn:
@@ -36,7 +36,7 @@ class Refusal:
         Raises:
             BackendUnavailable: always.
         """
-        raise forked()
+        raise forked_error()
 
     def __exit__(
         self,
@@ -47,7 +47,7 @@ class Refusal:
         """Do nothing: nothing was acquired."""
 
 
-def forked() -> BackendUnavailable:
+def forked_error() -> BackendUnavailable:
     """Return the error for the use of a device in a forked child."""
     return BackendUnavailable(
         "webgpu: this process was forked from one that uses a GPU, and a GPU device does not survive a fork; "
@@ -55,22 +55,22 @@ def forked() -> BackendUnavailable:
     )
 
 
-_watched: WeakSet[Abandonable] = WeakSet()
+_objects: WeakSet[Abandonable] = WeakSet()
 
 
 def abandon_when_forked(thing: Abandonable) -> None:
     """Call `thing.abandon()` in every forked child, as long as the object lives."""
-    _register()
-    _watched.add(thing)
+    _register_fork_handler()
+    _objects.add(thing)
 
 
 @cache
-def _register() -> None:
+def _register_fork_handler() -> None:
     """Tell Python once; only some systems fork."""
     if sys.platform != "win32":
         os.register_at_fork(after_in_child=_abandon_all)
 
 
 def _abandon_all() -> None:
-    for thing in _watched:
+    for thing in _objects:
         thing.abandon()

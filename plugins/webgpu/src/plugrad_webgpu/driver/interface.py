@@ -1,4 +1,4 @@
-"""What a device needs of wgpu; `native` provides it fast, `portable` with any version of wgpu-py."""
+"""The interface to wgpu that a device needs; `native` implements it fast, `portable` with any version of wgpu-py."""
 
 # pyright: reportMissingTypeStubs=false
 
@@ -151,12 +151,12 @@ def layout_entries(operands: int, outputs: int, has_table: bool) -> list[dict[st
     ]
 
 
-def is_lack_of_memory(failure: GPUError) -> bool:
+def is_out_of_memory(failure: GPUError) -> bool:
     """Return whether an error says that the device has no memory, which some drivers call an error of validation."""
     return isinstance(failure, GPUOutOfMemoryError) or "Not enough memory" in str(failure)
 
 
-def miscompiled(label: str, failure: GPUError) -> ArgumentValueError:
+def shader_error(label: str, failure: GPUError) -> ArgumentValueError:
     """Return the error for a shader that does not compile."""
     # It begins with the name of the library's function that was called.
     told = re.sub(r"^.*?\n *In wgpu[^\n]*\n", "", str(failure), flags=re.DOTALL).strip()
@@ -164,7 +164,7 @@ def miscompiled(label: str, failure: GPUError) -> ArgumentValueError:
 
 
 def checked(call: Callable[..., Handle], *arguments: object, **named: object) -> Handle:
-    """Return what a function of the library returns.
+    """Call a function of wgpu, translating its errors.
 
     Raises:
         DeviceLost: it does not work any more.

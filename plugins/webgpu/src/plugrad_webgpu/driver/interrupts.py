@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
 
-class Whole:
+class Uninterruptible:
     """A block during which interrupts wait: the last one is handled at the end of the block.
 
     Blocks may be nested, and other threads, which Python never interrupts, may enter them as well.
@@ -72,5 +72,5 @@ class Whole:
         self._waiting = number, frame
 
 
-whole: Final = Whole()
+uninterruptible: Final = Uninterruptible()
 """The one object of this class, because a process has one handler of interrupts."""

@@ -1,4 +1,4 @@
-"""What one shader or one dispatch can take, and the errors for what exceeds it."""
+"""The limits of a shader and of a dispatch, and the errors for exceeding them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from plugrad.extend import ArgumentValueError, BackendUnavailable, ShapeError
 IMMEDIATE_BYTES: Final = 128
 """The parameters that a call brings along, which every adapter allows; more are in a buffer."""
 
-MOST_GROUPS: Final = 65_535
+MAX_GRID_SIZE: Final = 65_535
 """The largest size of a grid in each dimension."""
 
-MOST_LOOPS: Final = 65_535
+MAX_LOOP_STEPS: Final = 65_535
 """The steps of all loops of one invocation together: lavapipe silently stops after these."""
 
-MOST_NESTING: Final = 127
+MAX_NESTING: Final = 127
 """How deeply brackets and types may be nested in a shader, and how many branches an `if` may have."""
 
-MOST_OPERATORS: Final = 500
+MAX_OPERATORS: Final = 500
 """How many operators one statement of a shader may have."""
 
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -50,9 +50,10 @@ def check_groups(label: str, groups: int) -> None:
     Raises:
         ShapeError: there are too many for a grid of two dimensions.
     """
-    if groups > MOST_GROUPS * MOST_GROUPS:
+    if groups > MAX_GRID_SIZE * MAX_GRID_SIZE:
         raise ShapeError(
-            f"webgpu: the program {label!r} needs {groups} workgroups, more than the {MOST_GROUPS} x {MOST_GROUPS} of "
+            f"webgpu: the program {label!r} needs {groups} workgroups, more than the "
+            f"{MAX_GRID_SIZE} x {MAX_GRID_SIZE} of "
             f"a dispatch; split the inputs into smaller arrays, or {REMEDY}"
         )
 
@@ -70,12 +71,12 @@ def check_source(label: str, source: str) -> None:
         deepest = max(deepest, depth)
     statements = re.split(r"[;{}]", plain)
     counts = {
-        "brackets inside each other": (deepest, MOST_NESTING),
-        "branches after 'else if'": (len(re.findall(r"\belse\s+if\b", plain)), MOST_NESTING),
-        "arrays in one type": (max(x.count("array<") for x in statements), MOST_NESTING),
+        "brackets inside each other": (deepest, MAX_NESTING),
+        "branches after 'else if'": (len(re.findall(r"\belse\s+if\b", plain)), MAX_NESTING),
+        "arrays in one type": (max(x.count("array<") for x in statements), MAX_NESTING),
         "operators in one statement": (
             max(len(_OPERATOR.findall(x)) for x in statements),
-            MOST_OPERATORS,
+            MAX_OPERATORS,
         ),
     }
     for what, (count, most) in counts.items():
@@ -139,7 +140,7 @@ def _extent(kind: str, structs: dict[str, str], constants: dict[str, str]) -> tu
     return (2, 2) if kind == "f16" else (4, 4)
 
 
-def foreign() -> BackendUnavailable:
+def foreign_buffer_error() -> BackendUnavailable:
     """Return the error for an array whose buffer is no buffer of the device that computes."""
     return BackendUnavailable(
         "webgpu: a kernel got an array of another device, or of one that is closed; copy it to the device of the "

@@ -26,12 +26,12 @@ from plugrad_webgpu.driver.interface import (
     STORAGE_USAGE,
     UPLOAD_USAGE,
     checked,
-    is_lack_of_memory,
+    is_out_of_memory,
     layout_entries,
     lost,
-    miscompiled,
+    shader_error,
 )
-from plugrad_webgpu.driver.interrupts import whole
+from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
@@ -48,16 +48,18 @@ lib: Any = wgpu_native.lib
 libf: Any = _api.libf
 
 NULL: Any = ffi.NULL
-SMALLEST_STAGING = 1 << 16
-LONGEST_SPIN = 1e-4  # seconds without sleep: a sleep takes at least half of this
-LONGEST_SLEEP = 1e-3
+MIN_STAGING_BYTES = 1 << 16
+MAX_SPIN_SECONDS = 1e-4  # seconds without sleep: a sleep takes at least half of this
+MAX_SLEEP_SECONDS = 1e-3
 UPLOAD_BYTES = 1 << 22
-LEAST_STAGED = 1 << 20  # less is copied faster by the library
-MOST_UPLOADS = 4
+STAGED_MIN_BYTES = 1 << 20  # less is copied faster by the library
+MAX_UPLOADS = 4
 _PENDING = 0
 
 # The threads of a software device may wait for the processor of the thread that waits for them.
-_give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: None)  # Windows does not have it
+_yield_thread: Callable[[], None] = getattr(
+    os, "sched_yield", lambda: None
+)  # Windows does not have it
 
 set_pipeline: Any = lib.wgpuComputePassEncoderSetPipeline
 set_bind_group: Any = lib.wgpuComputePassEncoderSetBindGroup
@@ -240,7 +242,7 @@ class NativeDevice:
         try:
             return checked(libf.wgpuDeviceCreateBuffer, self.handle, self._buffer_descriptor)
         except GPUError as failure:
-            if is_lack_of_memory(failure):
+            if is_out_of_memory(failure):
                 return None
             raise
 
@@ -261,7 +263,7 @@ class NativeDevice:
         try:
             return self.create_pipeline(code, label, entry_point, layout)
         except GPUError as failure:
-            raise miscompiled(label, failure) from None
+            raise shader_error(label, failure) from None
 
     def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Compile WGSL to a compute pipeline; for an error in the shader, raise with the compiler's message."""
@@ -292,7 +294,7 @@ class NativeDevice:
         To finish it also checks the device. A lost one would abort the process a moment later, so nothing that takes
         time comes between the two.
         """
-        exits.pause()
+        exits.pause_if_exiting()
         try:
             commands = checked(libf.wgpuCommandEncoderFinish, encoder, _COMMANDS_DESCRIPTOR)
             self._submission[0] = commands
@@ -310,7 +312,7 @@ class NativeDevice:
         memory, start = ffi.from_buffer(data), 0
         while start < size:
             part = min(size - start, UPLOAD_BYTES)
-            staging = self._upload_staging() if size >= LEAST_STAGED else None
+            staging = self._upload_staging() if size >= STAGED_MIN_BYTES else None
             if staging is None:
                 part = size - start
                 arguments = self.queue, handle, start, memory + start, part
@@ -322,7 +324,7 @@ class NativeDevice:
 
     def _upload_staging(self) -> Staging | None:
         """Return memory that the host may write to, or None if the device still reads all that there is."""
-        exits.pause()
+        exits.pause_if_exiting()
         lib.wgpuDevicePoll(self.handle, False, NULL)
         for staging in self._uploads:
             if not staging.is_mapped:
@@ -330,7 +332,7 @@ class NativeDevice:
                 lib.wgpuDevicePoll(self.handle, False, NULL)
             if staging.status == lib.WGPUMapAsyncStatus_Success:
                 return staging
-        if len(self._uploads) == MOST_UPLOADS:
+        if len(self._uploads) == MAX_UPLOADS:
             return None
         handle = self.create_buffer(UPLOAD_BYTES, UPLOAD_USAGE)
         if handle is None:
@@ -347,7 +349,7 @@ class NativeDevice:
                 return idle.pop(i)
         if idle:
             release_buffer(idle.pop().handle)
-        room = max(1 << (size - 1).bit_length(), SMALLEST_STAGING)
+        room = max(1 << (size - 1).bit_length(), MIN_STAGING_BYTES)
         handle = self.create_buffer(room, STAGING_USAGE)
         return None if handle is None else Staging(handle, room)
 
@@ -396,17 +398,17 @@ class NativeDevice:
         The lock is held only while the library may call back.
         """
         started = perf_counter()
-        while not whole.must_end:
+        while not uninterruptible.must_end:
             with lock:
-                exits.pause()
+                exits.pause_if_exiting()
                 lib.wgpuDevicePoll(self.handle, False, NULL)
             if staging.has_arrived():
                 return True
             waited = perf_counter() - started
-            if waited > LONGEST_SPIN:
-                sleep(min(waited / 16, LONGEST_SLEEP))
+            if waited > MAX_SPIN_SECONDS:
+                sleep(min(waited / 16, MAX_SLEEP_SECONDS))
             else:
-                _give_way()
+                _yield_thread()
         return staging.has_arrived()
 
 

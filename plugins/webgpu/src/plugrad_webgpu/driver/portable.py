@@ -18,10 +18,10 @@ from plugrad_webgpu.driver.interface import (
     STAGING_USAGE,
     STORAGE_USAGE,
     checked,
-    is_lack_of_memory,
+    is_out_of_memory,
     layout_entries,
     lost,
-    miscompiled,
+    shader_error,
 )
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 
@@ -56,14 +56,14 @@ def dispatch_workgroups(handle: Handle, x: int, y: int, z: int) -> None:
     checked(handle.dispatch_workgroups, x, y, z)
 
 
-def released(_handle: Handle) -> None:
+def release_nothing(_handle: Handle) -> None:
     """Do nothing: Python releases what nobody refers to."""
 
 
-release_bind_group: Final = released
-release_buffer: Final = released
-release_encoder: Final = released
-release_pipeline: Final = released
+release_bind_group: Final = release_nothing
+release_buffer: Final = release_nothing
+release_encoder: Final = release_nothing
+release_pipeline: Final = release_nothing
 
 
 class BindLayout:
@@ -123,7 +123,7 @@ class Staging:
 
     def values(self, size: int) -> Any:
         """Return the memory of the first `size` bytes, which have arrived."""
-        return self.buffer.read_mapped(0, _words(size), copy=False)[:size]
+        return self.buffer.read_mapped(0, _round_up_to_words(size), copy=False)[:size]
 
 
 class PortableDevice:
@@ -143,7 +143,7 @@ class PortableDevice:
         try:
             return checked(self.device.create_buffer, size=size, usage=usage)
         except GPUError as failure:
-            if is_lack_of_memory(failure):
+            if is_out_of_memory(failure):
                 return None
             raise
 
@@ -171,7 +171,7 @@ class PortableDevice:
         try:
             return self.create_pipeline(code, label, entry_point, layout)
         except GPUError as failure:
-            raise miscompiled(label, failure) from None
+            raise shader_error(label, failure) from None
 
     def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Compile WGSL to a compute pipeline."""
@@ -181,7 +181,7 @@ class PortableDevice:
 
     def submit(self, encoder: Handle) -> None:
         """Finish an encoder, which checks the device, and submit it at once: a lost device aborts the process."""
-        exits.pause()
+        exits.pause_if_exiting()
         commands = checked(encoder.finish)
         checked(self.device.queue.submit, [commands])
 
@@ -191,7 +191,7 @@ class PortableDevice:
 
     def staging(self, size: int) -> Staging | None:
         """Return memory for values, or None if there is none."""
-        buffer = self.create_buffer(_words(size), STAGING_USAGE)
+        buffer = self.create_buffer(_round_up_to_words(size), STAGING_USAGE)
         return None if buffer is None else Staging(buffer)
 
     def give_back(self, staging: Staging) -> None:
@@ -208,7 +208,7 @@ class PortableDevice:
             checked(encoder.copy_buffer_to_buffer, handle, start, staging.buffer, end, size)
             end += size
         if not parts:
-            end = _words(0)
+            end = _round_up_to_words(0)
             checked(encoder.clear_buffer, staging.buffer, 0, end)
         self.submit(encoder)
         staging.promise = checked(staging.buffer.map_async, MapMode.READ, 0, end)
@@ -226,7 +226,7 @@ class PortableDevice:
         Raises:
             DeviceLost: they will not come.
         """
-        exits.pause()
+        exits.pause_if_exiting()
         try:
             staging.promise.sync_wait()
         except RuntimeError as failure:
@@ -234,6 +234,6 @@ class PortableDevice:
         return True
 
 
-def _words(size: int) -> int:
+def _round_up_to_words(size: int) -> int:
     """Return the bytes of whole words; a transfer has at least one."""
     return max(-(-size // 4) * 4, 4)

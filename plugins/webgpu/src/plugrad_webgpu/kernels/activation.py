@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.kernels import activation
 from plugrad_webgpu.algorithms.bodies import leaky_relu, relu, relu6, relu6_gradient
-from plugrad_webgpu.algorithms.expressions import elementwise, inexact, real
+from plugrad_webgpu.algorithms.expressions import elementwise, per_inexact_dtype, per_real_dtype
 from plugrad_webgpu.declare import table
 
 SELU_SCALE = 1.0507009873554805
@@ -20,16 +20,18 @@ PRELU = "select(alpha * x, x, x > 0.0)"
 
 table.update(
     {
-        activation.relu: elementwise(real(RELU, "max(x, 0)", "x", RELU_LONG), body=relu),
+        activation.relu: elementwise(per_real_dtype(RELU, "max(x, 0)", "x", RELU_LONG), body=relu),
         activation.relu6: elementwise(
-            real(RELU6, "clamp(x, 0, 6)", "min(x, 6u)", f"minimum_i64({RELU_LONG}, vec2u(6u, 0u))"),
+            per_real_dtype(
+                RELU6, "clamp(x, 0, 6)", "min(x, 6u)", f"minimum_i64({RELU_LONG}, vec2u(6u, 0u))"
+            ),
             body=relu6,
         ),
         activation.elu: elementwise(ELU),
         activation.selu: elementwise(
             f"{SELU_SCALE} * select({SELU_ALPHA} * expm1_accurate(x), x, x > 0.0)"
         ),
-        activation.sigmoid: elementwise(inexact(SIGMOID, "complex_sigmoid(x)")),
+        activation.sigmoid: elementwise(per_inexact_dtype(SIGMOID, "complex_sigmoid(x)")),
         activation.softplus: elementwise("softplus(x)"),
         activation.leaky_relu: elementwise(LEAKY_RELU, attributes=["alpha"], body=leaky_relu),
         activation.prelu: elementwise(PRELU, ("x", "alpha"), body=leaky_relu),

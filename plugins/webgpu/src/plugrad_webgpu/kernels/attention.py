@@ -17,7 +17,7 @@ from plugrad_webgpu.algorithms.product import add_parts
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.linalg import products
 from plugrad_webgpu.kernels.normalization import softmax_or_zero
-from plugrad_webgpu.memory.copying import block, filled, joined
+from plugrad_webgpu.memory.copying import concatenate, full, slice_block
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-MOST_WEIGHTS = 1 << 24
+MAX_WEIGHTS = 1 << 24
 """How many weights exist at a time, or those of one query in each batch: 64 MiB."""
 
-ROWS = 32  # of a workgroup, in blocks of four
+WORKGROUP_ROWS = 32  # of a workgroup, in blocks of four
 WORKGROUP = 64
-MOST_COLUMNS = 4
+MAX_VALUE_VECTORS = 4
 """The vectors of a row's values that an invocation adds up; more do not fit in its registers."""
-MOST_STEPS = 60_000
+MAX_LOOP_STEPS = 60_000
 """Of all loops of an invocation: drivers may stop after 65,535."""
 
 _scaled = elementwise("x * parameters.scale", attributes=("scale",))
@@ -55,7 +55,7 @@ def attention(
     """Return softmax(scale q k^T + mask) v."""
     shape = (*q.shape[:-1], v.shape[-1])
     if 0 in (*shape, k.shape[-2]):
-        return filled(q.buffer.device, shape, 0, q.dtype)
+        return full(q.buffer.device, shape, 0, q.dtype)
     device = q.buffer.device
     if not device.is_software:
         form = _form(q.shape[-1], v.shape[-1], k.shape[-2], device.shared_bytes)
@@ -66,10 +66,10 @@ def attention(
                 _plan(form, q.shape, k.shape[-2], v.shape[-1], steps, scale), *given
             )
     parts = [
-        products(_weights(some, k, _mask_of(mask, first, count), scale), v, False, False)
-        for some, first, count in _groups(q, k)
+        products(_weights(some, k, _mask_rows(mask, first, count), scale), v, False, False)
+        for some, first, count in _iter_query_groups(q, k)
     ]
-    return parts[0] if len(parts) == 1 else joined(parts, len(shape) - 2)
+    return parts[0] if len(parts) == 1 else concatenate(parts, len(shape) - 2)
 
 
 @table.implements(contracts.attention_gradient)
@@ -84,19 +84,19 @@ def attention_gradient(
 ) -> list[GpuArray]:
     """Return the gradients for q, k and v."""
     if 0 in (*q.shape[:-1], k.shape[-2]):
-        return [filled(x.buffer.device, x.shape, 0, x.dtype) for x in (q, k, v)]
+        return [full(x.buffer.device, x.shape, 0, x.dtype) for x in (q, k, v)]
     dqs: list[GpuArray] = []
     sums: list[GpuArray] = []
-    for some, first, count in _groups(q, k):
-        weights = _weights(some, k, _mask_of(mask, first, count), scale)
-        from_y = _rows(dy, first, count)
+    for some, first, count in _iter_query_groups(q, k):
+        weights = _weights(some, k, _mask_rows(mask, first, count), scale)
+        from_y = _slice_rows(dy, first, count)
         slopes = products(from_y, v, False, True)
         total = add_parts(_product(weights, slopes), (len(q.shape) - 1,), True)
         slopes = _slopes(weights, total, slopes, scale=scale)
         dqs.append(products(slopes, k, False, False))
         found = [products(slopes, some, True, False), products(weights, from_y, True, False)]
         sums = [_add(a, b) for a, b in zip(sums, found, strict=True)] if sums else found
-    return [dqs[0] if len(dqs) == 1 else joined(dqs, len(q.shape) - 2), *sums]
+    return [dqs[0] if len(dqs) == 1 else concatenate(dqs, len(q.shape) - 2), *sums]
 
 
 class _Form(NamedTuple):
@@ -125,9 +125,9 @@ class _Form(NamedTuple):
     def lengths(self) -> tuple[int, int, int]:
         """The vectors of the queries, of the keys or values, and of the scores."""
         return (
-            ROWS * self.stride,
+            WORKGROUP_ROWS * self.stride,
             self.keys * max(self.stride, self.size),
-            self.keys * ROWS // 4,
+            self.keys * WORKGROUP_ROWS // 4,
         )
 
 
@@ -140,9 +140,9 @@ def _form(width: int, size: int, keys: int, shared_bytes: int) -> _Form | None:
         steps = -(-keys // at_a_time) * (form.width + at_a_time * 5 // 4 + loads + 1)
         if (
             16 * sum(form.lengths) <= shared_bytes
-            and form.columns <= MOST_COLUMNS
+            and form.columns <= MAX_VALUE_VECTORS
             and width > 0
-            and steps <= MOST_STEPS
+            and steps <= MAX_LOOP_STEPS
         ):
             return form
     return None
@@ -168,7 +168,7 @@ def _plan(
     scale: float,
 ) -> Plan:
     *batch, queries, width = shape
-    row_tiles = -(-queries // ROWS)
+    row_tiles = -(-queries // WORKGROUP_ROWS)
     count = math.prod(batch) * row_tiles
     numbers = (count, row_tiles, queries, keys, width, size, *(mask or (0, 0, 0)), float(scale))
     program = _program(form, mask is not None)
@@ -207,7 +207,7 @@ def _program(form: _Form, has_mask: bool) -> Program:
         k_vector=_vector("k", "width", q_whole),
         v_vector=_vector("v", "size", v_whole),
         masked=f"vec4f({', '.join(places)}) + score" if has_mask else "score",
-        store=_stored(v_whole),
+        store=_store_statements(v_whole),
     )
     return Program("attention", source, workgroup=WORKGROUP)
 
@@ -225,7 +225,7 @@ def _vector(name: str, size: str, is_whole: bool) -> str:
     return f"vec4f({', '.join(items)})"
 
 
-def _stored(is_whole: bool) -> str:
+def _store_statements(is_whole: bool) -> str:
     if is_whole:
         return "output[start / 4u] = value;"
     return "\n  ".join(
@@ -234,25 +234,25 @@ def _stored(is_whole: bool) -> str:
     )
 
 
-def _groups(q: GpuArray, k: GpuArray) -> Iterator[tuple[GpuArray, int, int]]:
+def _iter_query_groups(q: GpuArray, k: GpuArray) -> Iterator[tuple[GpuArray, int, int]]:
     """Yield some queries, the number of the first one, and how many they are."""
     queries = q.shape[-2]
-    height = max(1, MOST_WEIGHTS // (math.prod(q.shape[:-2]) * k.shape[-2]))
+    height = max(1, MAX_WEIGHTS // (math.prod(q.shape[:-2]) * k.shape[-2]))
     for first in range(0, queries, height):
         count = min(height, queries - first)
-        yield _rows(q, first, count), first, count
+        yield _slice_rows(q, first, count), first, count
 
 
-def _rows(x: GpuArray, first: int, count: int) -> GpuArray:
+def _slice_rows(x: GpuArray, first: int, count: int) -> GpuArray:
     """Return some rows of matrices."""
     axes = len(x.shape)
     begin = tuple(first if axis == axes - 2 else 0 for axis in range(axes))
-    return block(x, begin, (*x.shape[:-2], count, x.shape[-1]))
+    return slice_block(x, begin, (*x.shape[:-2], count, x.shape[-1]))
 
 
-def _mask_of(mask: GpuArray | None, first: int, count: int) -> GpuArray | None:
+def _mask_rows(mask: GpuArray | None, first: int, count: int) -> GpuArray | None:
     """Return the rows of a mask for some queries, or the only one, which is for all of them."""
-    return mask if mask is None or mask.shape[-2] == 1 else _rows(mask, first, count)
+    return mask if mask is None or mask.shape[-2] == 1 else _slice_rows(mask, first, count)
 
 
 def _weights(q: GpuArray, k: GpuArray, mask: GpuArray | None, scale: float) -> GpuArray:

@@ -8,8 +8,13 @@ import numpy as np
 
 from plugrad.extend import bool_, complex64, float16, float32, int32, int64, uint32
 from plugrad.kernels import binary
-from plugrad_webgpu.algorithms.bodies import for_integers, larger, smaller
-from plugrad_webgpu.algorithms.expressions import elementwise, inexact, numbers, real
+from plugrad_webgpu.algorithms.bodies import integers_only, maximum, minimum
+from plugrad_webgpu.algorithms.expressions import (
+    elementwise,
+    numbers,
+    per_inexact_dtype,
+    per_real_dtype,
+)
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.shaders.elements import NUMBERS
 
@@ -21,8 +26,8 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 PRODUCTS = numbers("a * b") | {int64: "product_i64(a, b)", complex64: "complex_product(a, b)"}
-LARGER = real("maximum(a, b)", "max(a, b)", "max(a, b)", "maximum_i64(a, b)")
-SMALLER = real("minimum(a, b)", "min(a, b)", "min(a, b)", "minimum_i64(a, b)")
+LARGER = per_real_dtype("maximum(a, b)", "max(a, b)", "max(a, b)", "maximum_i64(a, b)")
+SMALLER = per_real_dtype("minimum(a, b)", "min(a, b)", "min(a, b)", "minimum_i64(a, b)")
 
 
 def arithmetic(
@@ -57,7 +62,7 @@ table.update(
             np.subtract,
         ),
         binary.multiply: arithmetic(PRODUCTS, np.multiply),
-        binary.divide: arithmetic(inexact("a / b", "complex_quotient(a, b)")),
+        binary.divide: arithmetic(per_inexact_dtype("a / b", "complex_quotient(a, b)")),
         binary.floor_divide: arithmetic(
             {
                 float32: "floor_divide(a, b)",
@@ -65,7 +70,7 @@ table.update(
                 uint32: "floor_divide_u32(a, b)",
                 int64: "floor_divide_i64(a, b)",
             },
-            for_integers(np.floor_divide),
+            integers_only(np.floor_divide),
         ),
         binary.remainder: arithmetic(
             {
@@ -74,18 +79,18 @@ table.update(
                 uint32: "remainder_u32(a, b)",
                 int64: "remainder_i64(a, b)",
             },
-            for_integers(np.remainder),
+            integers_only(np.remainder),
         ),
         binary.power: arithmetic(
-            inexact("power(a, b)", "complex_power(a, b)")
+            per_inexact_dtype("power(a, b)", "complex_power(a, b)")
             | {int32: "power_i32(a, b)", uint32: "power_u32(a, b)", int64: "power_i64(a, b)"}
         ),
         binary.squared_difference: arithmetic(
             numbers("(a - b) * (a - b)")
             | {int64: "square_i64(difference_i64(a, b))", complex64: "complex_square(a - b)"}
         ),
-        binary.maximum: arithmetic(LARGER, larger),
-        binary.minimum: arithmetic(SMALLER, smaller),
+        binary.maximum: arithmetic(LARGER, maximum),
+        binary.minimum: arithmetic(SMALLER, minimum),
         binary.atan2: arithmetic({float32: "atan2_accurate(a, b)"}),
         binary.hypot: arithmetic({float32: "hypotenuse(a, b)"}),
         binary.log_add_exp: arithmetic({float32: "log_add_exp(a, b)"}),

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from plugrad.kernels import convolution
 from plugrad_webgpu.algorithms.product import Matrices, Source, product
-from plugrad_webgpu.algorithms.windows import bounded
+from plugrad_webgpu.algorithms.windows import shorten_strides
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.buffers import reinterpret
 
 if TYPE_CHECKING:
     from plugrad.extend import Window
@@ -32,13 +32,13 @@ def convolve(
 ) -> GpuArray:
     """Return images cross-correlated with filters, each element finished."""
     size = x.shape[1:-1]
-    window = bounded(window, size)
+    window = shorten_strides(window, size)
     *_, channels, out_channels = filter.shape
-    source, depth = _patches("forward", window, size, window.out, channels)
+    source, depth = _patch_source("forward", window, size, window.out, channels)
     rows = x.shape[0] * math.prod(window.out)
     left = Matrices(x, 1, rows, depth)
     output = product(left, Matrices(filter, 1, depth, out_channels), source, finish)
-    return shared(output, (x.shape[0], *window.out, out_channels))
+    return reinterpret(output, (x.shape[0], *window.out, out_channels))
 
 
 def input_gradient(
@@ -46,30 +46,30 @@ def input_gradient(
 ) -> GpuArray:
     """Return the gradient for the images: a backward walk over the gradient of the output."""
     size = input_shape[1:-1]
-    window = bounded(window, size)
+    window = shorten_strides(window, size)
     *_, channels, out_channels = filter.shape
-    source, depth = _patches("backward", window, window.out, size, out_channels)
+    source, depth = _patch_source("backward", window, window.out, size, out_channels)
     rows = dy.shape[0] * math.prod(size)
     left = Matrices(dy, 1, rows, depth)
     right = Matrices(filter, 1, depth, channels, is_transposed=True)
     output = product(left, right, source)
-    return shared(output, (dy.shape[0], *size, channels))
+    return reinterpret(output, (dy.shape[0], *size, channels))
 
 
 def filter_gradient(x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: Window) -> GpuArray:
     """Return the gradient for the filters: the transposed patches times the gradient of the output."""
     size = x.shape[1:-1]
-    window = bounded(window, size)
+    window = shorten_strides(window, size)
     *cells, channels, out_channels = filter_shape
     runs = x.shape[0] * math.prod(window.out[:-1])
-    source = _weights(window, size, channels)._replace(runs=runs)
+    source = _weight_source(window, size, channels)._replace(runs=runs)
     left = Matrices(x, 1, math.prod(cells) * channels, window.out[-1], is_transposed=True)
     output = product(left, Matrices(dy, 1, window.out[-1], out_channels), source)
-    return shared(output, filter_shape)
+    return reinterpret(output, filter_shape)
 
 
 @lru_cache(maxsize=1024)
-def _patches(
+def _patch_source(
     direction: Direction, window: Window, size: Shape, stops: Shape, channels: int
 ) -> tuple[Source, int]:
     """Return how the patches of images of a size are read, and the elements of a run.
@@ -82,7 +82,7 @@ def _patches(
     depth = channels * cells[-1] if is_joined else channels
     source = Source(
         "convolution",
-        *_numbers(window, size, stops, channels),
+        *_source_parameters(window, size, stops, channels),
         substitutions=(
             *_axes(len(size), is_whole),
             ("joined", str(is_joined).lower()),
@@ -95,13 +95,13 @@ def _patches(
 
 
 @lru_cache(maxsize=1024)
-def _weights(window: Window, size: Shape, channels: int) -> Source:
+def _weight_source(window: Window, size: Shape, channels: int) -> Source:
     """Return how the patches of images of a size are read along the stops."""
     is_whole = channels % 4 == 0
     last = len(size) - 1
     return Source(
         "convolution_weights",
-        *_numbers(window, size, window.out, channels),
+        *_source_parameters(window, size, window.out, channels),
         stride=f"parameters.strides[{last}] * (parameters.channels / {4 if is_whole else 1})",
         substitutions=_axes(len(size), is_whole),
         is_whole=is_whole,
@@ -113,7 +113,7 @@ def _axes(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...]:
     return ("axes", str(axes)), ("others", str(axes - 1)), ("last", str(axes - 1)), ("unit", unit)
 
 
-def _numbers(
+def _source_parameters(
     window: Window, size: Shape, stops: Shape, channels: int
 ) -> tuple[str, tuple[int, ...]]:
     """Return the parameters of a source, in WGSL and as numbers."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from plugrad.kernels import creation
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import values_on_host
-from plugrad_webgpu.memory.copying import filled
-from plugrad_webgpu.memory.transfers import uploaded
-from plugrad_webgpu.shaders.elements import DTYPES, require
+from plugrad_webgpu.memory.buffers import host_values
+from plugrad_webgpu.memory.copying import full
+from plugrad_webgpu.memory.transfers import upload
+from plugrad_webgpu.shaders.elements import DTYPES, require_dtype
 
 if TYPE_CHECKING:
     from plugrad.extend import DType, Scalar, Shape
@@ -32,9 +32,9 @@ class Owner(Protocol):
 @table.implements(creation.fill)
 def fill(backend: Owner, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
     """Return an array in which every element is `value`."""
-    require(dtype, DTYPES)
+    require_dtype(dtype, DTYPES)
     device, shape = backend.opened, tuple(shape)
-    made = device.hosting.full if device.hosting.has_room(shape) else partial(filled, device)
+    made = device.hosting.full if device.hosting.has_room(shape) else partial(full, device)
     return made(shape, value, dtype)
 
 
@@ -52,7 +52,7 @@ def ones_like(x: GpuArray) -> GpuArray:
 
 def _full_like(x: GpuArray, value: int) -> GpuArray:
     device = x.buffer.device
-    made = partial(filled, device) if values_on_host(x) is None else device.hosting.full
+    made = partial(full, device) if host_values(x) is None else device.hosting.full
     return made(x.shape, value, x.dtype)
 
 
@@ -63,14 +63,14 @@ def _full_like(x: GpuArray, value: int) -> GpuArray:
 @table.implements(creation.range)
 def range(backend: Owner, *, start: float, stop: float, step: float, dtype: DType) -> GpuArray:
     """Return start, start + step and so on, without stop."""
-    require(dtype, DTYPES)
+    require_dtype(dtype, DTYPES)
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
     values = start + step * np.arange(count, dtype=np.int64)
-    return uploaded(backend.opened, values.astype(dtype), dtype)
+    return upload(backend.opened, values.astype(dtype), dtype)
 
 
 @table.implements(creation.linspace)
 def linspace(backend: Owner, *, start: Scalar, stop: Scalar, num: int, dtype: DType) -> GpuArray:
     """Return `num` values from start to stop, both included."""
-    require(dtype, DTYPES)
-    return uploaded(backend.opened, np.linspace(start, stop, num).astype(dtype), dtype)
+    require_dtype(dtype, DTYPES)
+    return upload(backend.opened, np.linspace(start, stop, num).astype(dtype), dtype)

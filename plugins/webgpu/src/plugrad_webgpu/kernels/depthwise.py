@@ -11,16 +11,16 @@ from plugrad_webgpu.algorithms.reduce import reduction
 from plugrad_webgpu.algorithms.windows import (
     SUM,
     Fold,
-    over_cells,
-    over_stops,
-    over_weights,
-    pieces_of_filter,
+    fold_cells,
+    fold_stops,
+    fold_weights,
+    split_filter,
 )
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import add
-from plugrad_webgpu.memory.buffers import shared
-from plugrad_webgpu.memory.copying import View, copied
-from plugrad_webgpu.shaders.layout import strides_of
+from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.memory.copying import View, copy_view
+from plugrad_webgpu.shaders.layout import contiguous_strides
 
 if TYPE_CHECKING:
     from plugrad.extend import Window
@@ -31,23 +31,23 @@ FORWARD = Fold(SUM, "sum += input[at] * filters[weight];", "sum", ("input", "fil
 BACKWARD = Fold(SUM, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters"))
 CORRELATION = Fold(SUM, "sum += input[at] * dy[stop];", "sum", ("input", "dy"))
 
-total: Final = reduction("a + b", {float32: 0})
+sum_along: Final = reduction("a + b", {float32: 0})
 
 
-def repeated(x: GpuArray, multiplier: int) -> GpuArray:
+def repeat_channels(x: GpuArray, multiplier: int) -> GpuArray:
     """Return channels-last images in which each channel is repeated."""
     if multiplier == 1:
         return x
-    copies = copied(x, (*x.shape, multiplier), View(0, (*strides_of(x.shape), 0)))
-    return shared(copies, (*x.shape[:-1], x.shape[-1] * multiplier))
+    copies = copy_view(x, (*x.shape, multiplier), View(0, (*contiguous_strides(x.shape), 0)))
+    return reinterpret(copies, (*x.shape[:-1], x.shape[-1] * multiplier))
 
 
 @table.implements(depthwise.depthwise_conv2d)
 def depthwise_conv2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArray:
     """Return the cross-correlation of each channel of images with its own filters."""
-    x = repeated(x, filter.shape[3])
-    parts = pieces_of_filter(filter, window, x.shape[1:-1], "cells")
-    return reduce(add, (over_cells(FORWARD, (x, own), part, x.dtype) for part, own in parts))
+    x = repeat_channels(x, filter.shape[3])
+    parts = split_filter(filter, window, x.shape[1:-1], "cells")
+    return reduce(add, (fold_cells(FORWARD, (x, own), part, x.dtype) for part, own in parts))
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)
@@ -58,11 +58,11 @@ def depthwise_conv2d_input_gradient(
     batch, height, width, channels = input_shape
     size = height, width
     image = (batch, *size, dy.shape[3])
-    parts = pieces_of_filter(filter, window, size, "stops")
-    dx = reduce(add, (over_stops(BACKWARD, (dy, own), part, image) for part, own in parts))
+    parts = split_filter(filter, window, size, "stops")
+    dx = reduce(add, (fold_stops(BACKWARD, (dy, own), part, image) for part, own in parts))
     if filter.shape[3] != 1:
-        copies = shared(dx, (batch, *size, channels, filter.shape[3]))
-        dx = total(copies, (4,), False)
+        copies = reinterpret(dx, (batch, *size, channels, filter.shape[3]))
+        dx = sum_along(copies, (4,), False)
     return dx
 
 
@@ -71,5 +71,5 @@ def depthwise_conv2d_filter_gradient(
     x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: Window
 ) -> GpuArray:
     """Return, for each cell of the filters, the sum of dy times the pixels that the cell meets."""
-    x = repeated(x, filter_shape[3])
-    return shared(over_weights(CORRELATION, (x, dy), window, x.shape), filter_shape)
+    x = repeat_channels(x, filter_shape[3])
+    return reinterpret(fold_weights(CORRELATION, (x, dy), window, x.shape), filter_shape)

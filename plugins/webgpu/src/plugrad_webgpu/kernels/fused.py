@@ -32,7 +32,7 @@ EXPRESSIONS: dict[Activation, str] = {
 
 
 @cache
-def finish(activation: Activation, has_bias: bool) -> Callable[..., GpuArray]:
+def make_finish(activation: Activation, has_bias: bool) -> Callable[..., GpuArray]:
     """Return a function of a result, its bias and its weights, as far as there are any."""
     expression, inputs = EXPRESSIONS[activation], ["x"]
     if has_bias:
@@ -43,7 +43,7 @@ def finish(activation: Activation, has_bias: bool) -> Callable[..., GpuArray]:
     return elementwise(expression, inputs, attributes=attributes)
 
 
-def finished(
+def add_bias_and_activate(
     y: GpuArray,
     bias: GpuArray | None,
     weights: GpuArray | None,
@@ -55,10 +55,10 @@ def finished(
         return y
     given = [x for x in (bias, weights) if x is not None]
     attributes = {"alpha": leakyrelu_alpha} if activation == "leakyrelu" else {}
-    return finish(activation, bias is not None)(y, *given, **attributes)
+    return make_finish(activation, bias is not None)(y, *given, **attributes)
 
 
-def ending(
+def product_finish(
     columns: int,
     bias: GpuArray | None,
     weights: GpuArray | None,
@@ -74,7 +74,7 @@ def ending(
         bias,
         weights,
         leakyrelu_alpha if activation == "leakyrelu" else None,
-        lambda y: finished(y, bias, weights, activation, leakyrelu_alpha),
+        lambda y: add_bias_and_activate(y, bias, weights, activation, leakyrelu_alpha),
     )
 
 
@@ -92,11 +92,11 @@ def matmul(
 ) -> GpuArray:
     """Return the product with its bias and activation."""
     how = (bias, prelu_activation_weights, activation, leakyrelu_alpha)
-    finish = ending(b.shape[-2 if transpose_b else -1], *how)
+    finish = product_finish(b.shape[-2 if transpose_b else -1], *how)
     if a.dtype == float32 and finish is not None:
         return linalg.products(a, b, transpose_a, transpose_b, finish)
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return finished(y, *how)
+    return add_bias_and_activate(y, *how)
 
 
 @table.implements(fused.conv2d)
@@ -112,9 +112,9 @@ def conv2d(
 ) -> GpuArray:
     """Return the convolution with its bias and activation."""
     how = (bias, prelu_activation_weights, activation, leakyrelu_alpha)
-    finish = ending(filter.shape[-1], *how)
+    finish = product_finish(filter.shape[-1], *how)
     y = convolution.convolve(x, filter, window=window, finish=finish)
-    return y if finish is not None else finished(y, *how)
+    return y if finish is not None else add_bias_and_activate(y, *how)
 
 
 @table.implements(fused.depthwise_conv2d)
@@ -130,4 +130,4 @@ def depthwise_conv2d(
 ) -> GpuArray:
     """Return the depthwise convolution with its bias and activation."""
     y = depthwise.depthwise_conv2d(x, filter, window=window)
-    return finished(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
+    return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

@@ -12,23 +12,23 @@ from plugrad.extend import float32, uint32
 from plugrad.kernels import image as kernels
 from plugrad.kernels.image import FillMode
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.kernels.indexing import positions_of
+from plugrad_webgpu.kernels.indexing import as_word_positions
 from plugrad_webgpu.kernels.movement import reverse
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.memory.copying import filled
-from plugrad_webgpu.memory.transfers import uploaded
+from plugrad_webgpu.memory.copying import full
+from plugrad_webgpu.memory.transfers import upload
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import Pair, Shape
     from plugrad.kernels.image import Fill, Interpolation
-    from plugrad_webgpu.memory.buffers import GpuArray, Recorder
+    from plugrad_webgpu.memory.buffers import CommandRecorder, GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
-CHUNK = 16  # channels of an invocation
-HALF_OF_ROUNDING = 0.5e-9  # of places that are rounded to nine digits
+CHANNELS_PER_INVOCATION = 16  # channels of an invocation
+HALF_PIXEL_NUDGE = 0.5e-9  # of places that are rounded to nine digits
 
 PointKind = Literal["boxes", "transforms", "rotation"]
 POINTS: dict[PointKind, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ POINTS: dict[PointKind, tuple[str, ...]] = {
 """The arrays from which a shader computes points."""
 
 Role = Literal["forward", "measure", "add"]
-SENDING: tuple[Role, ...] = ("measure", "add")
+SCATTER_ROLES: tuple[Role, ...] = ("measure", "add")
 
 
 class Sampling(NamedTuple):
@@ -59,19 +59,21 @@ class View(NamedTuple):
     sampling: Sampling
 
 
-def in_boxes(boxes: GpuArray, box_ind: GpuArray, method: Interpolation) -> View:
+def boxes_view(boxes: GpuArray, box_ind: GpuArray, method: Interpolation) -> View:
     """Return the view of boxes in images."""
-    numbers = positions_of(box_ind, "the webgpu kernel CropAndResize (box_ind)")
+    numbers = as_word_positions(box_ind, "the webgpu kernel CropAndResize (box_ind)")
     return View((boxes, numbers), Sampling("boxes", method, "nearest"))
 
 
-def transformed(transforms: GpuArray, interpolation: Interpolation, fill_mode: FillMode) -> View:
+def transforms_view(
+    transforms: GpuArray, interpolation: Interpolation, fill_mode: FillMode
+) -> View:
     """Return the view through transforms, one for each image or one for all."""
     step = 8 if transforms.shape[0] > 1 else 0
     return View((transforms,), Sampling("transforms", interpolation, fill_mode, step))
 
 
-def rotated(x: GpuArray, radians: float, center: tuple[float, ...]) -> View:
+def rotation_view(x: GpuArray, radians: float, center: tuple[float, ...]) -> View:
     """Return the view of images that are rotated around a center, given in fractions of their size."""
     _, height, width, _ = x.shape
     sine, cosine = math.sin(radians), math.cos(radians)
@@ -81,9 +83,9 @@ def rotated(x: GpuArray, radians: float, center: tuple[float, ...]) -> View:
     exact = np.array([cosine, -sine, across, sine, cosine, down])
     numbers = exact.astype(np.float32)
     pairs = np.stack([numbers, (exact - numbers).astype(np.float32)], axis=1)
-    turn = uploaded(x.buffer.device, pairs, float32)
+    turn = upload(x.buffer.device, pairs, float32)
     # The cosine of a quarter turn is not exactly 0, which would decide between two pixels.
-    return View((turn,), Sampling("rotation", "nearest", "constant", 0, HALF_OF_ROUNDING))
+    return View((turn,), Sampling("rotation", "nearest", "constant", 0, HALF_PIXEL_NUDGE))
 
 
 # --- kernels ----------------------------------------------------------------------------------------
@@ -101,8 +103,8 @@ def crop_and_resize(
 ) -> GpuArray:
     """Return the contents of boxes in images, resized; a box in no image contains zeros."""
     shape = (boxes.shape[0], *crop_size, image.shape[3])
-    view = in_boxes(boxes, box_ind, method)
-    return shown(cast(image, dtype=float32), view, shape, extrapolation_value)
+    view = boxes_view(boxes, box_ind, method)
+    return sample_images(cast(image, dtype=float32), view, shape, extrapolation_value)
 
 
 @table.implements(kernels.crop_and_resize_image_gradient)
@@ -110,7 +112,7 @@ def crop_and_resize_image_gradient(
     dy: GpuArray, boxes: GpuArray, box_ind: GpuArray, *, image_shape: Shape, method: Interpolation
 ) -> GpuArray:
     """Return the images' gradient: dy added to the pixels that its boxes show."""
-    return returned(dy, in_boxes(boxes, box_ind, method), image_shape)
+    return scatter_to_images(dy, boxes_view(boxes, box_ind, method), image_shape)
 
 
 @table.implements(kernels.flip_left_right)
@@ -124,7 +126,7 @@ def rotate_with_offset(
     image: GpuArray, *, radians: float, fill_value: Fill, center: tuple[float, ...]
 ) -> GpuArray:
     """Return the rotated images."""
-    return shown(image, rotated(image, radians, center), image.shape, fill_value)
+    return sample_images(image, rotation_view(image, radians, center), image.shape, fill_value)
 
 
 @table.implements(kernels.rotate_with_offset_gradient)
@@ -132,7 +134,7 @@ def rotate_with_offset_gradient(
     dy: GpuArray, *, radians: float, center: tuple[float, ...]
 ) -> GpuArray:
     """Return the images' gradient: dy added to the pixels that the result shows."""
-    return returned(dy, rotated(dy, radians, center), dy.shape)
+    return scatter_to_images(dy, rotation_view(dy, radians, center), dy.shape)
 
 
 @table.implements(kernels.transform)
@@ -146,8 +148,8 @@ def transform(
     output_shape: Pair,
 ) -> GpuArray:
     """Return the transformed images."""
-    view = transformed(transforms, interpolation, fill_mode)
-    return shown(image, view, (image.shape[0], *output_shape, image.shape[3]), fill_value)
+    view = transforms_view(transforms, interpolation, fill_mode)
+    return sample_images(image, view, (image.shape[0], *output_shape, image.shape[3]), fill_value)
 
 
 @table.implements(kernels.transform_image_gradient)
@@ -160,46 +162,46 @@ def transform_image_gradient(
     fill_mode: FillMode,
 ) -> GpuArray:
     """Return the images' gradient: dy added to the pixels that the result shows."""
-    return returned(dy, transformed(transforms, interpolation, fill_mode), image_shape)
+    return scatter_to_images(dy, transforms_view(transforms, interpolation, fill_mode), image_shape)
 
 
 # --- one sampler for all ----------------------------------------------------------------------------
 
 
-def shown(images: GpuArray, view: View, shape: Shape, fill_value: Fill) -> GpuArray:
+def sample_images(images: GpuArray, view: View, shape: Shape, fill_value: Fill) -> GpuArray:
     """Return a result whose pixels show points of images, and `fill_value` outside."""
     device = images.buffer.device
-    filling = _filling(device, fill_value, shape[3])
+    filling = _fill_channels(device, fill_value, shape[3])
     step = _plan("forward", view.sampling, images.shape, shape)
     return device.launch(step, *view.arrays, images, filling)
 
 
-def returned(dy: GpuArray, view: View, images: Shape) -> GpuArray:
+def scatter_to_images(dy: GpuArray, view: View, images: Shape) -> GpuArray:
     """Return images in which each pixel is the weighted sum of dy over the places that show it.
 
     The sums do not depend on the order of the additions, which on a device is different each time.
     """
     device = dy.buffer.device
-    sums = filled(device, (*images, 3), 0, uint32)
-    for role in SENDING:
+    sums = full(device, (*images, 3), 0, uint32)
+    for role in SCATTER_ROLES:
         step = _plan(role, view.sampling, images, dy.shape)
         device.launch_into(step, sums, *view.arrays, dy)
     count = math.prod(images)
     return device.launch(plan(_TOTAL, (count,), count, images, float32), sums)
 
 
-def _filling(device: Recorder, value: Fill, channels: int) -> GpuArray:
+def _fill_channels(device: CommandRecorder, value: Fill, channels: int) -> GpuArray:
     """Return the channels of a pixel outside of the images."""
     if not isinstance(value, tuple):
-        return filled(device, (channels,), value, float32)
+        return full(device, (channels,), value, float32)
     with np.errstate(over="ignore"):
-        return uploaded(device, np.array(value).astype(np.float32), float32)
+        return upload(device, np.array(value).astype(np.float32), float32)
 
 
 @lru_cache(maxsize=1024)
 def _plan(role: Role, sampling: Sampling, images: Shape, result: Shape) -> Plan:
     """Return the plan with an invocation for each pixel of the result, or for some of its channels."""
-    chunk = min(max(result[3], 1), CHUNK)
+    chunk = min(max(result[3], 1), CHANNELS_PER_INVOCATION)
     chunks = -(-result[3] // chunk)
     count = math.prod(result[:3]) * chunks
     kind, interpolation, fill_mode, *numbers = sampling

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Literal
 from plugrad.extend import complex64, float32, host_bodies, int32, int64, uint32
 from plugrad.kernels import indexing
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.ordering import order_of_labels
+from plugrad_webgpu.algorithms.ordering import label_sorting_positions
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.memory.buffers import in_parts, of_parts, shared
-from plugrad_webgpu.memory.copying import filled, transposed, words_of
-from plugrad_webgpu.shaders.elements import DTYPES, NUMBERS, STORED, WIDE, require, vector, words_in
+from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs, reinterpret
+from plugrad_webgpu.memory.copying import full, permute_axes, value_words
+from plugrad_webgpu.shaders.elements import (
+    DTYPES,
+    NUMBERS,
+    STORAGE_TYPE,
+    WORD_DTYPE,
+    require_dtype,
+    vector_type,
+    words_per_element,
+)
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -26,12 +34,12 @@ if TYPE_CHECKING:
 INDEX_DTYPES = (int32, uint32)
 INTEGERS = (int32, uint32, int64)
 SUMMED = (*NUMBERS, int64, complex64)
-LEAST_RUN = 32  # positions: shorter blocks save less than their dispatch costs
+MIN_BLOCK_POSITIONS = 32  # positions: shorter blocks save less than their dispatch costs
 
 _saturated = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
 
 
-def positions_of(indices: GpuArray, what: str) -> GpuArray:
+def as_word_positions(indices: GpuArray, what: str) -> GpuArray:
     """Return positions as words. Those that do not fit one become its limits, which are out of range, too.
 
     Raises:
@@ -39,9 +47,9 @@ def positions_of(indices: GpuArray, what: str) -> GpuArray:
     """
     if indices.dtype == int64:
         return _saturated(indices)
-    if indices.dtype in WIDE:
-        indices = cast(indices, dtype=WIDE[indices.dtype])
-    require(indices.dtype, INDEX_DTYPES, what)
+    if indices.dtype in WORD_DTYPE:
+        indices = cast(indices, dtype=WORD_DTYPE[indices.dtype])
+    require_dtype(indices.dtype, INDEX_DTYPES, what)
     return indices
 
 
@@ -49,17 +57,17 @@ def positions_of(indices: GpuArray, what: str) -> GpuArray:
 def _program(
     entry_point: Literal["gather", "one_hot"], width: int = 1, positions: DType = int32
 ) -> Program:
-    element = vector("u32", width)
+    element = vector_type("u32", width)
     word = "vec2<u32>" if width == 2 else "u32"
-    source = partial(shader, "indexing", element=element, word=word, T=STORED[positions])
+    source = partial(shader, "indexing", element=element, word=word, T=STORAGE_TYPE[positions])
     return Program(entry_point, source, entry_point=entry_point)
 
 
 @table.implements(indexing.gather)
 def gather(x: GpuArray, indices: GpuArray, *, axis: int, batch_dims: int) -> GpuArray:
     """Return the elements at `indices` along an axis; 0 for an index out of range."""
-    indices = positions_of(indices, "the webgpu kernel GatherV2")
-    words = words_in(x.dtype)
+    indices = as_word_positions(indices, "the webgpu kernel GatherV2")
+    words = words_per_element(x.dtype)
     inner = math.prod(x.shape[axis + 1 :]) * words
     width = 4 if inner % 4 == 0 else 1
     outer = math.prod(x.shape[batch_dims:axis])
@@ -76,16 +84,16 @@ def gather_gradient(
     dy: GpuArray, indices: GpuArray, *, shape: Shape, axis: int, batch_dims: int
 ) -> GpuArray:
     """Return the sums of the parts of `dy` that were taken from each place."""
-    require(dy.dtype, SUMMED, "the webgpu kernel GatherV2Grad")
+    require_dtype(dy.dtype, SUMMED, "the webgpu kernel GatherV2Grad")
     size = shape[axis]
     batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
     inner = math.prod(shape[axis + 1 :])
-    places = flat_places(shared(indices, (*indices.shape, 1)), (size,))
+    places = flat_positions(reinterpret(indices, (*indices.shape, 1)), (size,))
     if before != 1:
         parts = (batch, before, math.prod(indices.shape[batch_dims:]), inner)
-        dy = transposed(shared(dy, parts), (0, 2, 1, 3))
+        dy = permute_axes(reinterpret(dy, parts), (0, 2, 1, 3))
     sums = segment_sums(dy, places, (batch, size, before, inner), size, batch)
-    return shared(transposed(sums, (0, 2, 1, 3)) if before != 1 else sums, shape)
+    return reinterpret(permute_axes(sums, (0, 2, 1, 3)) if before != 1 else sums, shape)
 
 
 @table.implements(indexing.one_hot)
@@ -93,12 +101,12 @@ def one_hot(
     indices: GpuArray, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> GpuArray:
     """Return `on_value` at each index along a new last axis, `off_value` elsewhere."""
-    require(dtype, DTYPES)
-    indices = positions_of(indices, "the webgpu kernel OneHot")
+    require_dtype(dtype, DTYPES)
+    indices = as_word_positions(indices, "the webgpu kernel OneHot")
     shape = (*indices.shape, depth)
     count = math.prod(shape)
-    words = *words_of(on_value, dtype), *words_of(off_value, dtype)
-    program = _program("one_hot", words_in(dtype))
+    words = *value_words(on_value, dtype), *value_words(off_value, dtype)
+    program = _program("one_hot", words_per_element(dtype))
     step = plan(program, (count, 1, 1, depth, 1, 0, *words), count, shape, dtype)
     return indices.buffer.device.launch(step, indices)
 
@@ -107,16 +115,16 @@ def one_hot(
 def gather_nd(params: GpuArray, indices: GpuArray) -> GpuArray:
     """Return the parts at coordinates: a gather along the flattened axes."""
     depth = indices.shape[-1]
-    rows = shared(params, (math.prod(params.shape[:depth]), *params.shape[depth:]))
-    return gather(rows, flat_places(indices, params.shape), axis=0, batch_dims=0)
+    rows = reinterpret(params, (math.prod(params.shape[:depth]), *params.shape[depth:]))
+    return gather(rows, flat_positions(indices, params.shape), axis=0, batch_dims=0)
 
 
-def flat_places(indices: GpuArray, shape: Shape) -> GpuArray:
+def flat_positions(indices: GpuArray, shape: Shape) -> GpuArray:
     """Return the place of each row of coordinates when the first axes of `shape` are flattened.
 
     Rows with a coordinate out of range have a place that is out of range.
     """
-    indices = positions_of(indices, "webgpu, for coordinates,")
+    indices = as_word_positions(indices, "webgpu, for coordinates,")
     depth = indices.shape[-1]
     places = indices.shape[:-1]
     count = math.prod(places)
@@ -128,15 +136,15 @@ def flat_places(indices: GpuArray, shape: Shape) -> GpuArray:
 
 @cache
 def _places_program(depth: int, dtype: DType) -> Program:
-    substitutions = {"depth": str(depth), "sizes": str(max(depth, 1)), "T": STORED[dtype]}
+    substitutions = {"depth": str(depth), "sizes": str(max(depth, 1)), "T": STORAGE_TYPE[dtype]}
     return Program("places", partial(shader, "indexing_places", **substitutions))
 
 
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: int) -> GpuArray:
     """Return the sum of the elements of each segment."""
-    segment_ids = positions_of(segment_ids, "the webgpu kernel UnsortedSegmentSum")
-    require(x.dtype, SUMMED, "the webgpu kernel UnsortedSegmentSum")
+    segment_ids = as_word_positions(segment_ids, "the webgpu kernel UnsortedSegmentSum")
+    require_dtype(x.dtype, SUMMED, "the webgpu kernel UnsortedSegmentSum")
     shape = (num_segments, *x.shape[len(segment_ids.shape) :])
     return segment_sums(x, segment_ids, shape, num_segments)
 
@@ -150,14 +158,14 @@ def segment_sums(
     outside ``[0, segments)`` are dropped.
     """
     if x.dtype == complex64:
-        return of_parts(segment_sums(in_parts(x), labels, (*shape, 2), segments, rows))
+        return as_complex(segment_sums(as_float_pairs(x), labels, (*shape, 2), segments, rows))
     device = x.buffer.device
     count, positions = math.prod(x.shape), math.prod(labels.shape)
     if not count or not segments:
-        return filled(device, shape, 0, x.dtype)
+        return full(device, shape, 0, x.dtype)
     inner = count // positions
     if x.dtype in INTEGERS:
-        output = filled(device, shape, 0, x.dtype)
+        output = full(device, shape, 0, x.dtype)
         parameters = (count, inner, positions // rows, segments)
         program = _labels_program("add_longs" if x.dtype == int64 else "add_elements")
         step = plan(program, parameters, count, x.shape, x.dtype)
@@ -169,8 +177,8 @@ def segment_sums(
         labels = device.launch(plan(program, parameters, positions, labels.shape, int32), labels)
         segments *= rows
     last_runs, sums = _segment_plans(positions, inner, segments, shape)
-    order = order_of_labels(labels, segments)
-    output = filled(device, shape, 0, x.dtype)
+    order = label_sorting_positions(labels, segments)
+    output = full(device, shape, 0, x.dtype)
     device.launch_into(sums, output, labels, order, x, device.launch(last_runs, labels, order, x))
     return output
 
@@ -180,7 +188,7 @@ def segment_counts(
 ) -> GpuArray:
     """Return how often each label occurs, or 1 for those that occur, as int32; otherwise as `segment_sums`."""
     device = labels.buffer.device
-    output = filled(device, shape, 0, int32)
+    output = full(device, shape, 0, int32)
     count = math.prod(labels.shape) if segments else 0
     parameters = (count, 1, count // (rows or 1), segments)
     program = _labels_program("find_labels" if is_binary else "count_labels")
@@ -202,7 +210,7 @@ def _segment_plans(positions: int, inner: int, segments: int, shape: Shape) -> t
     """Return the plans for the sum of the last run of each block, and for the sums of all runs."""
     width = 4 if inner % 4 == 0 else 1
     # The shortest loops, over the positions of a block and over the blocks of a run
-    run = max(LEAST_RUN, math.isqrt(positions))
+    run = max(MIN_BLOCK_POSITIONS, math.isqrt(positions))
     blocks = -(-positions // run)
     count = blocks * inner // width
     parameters = (count, inner // width, positions, run, segments)
@@ -216,7 +224,7 @@ def _segment_plans(positions: int, inner: int, segments: int, shape: Shape) -> t
 
 @cache
 def _sums_program(entry_point: str, width: int) -> Program:
-    source = partial(shader, "indexing_segments", element=vector("f32", width))
+    source = partial(shader, "indexing_segments", element=vector_type("f32", width))
     return Program(entry_point, source, entry_point=entry_point)
 
 

@@ -12,12 +12,24 @@ from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.product import SUMS, Matrices, add_parts, multiply
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import PRODUCTS
-from plugrad_webgpu.kernels.indexing import positions_of
-from plugrad_webgpu.kernels.reduction import by_parts
+from plugrad_webgpu.kernels.indexing import as_word_positions
+from plugrad_webgpu.kernels.reduction import reduce_complex_parts
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.memory.buffers import in_parts, in_words, of_parts, shared
-from plugrad_webgpu.memory.copying import View, copied, copy_into, filled, joined, transposed
-from plugrad_webgpu.shaders.elements import WIDE, require, vector, words_in
+from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs, as_words, reinterpret
+from plugrad_webgpu.memory.copying import (
+    View,
+    concatenate,
+    copy_into,
+    copy_view,
+    full,
+    permute_axes,
+)
+from plugrad_webgpu.shaders.elements import (
+    WORD_DTYPE,
+    require_dtype,
+    vector_type,
+    words_per_element,
+)
 from plugrad_webgpu.shaders.layout import broadcast_strides
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
@@ -29,18 +41,20 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
 
 _times = elementwise(PRODUCTS, ("a", "b"))
-_total = by_parts(add_parts)
+_total = reduce_complex_parts(add_parts)
 
 
 @table.implements(linalg.matmul)
 def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) -> GpuArray:
     """Return the products of the matrices in the last two axes; the axes before them are broadcast."""
     if a.dtype == complex64:
-        return complex_matmul(turned(a) if transpose_a else a, turned(b) if transpose_b else b)
-    if a.dtype in WIDE:
-        product = matmul(in_words(a), in_words(b), transpose_a=transpose_a, transpose_b=transpose_b)
+        return complex_matmul(
+            transpose_matrices(a) if transpose_a else a, transpose_matrices(b) if transpose_b else b
+        )
+    if a.dtype in WORD_DTYPE:
+        product = matmul(as_words(a), as_words(b), transpose_a=transpose_a, transpose_b=transpose_b)
         return cast(product, dtype=a.dtype)
-    require(a.dtype, SUMS, "the webgpu kernel BatchMatMul")
+    require_dtype(a.dtype, SUMS, "the webgpu kernel BatchMatMul")
     return products(a, b, transpose_a, transpose_b)
 
 
@@ -53,18 +67,18 @@ def products(
     right = _matrices(b, batch, transpose_b)
     if left.rows == right.columns == 1:
         # A vector times a vector: a schedule for matrices would compute many columns.
-        vectors = [shared(m.array, (m.batch, left.columns)) for m in (left, right)]
-        output = shared(add_parts(_times(*vectors), (1,), False), (*batch, 1, 1))
+        vectors = [reinterpret(m.array, (m.batch, left.columns)) for m in (left, right)]
+        output = reinterpret(add_parts(_times(*vectors), (1,), False), (*batch, 1, 1))
         return finish.separately(output) if finish is not None else output
     if right.batch == 1 and not transpose_a and left.batch > 1:
         # Many matrices times one matrix: a single product of all rows.
         left = Matrices(a, 1, left.batch * left.rows, left.columns)
     output = multiply(left, right, finish)
     rows = a.shape[-1] if transpose_a else a.shape[-2]
-    return shared(output, (*batch, rows, right.columns))
+    return reinterpret(output, (*batch, rows, right.columns))
 
 
-times_i: Final = elementwise({complex64: "complex_turned(x)"})
+multiply_by_i: Final = elementwise({complex64: "complex_turned(x)"})
 
 
 def complex_matmul(a: GpuArray, b: GpuArray) -> GpuArray:
@@ -72,22 +86,22 @@ def complex_matmul(a: GpuArray, b: GpuArray) -> GpuArray:
 
     A number x + iy of `a` is a row (x, y) of floats, and one of `b` is the matrix ((x, y), (-y, x)).
     """
-    rows = shared(b, (*b.shape[:-1], 1, b.shape[-1]))
-    expanded = joined([rows, times_i(rows)], len(b.shape) - 1)
+    rows = reinterpret(b, (*b.shape[:-1], 1, b.shape[-1]))
+    expanded = concatenate([rows, multiply_by_i(rows)], len(b.shape) - 1)
     depth, columns = b.shape[-2:]
     product = matmul(
-        shared(in_parts(a), (*a.shape[:-1], 2 * a.shape[-1])),
-        shared(in_parts(expanded), (*b.shape[:-2], 2 * depth, 2 * columns)),
+        reinterpret(as_float_pairs(a), (*a.shape[:-1], 2 * a.shape[-1])),
+        reinterpret(as_float_pairs(expanded), (*b.shape[:-2], 2 * depth, 2 * columns)),
         transpose_a=False,
         transpose_b=False,
     )
-    return of_parts(shared(product, (*product.shape[:-1], columns, 2)))
+    return as_complex(reinterpret(product, (*product.shape[:-1], columns, 2)))
 
 
-def turned(x: GpuArray) -> GpuArray:
+def transpose_matrices(x: GpuArray) -> GpuArray:
     """Return the transposed matrices."""
     axes = len(x.shape)
-    return transposed(x, (*range(axes - 2), axes - 1, axes - 2))
+    return permute_axes(x, (*range(axes - 2), axes - 1, axes - 2))
 
 
 def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
@@ -95,7 +109,7 @@ def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
     count = math.prod(x.shape[:-2])
     if count != 1 and x.shape[:-2] != batch:
         shape = (*batch, *x.shape[-2:])
-        x = copied(x, shape, View(0, broadcast_strides(x.shape, shape)))
+        x = copy_view(x, shape, View(0, broadcast_strides(x.shape, shape)))
         count = math.prod(batch)
     rows, columns = x.shape[-2:]
     if is_transposed:
@@ -106,36 +120,38 @@ def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
 @table.implements(linalg.einsum)
 def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
     """Return the sums of products: of two operands at a time, by matrix products."""
-    require(inputs[0].dtype, PRODUCTS, "the webgpu kernel Einsum")
+    require_dtype(inputs[0].dtype, PRODUCTS, "the webgpu kernel Einsum")
     steps, last = contractions(equation, tuple(x.shape for x in inputs))
     operands = list(inputs)
     for step in steps:
         right, left = (operands.pop(place) for place in reversed(step.places))
-        a, b = _prepared(left, step.left), _prepared(right, step.right)
+        a, b = _prepare_operand(left, step.left), _prepare_operand(right, step.right)
         if step.is_transposed is None:
             y = _times(a, b)
         else:
             transpose_a, transpose_b = step.is_transposed
             y = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-        operands.append(shared(y, step.shape))
-    return _prepared(operands[0], last)
+        operands.append(reinterpret(y, step.shape))
+    return _prepare_operand(operands[0], last)
 
 
-def _prepared(x: GpuArray, steps: Preparation) -> GpuArray:
+def _prepare_operand(x: GpuArray, steps: Preparation) -> GpuArray:
     """Return an operand after sums over axes, in a new order of the others, and in a shape."""
     if steps.summed:
         x = _total(x, steps.summed, False)
     if steps.order:
-        x = transposed(x, steps.order)
-    return shared(x, steps.shape)
+        x = permute_axes(x, steps.order)
+    return reinterpret(x, steps.shape)
 
 
 @table.implements(linalg.band_part)
 def band_part(input: GpuArray, num_lower: GpuArray, num_upper: GpuArray) -> GpuArray:
     """Return the matrices with zeros outside a band around the diagonal."""
-    bounds = [positions_of(n, "webgpu, for the width of a band,") for n in (num_lower, num_upper)]
+    bounds = [
+        as_word_positions(n, "webgpu, for the width of a band,") for n in (num_lower, num_upper)
+    ]
     rows, columns = input.shape[-2:]
-    words = words_in(input.dtype)
+    words = words_per_element(input.dtype)
     width = 4 if columns % 4 == 0 and words == 1 else 1
     count = math.prod(input.shape) // width
     program = _band_program(width, words)
@@ -148,8 +164,8 @@ def _band_program(width: int, words: int) -> Program:
     source = partial(
         shader,
         "linalg_band",
-        element=vector("u32", width * words),
-        number=vector("i32", width),
+        element=vector_type("u32", width * words),
+        number=vector_type("i32", width),
         lanes=", ".join(str(lane) for lane in range(width)),
         width=str(width),
     )
@@ -160,8 +176,8 @@ def _band_program(width: int, words: int) -> Program:
 def diag(x: GpuArray) -> GpuArray:
     """Return zeros with `x` on the diagonal."""
     size = math.prod(x.shape)
-    output = filled(x.buffer.device, (*x.shape, *x.shape), 0, x.dtype)
-    copy_into(output, View(0, (size + 1,)), shared(x, (size,)))
+    output = full(x.buffer.device, (*x.shape, *x.shape), 0, x.dtype)
+    copy_into(output, View(0, (size + 1,)), reinterpret(x, (size,)))
     return output
 
 
@@ -170,4 +186,4 @@ def diag_part(input: GpuArray) -> GpuArray:
     """Return the diagonal."""
     shape = input.shape[: len(input.shape) // 2]
     size = math.prod(shape)
-    return shared(copied(input, (size,), View(0, (size + 1,))), shape)
+    return reinterpret(copy_view(input, (size,), View(0, (size + 1,))), shape)

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import int8, int64, uint8
 from plugrad.kernels import morphology
-from plugrad_webgpu.algorithms.windows import over_weights, pieces_of_filter
+from plugrad_webgpu.algorithms.windows import fold_weights, split_filter
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.pooling import (
     AT_THE_LARGEST,
     IS_LARGER,
-    first_largest_in,
-    first_largest_of,
-    in_pieces,
-    largest_in,
-    largest_of,
-    sums_of,
+    argmax_fold,
+    argmax_of_parts,
+    gradient_fold,
+    max_fold,
+    maximum_of_parts,
+    sum_over_pieces,
 )
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.memory.buffers import in_words
+from plugrad_webgpu.memory.buffers import as_words
 from plugrad_webgpu.shaders.elements import NUMBERS
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ SUMS = dict.fromkeys(NUMBERS, "input[at] + filters[weight]") | {
     uint8: "(input[at] + filters[weight]) & Bits(0xffu)",
     int64: "sum_i64(input[at], filters[weight])",
 }
-LARGEST = largest_of(SUMS, "input", "filters")
-FIRST_LARGEST = first_largest_of(SUMS, IS_LARGER, "input", "filters")
-FOR_THE_LARGEST = sums_of("select(Element(), dy[stop], found[stop] == positions(at, image))")
+LARGEST = max_fold(SUMS, "input", "filters")
+FIRST_LARGEST = argmax_fold(SUMS, IS_LARGER, "input", "filters")
+FOR_THE_LARGEST = gradient_fold("select(Element(), dy[stop], found[stop] == positions(at, image))")
 
 
 @table.implements(morphology.dilation2d)
 def dilation2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArray:
     """Return the largest sum of each window."""
-    return largest_in(LARGEST[x.dtype], parts_of(x, filter, window))
+    return maximum_of_parts(LARGEST[x.dtype], split_windows(x, filter, window))
 
 
 @table.implements(morphology.dilation2d_input_gradient)
@@ -48,9 +48,9 @@ def dilation2d_input_gradient(
     x: GpuArray, filter: GpuArray, dy: GpuArray, *, window: Window
 ) -> GpuArray:
     """Return dy at the first pixel with the largest sum of each window."""
-    added = in_words(dy)
+    added = as_words(dy)
     inputs = added, first_largest(x, filter, window)
-    total = in_pieces(AT_THE_LARGEST[added.dtype], inputs, window, x.shape)
+    total = sum_over_pieces(AT_THE_LARGEST[added.dtype], inputs, window, x.shape)
     return cast(total, dtype=dy.dtype)
 
 
@@ -59,19 +59,19 @@ def dilation2d_filter_gradient(
     x: GpuArray, filter: GpuArray, dy: GpuArray, *, window: Window
 ) -> GpuArray:
     """Return the sums of dy at the first cell with the largest sum of each window."""
-    added = in_words(dy)
+    added = as_words(dy)
     inputs = added, first_largest(x, filter, window)
-    total = over_weights(FOR_THE_LARGEST[added.dtype], inputs, window, x.shape)
+    total = fold_weights(FOR_THE_LARGEST[added.dtype], inputs, window, x.shape)
     return cast(total, dtype=dy.dtype)
 
 
 def first_largest(x: GpuArray, filter: GpuArray, window: Window) -> GpuArray:
     """Return the position of the first pixel with the largest sum of each window."""
-    parts = parts_of(x, filter, window)
-    return first_largest_in(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts)
+    parts = split_windows(x, filter, window)
+    return argmax_of_parts(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts)
 
 
-def parts_of(x: GpuArray, filter: GpuArray, window: Window) -> list[Part]:
+def split_windows(x: GpuArray, filter: GpuArray, window: Window) -> list[Part]:
     """Return the pieces of a window with their parts of a filter."""
-    parts = pieces_of_filter(filter, window, x.shape[1:-1], "cells")
+    parts = split_filter(filter, window, x.shape[1:-1], "cells")
     return [(part, (x, own)) for part, own in parts]

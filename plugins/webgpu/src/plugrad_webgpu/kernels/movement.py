@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import reduced
+from plugrad.extend import reduced_shape
 from plugrad.kernels import movement
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.memory.copying import (
     View,
-    block,
-    copied,
+    concatenate,
+    copy_array,
     copy_into,
-    duplicate,
-    filled,
-    joined,
-    range_view,
-    transposed,
+    copy_view,
+    full,
+    permute_axes,
+    slice_block,
+    slice_view,
 )
-from plugrad_webgpu.shaders.layout import broadcast_strides, strides_of
+from plugrad_webgpu.shaders.layout import broadcast_strides, contiguous_strides
 
 if TYPE_CHECKING:
     from plugrad.extend import Pairs, Scalar, Shape
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 @table.implements(movement.reshape)
 def reshape(x: GpuArray, *, shape: Shape) -> GpuArray:
     """Return the same buffer under another shape."""
-    return shared(x, movement.reshape.infer(x, shape=shape).shape if -1 in shape else shape)
+    return reinterpret(x, movement.reshape.infer(x, shape=shape).shape if -1 in shape else shape)
 
 
 @table.implements(movement.expand_dims)
 def expand_dims(input: GpuArray, *, dim: int) -> GpuArray:
     """Return the same buffer with an axis of size 1."""
-    return shared(input, with_axis(input.shape, dim))
+    return reinterpret(input, insert_axis(input.shape, dim))
 
 
 @table.implements(movement.transpose)
 def transpose(x: GpuArray, *, perm: Shape) -> GpuArray:
     """Return the array with its axes in another order."""
-    return transposed(x, perm)
+    return permute_axes(x, perm)
 
 
 @table.implements(movement.broadcast_to)
@@ -49,21 +49,21 @@ def broadcast_to(x: GpuArray, *, shape: Shape) -> GpuArray:
     """Return the array repeated along missing axes and axes of size 1."""
     if shape == x.shape:
         return x
-    return copied(x, shape, View(0, broadcast_strides(x.shape, shape)))
+    return copy_view(x, shape, View(0, broadcast_strides(x.shape, shape)))
 
 
 @table.implements(movement.slice)
 def slice(x: GpuArray, *, begin: Shape, size: Shape, drop: Shape) -> GpuArray:
     """Return the block that starts at `begin`, without some axes of size 1."""
-    out = block(x, begin, size)
-    return shared(out, reduced(size, drop, keep_dims=False)) if drop else out
+    out = slice_block(x, begin, size)
+    return reinterpret(out, reduced_shape(size, drop, keep_dims=False)) if drop else out
 
 
 @table.implements(movement.strided_slice)
 def strided_slice(x: GpuArray, *, begin: Shape, end: Shape, strides: Shape) -> GpuArray:
     """Return the elements at regular steps within a range of each axis."""
-    view = range_view(x.shape, begin, strides)
-    return copied(x, range_sizes(begin, end, strides), view)
+    view = slice_view(x.shape, begin, strides)
+    return copy_view(x, slice_sizes(begin, end, strides), view)
 
 
 @table.implements(movement.strided_slice_gradient)
@@ -71,8 +71,8 @@ def strided_slice_gradient(
     dy: GpuArray, *, shape: Shape, begin: Shape, end: Shape, strides: Shape
 ) -> GpuArray:
     """Return zeros, with the elements of `dy` at the places that the slice selects."""
-    output = filled(dy.buffer.device, shape, 0, dy.dtype)
-    view = range_view(shape, begin, strides)
+    output = full(dy.buffer.device, shape, 0, dy.dtype)
+    view = slice_view(shape, begin, strides)
     copy_into(output, view, dy)
     return output
 
@@ -82,31 +82,33 @@ def strided_slice_update(
     tensor: GpuArray, updates: GpuArray, *, begin: Shape, end: Shape, strides: Shape
 ) -> GpuArray:
     """Return a copy with the updates at the places that the slice selects."""
-    output = duplicate(tensor)
-    view = range_view(tensor.shape, begin, strides)
-    copy_into(output, view, updates, range_sizes(begin, end, strides))
+    output = copy_array(tensor)
+    view = slice_view(tensor.shape, begin, strides)
+    copy_into(output, view, updates, slice_sizes(begin, end, strides))
     return output
 
 
 @table.implements(movement.concat)
 def concat(*inputs: GpuArray, axis: int) -> GpuArray:
     """Return the arrays joined along an axis."""
-    return joined(inputs, axis)
+    return concatenate(inputs, axis)
 
 
 @table.implements(movement.pack)
 def pack(*inputs: GpuArray, axis: int) -> GpuArray:
     """Return the arrays stacked along a new axis."""
-    return joined([shared(x, with_axis(x.shape, axis)) for x in inputs], axis)
+    return concatenate([reinterpret(x, insert_axis(x.shape, axis)) for x in inputs], axis)
 
 
 @table.implements(movement.unpack)
 def unpack(value: GpuArray, *, axis: int) -> list[GpuArray]:
     """Return the parts of an array along an axis, without that axis."""
     shape = (*value.shape[:axis], *value.shape[axis + 1 :])
-    strides = strides_of(value.shape)
+    strides = contiguous_strides(value.shape)
     rest = (*strides[:axis], *strides[axis + 1 :])
-    return [copied(value, shape, View(i * strides[axis], rest)) for i in range(value.shape[axis])]
+    return [
+        copy_view(value, shape, View(i * strides[axis], rest)) for i in range(value.shape[axis])
+    ]
 
 
 @table.implements(movement.split)
@@ -116,7 +118,7 @@ def split(x: GpuArray, *, num_or_size_splits: Shape, axis: int) -> list[GpuArray
     offset = 0
     for size in num_or_size_splits:
         begin = tuple(offset if i == axis else 0 for i in range(len(x.shape)))
-        parts.append(block(x, begin, (*x.shape[:axis], size, *x.shape[axis + 1 :])))
+        parts.append(slice_block(x, begin, (*x.shape[:axis], size, *x.shape[axis + 1 :])))
         offset += size
     return parts
 
@@ -125,8 +127,8 @@ def split(x: GpuArray, *, num_or_size_splits: Shape, axis: int) -> list[GpuArray
 def pad(x: GpuArray, *, paddings: Pairs, constant_value: Scalar) -> GpuArray:
     """Return the array surrounded by elements of one value."""
     shape = tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True))
-    output = filled(x.buffer.device, shape, constant_value, x.dtype)
-    view = range_view(shape, tuple(b for b, _ in paddings), (1,) * len(shape))
+    output = full(x.buffer.device, shape, constant_value, x.dtype)
+    view = slice_view(shape, tuple(b for b, _ in paddings), (1,) * len(shape))
     copy_into(output, view, x)
     return output
 
@@ -134,11 +136,11 @@ def pad(x: GpuArray, *, paddings: Pairs, constant_value: Scalar) -> GpuArray:
 @table.implements(movement.tile)
 def tile(x: GpuArray, *, reps: Shape) -> GpuArray:
     """Return the array repeated along its axes: each axis becomes (repetitions, size)."""
-    strides = strides_of(x.shape)
+    strides = contiguous_strides(x.shape)
     shape = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
     view = View(0, tuple(n for stride in strides for n in (0, stride)))
     tiled = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
-    return shared(copied(x, shape, view), tiled)
+    return reinterpret(copy_view(x, shape, view), tiled)
 
 
 @table.implements(movement.reverse)
@@ -146,14 +148,14 @@ def reverse(x: GpuArray, *, dims: Shape) -> GpuArray:
     """Return the array with the order along the axes `dims` reversed."""
     begin = tuple(n - 1 if axis in dims else 0 for axis, n in enumerate(x.shape))
     steps = tuple(-1 if axis in dims else 1 for axis in range(len(x.shape)))
-    return copied(x, x.shape, range_view(x.shape, begin, steps))
+    return copy_view(x, x.shape, slice_view(x.shape, begin, steps))
 
 
-def with_axis(shape: Shape, axis: int) -> Shape:
+def insert_axis(shape: Shape, axis: int) -> Shape:
     """Return a shape with an axis of size 1 at a position."""
     return (*shape[:axis], 1, *shape[axis:])
 
 
-def range_sizes(begin: Shape, end: Shape, steps: Shape) -> Shape:
+def slice_sizes(begin: Shape, end: Shape, steps: Shape) -> Shape:
     """Return the number of elements of each range."""
     return tuple(len(range(*bounds)) for bounds in zip(begin, end, steps, strict=True))

@@ -11,12 +11,12 @@ from plugrad.kernels import normalization
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.product import add_parts
 from plugrad_webgpu.algorithms.reduce import reduction
-from plugrad_webgpu.algorithms.subgroups import joined, joins_by_subgroups, lanes
+from plugrad_webgpu.algorithms.subgroups import join_function, lane_parameters, uses_subgroups
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.driver.limits import MOST_LOOPS
+from plugrad_webgpu.driver.limits import MAX_LOOP_STEPS
 from plugrad_webgpu.kernels.pooling import window_sums
-from plugrad_webgpu.kernels.reduction import largest
-from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.kernels.reduction import max_along
+from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-PASSES = 2  # over a row: maximum and sum, result
-LANES = 64  # invocations of a workgroup
-FEW_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
+PASSES_OVER_ROW = 2  # over a row: maximum and sum, result
+WORKGROUP_INVOCATIONS = 64  # invocations of a workgroup
+SOFTWARE_MIN_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
 
 
 # A difference from -infinity would be NaN.
@@ -53,29 +53,29 @@ class _Normalization:
     def __call__(self, x: GpuArray, axis: int) -> GpuArray:
         """Return the normalized array."""
         device = x.buffer.device
-        step = self._plan(x.shape, axis, device.is_software, joins_by_subgroups(device))
+        step = self._plan(x.shape, axis, device.is_software, uses_subgroups(device))
         if step is not None:
             return device.launch(step, x)
-        shifted = _subtract(x, largest(x, (axis,), True))
+        shifted = _subtract(x, max_along(x, (axis,), True))
         return self._finish(shifted, self._total(_sum(_exponential(shifted), (axis,), True)))
 
     def _make_plan(
         self, shape: Shape, axis: int, is_software: bool, has_subgroups: bool
     ) -> Plan | None:
-        """Return the plan of the program; None if its loops would be too long, or too few."""
+        """Return the plan of a normalization program, or None if the rows are too long or too few for it."""
         size, inner = shape[axis], math.prod(shape[axis + 1 :])
         rows = math.prod(shape[:axis]) * inner
         width = 4 if inner == 1 and size % 4 == 0 else 1
         parameters = (rows, size // width, inner)
         if is_software:
-            if size * PASSES > MOST_LOOPS or rows < FEW_ROWS < size:
+            if size * PASSES_OVER_ROW > MAX_LOOP_STEPS or rows < SOFTWARE_MIN_ROWS < size:
                 return None
             program, invocations = self._program("by_invocation", 8, width, False), rows
         else:
-            if -(-size // LANES) * PASSES > MOST_LOOPS // 2:
+            if -(-size // WORKGROUP_INVOCATIONS) * PASSES_OVER_ROW > MAX_LOOP_STEPS // 2:
                 return None
-            program = self._program("by_workgroup", LANES, width, has_subgroups)
-            invocations = rows * LANES
+            program = self._program("by_workgroup", WORKGROUP_INVOCATIONS, width, has_subgroups)
+            invocations = rows * WORKGROUP_INVOCATIONS
         return plan(program, parameters, invocations if size else 0, shape, float32)
 
     def _make_program(
@@ -90,8 +90,8 @@ class _Normalization:
             "normalization",
             **wgsl,
             **_WIDTHS[width],
-            **lanes(has_subgroups),
-            joined="".join(joined(*each, "f32", has_subgroups) for each in functions),
+            **lane_parameters(has_subgroups),
+            joined="".join(join_function(*each, "f32", has_subgroups) for each in functions),
         )
         return Program(wgsl["finish"], source, entry_point=entry_point, workgroup=workgroup)
 
@@ -186,8 +186,8 @@ def _rows_program(
         g=g,
         result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
         turns="3" if gradient else "2",
-        joined=joined("sums_of_all", "a + b", "vec2f", has_subgroups),
-        **lanes(has_subgroups),
+        joined=join_function("sums_of_all", "a + b", "vec2f", has_subgroups),
+        **lane_parameters(has_subgroups),
     )
     label = "layer_norm_gradient" if gradient else "layer_norm"
     return Program(label, source, entry_point=entry_point, workgroup=workgroup)
@@ -203,36 +203,36 @@ def _rows_plan(
     is_software: bool,
     has_subgroups: bool,
 ) -> Plan | None:
-    """Return the plan of the program; None if its loops would be too long, or too few."""
+    """Return the plan of a normalization program, or None if the rows are too long or too few for it."""
     rows, size = math.prod(shape[:axis]), math.prod(shape[axis:])
     passes = 5  # over a row, with what its blocks add
     if is_software:
-        if size * passes > MOST_LOOPS or rows < FEW_ROWS < size:
+        if size * passes > MAX_LOOP_STEPS or rows < SOFTWARE_MIN_ROWS < size:
             return None
         program, invocations = _rows_program(gradient, inputs, "by_invocation", 8), rows
     else:
-        if -(-size // LANES) * passes > MOST_LOOPS // 2:
+        if -(-size // WORKGROUP_INVOCATIONS) * passes > MAX_LOOP_STEPS // 2:
             return None
-        program = _rows_program(gradient, inputs, "by_workgroup", LANES, has_subgroups)
-        invocations = rows * LANES
+        program = _rows_program(
+            gradient, inputs, "by_workgroup", WORKGROUP_INVOCATIONS, has_subgroups
+        )
+        invocations = rows * WORKGROUP_INVOCATIONS
     return plan(program, (rows, size, epsilon), invocations if size else 0, shape, float32)
 
 
-def _on_rows(
+def _run_row_program(
     gradient: bool, axis: int, epsilon: float, **arrays: GpuArray | None
 ) -> GpuArray | None:
     """Return the result of the program; None if there is none for these rows."""
     given = {name: array for name, array in arrays.items() if array is not None}
     x = given["x"]
     device = x.buffer.device
-    how = device.is_software, joins_by_subgroups(device)
+    how = device.is_software, uses_subgroups(device)
     step = _rows_plan(gradient, tuple(given), x.shape, axis, float(epsilon), *how)
     return None if step is None else device.launch(step, *given.values())
 
 
-def _standardized_over(
-    x: GpuArray, axes: tuple[int, ...], epsilon: float
-) -> tuple[GpuArray, GpuArray]:
+def _standardize(x: GpuArray, axes: tuple[int, ...], epsilon: float) -> tuple[GpuArray, GpuArray]:
     """Return x standardized over axes, and what it was multiplied by."""
     mean = _mean(x, axes, True)
     factor = _factor(_mean(_square(mean, x), axes, True), epsilon=epsilon)
@@ -249,10 +249,10 @@ def layer_norm(
     variance_epsilon: float,
 ) -> GpuArray:
     """Return the standardized rows, times the scale, plus the offset."""
-    y = _on_rows(False, axis, variance_epsilon, x=x, offset=offset, scale=scale)
+    y = _run_row_program(False, axis, variance_epsilon, x=x, offset=offset, scale=scale)
     if y is not None:
         return y
-    y, _ = _standardized_over(x, tuple(range(axis, len(x.shape))), variance_epsilon)
+    y, _ = _standardize(x, tuple(range(axis, len(x.shape))), variance_epsilon)
     y = y if scale is None else _multiply(scale, y)
     return y if offset is None else _add(offset, y)
 
@@ -263,9 +263,9 @@ def layer_norm_gradient(
 ) -> list[GpuArray]:
     """Return the gradients for x, for the offset and for the scale."""
     before, axes = tuple(range(axis)), tuple(range(axis, len(x.shape)))
-    dx = _on_rows(True, axis, variance_epsilon, x=x, dy=dy, scale=scale)
+    dx = _run_row_program(True, axis, variance_epsilon, x=x, dy=dy, scale=scale)
     if dx is None:
-        h, factor = _standardized_over(x, axes, variance_epsilon)
+        h, factor = _standardize(x, axes, variance_epsilon)
         g = dy if scale is None else _multiply(scale, dy)
         dx = _slope(factor, _mean(g, axes, True), _mean(_product(g, h), axes, True), h, g)
     else:
@@ -286,9 +286,9 @@ def batch_norm_training(
     axes = tuple(i for i in range(len(x.shape)) if i != axis)
     mean = _mean(x, axes, True)
     variance = _mean(_square(mean, x), axes, True)
-    parts = [None if part is None else shared(part, mean.shape) for part in (offset, scale)]
+    parts = [None if part is None else reinterpret(part, mean.shape) for part in (offset, scale)]
     y = batch_norm(x, mean, variance, *parts, variance_epsilon=variance_epsilon)
-    return [y, *(shared(part, (x.shape[axis],)) for part in (mean, variance))]
+    return [y, *(reinterpret(part, (x.shape[axis],)) for part in (mean, variance))]
 
 
 @table.implements(normalization.batch_norm_gradient)
@@ -306,13 +306,13 @@ def batch_norm_gradient(
     axes = tuple(i for i in range(len(x.shape)) if i != axis)
     beside = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
     size = math.prod(x.shape[i] for i in axes)
-    inverse = _factor(shared(variance, beside), epsilon=variance_epsilon)
-    h = _standardized(shared(mean, beside), inverse, x)
+    inverse = _factor(reinterpret(variance, beside), epsilon=variance_epsilon)
+    h = _standardized(reinterpret(mean, beside), inverse, x)
     sums = [add_parts(dy, axes, True), add_parts(_product(dy, h), axes, True)]
-    factor = inverse if scale is None else _multiply(inverse, shared(scale, beside))
+    factor = inverse if scale is None else _multiply(inverse, reinterpret(scale, beside))
     averages = [_divided(total, size=size) for total in sums]
     dx = _slope(factor, *averages, h, dy)
-    return [dx, *(shared(total, (x.shape[axis],)) for total in sums)]
+    return [dx, *(reinterpret(total, (x.shape[axis],)) for total in sums)]
 
 
 # --- neighbours -------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def local_response_normalization(
 ) -> GpuArray:
     """Return x divided by a power of the sum of squares in its neighbourhood."""
     how = depth_radius, float(bias), float(alpha), float(beta)
-    return _with_neighbours(_SQUARES, _SCALED, how, {"x": x})
+    return _map_with_neighbours(_SQUARES, _SCALED, how, {"x": x})
 
 
 @table.implements(normalization.local_response_normalization_gradient)
@@ -347,19 +347,19 @@ def local_response_normalization_gradient(
 ) -> GpuArray:
     """Return the gradient for x, which acts directly and as a neighbour of other elements."""
     how = depth_radius, float(bias), float(alpha), float(beta)
-    norms = _with_neighbours(_SQUARES, _NORM, how, {"x": x})
-    return _with_neighbours(_PARTS, _GRADIENT, how, {"x": x, "y": y, "dy": dy, "norms": norms})
+    norms = _map_with_neighbours(_SQUARES, _NORM, how, {"x": x})
+    return _map_with_neighbours(_PARTS, _GRADIENT, how, {"x": x, "y": y, "dy": dy, "norms": norms})
 
 
-def _with_neighbours(
+def _map_with_neighbours(
     term: str, finish: str, how: tuple[int, float, float, float], arrays: dict[str, GpuArray]
 ) -> GpuArray:
     """Return `finish` of each element i and of the sum of `term` over its neighbours k."""
     x, (radius, *numbers) = arrays["x"], how
     rows, length = math.prod(x.shape[:-1]), x.shape[-1]
-    if min(2 * radius + 1, length) > MOST_LOOPS:  # a window of the terms, in several pieces
+    if min(2 * radius + 1, length) > MAX_LOOP_STEPS:  # a window of the terms, in several pieces
         radius = min(radius, length)
-        terms = _responses(term, "sum", (0, *numbers), arrays)
+        terms = _run_response_program(term, "sum", (0, *numbers), arrays)
         window = Window(
             size=(2 * radius + 1,),
             strides=(1,),
@@ -367,12 +367,12 @@ def _with_neighbours(
             dilations=(1,),
             out=(length,),
         )
-        sums = window_sums(shared(terms, (rows, length, 1)), window)
-        term, arrays, radius = "sums[k]", {**arrays, "sums": shared(sums, x.shape)}, 0
-    return _responses(term, finish, (radius, *numbers), arrays)
+        sums = window_sums(reinterpret(terms, (rows, length, 1)), window)
+        term, arrays, radius = "sums[k]", {**arrays, "sums": reinterpret(sums, x.shape)}, 0
+    return _run_response_program(term, finish, (radius, *numbers), arrays)
 
 
-def _responses(
+def _run_response_program(
     term: str, finish: str, how: tuple[float, ...], arrays: dict[str, GpuArray]
 ) -> GpuArray:
     program = _response_program(term, finish, *arrays)

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import float32, int8, int32, int64, size_of, uint8, uint32
+from plugrad.extend import count_elements, float32, int8, int32, int64, uint8, uint32
 from plugrad.kernels import pooling
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.windows import (
-    MOST_AXES,
+    MAX_SPATIAL_AXES,
     SUM,
     Fold,
-    along,
-    over_cells,
-    over_stops,
-    pieces,
+    fold_cells,
+    fold_stops,
+    select_axes,
+    split_into_pieces,
 )
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import LARGER, add
-from plugrad_webgpu.memory.buffers import shared
+from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.shaders.elements import NUMBERS
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Part = tuple["Window", tuple["GpuArray", ...]]
 """A piece of a window, and the inputs of a fold over it."""
 
-LEAST = {
+LOWEST_WGSL = {
     float32: "-infinity()",
     int32: "bitcast<i32>(0x80000000u)",
     uint32: "0u",
@@ -44,15 +44,15 @@ LEAST = {
     uint8: "0u",
     int64: "vec2u(0u, 0x80000000u)",
 }
-IS_LARGER = dict.fromkeys(LEAST, "(value > best)") | {int64: "is_less_i64(best, value)"}
+IS_LARGER = dict.fromkeys(LOWEST_WGSL, "(value > best)") | {int64: "is_less_i64(best, value)"}
 
 
-def largest_of(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
+def max_fold(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
     """Return how to find the largest value of a window of the inputs, by dtype: NaN if there is one."""
     larger = IS_LARGER | {float32: "(value > best) | are_nan(value)"}
     return {
         dtype: Fold(
-            f"var best = Element({LEAST[dtype]});",
+            f"var best = Element({LOWEST_WGSL[dtype]});",
             f"let value = {value}; best = select(best, value, {larger[dtype]});",
             "best",
             inputs,
@@ -61,7 +61,7 @@ def largest_of(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
     }
 
 
-def first_largest_of(
+def argmax_fold(
     values: Mapping[DType, str], is_larger: Mapping[DType, str], *inputs: str
 ) -> dict[DType, Fold]:
     """Return how to find the position of the first largest value of a window of the inputs; -1 without one."""
@@ -78,7 +78,7 @@ def first_largest_of(
     }
 
 
-def sums_of(value: str) -> dict[DType, Fold]:
+def gradient_fold(value: str) -> dict[DType, Fold]:
     """Return how to add up a `value` of the gradients dy and of the positions found, by dtype."""
     steps = dict.fromkeys(NUMBERS, f"sum += {value};") | {int64: f"sum = sum_i64(sum, {value});"}
     return {
@@ -86,15 +86,15 @@ def sums_of(value: str) -> dict[DType, Fold]:
     }
 
 
-PIXELS = dict.fromkeys(LEAST, "input[at]")
+PIXELS = dict.fromkeys(LOWEST_WGSL, "input[at]")
 LARGER_OR_NAN = "(value > best) | (are_nan(value) & !are_nan(best))"
-LARGEST = largest_of(PIXELS, "input")
-FIRST_LARGEST = first_largest_of(PIXELS, IS_LARGER | {float32: LARGER_OR_NAN}, "input")
-AT_THE_LARGEST = sums_of("select(Element(), dy[at], found[at] == own)")
+LARGEST = max_fold(PIXELS, "input")
+FIRST_LARGEST = argmax_fold(PIXELS, IS_LARGER | {float32: LARGER_OR_NAN}, "input")
+AT_THE_LARGEST = gradient_fold("select(Element(), dy[at], found[at] == own)")
 AVERAGE = Fold(SUM, "sum += input[at];", "sum / f32(inside)", ("input",))
 TOTAL = Fold(SUM, "sum += input[at];", "sum", ("input",))
 SHARES = Fold(SUM, "sum += dy[at] / f32(inside);", "sum", ("dy",))
-WHOLE = Fold(SUM, "sum += dy[at];", "sum", ("dy",))
+UNDIVIDED = Fold(SUM, "sum += dy[at];", "sum", ("dy",))
 
 _larger = elementwise(LARGER, ("a", "b"))
 _quotient = elementwise("a / b", ("a", "b"))
@@ -112,28 +112,28 @@ _first_larger = elementwise(
 
 def max_pool(x: GpuArray, *, window: Window) -> GpuArray:
     """Return the largest element of each window; NaN if the window contains NaN."""
-    return largest(x, window)
+    return window_maximum(x, window)
 
 
 def max_pool_gradient(
     dy: GpuArray, input: GpuArray, output: GpuArray, *, window: Window
 ) -> GpuArray:
-    """Return the gradient for the images: that of each window goes to its first largest element."""
-    inputs = dy, first_largest(input, window)
-    return in_pieces(AT_THE_LARGEST[dy.dtype], inputs, window, input.shape)
+    """Gradient of max pooling: each window's gradient goes to its first largest element."""
+    inputs = dy, window_argmax(input, window)
+    return sum_over_pieces(AT_THE_LARGEST[dy.dtype], inputs, window, input.shape)
 
 
 def avg_pool(x: GpuArray, *, window: Window) -> GpuArray:
     """Return the average of each window, over the cells that are not padding."""
-    return average(x, window)
+    return window_average(x, window)
 
 
 def avg_pool_gradient(dy: GpuArray, input: GpuArray, *, window: Window) -> GpuArray:
-    """Return the gradient for the images: that of each window is spread evenly over its cells."""
-    if len(pieces(window, input.shape[1:-1], "stops")) == 1:
-        return over_stops(SHARES, (dy,), window, input.shape)
-    shares = _quotient(dy, inside(dy, window, input.shape[1:-1]))
-    return in_pieces(WHOLE, (shares,), window, input.shape)
+    """Gradient of average pooling: each window's gradient, divided evenly among its elements."""
+    if len(split_into_pieces(window, input.shape[1:-1], "stops")) == 1:
+        return fold_stops(SHARES, (dy,), window, input.shape)
+    shares = _quotient(dy, count_valid_cells(dy, window, input.shape[1:-1]))
+    return sum_over_pieces(UNDIVIDED, (shares,), window, input.shape)
 
 
 @table.implements(pooling.max_pool_with_argmax)
@@ -142,79 +142,81 @@ def max_pool_with_argmax(
 ) -> tuple[GpuArray, GpuArray]:
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
     image_step = 0 if include_batch_in_index else math.prod(x.shape[1:])
-    return largest(x, window), first_largest(x, window, image_step)
+    return window_maximum(x, window), window_argmax(x, window, image_step)
 
 
 @table.implements(pooling.pool)
 def pool(input: GpuArray, *, window: Window, pooling_type: pooling.PoolingType) -> GpuArray:
     """Return the largest elements or the averages of windows of dilated cells."""
-    return largest(input, window) if pooling_type == "max" else average(input, window)
+    return window_maximum(input, window) if pooling_type == "max" else window_average(input, window)
 
 
-def largest(x: GpuArray, window: Window) -> GpuArray:
+def window_maximum(x: GpuArray, window: Window) -> GpuArray:
     """Return the largest element of each window."""
 
     def of_few_axes(x: GpuArray, window: Window) -> GpuArray:
-        return largest_in(LARGEST[x.dtype], parts_of(x, window))
+        return maximum_of_parts(LARGEST[x.dtype], split_windows(x, window))
 
-    return summary(of_few_axes, x, window)
+    return pool_all_axes(of_few_axes, x, window)
 
 
-def average(x: GpuArray, window: Window) -> GpuArray:
+def window_average(x: GpuArray, window: Window) -> GpuArray:
     """Return the average over the cells of each window that lie in the image."""
 
     def of_few_axes(x: GpuArray, window: Window) -> GpuArray:
         size = x.shape[1:-1]
-        if len(pieces(window, size, "cells")) == 1:
-            return over_cells(AVERAGE, (x,), window, x.dtype)
-        return _quotient(window_sums(x, window), inside(x, window, size))
+        if len(split_into_pieces(window, size, "cells")) == 1:
+            return fold_cells(AVERAGE, (x,), window, x.dtype)
+        return _quotient(window_sums(x, window), count_valid_cells(x, window, size))
 
-    return summary(of_few_axes, x, window)
+    return pool_all_axes(of_few_axes, x, window)
 
 
 def window_sums(x: GpuArray, window: Window) -> GpuArray:
     """Return the sum of each window over up to three axes."""
-    parts = pieces(window, x.shape[1:-1], "cells")
-    return reduce(add, (over_cells(TOTAL, (x,), part, x.dtype) for part in parts))
+    parts = split_into_pieces(window, x.shape[1:-1], "cells")
+    return reduce(add, (fold_cells(TOTAL, (x,), part, x.dtype) for part in parts))
 
 
-def in_pieces(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape) -> GpuArray:
+def sum_over_pieces(
+    fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+) -> GpuArray:
     """Return images whose elements each are a sum over the windows that cover them."""
-    parts = pieces(window, image[1:-1], "stops")
-    return reduce(add, (over_stops(fold, inputs, part, image) for part in parts))
+    parts = split_into_pieces(window, image[1:-1], "stops")
+    return reduce(add, (fold_stops(fold, inputs, part, image) for part in parts))
 
 
-def parts_of(x: GpuArray, window: Window) -> list[Part]:
+def split_windows(x: GpuArray, window: Window) -> list[Part]:
     """Return the pieces of a window over the cells of images."""
-    return [(part, (x,)) for part in pieces(window, x.shape[1:-1], "cells")]
+    return [(part, (x,)) for part in split_into_pieces(window, x.shape[1:-1], "cells")]
 
 
-def largest_in(largest: Fold, parts: list[Part]) -> GpuArray:
+def maximum_of_parts(largest: Fold, parts: list[Part]) -> GpuArray:
     """Return the largest element of each window, which has been cut into parts."""
-    found = (over_cells(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
+    found = (fold_cells(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
     return reduce(_larger, found)
 
 
-def first_largest_in(find: Fold, largest: Fold, parts: list[Part], image_step: int = 0) -> GpuArray:
+def argmax_of_parts(find: Fold, largest: Fold, parts: list[Part], image_step: int = 0) -> GpuArray:
     """Return the position of the first largest element of each window, cut into parts; -1 without one."""
     (window, inputs), *rest = parts
-    found = over_cells(find, inputs, window, int32, image_step)
+    found = fold_cells(find, inputs, window, int32, image_step)
     if rest:
-        best = largest_in(largest, parts[:1])
+        best = maximum_of_parts(largest, parts[:1])
         for window, inputs in rest:
-            place = over_cells(find, inputs, window, int32, image_step)
-            value = largest_in(largest, [(window, inputs)])
+            place = fold_cells(find, inputs, window, int32, image_step)
+            value = maximum_of_parts(largest, [(window, inputs)])
             found, best = _first_larger(found, place, best, value), _larger(best, value)
     return found
 
 
-def first_largest(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
+def window_argmax(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
     """Return the position of the first largest element of each window; -1 without one."""
-    parts = parts_of(x, window)
-    return first_largest_in(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts, image_step)
+    parts = split_windows(x, window)
+    return argmax_of_parts(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts, image_step)
 
 
-def inside(x: GpuArray, window: Window, size: Shape) -> GpuArray:
+def count_valid_cells(x: GpuArray, window: Window, size: Shape) -> GpuArray:
     """Return how many cells of each window lie in an image of a size, for the device of x."""
     before = (start for start, _ in window.padding)
     numbers = (*size, *window.out, *before, *window.size, *window.strides, *window.dilations)
@@ -231,7 +233,7 @@ def _cells_inside(*numbers: int) -> NDArray[np.float32]:
     return counts[..., None]
 
 
-def summary(
+def pool_all_axes(
     of_few_axes: Callable[[GpuArray, Window], GpuArray], x: GpuArray, window: Window
 ) -> GpuArray:
     """Return the largest elements or the averages of windows over any number of axes.
@@ -240,16 +242,16 @@ def summary(
     because the largest element and the average of a box are those of its slices.
     """
     batch, size, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
-    rest = len(size) - MOST_AXES
+    rest = len(size) - MAX_SPATIAL_AXES
     if rest <= 0:
-        if len(size) == 1 or len(pieces(window, size, "cells")) == 1:
+        if len(size) == 1 or len(split_into_pieces(window, size, "cells")) == 1:
             return of_few_axes(x, window)
         rest = len(size) - 1
-    slices = shared(x, (batch * size_of(size[:rest]), *size[rest:], channels))
-    y = summary(of_few_axes, slices, along(window, slice(rest, None)))
-    merged = shared(y, (batch, *size[:rest], size_of(window.out[rest:]) * channels))
-    y = summary(of_few_axes, merged, along(window, slice(rest)))
-    return shared(y, (batch, *window.out, channels))
+    slices = reinterpret(x, (batch * count_elements(size[:rest]), *size[rest:], channels))
+    y = pool_all_axes(of_few_axes, slices, select_axes(window, slice(rest, None)))
+    merged = reinterpret(y, (batch, *size[:rest], count_elements(window.out[rest:]) * channels))
+    y = pool_all_axes(of_few_axes, merged, select_axes(window, slice(rest)))
+    return reinterpret(y, (batch, *window.out, channels))
 
 
 table.update(

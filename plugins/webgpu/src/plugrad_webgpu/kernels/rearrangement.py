@@ -9,8 +9,14 @@ from plugrad.kernels import rearrangement
 from plugrad.kernels.rearrangement import depth_in_blocks, joined_blocks, split_blocks
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.movement import pad
-from plugrad_webgpu.memory.buffers import shared
-from plugrad_webgpu.memory.copying import block, copied, joined, range_view, transposed
+from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.memory.copying import (
+    concatenate,
+    copy_view,
+    permute_axes,
+    slice_block,
+    slice_view,
+)
 
 if TYPE_CHECKING:
     from plugrad.extend import DataFormat, Pairs, Shape
@@ -18,19 +24,19 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 
-def rearranged(x: GpuArray, how: Rearrangement) -> GpuArray:
+def rearrange(x: GpuArray, how: Rearrangement) -> GpuArray:
     """Return the elements of an array, moved in blocks."""
-    return shared(transposed(shared(x, how.cells), how.order), how.shape)
+    return reinterpret(permute_axes(reinterpret(x, how.cells), how.order), how.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: GpuArray, *, block_shape: Shape, crops: Pairs) -> GpuArray:
     """Return the blocks joined along the spatial axes, cropped."""
-    large = rearranged(x, joined_blocks(x.shape, block_shape))
+    large = rearrange(x, joined_blocks(x.shape, block_shape))
     margins = ((0, 0), *crops, *((0, 0),) * (len(x.shape) - 1 - len(crops)))
     begin = tuple(before for before, _ in margins)
     size = tuple(n - sum(pair) for n, pair in zip(large.shape, margins, strict=True))
-    return block(large, begin, size)
+    return slice_block(large, begin, size)
 
 
 @table.implements(rearrangement.space_to_batch_nd)
@@ -39,13 +45,13 @@ def space_to_batch_nd(x: GpuArray, *, block_shape: Shape, paddings: Pairs) -> Gp
     if any(map(any, paddings)):
         margins = ((0, 0), *paddings, *((0, 0),) * (len(x.shape) - 1 - len(paddings)))
         x = pad(x, paddings=margins, constant_value=0)
-    return rearranged(x, split_blocks(x.shape, block_shape))
+    return rearrange(x, split_blocks(x.shape, block_shape))
 
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: GpuArray, *, block_size: int, data_format: DataFormat) -> GpuArray:
     """Return images in which groups of channels have become blocks of pixels."""
-    return rearranged(x, depth_in_blocks(x.shape, block_size, data_format))
+    return rearrange(x, depth_in_blocks(x.shape, block_size, data_format))
 
 
 @table.implements(rearrangement.mirror_pad)
@@ -54,22 +60,22 @@ def mirror_pad(x: GpuArray, *, paddings: Pairs, mode: MirrorMode) -> GpuArray:
     hidden = 1 if mode == "reflect" else 0
     for axis, (before, after) in enumerate(paddings):
         if before or after:
-            first = mirrored(x, axis, hidden + before - 1, before)
-            last = mirrored(x, axis, x.shape[axis] - 1 - hidden, after)
-            x = joined([first, x, last], axis)
+            first = take_mirrored(x, axis, hidden + before - 1, before)
+            last = take_mirrored(x, axis, x.shape[axis] - 1 - hidden, after)
+            x = concatenate([first, x, last], axis)
     return x
 
 
-def mirrored(x: GpuArray, axis: int, start: int, count: int) -> GpuArray:
+def take_mirrored(x: GpuArray, axis: int, start: int, count: int) -> GpuArray:
     """Return `count` elements along an axis, from `start` backwards."""
     axes = range(len(x.shape))
-    view = range_view(
+    view = slice_view(
         x.shape,
         tuple(start if i == axis else 0 for i in axes),
         tuple(-1 if i == axis else 1 for i in axes),
     )
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    return copied(x, shape, view)
+    return copy_view(x, shape, view)
 
 
 table.update(host_bodies(rearrangement), on_host=True)

@@ -11,10 +11,10 @@ from plugrad_webgpu.algorithms.product import add_parts
 from plugrad_webgpu.algorithms.reduce import position, reduction
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.binary import LARGER, PRODUCTS, SMALLER
-from plugrad_webgpu.kernels.indexing import SUMMED, positions_of, segment_counts, segment_sums
+from plugrad_webgpu.kernels.indexing import SUMMED, as_word_positions, segment_counts, segment_sums
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.memory.buffers import in_parts, of_parts
-from plugrad_webgpu.shaders.elements import HIGHEST, LOWEST, require
+from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs
+from plugrad_webgpu.shaders.elements import HIGHEST, LOWEST, require_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,29 +23,31 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 
-def by_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArray]:
+def reduce_complex_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArray]:
     """Return a reduction that also takes complex numbers and reduces their parts separately."""
 
     def reduce_any(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
         if x.dtype != complex64:
             return reduce(x, axes, keep_dims)
-        return of_parts(reduce(in_parts(x), axes, keep_dims))
+        return as_complex(reduce(as_float_pairs(x), axes, keep_dims))
 
     return reduce_any
 
 
 REDUCTIONS = {
-    contracts.sum: by_parts(add_parts),
+    contracts.sum: reduce_complex_parts(add_parts),
     contracts.prod: reduction(PRODUCTS, dict.fromkeys(PRODUCTS, 1)),
-    contracts.mean: by_parts(reduction("a + b", {float32: 0}, finish="value / parameters.divisor")),
+    contracts.mean: reduce_complex_parts(
+        reduction("a + b", {float32: 0}, finish="value / parameters.divisor")
+    ),
     contracts.min: reduction(SMALLER, {dtype: HIGHEST[dtype] for dtype in SMALLER}),
     contracts.all: reduction("a & b", {bool_: 1}),
     contracts.any: reduction("a | b", {bool_: 0}),
 }
-largest: Final = reduction(LARGER, {dtype: LOWEST[dtype] for dtype in LARGER})
+max_along: Final = reduction(LARGER, {dtype: LOWEST[dtype] for dtype in LARGER})
 
 
-def implement(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> None:
+def declare_reduction(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> None:
     """Declare a reduction with the parameters of its contract."""
 
     @table.implements(kernel)
@@ -54,16 +56,16 @@ def implement(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> N
 
 
 for _contract, _function in REDUCTIONS.items():
-    implement(_contract, _function)
+    declare_reduction(_contract, _function)
 
 
 @table.implements(contracts.max)
 def max(x: GpuArray, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> GpuArray:
     """Return the largest element along the axes; NaN if there is one."""
-    return largest(x, reduction_indices, keep_dims)
+    return max_along(x, reduction_indices, keep_dims)
 
 
-def extreme(operator: str, of_longs: str) -> Callable[[GpuArray, int], GpuArray]:
+def make_arg_reduction(operator: str, of_longs: str) -> Callable[[GpuArray, int], GpuArray]:
     """Return the search for the first extreme element, where NaN counts as extreme."""
     ordered = f"value {operator} best"
     return position(
@@ -76,26 +78,26 @@ def extreme(operator: str, of_longs: str) -> Callable[[GpuArray, int], GpuArray]
     )
 
 
-position_of_largest: Final = extreme(">", "is_less_i64(best, value)")
-position_of_smallest: Final = extreme("<", "is_less_i64(value, best)")
+argmax_along: Final = make_arg_reduction(">", "is_less_i64(best, value)")
+argmin_along: Final = make_arg_reduction("<", "is_less_i64(value, best)")
 
 
 @table.implements(contracts.argmax)
 def argmax(x: GpuArray, *, axis: int) -> GpuArray:
     """Return the first position of the largest element."""
-    return position_of_largest(x, axis)
+    return argmax_along(x, axis)
 
 
 @table.implements(contracts.argmin)
 def argmin(x: GpuArray, *, axis: int) -> GpuArray:
     """Return the first position of the smallest element."""
-    return position_of_smallest(x, axis)
+    return argmin_along(x, axis)
 
 
 @table.implements(contracts.bincount)
 def bincount(x: GpuArray, weights: GpuArray | None, *, size: int) -> GpuArray:
     """Return the counts of all elements, or the sums of their weights."""
-    return binned(x, weights, (size,))
+    return count_in_bins(x, weights, (size,))
 
 
 @table.implements(contracts.dense_bincount)
@@ -105,18 +107,18 @@ def dense_bincount(
     """Return the counts of each row, or whether each count is not 0."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
-        return binned(x, weights, shape)
-    found = binned(x, None, shape, is_binary=True)
+        return count_in_bins(x, weights, shape)
+    found = count_in_bins(x, None, shape, is_binary=True)
     return found if weights is None else cast(found, dtype=weights.dtype)
 
 
-def binned(
+def count_in_bins(
     x: GpuArray, weights: GpuArray | None, shape: Shape, *, is_binary: bool = False
 ) -> GpuArray:
     """Return the counts or the sums of the weights in bins, which are the last axis of `shape`."""
-    x = positions_of(x, "webgpu, for the numbers of bins,")
+    x = as_word_positions(x, "webgpu, for the numbers of bins,")
     rows, size = math.prod(shape[:-1]), shape[-1]
     if weights is not None:
-        require(weights.dtype, SUMMED, "the weights of webgpu's bins")
+        require_dtype(weights.dtype, SUMMED, "the weights of webgpu's bins")
         return segment_sums(weights, x, shape, size, rows)
     return segment_counts(x, shape, size, rows, is_binary=is_binary)

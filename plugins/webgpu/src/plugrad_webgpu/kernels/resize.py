@@ -13,8 +13,8 @@ from plugrad.extend import float32, uint32
 from plugrad.kernels import resize
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels.unary import cast
-from plugrad_webgpu.memory.buffers import shared
-from plugrad_webgpu.shaders.elements import vector, words_in
+from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.shaders.elements import vector_type, words_per_element
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 ROWS, COLUMNS = 1, 2
-CHUNK = 4  # elements or vectors of an invocation
-MOST_STEPS = 8192  # of each of them: all loops of an invocation together must stay below 65,535
+ITEMS_PER_INVOCATION = 4  # elements or vectors of an invocation
+MAX_LOOP_STEPS = 8192  # of each of them: all loops of an invocation together must stay below 65,535
 
 
 @table.implements(resize.resize_bilinear)
@@ -36,7 +36,7 @@ def resize_bilinear(
     """Return images interpolated between rows, then between columns."""
     x = cast(images, dtype=float32)
     how = (align_corners, half_pixel_centers)
-    return _resized(x, size, _around, how, "f32", "first + (second - first) * share")
+    return _run_resize(x, size, _neighbour_places, how, "f32", "first + (second - first) * share")
 
 
 @table.implements(resize.resize_bilinear_gradient)
@@ -46,7 +46,9 @@ def resize_bilinear_gradient(
     """Return dy distributed between columns, then between rows."""
     for axis in (COLUMNS, ROWS):
         lengths = images.shape[axis], size[axis - 1]
-        dy = _collected(dy, axis, *lengths, _around, (align_corners, half_pixel_centers), reach=1)
+        dy = _sum_along_axis(
+            dy, axis, *lengths, _neighbour_places, (align_corners, half_pixel_centers), reach=1
+        )
     return dy
 
 
@@ -57,9 +59,9 @@ def resize_nearest_neighbor(
     """Return the pixels that are shown; each word of an element is a channel, as far as this is concerned."""
     how = (align_corners, half_pixel_centers)
     *pixels, channels = images.shape
-    words = shared(images, (*pixels, channels * words_in(images.dtype)), uint32)
-    resized = _resized(words, size, _shown, how, "u32", "first")
-    return shared(resized, (*resized.shape[:3], channels), images.dtype)
+    words = reinterpret(images, (*pixels, channels * words_per_element(images.dtype)), uint32)
+    resized = _run_resize(words, size, _nearest_places, how, "u32", "first")
+    return reinterpret(resized, (*resized.shape[:3], channels), images.dtype)
 
 
 @table.implements(resize.resize_nearest_neighbor_gradient)
@@ -69,7 +71,9 @@ def resize_nearest_neighbor_gradient(
     """Return the sums of dy over the columns that show the same column, then over rows."""
     for axis in (COLUMNS, ROWS):
         lengths = images.shape[axis], size[axis - 1]
-        dy = _collected(dy, axis, *lengths, _shown, (align_corners, half_pixel_centers), reach=0)
+        dy = _sum_along_axis(
+            dy, axis, *lengths, _nearest_places, (align_corners, half_pixel_centers), reach=0
+        )
     return dy
 
 
@@ -85,20 +89,20 @@ How = tuple[bool, bool]
 """Whether to align the corners, and whether pixels have their centers at halves."""
 
 
-def _resized(x: GpuArray, size: Pair, find: Find, how: How, element: str, mix: str) -> GpuArray:
+def _run_resize(x: GpuArray, size: Pair, find: Find, how: How, element: str, mix: str) -> GpuArray:
     """Return images whose pixels show points between the pixels of images."""
     shape = (x.shape[0], *size, x.shape[3])
     channels, chunk, chunks, width = _chunks(shape[3])
     count = math.prod(shape[:3]) * chunks
     parameters = (count, chunks, chunk, channels, *x.shape[1:3], *shape[1:3])
-    step = plan(_program(vector(element, width), mix), parameters, count, shape, x.dtype)
+    step = plan(_program(vector_type(element, width), mix), parameters, count, shape, x.dtype)
     device = x.buffer.device
     lengths = (x.shape[ROWS], size[0], x.shape[COLUMNS], size[1])
-    return device.launch(step, device.constant(_table_of_both(find), *lengths, *how), x)
+    return device.launch(step, device.constant(_make_place_table(find), *lengths, *how), x)
 
 
 @cache
-def _table_of_both(find: Find) -> Callable[..., NDArray[np.uint32]]:
+def _make_place_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
     """Return the function that makes the places of rows and of columns, which a device keeps."""
 
     def make(height: int, rows: int, width: int, columns: int, *how: bool) -> NDArray[np.uint32]:
@@ -109,7 +113,7 @@ def _table_of_both(find: Find) -> Callable[..., NDArray[np.uint32]]:
 
 
 @cache
-def _table_of_ranges(find: Find) -> Callable[..., NDArray[np.uint32]]:
+def _make_range_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
     """Return the function that makes the places of an axis, and the steps that show each position."""
 
     def make(length: int, count: int, reach: int, *how: bool) -> NDArray[np.uint32]:
@@ -120,7 +124,7 @@ def _table_of_ranges(find: Find) -> Callable[..., NDArray[np.uint32]]:
     return make
 
 
-def _collected(
+def _sum_along_axis(
     dy: GpuArray, axis: int, length: int, count: int, find: Find, how: How, reach: int
 ) -> GpuArray:
     """Return, for each position along an axis, the weighted sum of dy over the steps that show it.
@@ -128,14 +132,14 @@ def _collected(
     A step shows the positions from `low` to ``low + reach``.
     """
     device = dy.buffer.device
-    numbers = device.constant(_table_of_ranges(find), length, count, reach, *how)
+    numbers = device.constant(_make_range_table(find), length, count, reach, *how)
     shape = (*dy.shape[:axis], length, *dy.shape[axis + 1 :])
     inner, chunk, chunks, width = _chunks(math.prod(shape[axis + 1 :]))
-    program = _gradient_program(vector("f32", width))
+    program = _gradient_program(vector_type("f32", width))
     invocations = math.prod(shape[: axis + 1]) * chunks
     output = device.empty(shape, float32)
-    for begin in range(0, count, MOST_STEPS):
-        steps = (count, begin, min(begin + MOST_STEPS, count))
+    for begin in range(0, count, MAX_LOOP_STEPS):
+        steps = (count, begin, min(begin + MAX_LOOP_STEPS, count))
         parameters = (invocations, chunks, chunk, inner, length, *steps)
         step = plan(program, parameters, invocations, shape, float32)
         device.launch_into(step, output, numbers, dy)
@@ -146,7 +150,7 @@ def _chunks(size: int) -> tuple[int, int, int, int]:
     """Return how elements are divided: the vectors or elements, those of a chunk, the chunks, the width of a vector."""
     width = 4 if size % 4 == 0 else 1
     vectors = size // width
-    chunk = min(max(vectors, 1), CHUNK)
+    chunk = min(max(vectors, 1), ITEMS_PER_INVOCATION)
     return vectors, chunk, -(-vectors // chunk), width
 
 
@@ -163,7 +167,9 @@ def _gradient_program(element: str) -> Program:
 # --- places, in double precision or in integers: the sizes are numbers of the host ------------------
 
 
-def _around(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Places:
+def _neighbour_places(
+    length: int, count: int, align_corners: bool, half_pixel_centers: bool
+) -> Places:
     """Return the places between positions that a resized axis shows."""
     steps = np.arange(count)
     places: NDArray[Any]
@@ -178,7 +184,9 @@ def _around(length: int, count: int, align_corners: bool, half_pixel_centers: bo
     return Places(low, (places - low).astype(np.float32))
 
 
-def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Places:
+def _nearest_places(
+    length: int, count: int, align_corners: bool, half_pixel_centers: bool
+) -> Places:
     """Return the positions that a resized axis shows."""
     steps = np.arange(count)
     if align_corners and count > 1:

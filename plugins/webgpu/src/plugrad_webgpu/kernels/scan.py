@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from plugrad.extend import complex64, float32, int32, int64, uint32
 from plugrad.kernels import scan
-from plugrad_webgpu.algorithms.reduce import MOST_STEPS
+from plugrad_webgpu.algorithms.reduce import MAX_LOOP_STEPS
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import in_parts, of_parts
-from plugrad_webgpu.shaders.elements import STORED, require, vector
+from plugrad_webgpu.memory.buffers import as_complex, as_float_pairs
+from plugrad_webgpu.shaders.elements import STORAGE_TYPE, require_dtype, vector_type
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SOFTWARE_INVOCATIONS = 256
 GPU_INVOCATIONS = 65_536
 # The shortest blocks: shorter ones do not justify the dispatches for their totals.
-SOFTWARE_RUN = 1024
-GPU_RUN = 64
+SOFTWARE_BLOCK_ELEMENTS = 1024
+GPU_BLOCK_ELEMENTS = 64
 
 Role = Literal["totals", "rows", "blocks"]
 """What a program computes: the totals of blocks, or running totals of whole rows or of blocks."""
@@ -47,7 +47,7 @@ class Rule(NamedTuple):
     """The element that is the result for a total."""
 
 
-class Level(NamedTuple):
+class ScanLevel(NamedTuple):
     """The dispatches for elements, or for the totals of blocks of elements, and so on."""
 
     totals: Plan | None
@@ -70,17 +70,17 @@ SUMS = {
     uint32: Rule(uint32, "u32", "a + b", "0"),
     int64: Rule(int64, "vec2u", "sum_i64(a, b)", "0, 0"),
 }
-PRODUCTS = {t: Rule(t, STORED[t], "a * b", "1") for t in (float32, int32, uint32)} | {
+PRODUCTS = {t: Rule(t, STORAGE_TYPE[t], "a * b", "1") for t in (float32, int32, uint32)} | {
     int64: Rule(int64, "vec2u", "product_i64(a, b)", "1, 0"),
-    complex64: Rule(complex64, STORED[complex64], "complex_product(a, b)", "1.0, 0.0"),
+    complex64: Rule(complex64, STORAGE_TYPE[complex64], "complex_product(a, b)", "1.0, 0.0"),
 }
 
 
-def accumulated(
+def run_scan(
     rules: Mapping[DType, Rule], x: GpuArray, *, axis: int, exclusive: bool, reverse: bool
 ) -> GpuArray:
     """Return the combination of the elements up to each one."""
-    require(x.dtype, rules, "the webgpu kernel of running totals")
+    require_dtype(x.dtype, rules, "the webgpu kernel of running totals")
     device = x.buffer.device
     levels = _levels(rules[x.dtype], x.shape, axis, exclusive, reverse, device.is_software)
     inputs = [x]
@@ -93,24 +93,26 @@ def accumulated(
     return running
 
 
-def summed(x: GpuArray, **attributes: Any) -> GpuArray:
+def cumulative_sums(x: GpuArray, **attributes: Any) -> GpuArray:
     """Return running sums; those of complex numbers are sums of their parts."""
     if x.dtype == complex64:
-        return of_parts(accumulated(SUMS, in_parts(x), **attributes))
-    return accumulated(SUMS, x, **attributes)
+        return as_complex(run_scan(SUMS, as_float_pairs(x), **attributes))
+    return run_scan(SUMS, x, **attributes)
 
 
 @lru_cache(maxsize=1024)
 def _levels(
     rule: Rule, shape: Shape, axis: int, exclusive: bool, reverse: bool, is_software: bool
-) -> tuple[Level, ...]:
+) -> tuple[ScanLevel, ...]:
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    return tuple(_made(rule, shape, (outer, shape[axis], inner), exclusive, reverse, is_software))
+    return tuple(
+        _iter_levels(rule, shape, (outer, shape[axis], inner), exclusive, reverse, is_software)
+    )
 
 
-def _made(
+def _iter_levels(
     rule: Rule, shape: Shape, rows: Shape, exclusive: bool, reverse: bool, is_software: bool
-) -> Iterator[Level]:
+) -> Iterator[ScanLevel]:
     """Yield the levels of a scan; those above the first accumulate totals, without the own one."""
     outer, length, inner = rows
     size = (2,) if rule.state == "vec2f" else ()
@@ -121,7 +123,7 @@ def _made(
     if is_wide:
         length = -(-length // 4)
     while True:
-        run = _run(outer * inner, length, is_software)
+        run = _block_size(outer * inner, length, is_software)
         blocks = -(-length // run)
         count = outer * blocks * inner
         parameters = (count, length, inner, run, blocks, exclusive, reverse, 0)
@@ -130,20 +132,22 @@ def _made(
             _program(rule, role, is_state, lanes), parameters, count, shape, rule.dtype
         )
         if blocks <= 1:
-            yield Level(None, scan_plan)
+            yield ScanLevel(None, scan_plan)
             return
         shape = (outer, blocks, inner, *size)
         program = _program(rule, "totals", is_state, lanes)
-        yield Level(plan(program, parameters, count, shape, rule.dtype), scan_plan)
+        yield ScanLevel(plan(program, parameters, count, shape, rule.dtype), scan_plan)
         length, exclusive, reverse, is_state, lanes = blocks, True, False, True, ""
 
 
-def _run(columns: int, length: int, is_software: bool) -> int:
+def _block_size(columns: int, length: int, is_software: bool) -> int:
     """Return the size of the blocks: enough blocks for the device, and loops within bounds."""
     invocations, least = (
-        (SOFTWARE_INVOCATIONS, SOFTWARE_RUN) if is_software else (GPU_INVOCATIONS, GPU_RUN)
+        (SOFTWARE_INVOCATIONS, SOFTWARE_BLOCK_ELEMENTS)
+        if is_software
+        else (GPU_INVOCATIONS, GPU_BLOCK_ELEMENTS)
     )
-    return min(max(-(-length * columns // invocations), least), MOST_STEPS)
+    return min(max(-(-length * columns // invocations), least), MAX_LOOP_STEPS)
 
 
 @cache
@@ -152,8 +156,8 @@ def _program(rule: Rule, role: Role, is_state: bool, lanes: str) -> Program:
 
     The `lanes` of vectors are in the order of accumulation; without lanes, elements are not vectors.
     """
-    item = rule.state if is_state else STORED[rule.dtype]
-    element = vector(item, 4) if lanes else item
+    item = rule.state if is_state else STORAGE_TYPE[rule.dtype]
+    element = vector_type(item, 4) if lanes else item
     result = rule.state if role == "totals" else element
     each = [f"total = joined(total, state_of(values{lane}));" for lane in _selectors(lanes)]
     if role != "totals":
@@ -185,4 +189,4 @@ def _selectors(lanes: str) -> list[str]:
     return [f"[{lane}]" for lane in lanes] or [""]
 
 
-table.update({scan.cumsum: summed, scan.cumprod: partial(accumulated, PRODUCTS)})
+table.update({scan.cumsum: cumulative_sums, scan.cumprod: partial(run_scan, PRODUCTS)})

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from plugrad.extend import uint32
 from plugrad.kernels import scatter
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.kernels.indexing import SUMMED, flat_places, segment_sums
-from plugrad_webgpu.memory.buffers import shared
-from plugrad_webgpu.memory.copying import View, copied, filled
-from plugrad_webgpu.shaders.elements import require, vector, words_in
+from plugrad_webgpu.kernels.indexing import SUMMED, flat_positions, segment_sums
+from plugrad_webgpu.memory.buffers import reinterpret
+from plugrad_webgpu.memory.copying import View, copy_view, full
+from plugrad_webgpu.shaders.elements import require_dtype, vector_type, words_per_element
 from plugrad_webgpu.shaders.layout import broadcast_strides
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 @table.implements(scatter.scatter_nd)
 def scatter_nd(indices: GpuArray, updates: GpuArray, *, shape: Shape) -> GpuArray:
     """Return the sums of the updates for each place."""
-    require(updates.dtype, SUMMED, "the webgpu kernel ScatterNd")
-    rows = _rows_of(indices)
+    require_dtype(updates.dtype, SUMMED, "the webgpu kernel ScatterNd")
+    rows = _coordinate_rows(indices)
     size = math.prod(shape[: rows.shape[-1]])
-    return segment_sums(updates, flat_places(rows, shape), shape, size)
+    return segment_sums(updates, flat_positions(rows, shape), shape, size)
 
 
 @table.implements(scatter.tensor_scatter_update)
 def tensor_scatter_update(tensor: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
     """Return a copy with the updates; of several updates for one place, the last one stays."""
-    return _write(_filled_from(tensor, tensor.shape), _rows_of(indices), updates)
+    return _write_updates(_copy_broadcast(tensor, tensor.shape), _coordinate_rows(indices), updates)
 
 
 @table.implements(scatter.sparse_to_dense)
@@ -47,32 +47,32 @@ def sparse_to_dense(
     output_shape: Shape,
 ) -> GpuArray:
     """Return the values at the given places, and the default value elsewhere."""
-    output = _filled_from(default_value, output_shape)
-    return _write(output, _rows_of(sparse_indices), sparse_values)
+    output = _copy_broadcast(default_value, output_shape)
+    return _write_updates(output, _coordinate_rows(sparse_indices), sparse_values)
 
 
-def _rows_of(indices: GpuArray) -> GpuArray:
+def _coordinate_rows(indices: GpuArray) -> GpuArray:
     """Return rows of coordinates; without rows, each position is one."""
     if len(indices.shape) > 1:
         return indices
-    return shared(indices, (math.prod(indices.shape), 1))
+    return reinterpret(indices, (math.prod(indices.shape), 1))
 
 
-def _filled_from(x: GpuArray, shape: Shape) -> GpuArray:
+def _copy_broadcast(x: GpuArray, shape: Shape) -> GpuArray:
     """Return a copy of the array, broadcast to a shape."""
-    return copied(x, shape, View(0, broadcast_strides(x.shape, shape)))
+    return copy_view(x, shape, View(0, broadcast_strides(x.shape, shape)))
 
 
-def _write(output: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
+def _write_updates(output: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
     """Return `output` after writing the updates, or the only one, at rows of coordinates."""
     device, shape = output.buffer.device, output.shape
     depth = indices.shape[-1]
     size = math.prod(shape[:depth])
-    inner = math.prod(shape[depth:]) * words_in(output.dtype)
+    inner = math.prod(shape[depth:]) * words_per_element(output.dtype)
     width = 4 if inner % 4 == 0 else 1
-    places = flat_places(indices, shape)
+    places = flat_positions(indices, shape)
     rows = math.prod(places.shape)
-    last = filled(device, (size,), 0, uint32)
+    last = full(device, (size,), 0, uint32)
 
     def step(entry_point: str, count: int) -> Plan:
         parameters = (count, inner // width, size, int(bool(updates.shape)))
@@ -85,5 +85,5 @@ def _write(output: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
 
 @cache
 def _program(entry_point: str, width: int) -> Program:
-    source = partial(shader, "scatter", element=vector("u32", width))
+    source = partial(shader, "scatter", element=vector_type("u32", width))
     return Program(entry_point, source, entry_point=entry_point)

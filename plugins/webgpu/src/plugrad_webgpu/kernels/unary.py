@@ -18,11 +18,16 @@ from plugrad.extend import (
     uint32,
 )
 from plugrad.kernels import unary
-from plugrad_webgpu.algorithms.bodies import cast_to, clipped, for_floats, step
-from plugrad_webgpu.algorithms.expressions import elementwise, inexact, numbers, real
+from plugrad_webgpu.algorithms.bodies import clip, floats_only, make_cast, step
+from plugrad_webgpu.algorithms.expressions import (
+    elementwise,
+    numbers,
+    per_inexact_dtype,
+    per_real_dtype,
+)
 from plugrad_webgpu.declare import table
-from plugrad_webgpu.memory.buffers import shared, values_on_host
-from plugrad_webgpu.shaders.elements import WIDE, narrowed, require
+from plugrad_webgpu.memory.buffers import host_values, reinterpret
+from plugrad_webgpu.shaders.elements import WORD_DTYPE, narrow_expression, require_dtype
 
 if TYPE_CHECKING:
     from plugrad.extend import DType
@@ -31,9 +36,11 @@ if TYPE_CHECKING:
 table.update(
     {
         # arithmetic
-        unary.abs: elementwise(real("abs(x)", "abs(x)", "x", "magnitude_i64(x)"), body=np.abs),
+        unary.abs: elementwise(
+            per_real_dtype("abs(x)", "abs(x)", "x", "magnitude_i64(x)"), body=np.abs
+        ),
         unary.negative: elementwise(
-            real("negated(x)", "-x", "0u - x", "negative_i64(x)") | {complex64: "-x"},
+            per_real_dtype("negated(x)", "-x", "0u - x", "negative_i64(x)") | {complex64: "-x"},
             body=np.negative,
         ),
         unary.square: elementwise(
@@ -41,49 +48,71 @@ table.update(
             body=np.square,
         ),
         unary.sign: elementwise(
-            real("sign_of(x)", "sign(x)", "min(x, 1u)", "sign_i64(x)"), body=np.sign
+            per_real_dtype("sign_of(x)", "sign(x)", "min(x, 1u)", "sign_i64(x)"), body=np.sign
         ),
-        unary.reciprocal: elementwise(inexact("1.0 / x", "complex_inverse(x)")),
-        unary.sqrt: elementwise(inexact("sqrt(x)", "complex_sqrt(x)")),
+        unary.reciprocal: elementwise(per_inexact_dtype("1.0 / x", "complex_inverse(x)")),
+        unary.sqrt: elementwise(per_inexact_dtype("sqrt(x)", "complex_sqrt(x)")),
         unary.rsqrt: elementwise(
-            inexact("1.0 / sqrt(x)", "complex_quotient(vec2f(1.0, 0.0), complex_sqrt(x))")
+            per_inexact_dtype("1.0 / sqrt(x)", "complex_quotient(vec2f(1.0, 0.0), complex_sqrt(x))")
         ),
         # rounding
-        unary.ceil: elementwise(real("ceil(x)", "x", "x", "x"), body=for_floats(np.ceil)),
-        unary.floor: elementwise(real("floor(x)", "x", "x", "x"), body=for_floats(np.floor)),
-        unary.round: elementwise(real("round(x)", "x", "x", "x"), body=for_floats(np.rint)),
-        unary.trunc: elementwise(real("trunc(x)", "x", "x", "x"), body=for_floats(np.trunc)),
+        unary.ceil: elementwise(
+            per_real_dtype("ceil(x)", "x", "x", "x"), body=floats_only(np.ceil)
+        ),
+        unary.floor: elementwise(
+            per_real_dtype("floor(x)", "x", "x", "x"), body=floats_only(np.floor)
+        ),
+        unary.round: elementwise(
+            per_real_dtype("round(x)", "x", "x", "x"), body=floats_only(np.rint)
+        ),
+        unary.trunc: elementwise(
+            per_real_dtype("trunc(x)", "x", "x", "x"), body=floats_only(np.trunc)
+        ),
         # exponential and logarithmic
-        unary.exp: elementwise(inexact("exp_accurate(x)", "complex_exp(x)")),
-        unary.expm1: elementwise(inexact("expm1_accurate(x)", "complex_expm1(x)")),
-        unary.log: elementwise(inexact("log_accurate(x)", "complex_log(x)")),
-        unary.log1p: elementwise(inexact("log1p_accurate(x)", "complex_log1p(x)")),
-        unary.log2: elementwise(inexact("log2_accurate(x)", "1.44269504 * complex_log(x)")),
-        unary.log10: elementwise(inexact("log10_accurate(x)", "0.434294482 * complex_log(x)")),
+        unary.exp: elementwise(per_inexact_dtype("exp_accurate(x)", "complex_exp(x)")),
+        unary.expm1: elementwise(per_inexact_dtype("expm1_accurate(x)", "complex_expm1(x)")),
+        unary.log: elementwise(per_inexact_dtype("log_accurate(x)", "complex_log(x)")),
+        unary.log1p: elementwise(per_inexact_dtype("log1p_accurate(x)", "complex_log1p(x)")),
+        unary.log2: elementwise(
+            per_inexact_dtype("log2_accurate(x)", "1.44269504 * complex_log(x)")
+        ),
+        unary.log10: elementwise(
+            per_inexact_dtype("log10_accurate(x)", "0.434294482 * complex_log(x)")
+        ),
         # trigonometric and hyperbolic
         unary.sin: elementwise(
-            inexact("sin_accurate(x)", "complex_turned_back(complex_sinh(complex_turned(x)))")
+            per_inexact_dtype(
+                "sin_accurate(x)", "complex_turned_back(complex_sinh(complex_turned(x)))"
+            )
         ),
-        unary.cos: elementwise(inexact("cos_accurate(x)", "complex_cosh(complex_turned(x))")),
+        unary.cos: elementwise(
+            per_inexact_dtype("cos_accurate(x)", "complex_cosh(complex_turned(x))")
+        ),
         unary.tan: elementwise(
-            inexact("tan_accurate(x)", "complex_turned_back(complex_tanh(complex_turned(x)))")
+            per_inexact_dtype(
+                "tan_accurate(x)", "complex_turned_back(complex_tanh(complex_turned(x)))"
+            )
         ),
-        unary.asin: elementwise(inexact("asin_accurate(x)", "complex_asin(x)")),
-        unary.acos: elementwise(inexact("acos_accurate(x)", "complex_acos(x)")),
+        unary.asin: elementwise(per_inexact_dtype("asin_accurate(x)", "complex_asin(x)")),
+        unary.acos: elementwise(per_inexact_dtype("acos_accurate(x)", "complex_acos(x)")),
         unary.atan: elementwise(
-            inexact("atan_accurate(x)", "complex_turned_back(complex_atanh(complex_turned(x)))")
+            per_inexact_dtype(
+                "atan_accurate(x)", "complex_turned_back(complex_atanh(complex_turned(x)))"
+            )
         ),
-        unary.sinh: elementwise(inexact("sinh_accurate(x)", "complex_sinh(x)")),
-        unary.cosh: elementwise(inexact("cosh_accurate(x)", "complex_cosh(x)")),
-        unary.tanh: elementwise(inexact("tanh_accurate(x)", "complex_tanh(x)")),
+        unary.sinh: elementwise(per_inexact_dtype("sinh_accurate(x)", "complex_sinh(x)")),
+        unary.cosh: elementwise(per_inexact_dtype("cosh_accurate(x)", "complex_cosh(x)")),
+        unary.tanh: elementwise(per_inexact_dtype("tanh_accurate(x)", "complex_tanh(x)")),
         unary.asinh: elementwise(
-            inexact("asinh_accurate(x)", "complex_turned_back(complex_asin(complex_turned(x)))")
+            per_inexact_dtype(
+                "asinh_accurate(x)", "complex_turned_back(complex_asin(complex_turned(x)))"
+            )
         ),
-        unary.acosh: elementwise(inexact("acosh_accurate(x)", "complex_acosh(x)")),
-        unary.atanh: elementwise(inexact("atanh_accurate(x)", "complex_atanh(x)")),
+        unary.acosh: elementwise(per_inexact_dtype("acosh_accurate(x)", "complex_acosh(x)")),
+        unary.atanh: elementwise(per_inexact_dtype("atanh_accurate(x)", "complex_atanh(x)")),
         unary.erf: elementwise("erf_accurate(x)"),
         unary.step: elementwise(
-            real(
+            per_real_dtype(
                 "select(select(parameters.alpha, 1.0, x > 0.0), x, is_nan(x))",
                 "select(parameters.alpha, 1, x > 0)",
                 "select(parameters.alpha, 1u, x > 0u)",
@@ -93,7 +122,7 @@ table.update(
             body=step,
         ),
         unary.clip_by_value: elementwise(
-            real(
+            per_real_dtype(
                 "minimum(maximum(x, parameters.clip_value_min), parameters.clip_value_max)",
                 "min(max(x, parameters.clip_value_min), parameters.clip_value_max)",
                 "min(max(x, parameters.clip_value_min), parameters.clip_value_max)",
@@ -101,23 +130,24 @@ table.update(
                 "i64_of_words(parameters.clip_value_max))",
             ),
             attributes=["clip_value_min", "clip_value_max"],
-            body=clipped,
+            body=clip,
         ),
         # questions
         unary.is_finite: elementwise(
-            real("!(is_nan(x) || is_infinite(x))", "true", "true", "true")
+            per_real_dtype("!(is_nan(x) || is_infinite(x))", "true", "true", "true")
             | {complex64: "!(complex_is_nan(x) || complex_is_infinite(x))"},
             result=bool_,
             body=np.isfinite,
         ),
         unary.is_inf: elementwise(
-            real("is_infinite(x)", "false", "false", "false")
+            per_real_dtype("is_infinite(x)", "false", "false", "false")
             | {complex64: "complex_is_infinite(x)"},
             result=bool_,
             body=np.isinf,
         ),
         unary.is_nan: elementwise(
-            real("is_nan(x)", "false", "false", "false") | {complex64: "complex_is_nan(x)"},
+            per_real_dtype("is_nan(x)", "false", "false", "false")
+            | {complex64: "complex_is_nan(x)"},
             result=bool_,
             body=np.isnan,
         ),
@@ -146,15 +176,15 @@ TO_UNSIGNED = {
 
 CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
     float32: TO_FLOAT,
-    float16: {source: narrowed(float16, e) for source, e in TO_FLOAT.items()},
+    float16: {source: narrow_expression(float16, e) for source, e in TO_FLOAT.items()},
     int32: TO_SIGNED,
-    int8: {source: narrowed(int8, e) for source, e in TO_SIGNED.items()}
+    int8: {source: narrow_expression(int8, e) for source, e in TO_SIGNED.items()}
     | {
         float32: "clamp(saturated_i32(x), -128, 127)",
         complex64: "clamp(saturated_i32(x.x), -128, 127)",
     },
     uint32: TO_UNSIGNED,
-    uint8: {source: narrowed(uint8, e) for source, e in TO_UNSIGNED.items()}
+    uint8: {source: narrow_expression(uint8, e) for source, e in TO_UNSIGNED.items()}
     | {float32: "min(saturated_u32(x), 255u)", complex64: "min(saturated_u32(x.x), 255u)"},
     int64: {
         float32: "saturated_i64(x)",
@@ -174,7 +204,7 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
     },
 }
 CASTS = {
-    dtype: elementwise(expressions, result=dtype, body=cast_to(dtype))
+    dtype: elementwise(expressions, result=dtype, body=make_cast(dtype))
     for dtype, expressions in CAST_EXPRESSIONS.items()
 }
 
@@ -184,9 +214,9 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
     """Return the elements as another dtype."""
     if dtype == x.dtype:
         return x
-    if dtype == WIDE.get(x.dtype) and values_on_host(x) is None:
-        return shared(x, x.shape, dtype)
-    require(dtype, CASTS)
+    if dtype == WORD_DTYPE.get(x.dtype) and host_values(x) is None:
+        return reinterpret(x, x.shape, dtype)
+    require_dtype(dtype, CASTS)
     return CASTS[dtype](x)
 
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import ref
 
 from plugrad.extend import Memory, OutOfMemory, complex64, float32
-from plugrad_webgpu.driver.forks import Refusal
-from plugrad_webgpu.driver.interrupts import whole
+from plugrad_webgpu.driver.forks import ForkedLock
+from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import REMEDY
-from plugrad_webgpu.shaders.elements import WIDE
+from plugrad_webgpu.shaders.elements import WORD_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ _serials = count()
 
 
 class Storage:
-    """One buffer of the device, which outlives the arrays that take turns to use it."""
+    """A buffer of the device, which the pool reuses for one array after the other."""
 
     __slots__ = ("freed_in", "handle", "owner", "serial", "size")
 
@@ -56,8 +56,8 @@ class Storage:
         """The batch that was being recorded when it became free: it may still use the buffer."""
 
 
-class Guest(Storage):
-    """A buffer that belongs to somebody else, and is kept as long as an array uses it."""
+class ExternalBuffer(Storage):
+    """A buffer that another user of the device owns; it is kept alive as long as an array uses it."""
 
     __slots__ = ("buffer",)
 
@@ -67,8 +67,8 @@ class Guest(Storage):
         self.buffer: Any = buffer
 
 
-class Holder(Protocol):
-    """What arrays and kernels use of the small arrays that a device has on the host."""
+class HostStore(Protocol):
+    """The interface of the store of small arrays that stay on the host, for arrays and kernels."""
 
     def has_room(self, shape: Shape) -> bool:
         """Return whether an array of a shape stays on the host."""
@@ -86,17 +86,17 @@ class Holder(Protocol):
         """Return the result of an elementwise call, or None if the device has to compute it."""
         ...
 
-    def shown(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
+    def read_values(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
         """Return a copy of the values of a hosted array."""
         ...
 
-    def deliver(self, buffer: Hosted) -> None:
+    def deliver(self, buffer: HostBuffer) -> None:
         """Give a buffer a storage with its values."""
         ...
 
 
-class Recorder(Protocol):
-    """What arrays and kernels use of a device: its pool, the recording of calls, and transfers."""
+class CommandRecorder(Protocol):
+    """The interface of a device, for arrays and kernels: its pool, the recording of calls, and transfers."""
 
     is_software: bool
     """Whether the device computes on the CPU."""
@@ -117,7 +117,7 @@ class Recorder(Protocol):
         ...
 
     @property
-    def hosting(self) -> Holder:
+    def hosting(self) -> HostStore:
         """The small arrays that are on the host."""
         ...
 
@@ -126,7 +126,7 @@ class Recorder(Protocol):
         ...
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:
-        """Return an array of what a function makes of some sizes, kept for the next time."""
+        """Return an array that `make` computes from some sizes, from a cache."""
         ...
 
     def prepare(self, program: Program, operands: int) -> None:
@@ -163,12 +163,12 @@ class Recorder(Protocol):
 
 
 class Buffer:
-    """The right to use a storage, which returns to the pool when the last array that shares it dies."""
+    """A handle on a storage, which returns to the pool when the last array that shares the handle dies."""
 
-    __slots__ = ("__weakref__", "chain", "device", "dtype", "lease", "place", "storage")
+    __slots__ = ("__weakref__", "chain", "device", "dtype", "place", "ref", "storage")
 
-    device: Recorder
-    lease: Lease
+    device: CommandRecorder
+    ref: BufferRef
     storage: Storage
     # Only buffers whose values wait to be computed, or are on the host, have it:
     dtype: DType | None
@@ -177,12 +177,12 @@ class Buffer:
     place: int
 
     def written(self) -> Storage:
-        """Return the storage for someone who writes to it."""
+        """Return the storage for writing."""
         return self.storage
 
 
-class Hosted(Buffer):
-    """A buffer whose values are on the host; to ask for its storage puts them on the device as well."""
+class HostBuffer(Buffer):
+    """A buffer with its values on the host; accessing `storage` copies them to the device."""
 
     __slots__ = ("values",)
 
@@ -197,11 +197,11 @@ class Hosted(Buffer):
             AttributeError: anything else is absent.
         """
         if name == "storage":
-            self.device.hosting.deliver(self)
+            self.device.hosting.move_to_device(self)
         return object.__getattribute__(self, name)
 
     def written(self) -> Storage:
-        """Return the storage for someone who writes to it, and use the values on the host no more."""
+        """Return the storage for writing, and drop the values on the host."""
         storage = self.storage
         self.dtype = None
         return storage
@@ -210,13 +210,13 @@ class Hosted(Buffer):
 AnyBuffer = TypeVar("AnyBuffer", bound=Buffer)
 
 
-class Lease(ref[Buffer]):
-    """What is left of a buffer when it has died: the storage that is to be taken back, if it had one."""
+class BufferRef(ref[Buffer]):
+    """A reference that survives its buffer: the storage to return to the pool, if there is one."""
 
-    __slots__ = ("counted", "storage")
+    __slots__ = ("counted_bytes", "storage")
 
     storage: Storage | None
-    counted: int
+    counted_bytes: int
     """The bytes that are counted as memory in use: 0 for a table of the device."""
 
 
@@ -255,7 +255,7 @@ class Allocator(Protocol):
 
 @dataclass
 class Usage:
-    """What a pool counts, in bytes of whole buffers."""
+    """The counters of a pool, in bytes of whole buffers."""
 
     buffers: int = 0
     in_use: int = 0
@@ -288,10 +288,10 @@ class Pool:
         self._allocator = allocator
         self._before_trim = before_trim
         self._free: defaultdict[int, list[Storage]] = defaultdict(list)
-        self._dead: deque[Lease] = deque()
+        self._dead: deque[BufferRef] = deque()
         self._lock = lock
 
-    def take(self, device: Recorder, size: int, *, oldest: bool = False) -> Buffer:
+    def take(self, device: CommandRecorder, size: int, *, oldest: bool = False) -> Buffer:
         """Return a buffer of a size class: the newest free one, or the oldest, which is likely to be idle.
 
         Raises:
@@ -299,12 +299,12 @@ class Pool:
         """
         with self._lock:
             buffer = self.reserve(device, size)
-            buffer.storage = self.provide(buffer.lease, size, oldest=oldest)
+            buffer.storage = self.attach_storage(buffer.ref, size, oldest=oldest)
             return buffer
 
     def reserve(
         self,
-        device: Recorder,
+        device: CommandRecorder,
         size: int,
         kind: type[AnyBuffer] = Buffer,
         *,
@@ -317,7 +317,7 @@ class Pool:
         """
         usage = self.usage
         if self._dead:
-            self._settle()
+            self._collect_dead()
             if usage.pooled > POOLED_BYTES:
                 self._keep_to_budget()
         if size > self.largest:
@@ -327,7 +327,7 @@ class Pool:
             )
         if is_counted and self.limit is not None and usage.in_use + size > self.limit:
             self._allocator.finish_calls()
-            self._settle()
+            self._collect_dead()
             if usage.in_use + size > self.limit:
                 raise OutOfMemory(
                     f"webgpu: {size} bytes in addition to the {usage.in_use} bytes in use exceed the memory limit "
@@ -336,20 +336,20 @@ class Pool:
         # The callback is C code, in which no signal arrives: an interrupt there would be lost. Nor is
         # the counting below interrupted, which calls no function.
         buffer = kind()
-        lease = Lease(buffer, self._dead.append)
+        lease = BufferRef(buffer, self._dead.append)
         lease.storage = None
-        lease.counted = 0
-        buffer.lease = lease
+        lease.counted_bytes = 0
+        buffer.ref = lease
         buffer.device = device
         if is_counted:
-            lease.counted = size
+            lease.counted_bytes = size
             usage.buffers += 1
             usage.in_use += size
             if usage.in_use > usage.peak:
                 usage.peak = usage.in_use
         return buffer
 
-    def provide(self, lease: Lease, size: int, *, oldest: bool = False) -> Storage:
+    def attach_storage(self, lease: BufferRef, size: int, *, oldest: bool = False) -> Storage:
         """Return the storage of a buffer that was reserved; the caller holds the lock.
 
         Raises:
@@ -358,10 +358,10 @@ class Pool:
         if lease.storage is not None:
             return lease.storage
         if self._dead:
-            self._settle()
+            self._collect_dead()
         usage = self.usage
         if not self._free[size]:
-            with whole:
+            with uninterruptible:
                 self._free[size] += [self._create(size)]
                 usage.pooled += size
             if lease.storage is not None:  # the calls that wait were recorded to make room
@@ -374,14 +374,14 @@ class Pool:
         usage.pooled -= size
         return storage
 
-    def keep(self, buffer: Buffer) -> None:
+    def exclude_from_usage(self, buffer: Buffer) -> None:
         """Stop counting a buffer as memory in use, until it dies: it holds a table of the device."""
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             self.usage.buffers -= 1
-            self.usage.in_use -= buffer.lease.counted
-            buffer.lease.counted = 0
+            self.usage.in_use -= buffer.ref.counted_bytes
+            buffer.ref.counted_bytes = 0
 
-    def _settle(self) -> None:
+    def _collect_dead(self) -> None:
         """Take back the storages of the buffers that have died.
 
         No statement of the loop calls a function. So threads and signals come between two rounds and
@@ -392,9 +392,9 @@ class Pool:
             while dead:
                 lease = dead[0]
                 del dead[0]
-                if lease.counted:
+                if lease.counted_bytes:
                     usage.buffers -= 1
-                    usage.in_use -= lease.counted
+                    usage.in_use -= lease.counted_bytes
                 storage = lease.storage
                 if storage is not None:
                     storage.freed_in = self._allocator.batch
@@ -405,10 +405,10 @@ class Pool:
 
     def trim(self) -> None:
         """Give all free buffers back to the driver."""
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             self._before_trim()
-            self._settle()
-            self._release(self._unused())
+            self._collect_dead()
+            self._release(self._free_storages())
 
     def _keep_to_budget(self) -> None:
         """Give buffers back that have been free for the longest if free ones take more than they may."""
@@ -416,14 +416,14 @@ class Pool:
         most = max(POOLED_BYTES, usage.in_use)
         if usage.pooled <= most:
             return
-        with self._lock, whole:
+        with self._lock, uninterruptible:
             # More than necessary, so that this does not happen with each of the next calls.
             excess = usage.pooled - most * 3 // 4
-            unused = sorted(self._unused(), key=lambda storage: storage.freed_in)
+            unused = sorted(self._free_storages(), key=lambda storage: storage.freed_in)
             sums = accumulate(storage.size for storage in unused)
             self._release(unused[: 1 + sum(total < excess for total in sums)])
 
-    def _unused(self) -> list[Storage]:
+    def _free_storages(self) -> list[Storage]:
         return [storage for free in self._free.values() for storage in free]
 
     def _release(self, unused: list[Storage]) -> None:
@@ -434,12 +434,12 @@ class Pool:
 
     def abandon(self) -> None:
         """Refuse all further work: this process is a forked child."""
-        self._lock = Refusal()
+        self._lock = ForkedLock()
 
     def memory(self) -> Memory:
         """Return the memory in use as plugrad reports it."""
-        self._settle()
-        if not isinstance(self._lock, Refusal):
+        self._collect_dead()
+        if not isinstance(self._lock, ForkedLock):
             self._keep_to_budget()
         usage = self.usage
         details = {"pooled_bytes": usage.pooled, "created_buffers": usage.created}
@@ -463,27 +463,27 @@ class Pool:
         return Storage(self._allocator, handle, size)
 
 
-def shared(array: GpuArray, shape: Shape, dtype: DType | None = None) -> GpuArray:
-    """Return the same buffer under another shape, and under another dtype if one is given."""
+def reinterpret(array: GpuArray, shape: Shape, dtype: DType | None = None) -> GpuArray:
+    """Return an array that shares the buffer, with another shape and, if given, another dtype."""
     return GpuArray(shape, dtype or array.dtype, array.buffer)
 
 
-def values_on_host(array: GpuArray) -> NDArray[Any] | None:
+def host_values(array: GpuArray) -> NDArray[Any] | None:
     """Return the values of an array in one row if they are on the host, where nobody may write to them."""
     buffer = array.buffer
-    return buffer.values if type(buffer) is Hosted and buffer.dtype is array.dtype else None
+    return buffer.values if type(buffer) is HostBuffer and buffer.dtype is array.dtype else None
 
 
-def in_words(array: GpuArray) -> GpuArray:
-    """Return an array of a narrow dtype as one of the dtype of its words; any other array as it is."""
-    return shared(array, array.shape, WIDE.get(array.dtype))
+def as_words(array: GpuArray) -> GpuArray:
+    """View an array of a narrow dtype as its words; return any other array unchanged."""
+    return reinterpret(array, array.shape, WORD_DTYPE.get(array.dtype))
 
 
-def in_parts(array: GpuArray) -> GpuArray:
+def as_float_pairs(array: GpuArray) -> GpuArray:
     """Return complex numbers as floats: an axis of real and imaginary parts is added at the end."""
-    return shared(array, (*array.shape, 2), float32)
+    return reinterpret(array, (*array.shape, 2), float32)
 
 
-def of_parts(array: GpuArray) -> GpuArray:
+def as_complex(array: GpuArray) -> GpuArray:
     """Return floats as complex numbers, the parts of which are on the last axis."""
-    return shared(array, array.shape[:-1], complex64)
+    return reinterpret(array, array.shape[:-1], complex64)

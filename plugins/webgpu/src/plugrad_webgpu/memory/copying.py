@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from plugrad_webgpu.memory.buffers import values_on_host
-from plugrad_webgpu.shaders.elements import typed, vector, words_in
-from plugrad_webgpu.shaders.layout import broadcast_strides, merged, nbytes_of, strides_of
-from plugrad_webgpu.shaders.program import Program, packed, plan
+from plugrad_webgpu.memory.buffers import host_values
+from plugrad_webgpu.shaders.elements import as_parameter, vector_type, words_per_element
+from plugrad_webgpu.shaders.layout import (
+    array_nbytes,
+    broadcast_strides,
+    contiguous_strides,
+    merge_axes,
+)
+from plugrad_webgpu.shaders.program import Program, pack_parameters, plan
 from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
@@ -20,14 +25,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.extend import DType
-    from plugrad_webgpu.memory.buffers import GpuArray, Recorder
+    from plugrad_webgpu.memory.buffers import CommandRecorder, GpuArray
     from plugrad_webgpu.shaders.layout import Loop, Shape, Strides
     from plugrad_webgpu.shaders.program import Plan
 
 
-CHUNK = 4  # elements that an invocation moves
-MOST_CHUNKED_AXES = 8  # with more, the parameters would have to be in a buffer
-LEAST_RUN = (
+ELEMENTS_PER_INVOCATION = 4  # elements that an invocation moves
+MAX_CHUNKED_AXES = 8  # with more, the parameters would have to be in a buffer
+BYTE_COPY_MIN_BYTES = (
     1 << 19
 )  # bytes that a software device copies by itself: a shader takes ten times as long, a submission 50 us
 
@@ -39,13 +44,13 @@ class View(NamedTuple):
     strides: Strides
 
 
-def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
+def copy_view(x: GpuArray, shape: Shape, source: View) -> GpuArray:
     """Return a dense array of the elements of `x` at a view of this shape."""
-    values, hosting = values_on_host(x), x.buffer.device.hosting
+    values, hosting = host_values(x), x.buffer.device.hosting
     if values is not None and hosting.has_room(shape):
-        return hosting.hold(_picked(values, shape, source), shape, x.dtype)
-    device, target = x.buffer.device, View(0, strides_of(shape))
-    run = _run(shape, source, target, x.dtype) if device.is_software else None
+        return hosting.hold(_view_on_host(values, shape, source), shape, x.dtype)
+    device, target = x.buffer.device, View(0, contiguous_strides(shape))
+    run = _byte_range(shape, source, target, x.dtype) if device.is_software else None
     if run is None:
         return device.launch(_copy_plan(shape, source, target, x.dtype), x)
     output = device.empty(shape, x.dtype)
@@ -53,12 +58,12 @@ def copied(x: GpuArray, shape: Shape, source: View) -> GpuArray:
     return output
 
 
-def duplicate(x: GpuArray) -> GpuArray:
+def copy_array(x: GpuArray) -> GpuArray:
     """Return a copy that may be written to."""
-    return copied(x, x.shape, View(0, strides_of(x.shape)))
+    return copy_view(x, x.shape, View(0, contiguous_strides(x.shape)))
 
 
-def _picked(values: NDArray[Any], shape: Shape, source: View) -> NDArray[Any]:
+def _view_on_host(values: NDArray[Any], shape: Shape, source: View) -> NDArray[Any]:
     """Return the elements of a row at a view, in a row."""
     if 0 in shape:
         return values[:0]
@@ -71,47 +76,47 @@ def copy_into(output: GpuArray, target: View, x: GpuArray, shape: Shape | None =
     """Write all elements of `x`, broadcast to `shape`, to the places of `output` at a view of this shape."""
     shape = x.shape if shape is None else shape
     device, source = x.buffer.device, View(0, broadcast_strides(x.shape, shape))
-    run = _run(shape, source, target, x.dtype) if device.is_software else None
+    run = _byte_range(shape, source, target, x.dtype) if device.is_software else None
     if run is None:
         device.launch_into(_copy_plan(shape, source, target, x.dtype), output, x)
     else:
         device.copy(x, run.start, output, run.place, run.size)
 
 
-def block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
+def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
     """Return the block of a size that starts at `begin`; the array itself if that is the whole of it."""
     if size == x.shape:
         return x
-    return copied(x, size, range_view(x.shape, begin, (1,) * len(size)))
+    return copy_view(x, size, slice_view(x.shape, begin, (1,) * len(size)))
 
 
-def range_view(shape: Shape, begin: Shape, steps: Shape) -> View:
+def slice_view(shape: Shape, begin: Shape, steps: Shape) -> View:
     """Return the view of an array that starts at `begin` and advances by `steps` along the axes."""
-    strides = strides_of(shape)
+    strides = contiguous_strides(shape)
     start = sum(b * stride for b, stride in zip(begin, strides, strict=True))
     return View(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
 
 
-def transposed(x: GpuArray, order: Shape) -> GpuArray:
+def permute_axes(x: GpuArray, order: Shape) -> GpuArray:
     """Return the array with its axes in another order."""
-    strides = strides_of(x.shape)
+    strides = contiguous_strides(x.shape)
     shape = tuple(x.shape[axis] for axis in order)
-    return copied(x, shape, View(0, tuple(strides[axis] for axis in order)))
+    return copy_view(x, shape, View(0, tuple(strides[axis] for axis in order)))
 
 
-def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
+def concatenate(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
     """Return the arrays joined along an axis."""
     first = inputs[0]
     size = sum(x.shape[axis] for x in inputs)
     shape = (*first.shape[:axis], size, *first.shape[axis + 1 :])
     hosting = first.buffer.device.hosting
     if hosting.has_room(shape):
-        found = ((values_on_host(x), x.shape) for x in inputs)
+        found = ((host_values(x), x.shape) for x in inputs)
         parts = [values.reshape(own) for values, own in found if values is not None]
         if len(parts) == len(inputs):
             return hosting.hold(np.concatenate(parts, axis).reshape(-1), shape, first.dtype)
     output = first.buffer.device.empty(shape, first.dtype)
-    strides = strides_of(shape)
+    strides = contiguous_strides(shape)
     offset = 0
     for x in inputs:
         copy_into(output, View(offset * strides[axis], strides), x)
@@ -119,18 +124,18 @@ def joined(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
     return output
 
 
-def filled(device: Recorder, shape: Shape, value: complex, dtype: DType) -> GpuArray:
+def full(device: CommandRecorder, shape: Shape, value: complex, dtype: DType) -> GpuArray:
     """Return an array in which every element is `value`."""
-    return device.launch(fill_plan(shape, words_of(value, dtype), dtype))
+    return device.launch(fill_plan(shape, value_words(value, dtype), dtype))
 
 
-def words_of(value: complex, dtype: DType) -> tuple[int, ...]:
+def value_words(value: complex, dtype: DType) -> tuple[int, ...]:
     """Return the bits of a value of a dtype as 32-bit words, one for each that an element takes."""
-    bits = packed([typed(value, dtype)])
+    bits = pack_parameters([as_parameter(value, dtype)])
     return tuple(int.from_bytes(bits[i : i + 4], "little") for i in range(0, len(bits), 4))
 
 
-class _Run(NamedTuple):
+class _ByteRange(NamedTuple):
     """Bytes that lie together in the source and in the target."""
 
     start: int
@@ -139,30 +144,34 @@ class _Run(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _run(shape: Shape, source: View, target: View, dtype: DType) -> _Run | None:
+def _byte_range(shape: Shape, source: View, target: View, dtype: DType) -> _ByteRange | None:
     """Return what a copy moves if it is one long run, otherwise None."""
-    element = 4 * words_in(dtype)
+    element = 4 * words_per_element(dtype)
     size = element * math.prod(shape)
-    if size < LEAST_RUN:
+    if size < BYTE_COPY_MIN_BYTES:
         return None
-    loop = merged(shape, source.strides, target.strides)
+    loop = merge_axes(shape, source.strides, target.strides)
     if any(strides != (1,) for strides in loop.strides):
         return None
-    return _Run(element * source.start, element * target.start, size)
+    return _ByteRange(element * source.start, element * target.start, size)
 
 
 @lru_cache(maxsize=1024)
 def _copy_plan(shape: Shape, source: View, target: View, dtype: DType) -> Plan:
-    loop = merged(shape, source.strides, target.strides)
-    starts, words = (source.start, target.start), words_in(dtype)
+    loop = merge_axes(shape, source.strides, target.strides)
+    starts, words = (source.start, target.start), words_per_element(dtype)
     widths = _widths(4 // words, loop, *starts)
-    axis = _turned_axis(loop, starts) if words == 1 else 0
+    axis = _vector_axis(loop, starts) if words == 1 else 0
     if widths == (1, 1) and axis:
-        copy = _in_tiles(loop, starts, axis)
-    elif widths == (1, 1) and loop.sizes[0] >= CHUNK and len(loop.sizes) <= MOST_CHUNKED_AXES:
-        copy = _in_chunks(loop, starts, words)
+        copy = _copy_by_tiles(loop, starts, axis)
+    elif (
+        widths == (1, 1)
+        and loop.sizes[0] >= ELEMENTS_PER_INVOCATION
+        and len(loop.sizes) <= MAX_CHUNKED_AXES
+    ):
+        copy = _copy_by_chunks(loop, starts, words)
     else:
-        copy = _in_vectors(loop, starts, widths, words)
+        copy = _copy_by_vectors(loop, starts, widths, words)
     count = 0 if 0 in shape else math.prod(copy.sizes)
     source_strides, target_strides = copy.strides
     parameters = (count, *copy.starts, *copy.steps, *copy.sizes, *source_strides, *target_strides)
@@ -197,10 +206,12 @@ def _widths(lanes: int, loop: Loop, *starts: int) -> tuple[int, int]:
     return (1, lanes) if loop.strides[0][0] == 0 else (1, 1)
 
 
-def _in_vectors(loop: Loop, starts: tuple[int, int], widths: tuple[int, int], words: int) -> _Copy:
+def _copy_by_vectors(
+    loop: Loop, starts: tuple[int, int], widths: tuple[int, int], words: int
+) -> _Copy:
     """Return the copy whose invocations each store one element or vector."""
     width = widths[1]
-    kinds = [vector("u32", each * words) for each in widths]
+    kinds = [vector_type("u32", each * words) for each in widths]
     repeated = ", ".join(["source[source_at]"] * (width // widths[0]))
     return _Copy(
         tuple(start // own for start, own in zip(starts, widths, strict=True)),
@@ -214,24 +225,24 @@ def _in_vectors(loop: Loop, starts: tuple[int, int], widths: tuple[int, int], wo
     )
 
 
-def _in_chunks(loop: Loop, starts: tuple[int, int], words: int) -> _Copy:
+def _copy_by_chunks(loop: Loop, starts: tuple[int, int], words: int) -> _Copy:
     """Return the copy whose invocations each move some neighbours, since finding a place takes longer than moving."""
     move = "destination[target_at + {0}u * parameters.target_step] = source[source_at + {0}u * parameters.source_step];"
     guarded = f"if (CHUNK * at0 + {{0}}u < parameters.length) {{{{ {move} }}}}".replace(
-        "CHUNK", f"{CHUNK}u"
+        "CHUNK", f"{ELEMENTS_PER_INVOCATION}u"
     )
-    moves = [guarded.format(i) for i in range(CHUNK)]
+    moves = [guarded.format(i) for i in range(ELEMENTS_PER_INVOCATION)]
     steps = tuple(strides[0] for strides in loop.strides)
     return _Copy(
         starts,
         (*steps, loop.sizes[0]),
-        (-(-loop.sizes[0] // CHUNK), *loop.sizes[1:]),
-        tuple((CHUNK * strides[0], *strides[1:]) for strides in loop.strides),
-        _wgsl([vector("u32", words)] * 2, ("source_step", "target_step", "length"), moves),
+        (-(-loop.sizes[0] // ELEMENTS_PER_INVOCATION), *loop.sizes[1:]),
+        tuple((ELEMENTS_PER_INVOCATION * strides[0], *strides[1:]) for strides in loop.strides),
+        _wgsl([vector_type("u32", words)] * 2, ("source_step", "target_step", "length"), moves),
     )
 
 
-def _turned_axis(loop: Loop, starts: tuple[int, int]) -> int:
+def _vector_axis(loop: Loop, starts: tuple[int, int]) -> int:
     """Return the axis along which the source has vectors, if the target has them along axis 0; otherwise 0."""
     source, target = loop.strides
     if 1 not in source[1:] or target[0] != 1:
@@ -242,7 +253,7 @@ def _turned_axis(loop: Loop, starts: tuple[int, int]) -> int:
     return axis if all(n % 4 == 0 for n in (*starts, *sizes, *others)) else 0
 
 
-def _in_tiles(loop: Loop, starts: tuple[int, int], axis: int) -> _Copy:
+def _copy_by_tiles(loop: Loop, starts: tuple[int, int], axis: int) -> _Copy:
     """Return the copy whose invocations each turn a tile of four by four elements."""
     sizes = tuple(n // 4 if i in (0, axis) else n for i, n in enumerate(loop.sizes))
     strides = tuple(
@@ -286,6 +297,6 @@ _FILL = Program("fill", partial(shader, "creation"))
 @lru_cache(maxsize=1024)
 def fill_plan(shape: Shape, words: tuple[int, ...], dtype: DType) -> Plan:
     """Return the plan that writes the words of one element to all of an array."""
-    vectors = -(-nbytes_of(shape, len(words)) // 16)
+    vectors = -(-array_nbytes(shape, len(words)) // 16)
     pair = words * (2 // len(words))
     return plan(_FILL, (vectors, 0, *pair), vectors, shape, dtype)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from plugrad_webgpu.shaders.elements import STORED, VALUE, vector
-from plugrad_webgpu.shaders.layout import merged
+from plugrad_webgpu.shaders.elements import STORAGE_TYPE, VALUE_TYPE, vector_type
+from plugrad_webgpu.shaders.layout import merge_axes
 from plugrad_webgpu.shaders.program import Program
 from plugrad_webgpu.shaders.sources import linked, shader
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 OPERATORS: Final = ("^", "+", "|", "-")
 """What combines bits with a zero: one operator for results, and others for the operands after the first."""
-MOST_INPUTS: Final = len(OPERATORS)
+MAX_INPUTS: Final = len(OPERATORS)
 """The inputs of a call in a chain."""
-MOST_WEIGHT: Final = 64
+MAX_WEIGHT: Final = 64
 """The weight of the calls in a chain: an accurate function has 4 to 16, and the driver takes 10 ms to compile it."""
 
 Mode = Literal["whole", "vectors", "scalar", "one"]
@@ -124,7 +124,7 @@ def laid_out(
         outputs: The places of the steps whose results are written.
     """
     spread = [r.strides for r in readings if r.strides]
-    loop = merged(shape, *spread)
+    loop = merge_axes(shape, *spread)
     rank = len(loop.sizes)
     axes = rank if rank > 1 else 0
     # A single run may write past its end, into the padding of its buffer; rows may not.
@@ -162,7 +162,7 @@ def laid_out(
 @cache
 def weight_of(expression: str) -> int:
     """Return how much an expression adds to the time that compiling a chain takes: 1 for an addition."""
-    return min(1 + len(linked(expression)) // 200, MOST_WEIGHT // 4)
+    return min(1 + len(linked(expression)) // 200, MAX_WEIGHT // 4)
 
 
 @cache
@@ -220,7 +220,7 @@ def _bindings(form: Form) -> list[str]:
         dtype = form.formulas[place].result
         arrays.append(("read_write", f"output{number}", dtype, form.width))
     return [
-        f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{vector(STORED[dtype], width)}>;"
+        f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{vector_type(STORAGE_TYPE[dtype], width)}>;"
         for i, (access, name, dtype, width) in enumerate(arrays)
     ]
 
@@ -235,7 +235,7 @@ def _load(form: Form, number: int) -> str:
     repeated = ", ".join([f"leaf{number}_value"] * form.width)
     return (
         f"  let leaf{number}_value = {value};\n"
-        f"  let leaf{number} = {vector(STORED[dtype], form.width)}({repeated});"
+        f"  let leaf{number} = {vector_type(STORAGE_TYPE[dtype], form.width)}({repeated});"
     )
 
 
@@ -245,17 +245,19 @@ def _calls(form: Form) -> tuple[list[str], list[str]]:
     values: list[str] = []
     for place, (formula, references) in enumerate(zip(form.formulas, form.references, strict=True)):
         expression = re.sub(r"\bparameters\.(\w+)", rf"parameters.\1_{place}", formula.expression)
-        arguments = ", ".join(f"{name}: {VALUE[dtype]}" for name, dtype in formula.inputs)
-        function = f"({arguments}) -> {VALUE[formula.result]} {{ return {expression}; }}"
+        arguments = ", ".join(f"{name}: {VALUE_TYPE[dtype]}" for name, dtype in formula.inputs)
+        function = f"({arguments}) -> {VALUE_TYPE[formula.result]} {{ return {expression}; }}"
         name = names.setdefault(function, f"call{place}")
         is_used = any(place in others for others in form.references[place + 1 :])
-        stored = STORED[formula.result]
+        stored = STORAGE_TYPE[formula.result]
         lanes = [""] if form.width == 1 else [f"[{lane}]" for lane in range(form.width)]
         results: list[str] = []
         for lane in lanes:
             result = f"{stored}({name}({_arguments(formula, references, lane)}))"
             results.append(_hidden(stored, result) if is_used else result)
-        values.append(f"  let value{place} = {vector(stored, form.width)}({', '.join(results)});")
+        values.append(
+            f"  let value{place} = {vector_type(stored, form.width)}({', '.join(results)});"
+        )
     return [f"fn {name}{function}" for function, name in names.items()], values
 
 
@@ -266,8 +268,8 @@ def _arguments(formula: Formula, references: References, lane: str) -> str:
         # If a compiler finds that two operands are equal, x - x is 0, also where x is infinite.
         before = references[:k]
         if reference in before or (reference >= 0 and any(r >= 0 for r in before)):
-            value = _hidden(STORED[dtype], value, OPERATORS[k])
-        arguments.append(f"{VALUE[dtype]}({value})")
+            value = _hidden(STORAGE_TYPE[dtype], value, OPERATORS[k])
+        arguments.append(f"{VALUE_TYPE[dtype]}({value})")
     return ", ".join(arguments)
 
 

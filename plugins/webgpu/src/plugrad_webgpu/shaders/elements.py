@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 NUMBERS: Final = (float32, int32, uint32)
 
-WIDE: Final[dict[DType, DType]] = {int8: int32, uint8: uint32, float16: float32}
+WORD_DTYPE: Final[dict[DType, DType]] = {int8: int32, uint8: uint32, float16: float32}
 """The dtype of the words that hold the elements of a narrow dtype, and in which they are computed."""
 
-HELD: Final = WIDE | {bool_: uint32}
+COMPUTE_DTYPE: Final = WORD_DTYPE | {bool_: uint32}
 """What the words of a dtype are whose elements are smaller than a word."""
 
 _NARROWED: Final[dict[DType, str]] = {
@@ -37,7 +37,7 @@ _NARROWED: Final[dict[DType, str]] = {
     float16: "rounded_to_half({})",
 }
 
-STORED: Final[dict[DType, str]] = {
+STORAGE_TYPE: Final[dict[DType, str]] = {
     float32: "f32",
     int32: "i32",
     uint32: "u32",
@@ -50,10 +50,10 @@ STORED: Final[dict[DType, str]] = {
 }
 """The type in a buffer. WGSL does not allow bool there; the host packs and unpacks it."""
 
-VALUE: Final[dict[DType, str]] = STORED | {bool_: "bool"}
+VALUE_TYPE: Final[dict[DType, str]] = STORAGE_TYPE | {bool_: "bool"}
 """The type in an expression; its name also converts from the stored type."""
 
-DTYPES: Final = frozenset(STORED)
+DTYPES: Final = frozenset(STORAGE_TYPE)
 
 LOWEST: Final[dict[DType, int | float]] = {
     float32: float("-inf"),
@@ -79,7 +79,7 @@ class Long(int):
     """An integer of 64 bits, which takes two words."""
 
 
-def vector(stored: str, width: int) -> str:
+def vector_type(stored: str, width: int) -> str:
     """Return the WGSL type of `width` stored elements side by side."""
     if width == 1:
         return stored
@@ -88,26 +88,28 @@ def vector(stored: str, width: int) -> str:
     return pairs.get(stored, f"vec{width}<{stored}>")
 
 
-def words_in(dtype: DType) -> int:
+def words_per_element(dtype: DType) -> int:
     """Return the number of 32-bit words that an element takes."""
     return 2 if dtype in (complex64, int64) else 1
 
 
-def narrowed(dtype: DType, expression: str) -> str:
+def narrow_expression(dtype: DType, expression: str) -> str:
     """Return an expression whose value has a narrow dtype: integers wrap around, and floats are rounded."""
-    return _NARROWED[dtype].format(expression) if dtype in WIDE else expression
+    return _NARROWED[dtype].format(expression) if dtype in WORD_DTYPE else expression
 
 
-def with_narrow(expressions: Mapping[DType, str], result: DType | None) -> dict[DType, str]:
+def with_narrow_dtypes(expressions: Mapping[DType, str], result: DType | None) -> dict[DType, str]:
     """Return a table of expressions that also has those for narrow dtypes, made of those for wide ones."""
     table = dict(expressions)
-    for dtype, wide in WIDE.items():
+    for dtype, wide in WORD_DTYPE.items():
         if wide in expressions and dtype not in expressions:
-            table[dtype] = expressions[wide] if result else narrowed(dtype, expressions[wide])
+            table[dtype] = (
+                expressions[wide] if result else narrow_expression(dtype, expressions[wide])
+            )
     return table
 
 
-def typed(value: complex, dtype: DType) -> int | float | complex:
+def as_parameter(value: complex, dtype: DType) -> int | float | complex:
     """Return a host number as a shader parameter of a dtype.
 
     As in a cast, imaginary parts are dropped where there is no room for them, integers saturate at
@@ -124,12 +126,14 @@ def typed(value: complex, dtype: DType) -> int | float | complex:
     if dtype == bool_:
         return int(bool(value))
     if value != value:  # NaN
-        return typed(0, dtype)
+        return as_parameter(0, dtype)
     number = int(min(max(value, LOWEST[dtype]), HIGHEST[dtype]))
     return Long(number) if dtype == int64 else number
 
 
-def require(dtype: DType, supported: Collection[DType], what: str = "backend 'webgpu'") -> None:
+def require_dtype(
+    dtype: DType, supported: Collection[DType], what: str = "backend 'webgpu'"
+) -> None:
     """Raise unless `what` supports a dtype.
 
     Raises:

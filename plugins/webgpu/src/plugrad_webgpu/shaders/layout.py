@@ -9,14 +9,14 @@ from typing import NamedTuple
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
 
-SMALLEST = 256
-STEP = 1 << 20
+MIN_BUFFER_BYTES = 256
+LARGE_BUFFER_STEP_BYTES = 1 << 20
 
 
-def nbytes_of(shape: Shape, words: int = 1) -> int:
+def array_nbytes(shape: Shape, words: int = 1) -> int:
     """Return the number of bytes of an array whose elements take one word of four bytes, or several.
 
-    >>> nbytes_of((2, 3)), nbytes_of((2, 3), words=2)
+    >>> array_nbytes((2, 3)), array_nbytes((2, 3), words=2)
     (24, 48)
     """
     count = 4 * words
@@ -31,18 +31,18 @@ def size_class(nbytes: int) -> int:
     >>> size_class(0), size_class(1000), size_class(3_000_000)
     (256, 1024, 3145728)
     """
-    if nbytes <= SMALLEST:
-        return SMALLEST
-    if nbytes <= STEP:
+    if nbytes <= MIN_BUFFER_BYTES:
+        return MIN_BUFFER_BYTES
+    if nbytes <= LARGE_BUFFER_STEP_BYTES:
         return 1 << (nbytes - 1).bit_length()
-    return -(-nbytes // STEP) * STEP
+    return -(-nbytes // LARGE_BUFFER_STEP_BYTES) * LARGE_BUFFER_STEP_BYTES
 
 
 @lru_cache(maxsize=1024)
-def strides_of(shape: Shape) -> Strides:
+def contiguous_strides(shape: Shape) -> Strides:
     """Return the distance between neighbours on each axis of a dense row-major array.
 
-    >>> strides_of((2, 3, 4))
+    >>> contiguous_strides((2, 3, 4))
     (12, 4, 1)
     """
     strides: list[int] = []
@@ -60,7 +60,7 @@ def broadcast_strides(shape: Shape, out: Shape) -> Strides:
     (0, 1, 0)
     """
     lead = len(out) - len(shape)
-    own = zip(shape, strides_of(shape), strict=True)
+    own = zip(shape, contiguous_strides(shape), strict=True)
     return (0,) * lead + tuple(0 if size == 1 else stride for size, stride in own)
 
 
@@ -76,10 +76,10 @@ class Loop(NamedTuple):
         return math.prod(self.sizes)
 
 
-def merged(shape: Shape, *strides: Strides) -> Loop:
+def merge_axes(shape: Shape, *strides: Strides) -> Loop:
     """Return the loop over `shape` with as few axes as the strides of the arrays allow, but at least one.
 
-    >>> merged((2, 3, 4), (12, 4, 1), (0, 4, 1))
+    >>> merge_axes((2, 3, 4), (12, 4, 1), (0, 4, 1))
     Loop(sizes=(12, 2), strides=((1, 12), (1, 0)))
     """
     axes: list[tuple[int, Strides]] = []

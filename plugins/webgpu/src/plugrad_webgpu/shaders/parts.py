@@ -27,7 +27,7 @@ _OPERATIONS: Final = ("Load", "Add", "Sub", "Max", "Min", "And", "Or", "Xor", "E
 _ASSIGNED: Final = re.compile(r"(?:\.\w+|\[\w+\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
 
 
-def bound_in_parts(source: str, label: str, counts: Sequence[int], part_bytes: int) -> str:
+def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: int) -> str:
     """Return the source of a shader whose operands are bound in several parts each.
 
     Args:
@@ -51,7 +51,7 @@ def bound_in_parts(source: str, label: str, counts: Sequence[int], part_bytes: i
         count = counts[binding] if binding < len(counts) else 1
         parts = [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
         if count > 1:
-            nbytes, needed = _nbytes(kind), _functions_for(name, kind, source)
+            nbytes, needed = _type_size(kind), _access_functions(name, kind, source)
             if nbytes is None or needed is None:
                 raise OutOfMemory(
                     f"webgpu: the program {label!r} takes {name!r} only as a whole, but it exceeds the {part_bytes} "
@@ -65,16 +65,18 @@ def bound_in_parts(source: str, label: str, counts: Sequence[int], part_bytes: i
         )
 
     text = BINDING.sub(declared, source)
-    return "\n".join([_replaced(text, names), *functions])
+    return "\n".join([_replace_accesses(text, names), *functions])
 
 
-def _functions_for(name: str, kind: str, source: str) -> list[Callable[[int, int], str]] | None:
+def _access_functions(name: str, kind: str, source: str) -> list[Callable[[int, int], str]] | None:
     """Return functions of (count, elements) that write those of a shader which find elements, if that is possible."""
     address = rf"(?:\batomic(\w+)\s*\(|[(,=]|\breturn\b)\s*&\s*{name}\b\s*(\[?)"
     operations = set(re.findall(address, source))
     atomic = _ATOMIC.fullmatch(kind)
     if atomic is None:
-        return None if operations else [partial(_function, name, f"of_{name}", kind, "", "{}")]
+        return (
+            None if operations else [partial(_access_function, name, f"of_{name}", kind, "", "{}")]
+        )
     if not operations <= {(operation, "[") for operation in _OPERATIONS}:
         return None
     functions: list[Callable[[int, int], str]] = []
@@ -82,12 +84,12 @@ def _functions_for(name: str, kind: str, source: str) -> list[Callable[[int, int
         value, given = ("", "") if operation == "Load" else (f", value: {atomic[1]}", ", value")
         call = f"atomic{operation}(&{{}}{given})"
         functions.append(
-            partial(_function, name, f"atomic{operation}_of_{name}", atomic[1], value, call)
+            partial(_access_function, name, f"atomic{operation}_of_{name}", atomic[1], value, call)
         )
     return functions
 
 
-def _function(
+def _access_function(
     name: str, called: str, result: str, value: str, call: str, count: int, elements: int
 ) -> str:
     """Return a function of a shader that does something with the element at an index."""
@@ -99,7 +101,7 @@ def _function(
     return f"fn {called}(index: u32{value}) -> {result} {{\n  switch index / {elements}u {{\n{cases}  }}\n}}\n"
 
 
-def _replaced(text: str, names: dict[str, tuple[int, int]]) -> str:
+def _replace_accesses(text: str, names: dict[str, tuple[int, int]]) -> str:
     """Return WGSL in which the accesses of some arrays are replaced."""
     if not names:
         return text
@@ -107,15 +109,17 @@ def _replaced(text: str, names: dict[str, tuple[int, int]]) -> str:
     done: list[str] = []
     at = 0
     while found := access.search(text, at):
-        name, end = found[2], closing(text, found.end())
+        name, end = found[2], find_closing_bracket(text, found.end())
         done.append(text[at : found.start()])
-        index = _replaced(text[found.end() : end], names)
+        index = _replace_accesses(text[found.end() : end], names)
         at = end + 1
         if found[1]:
             done.append(f"{found[1]}_of_{name}(u32({index})")
         elif _ASSIGNED.match(text, at):
             stop = text.index(";", at)
-            done.append(_assignment(name, index, _replaced(text[at:stop], names), *names[name]))
+            done.append(
+                _assignment(name, index, _replace_accesses(text[at:stop], names), *names[name])
+            )
             at = stop + 1
         else:
             done.append(f"of_{name}(u32({index}))")
@@ -130,7 +134,7 @@ def _assignment(name: str, index: str, rest: str, count: int, elements: int) -> 
     return f"{{ let place_in_{name} = u32({index}); switch place_in_{name} / {elements}u {{ {cases} }} }}"
 
 
-def closing(text: str, start: int) -> int:
+def find_closing_bracket(text: str, start: int) -> int:
     """Return where the bracket is closed that is open at a place."""
     depth = 1
     for at in range(start, len(text)):
@@ -140,13 +144,13 @@ def closing(text: str, start: int) -> int:
     raise AssertionError(text[start:])  # it would not compile
 
 
-def _nbytes(kind: str) -> int | None:
+def _type_size(kind: str) -> int | None:
     """Return the size of a number, a vector, a matrix of two rows or an array of WGSL; None for anything else."""
     if _ATOMIC.fullmatch(kind):
         return 4
     array = _ARRAY.fullmatch(kind)
     if array is not None:
-        nbytes = _nbytes(array[1])
+        nbytes = _type_size(array[1])
         return None if nbytes is None else nbytes * int(array[2])
     match = _LANES.fullmatch(kind)
     if match is None or match[1] == "3":  # which takes the room of four

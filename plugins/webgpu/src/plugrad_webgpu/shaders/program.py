@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, MOST_GROUPS, check_groups
-from plugrad_webgpu.shaders.elements import Long, words_in
-from plugrad_webgpu.shaders.layout import nbytes_of, size_class
+from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, MAX_GRID_SIZE, check_groups
+from plugrad_webgpu.shaders.elements import Long, words_per_element
+from plugrad_webgpu.shaders.layout import array_nbytes, size_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,22 +85,22 @@ def plan(
     Raises:
         ShapeError: the invocations do not fit a dispatch.
     """
-    words = packed(parameters)
+    words = pack_parameters(parameters)
     program.has_table = len(words) > IMMEDIATE_BYTES
     groups = -(-invocations // program.workgroup)
-    nbytes = nbytes_of(shape, words_in(dtype))
+    nbytes = array_nbytes(shape, words_per_element(dtype))
     if nbytes < 1 << 40:  # the pool refuses a larger output, with a better message
         check_groups(program.label, groups)
     grid = grid_of(groups) if groups else None
     return Plan(program, words, grid, shape, dtype, size_class(nbytes))
 
 
-def packed(parameters: Sequence[int | float | complex]) -> bytes:
+def pack_parameters(parameters: Sequence[int | float | complex]) -> bytes:
     """Return numbers as little-endian 32-bit words, two for a complex number or a `Long`."""
-    return b"".join(_word(p) for p in parameters)
+    return b"".join(_to_words(p) for p in parameters)
 
 
-def _word(value: int | float | complex) -> bytes:
+def _to_words(value: int | float | complex) -> bytes:
     if isinstance(value, Long):
         return value.to_bytes(8, "little", signed=True)
     with np.errstate(over="ignore"):  # beyond float32 is infinity
@@ -117,5 +117,5 @@ def grid_of(groups: int) -> Grid:
     >>> grid_of(10), grid_of(70_000)
     ((10, 1, 1), (35000, 2, 1))
     """
-    rows = -(-groups // MOST_GROUPS)
+    rows = -(-groups // MAX_GRID_SIZE)
     return -(-groups // rows), rows, 1

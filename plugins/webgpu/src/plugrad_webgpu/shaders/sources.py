@@ -27,7 +27,7 @@ def shader(*names: str, **substitutions: str) -> str:
 def written(*names: str, **substitutions: str) -> str:
     """Return the WGSL of files after substitution, as `shader` does, without the snippets."""
     text = "\n".join(_source(f"templates/{name}.wgsl") for name in names)
-    return Template(_repeated(text, substitutions)).substitute(substitutions)
+    return Template(_expand_repeats(text, substitutions)).substitute(substitutions)
 
 
 def linked(text: str) -> str:
@@ -43,7 +43,7 @@ def linked(text: str) -> str:
     return "\n".join([text, *(snippets[name] for name in needed)])
 
 
-def _repeated(text: str, substitutions: dict[str, str]) -> str:
+def _expand_repeats(text: str, substitutions: dict[str, str]) -> str:
     def write_out(match: re.Match[str]) -> str:
         indent, name, count, text = match.groups()
         return "\n".join(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from plugrad_webgpu.shaders.parts import BINDING, COMMENT, closing
+from plugrad_webgpu.shaders.parts import BINDING, COMMENT, find_closing_bracket
 
 _VECTOR: Final = re.compile(r"vec4(?:<([fiu]32)>|([fiu]))")
 
@@ -23,7 +23,7 @@ fn vec4{0}_of_words(words: vec2<u64>) -> vec4<{0}> {{
 }}"""
 
 
-def in_long_words(source: str) -> str:
+def load_by_long_words(source: str) -> str:
     """Return the source of a shader that loads vectors as words of 64 bits, where it only loads them.
 
     Args:
@@ -44,17 +44,17 @@ def in_long_words(source: str) -> str:
     if not numbers:
         return source
     functions = [_TAKEN_APART.format(number) for number in sorted({*numbers.values()})]
-    return "\n".join([_replaced(text, numbers), *functions])
+    return "\n".join([_replace_loads(text, numbers), *functions])
 
 
-def _replaced(text: str, numbers: dict[str, str]) -> str:
+def _replace_loads(text: str, numbers: dict[str, str]) -> str:
     """Return WGSL in which what is loaded from some arrays is taken apart."""
     access = re.compile(rf"(?<![\w.])({'|'.join(numbers)})\[")
     done: list[str] = []
     at = 0
     while found := access.search(text, at):
-        end = closing(text, found.end())
-        index = _replaced(text[found.end() : end], numbers)
+        end = find_closing_bracket(text, found.end())
+        index = _replace_loads(text[found.end() : end], numbers)
         taken_apart = f"vec4{numbers[found[1]]}_of_words({found[1]}[{index}])"
         done.append(text[at : found.start()] + taken_apart)
         at = end + 1

@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from errno import EISDIR
 from stat import S_IMODE, S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
-from plugrad.errors import ArgumentError, ArgumentValueError, shown
+from plugrad.errors import ArgumentError, ArgumentValueError, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-def checked_path(path: object, op: str) -> str:
+def check_path(path: object, op: str) -> str:
     """Return a path as a string.
 
     Raises:
@@ -22,10 +22,12 @@ def checked_path(path: object, op: str) -> str:
         ArgumentValueError: no file can have this name.
     """
     if not isinstance(path, str | os.PathLike):
-        raise ArgumentError(f"{op}: path={shown(path)} must be a path: a string or a pathlib.Path")
+        raise ArgumentError(
+            f"{op}: path={short_repr(path)} must be a path: a string or a pathlib.Path"
+        )
     text = os.fspath(path)  # pyright: ignore[reportUnknownVariableType] - of bytes or of text
     if not isinstance(text, str) or not text or "\0" in text:
-        raise ArgumentValueError(f"{op}: path={shown(text)} is not the name of a file")
+        raise ArgumentValueError(f"{op}: path={short_repr(text)} is not the name of a file")
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
@@ -36,8 +38,8 @@ def checked_path(path: object, op: str) -> str:
 
 
 @contextmanager
-def replacing(path: str, op: str) -> Generator[str]:
-    """Give a block the name of a new file beside `path`, which takes the place of `path` if the block succeeds.
+def replace_atomically(path: str, op: str) -> Generator[str]:
+    """Yield the path of a temporary file that replaces `path` if the block succeeds.
 
     Until the new file is complete and on the disk, the old one stays as it is, whatever ends the process.
     It has the permissions of the old file.
@@ -58,7 +60,9 @@ def replacing(path: str, op: str) -> Generator[str]:
     if old is not None and S_ISDIR(old.st_mode):
         raise IsADirectoryError(EISDIR, f"{op}: {os.strerror(EISDIR)}", path)
     if old is not None and not S_ISREG(old.st_mode):
-        raise ArgumentValueError(f"{op}: path={shown(path)} is not a file, and is left as it is")
+        raise ArgumentValueError(
+            f"{op}: path={short_repr(path)} is not a file, and is left as it is"
+        )
     # A folder, because libraries make temporary files of their own beside the one that they write.
     # No two processes share it. Its name stays within the 255 bytes that file systems allow.
     workplace = os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}.partial")
@@ -69,17 +73,17 @@ def replacing(path: str, op: str) -> Generator[str]:
             mode = S_IMODE((old or os.fstat(file.fileno())).st_mode)
         yield new
         os.chmod(new, mode)  # a library may have made it anew
-        _flush(new, os.O_RDWR)
+        _sync_to_disk(new, os.O_RDWR)
         os.replace(new, target)
     finally:
         from shutil import rmtree  # it imports compressors, which nothing else needs
 
         rmtree(workplace, ignore_errors=True)
     if os.name == "posix":  # elsewhere, folders do not open
-        _flush(folder, os.O_RDONLY)
+        _sync_to_disk(folder, os.O_RDONLY)
 
 
-def _flush(path: str, mode: int) -> None:
+def _sync_to_disk(path: str, mode: int) -> None:
     """Wait until a file, or the list of the files in a folder, is on the disk."""
     descriptor = os.open(path, mode)
     try:

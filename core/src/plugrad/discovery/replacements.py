@@ -1,13 +1,13 @@
-"""Plugins that replace what others have registered: they are named, in a warning and in the commands."""
+"""Detect plugins that replace what other plugins registered, and warn about them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.discovery.listing import plugins, several
+from plugrad.discovery.listing import join_names, plugins
 from plugrad.discovery.plugin import THIS_PROCESS, normalize
 from plugrad.errors import warn
-from plugrad.registry.kernels import insists
+from plugrad.registry.kernels import is_forced
 from plugrad.settings.layers import config
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 
-def replacing(plugin: Plugin, *journals: Journal) -> None:
+def note_replacements(plugin: Plugin, *journals: Journal) -> None:
     """Note what the code of a plugin has replaced of others, and warn of it once; see `may_replace`."""
     found: set[str] = set()
     for journal in journals:
         for what, replaced in journal.registered().items():
-            if what[0] == "kernel" and _is_of_others(what[1], what[2], plugin, replaced):
+            if what[0] == "kernel" and _replaces_other_plugin(what[1], what[2], plugin, replaced):
                 found.add(f"kernel {what[1]} of backend {what[2]!r}")
             elif what[0] == "gradient" and replaced:
                 found.add(f"gradient {what[1]}")
@@ -61,13 +61,15 @@ def _is_one_of(plugin: Plugin, others: Iterable[Plugin]) -> bool:
     return any(normalize(plugin.distribution) == normalize(p.distribution) for p in others)
 
 
-def _is_of_others(kernel_name: str, backend_name: str, plugin: Plugin, replaced: bool) -> bool:
-    """Return whether a kernel that a plugin registered replaces one of others, now or when they are loaded."""
+def _replaces_other_plugin(
+    kernel_name: str, backend_name: str, plugin: Plugin, replaced: bool
+) -> bool:
+    """Return whether a plugin's kernel replaces another plugin's, now or once that plugin is loaded."""
     if may_replace(plugin, backend_name):
         return False
     theirs = [p for p in plugins("backend") if p.name == backend_name]
     promised = any(kernel_name in p.manifest.kernels for p in theirs if p.status != "active")
-    return replaced or (promised and insists(kernel_name, backend_name))
+    return replaced or (promised and is_forced(kernel_name, backend_name))
 
 
 def _warn_once(plugin: Plugin, found: set[str]) -> None:
@@ -83,6 +85,6 @@ def _warn_once(plugin: Plugin, found: set[str]) -> None:
         else ""
     )
     warn(
-        f"{plugin} replaces {several(news)}, which it does not own; {choose}"
+        f"{plugin} replaces {join_names(news)}, which it does not own; {choose}"
         f"switch it off with PLUGRAD_PLUGINS_DISABLE={plugin.distribution}"
     )
