@@ -13,7 +13,7 @@ def margins(size: Sequence[int], window: Window) -> list[tuple[int, int]]:
     """Return how many cells the windows reach beyond an image on each axis; those that they leave out are negative."""
     return [
         (before, (out - 1) * stride + (length - 1) * dilation + 1 - before - n)
-        for n, out, (before, _), length, stride, dilation in zip(size, *window, strict=True)
+        for n, length, stride, (before, _), dilation, out in zip(size, *window, strict=True)
     ]
 
 

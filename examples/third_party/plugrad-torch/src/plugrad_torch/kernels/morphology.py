@@ -4,15 +4,10 @@ from collections.abc import Iterator
 
 import torch
 
-from plugrad.extend import Padding, Shape, Window, sliding_window
+from plugrad.extend import Window
 from plugrad.kernels import morphology
 from plugrad_torch.declare import Array, implements
 from plugrad_torch.windows import cells, framed, lowest, unframed
-
-
-def windows_of(x: Array, filter: Array, strides: Shape, pad: Padding, dilations: Shape) -> Window:
-    """Return the windows of NHWC images."""
-    return sliding_window(tuple(x.shape[1:3]), tuple(filter.shape[:2]), strides, pad, dilations)
 
 
 def sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Array, Array]]:
@@ -34,9 +29,8 @@ def winners(x: Array, filter: Array, window: Window) -> Array:
 
 
 @implements(morphology.dilation2d)
-def dilation2d(x: Array, filter: Array, *, strides: Shape, pad: Padding, dilations: Shape) -> Array:
+def dilation2d(x: Array, filter: Array, *, window: Window) -> Array:
     """Return the largest sum of each window."""
-    window = windows_of(x, filter, strides, pad, dilations)
     y = torch.full((x.shape[0], *window.out, x.shape[3]), lowest(x), dtype=x.dtype)
     for total, counts in sums(x, filter, window):
         y = torch.where(counts, torch.maximum(y, total), y)
@@ -44,11 +38,8 @@ def dilation2d(x: Array, filter: Array, *, strides: Shape, pad: Padding, dilatio
 
 
 @implements(morphology.dilation2d_input_gradient)
-def dilation2d_input_gradient(
-    x: Array, filter: Array, dy: Array, *, strides: Shape, pad: Padding, dilations: Shape
-) -> Array:
+def dilation2d_input_gradient(x: Array, filter: Array, dy: Array, *, window: Window) -> Array:
     """Return dy at the first pixel with the largest sum of each window."""
-    window = windows_of(x, filter, strides, pad, dilations)
     dx = torch.zeros_like(framed(x, window))
     winner = winners(x, filter, window)
     for i, (_, place) in enumerate(cells(window)):
@@ -57,11 +48,8 @@ def dilation2d_input_gradient(
 
 
 @implements(morphology.dilation2d_filter_gradient)
-def dilation2d_filter_gradient(
-    x: Array, filter: Array, dy: Array, *, strides: Shape, pad: Padding, dilations: Shape
-) -> Array:
+def dilation2d_filter_gradient(x: Array, filter: Array, dy: Array, *, window: Window) -> Array:
     """Return the sums of dy at the first cell with the largest sum of each window."""
-    window = windows_of(x, filter, strides, pad, dilations)
     winner = winners(x, filter, window)
     parts = [
         torch.where(winner == i, dy, 0).sum((0, 1, 2), dtype=dy.dtype)

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from plugrad.extend import Padding, Rounding, Shape, Window, pool_window
+from plugrad.extend import Window
 from plugrad.kernels import pooling, pooling3d
 from plugrad_torch.declare import Array, implements, update
 from plugrad_torch.windows import cells, framed, lowest, unframed
@@ -32,11 +32,9 @@ def counts(x: Array, window: Window) -> Array:
     return sum((inside[place] for _, place in cells(window)), torch.zeros((), dtype=x.dtype))
 
 
-def max_pool(
-    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
-) -> Array:
+def max_pool(x: Array, *, window: Window) -> Array:
     """Return the largest element of each window."""
-    return largest(x, pool_window(tuple(x.shape), filter_size, strides, pad, dim_rounding_mode))
+    return largest(x, window)
 
 
 def max_pool_gradient(
@@ -44,13 +42,9 @@ def max_pool_gradient(
     input: Array,
     output: Array,
     *,
-    filter_size: Shape,
-    strides: Shape,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
+    window: Window,
 ) -> Array:
     """Return dy at the first cell of each window that is equal to the window's maximum."""
-    window = pool_window(tuple(input.shape), filter_size, strides, pad, dim_rounding_mode)
     image = framed(input, window, -math.inf)
     dx = torch.zeros_like(image)
     is_free = torch.ones_like(output, dtype=torch.bool)
@@ -61,24 +55,18 @@ def max_pool_gradient(
     return unframed(dx, input.shape[1:-1], window)
 
 
-def avg_pool(
-    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, dim_rounding_mode: Rounding
-) -> Array:
+def avg_pool(x: Array, *, window: Window) -> Array:
     """Return the average over the cells of each window that lie in the image."""
-    return average(x, pool_window(tuple(x.shape), filter_size, strides, pad, dim_rounding_mode))
+    return average(x, window)
 
 
 def avg_pool_gradient(
     dy: Array,
     input: Array,
     *,
-    filter_size: Shape,
-    strides: Shape,
-    pad: Padding,
-    dim_rounding_mode: Rounding,
+    window: Window,
 ) -> Array:
     """Return dy divided by the number of cells in its window, added to each of them."""
-    window = pool_window(tuple(input.shape), filter_size, strides, pad, dim_rounding_mode)
     dx = torch.zeros_like(framed(input, window))
     share = dy / counts(input, window)
     for _, place in cells(window):
@@ -101,11 +89,8 @@ update(
 
 
 @implements(pooling.max_pool_with_argmax)
-def max_pool_with_argmax(
-    x: Array, *, filter_size: Shape, strides: Shape, pad: Padding, include_batch_in_index: bool
-) -> list[Array]:
+def max_pool_with_argmax(x: Array, *, window: Window, include_batch_in_index: bool) -> list[Array]:
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
-    window = pool_window(tuple(x.shape), filter_size, strides, pad)
     shape = tuple(x.shape) if include_batch_in_index else (1, *x.shape[1:])
     numbers = torch.arange(math.prod(shape), dtype=torch.int32).reshape(shape)
     positions, image = framed(numbers, window, -1), framed(x, window, lowest(x))
@@ -121,14 +106,8 @@ def max_pool_with_argmax(
 def pool(
     input: Array,
     *,
-    window_shape: Shape,
+    window: Window,
     pooling_type: pooling.PoolingType,
-    pad: Padding,
-    dilations: Shape,
-    strides: Shape,
-    dim_rounding_mode: Rounding,
 ) -> Array:
     """Return the largest elements or the averages of windows of dilated cells."""
-    how = tuple(input.shape), window_shape, strides, pad, dim_rounding_mode, dilations
-    window = pool_window(*how)
     return largest(input, window) if pooling_type == "max" else average(input, window)
