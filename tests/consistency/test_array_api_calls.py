@@ -1,0 +1,118 @@
+"""Calls that the test suite of the array API standard makes, recorded with the results of array-api-strict.
+
+The suite itself cannot be installed: test_array_api_suite.py runs it where there is a checkout. calls.jsonl.gz holds
+up to 40 of its calls of each function and method, with inputs of at most 24 elements: name, arguments, keywords,
+result. Arrays are dtype, shape and bytes. What depends on the algorithm, such as the signs of singular vectors, and
+what only a later version of the standard has, several new axes at once, is left out.
+"""
+
+import gzip
+import json
+from collections import defaultdict
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import plugrad
+from consistency.test_array_api_values import DEFAULTS, WITH_DEFAULT_DTYPE
+
+RECORDS = Path(__file__).parent / "array_api" / "calls.jsonl.gz"
+TOLERANCES = {"float32": 2e-5, "complex64": 5e-5, "float64": 1e-12, "complex128": 1e-12}
+
+
+def read_calls():
+    """Return the recorded calls by the name of the function."""
+    calls = defaultdict(list)
+    with gzip.open(RECORDS, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            name, args, kwargs, result = json.loads(line)
+            calls[name].append((args, kwargs, result))
+    return calls
+
+
+CALLS = read_calls()
+
+
+def decode(value, array, dtype):
+    """Return a recorded value; `array` and `dtype` make those of the library."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "array":
+        name, shape, data = content
+        return array(np.frombuffer(bytes.fromhex(data), name).reshape(shape))
+    if kind in ("tuple", "list", "slice"):
+        parts = [decode(part, array, dtype) for part in content]
+        return {"tuple": tuple, "list": list, "slice": lambda p: slice(*p)}[kind](parts)
+    return {
+        "float": lambda: float.fromhex(content),
+        "complex": lambda: complex(*map(float.fromhex, content)),
+        "dtype": lambda: dtype(content),
+        "ellipsis": lambda: ...,
+    }[kind]()
+
+
+def dtypes_in(value):
+    """Yield the names of the dtypes in a recorded value."""
+    if isinstance(value, list):
+        for part in value:
+            yield from dtypes_in(part)
+    elif isinstance(value, dict):
+        for kind, content in value.items():
+            if kind == "array":
+                yield content[0]
+            elif kind == "dtype":
+                yield content
+            else:
+                yield from dtypes_in(content)
+
+
+def call(name, args, kwargs):
+    """Return what plugrad gives for a recorded call."""
+    args = [decode(x, plugrad.asarray, plugrad.as_dtype) for x in args]
+    kwargs = {key: decode(x, plugrad.asarray, plugrad.as_dtype) for key, x in kwargs.items()}
+    if name.startswith("Array."):
+        return getattr(args[0], name.removeprefix("Array."))(*args[1:], **kwargs)
+    return attrgetter(name)(plugrad)(*args, **kwargs)
+
+
+def assert_equal(name, actual, expected):
+    """Compare a result with the recorded one."""
+    if isinstance(expected, tuple):
+        parts = list(actual)
+        assert len(parts) == len(expected)
+        for part, wanted in zip(parts, expected, strict=True):
+            assert_equal(name, part, wanted)
+        return
+    if not isinstance(expected, np.ndarray):
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
+        return
+    dtype = str(expected.dtype)
+    allowed = {dtype, DEFAULTS.get(dtype)} if name in WITH_DEFAULT_DTYPE else {dtype}
+    assert actual.dtype in allowed
+    assert actual.shape == expected.shape
+    tolerance = TOLERANCES.get(str(actual.dtype), 0)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(
+            actual.numpy(), expected.astype(actual.numpy().dtype), rtol=tolerance, atol=tolerance
+        )
+
+
+@pytest.mark.filterwarnings("ignore")  # NumPy's, for special values on purpose
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_of_the_suite(name, backend):
+    known = plugrad.which().backend.dtypes()
+    compared = 0
+    for args, kwargs, result in CALLS[name]:
+        if all(d in known for d in dtypes_in([args, list(kwargs.values())])):
+            expected = decode(result, np.asarray, np.dtype)
+            try:
+                assert_equal(name, call(name, args, kwargs), expected)
+            except Exception as failure:
+                failure.add_note(f"{name} of {args} with {kwargs}")
+                raise
+            compared += 1
+    if not compared:
+        pytest.skip(f"the backend has no dtype of the recorded calls of {name}")
