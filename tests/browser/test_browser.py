@@ -107,7 +107,7 @@ def test_a_profile_of_nothing(browser, tmp_path):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_text_of_a_graph_fits_its_box_and_can_be_read(browser, tmp_path, dark):
     def network(weights, x):
-        return plugrad.sum(plugrad.relu(plugrad.conv2d(x, weights, pad="same")))
+        return plugrad.sum(plugrad.relu(plugrad.conv2d(x, weights, padding="same")))
 
     args = plugrad.ones((3, 3, 1, 8), device="cpu"), plugrad.ones((16, 28, 28, 1), device="cpu")
     path = tmp_path / "graph.svg"

@@ -10,7 +10,7 @@ from itertools import product as combinations
 
 import pytest
 
-from plugrad.extend import Window, float32
+from plugrad.extend import float32, sliding_window
 from plugrad_webgpu.algorithms import product
 from plugrad_webgpu.algorithms.tiles import BROADCAST_SUBGROUP_SIZE, TILES
 from plugrad_webgpu.kernels import convolution
@@ -20,7 +20,7 @@ MOST_SECONDS = 3.0
 MOST_MEGABYTES = 500
 
 SIZE = (12, 12)
-WINDOW = Window(SIZE, ((1, 1), (1, 1)), (3, 3), (1, 1), (1, 1))
+WINDOW = sliding_window(SIZE, (3, 3), (1, 1), "same")
 
 
 def source(name, channels, is_transposed):

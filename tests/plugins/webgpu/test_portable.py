@@ -74,8 +74,8 @@ x.backend.opened.shared.destroy()
 for use in (y.numpy, lambda: (x + 1).numpy(), x.backend.synchronize):
     try:
         use()
-    except plugrad.errors.BackendUnavailable as error:
-        print("plugrad.close_backend" in str(error))
+    except plugrad.errors.DeviceLost as error:
+        print("plugrad.use('webgpu')" in str(error))
 plugrad.close_backend(x.backend)
 print((plugrad.ones(2, device="webgpu") + 1).numpy())
 """

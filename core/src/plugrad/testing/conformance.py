@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def run_conformance(
     backend: str,
     *,
-    level: str | int = "edges",
+    level: str | int = "devices",
     report: str | os.PathLike[str] | None = None,
     badge: str | os.PathLike[str] | None = None,
     xfail: str | os.PathLike[str] | None = None,

@@ -180,4 +180,7 @@ def checked(call: Callable[..., Handle], *arguments: object, **named: object) ->
 
 def lost(what: str) -> DeviceLost:
     """Return the error for a device that does not work any more."""
-    return DeviceLost(f"webgpu: {what}, perhaps because its driver was reset")
+    return DeviceLost(
+        f"webgpu: {what}, perhaps because its driver was reset; open it again, as in plugrad.use('webgpu'), and "
+        "compute the values again"
+    )
