@@ -125,7 +125,7 @@ def spelled(result: Any) -> Any:
 
 STRINGS = (
     *no_numbers(UNARY, "x"),
-    *no_numbers("pool", "input", "{op} ({argument})"),
+    *no_numbers("pool", "x"),
     *no_numbers("multinomial", "logits", "{op} ({argument})"),
     *no_numbers("one_hot", "indices", "{op} ({argument})"),
     *no_numbers("basic_lstm_cell", "lstm_kernel lstm_bias", "{op} ({argument})"),

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.channels import channel_last, channels_first, channels_last
-from plugrad.errors import ArgumentError, ArgumentValueError, short_repr
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.types.windows import (
     FORMATS,
     ROUNDINGS,
@@ -67,6 +67,10 @@ def translate(
         raise ArgumentError(
             f"{name}: the attribute 'window' is missing, and so are {missing or [SIZES[0]]} of TensorFlow.js's "
             "attributes, which would stand for it"
+        )
+    if axes < 1:
+        raise ShapeError(
+            f"{name}: images have a batch axis, spatial axes and a channel axis; the shape is {tuple(image)}"
         )
     data_format = attrs.pop("data_format", FORMATS.get(axes, ("",))[0])
     is_first = axes in FORMATS and is_channels_first(data_format, axes, name)

@@ -67,11 +67,11 @@ def check_images(axes: int, image: Shape, filter: Shape) -> None:
         )
 
 
-def check_gradient(dy: Spec, image: Shape, expected: Shape) -> None:
-    """Raise unless dy has the shape `expected` of the result for images of a shape.
+def check_gradient(dy: Spec, image: Shape, expected: Shape, label: str = "dy") -> None:
+    """Raise unless dy, or what `label` names, has the shape `expected` of the result for images of a shape.
 
     Raises:
         ShapeError: it has another shape.
     """
     if dy.shape != expected:
-        raise ShapeError(f"dy has shape {dy.shape}; images of shape {image} give {expected}")
+        raise ShapeError(f"{label} has shape {dy.shape}; images of shape {image} give {expected}")

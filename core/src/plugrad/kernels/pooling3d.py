@@ -18,7 +18,7 @@ def max_pool3d(x: Spec, *, window: Window) -> Spec:
 def max_pool3d_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) -> Spec:
     """Return the gradient of `max_pool3d`: dy goes to the first largest element of each window, in row-major order."""
     check_gradient(dy, input.shape, pooled(3, input.shape, window))
-    check_gradient(output, input.shape, dy.shape)
+    check_gradient(output, input.shape, dy.shape, "output")
     return Shaped(input.shape, check_same_dtype("MaxPool3DGrad", dy, input, output))
 
 
