@@ -13,7 +13,6 @@ from plugrad.errors import (
 )
 from plugrad.extend import KernelConfig, Shaped, Spec, composite, float32, gradient, kernel
 from plugrad.registry.composites import find_composite
-from plugrad.registry.kernels import take_away
 from plugrad.testing import check_gradient
 from plugrad.testing.checks import check_values
 from plugrad.testing.tables import rows
@@ -47,7 +46,7 @@ def test_an_implementation_of_the_backend_goes_first():
     try:
         assert cube(x).tolist() == [7.0]
     finally:
-        take_away([config])
+        plugrad.unregister_kernel("Cube", "cpu")
     assert cube(x).tolist() == [8.0]
 
 
@@ -67,7 +66,7 @@ def test_an_implementation_without_a_gradient_has_that_of_the_body():
     try:
         assert plugrad.grad(cube)(2.0).item() == 12
     finally:
-        take_away([config])
+        plugrad.unregister_kernel("Cube", "cpu")
 
 
 def test_the_gradient_of_the_kernel_itself_counts():
@@ -85,7 +84,7 @@ def test_without_a_body_there_is_no_gradient():
         with pytest.raises(GradientNotFound, match="Cube"):
             plugrad.grad(lambda x: plugrad.run_kernel("Cube", {"x": x}))(2.0)
     finally:
-        take_away([config])
+        plugrad.unregister_kernel("Cube", "cpu")
 
 
 def test_several_inputs_outputs_and_attributes():
@@ -197,7 +196,7 @@ def test_the_gradient_of_a_body_that_calls_its_own_kernel():
         with pytest.raises(KernelFailed, match="calls Cube itself"):
             plugrad.grad(cube)(2.0)
     finally:
-        take_away([config])
+        plugrad.unregister_kernel("Cube", "cpu")
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ WRITTEN |= {
     "dilation2d": call(
         IMG, np.ones((2, 2, 3), "float32"), 1, "valid", data_format="NHWC", dilations=1
     ),
-    "pool": call(IMG, (2, 2), "max", "valid", 1, 1, dim_rounding_mode="floor"),
+    "pool": call(IMG, (2, 2), "max", 1, "valid", dilations=1, dim_rounding_mode="floor"),
     "max_pool_with_argmax": call(IMG, 2, 1, "valid", include_batch_in_index=True),
     "depth_to_space": call(np.ones((1, 2, 2, 4), "float32"), 2, "NHWC"),
     "diff": call(F, axis=-1, n=1, prepend=F, append=F),
