@@ -299,5 +299,6 @@ def test_numbers_at_the_limits_fit():
 def test_input_that_is_left_out_at_the_end_is_absent():
     counts = plugrad.kernels.reduction.bincount(plugrad.asarray([1, 2, 2]), size=4)
     assert counts.tolist() == [0, 1, 2, 0]
+    window = plugrad.extend.sliding_window((2, 2), (1, 1), (1, 1), "valid")
     with pytest.raises(plugrad.errors.ArgumentError, match=r"inputs \['filter'\] are missing"):
-        plugrad.kernels.convolution.conv2d(plugrad.ones((1, 2, 2, 1)), strides=(1, 1), pad="valid")
+        plugrad.kernels.convolution.conv2d(plugrad.ones((1, 2, 2, 1)), window=window)

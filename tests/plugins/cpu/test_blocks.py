@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.extend import Window
 from plugrad_cpu.kernels import convolution
 
 
@@ -21,7 +22,7 @@ def results(x, filter, **attrs):
         return [part.numpy() for part in (y, dx, dfilter)]
 
 
-@pytest.mark.parametrize("attrs", [{"pad": "same"}, {"strides": 2, "pad": 1}], ids=str)
+@pytest.mark.parametrize("attrs", [{"padding": "same"}, {"strides": 2, "padding": 1}], ids=str)
 @pytest.mark.parametrize("images", [2, 3])  # at a time, of 7
 def test_images_are_taken_a_few_at_a_time(images, attrs, monkeypatch, rng):
     x = rng.normal(size=(7, 6, 6, 2))
@@ -37,4 +38,4 @@ def test_images_are_taken_a_few_at_a_time(images, attrs, monkeypatch, rng):
 
 def window_of(stops):
     """Return a window of 3 × 3 cells that stops so often."""
-    return convolution.Window((stops, 1), ((0, 0), (0, 0)), (3, 3), (1, 1), (1, 1))
+    return Window((3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), (stops, 1))

@@ -7,6 +7,7 @@ import pytest
 
 import plugrad
 from plugrad.discovery.loading import open_backend
+from plugrad.extend import sliding_window
 from plugrad.kernels import convolution as kernels, depthwise as depthwise_kernels
 
 variants = pytest.importorskip("plugrad_native.variants")
@@ -18,7 +19,7 @@ depthwise = import_module("plugrad_native.kernels.depthwise")
 open_backend("cpu")
 
 GEOMETRIES = {
-    # images, filter, strides, pad, dilations
+    # images, filter, strides, padding, dilations
     "several panels of filters, the last one partial": ((2, 9, 9, 5), (3, 3, 5, 100), 1, "same", 1),
     "patches longer than a panel": ((1, 5, 5, 300), (3, 3, 300, 17), 1, "same", 1),
     "runs longer than a panel": ((1, 3, 3, 700), (2, 2, 700, 48), 1, "valid", 1),
@@ -39,19 +40,15 @@ def numbers(seed, shape):
 
 
 @pytest.mark.parametrize(
-    ("images", "filter", "strides", "pad", "dilations"), GEOMETRIES.values(), ids=GEOMETRIES
+    ("images", "filter", "strides", "padding", "dilations"), GEOMETRIES.values(), ids=GEOMETRIES
 )
-def test_bands_of_results_are_those_of_numpy(images, filter, strides, pad, dilations):
+def test_bands_of_results_are_those_of_numpy(images, filter, strides, padding, dilations):
     axes = len(filter) - 2
-    attributes = {
-        "strides": (strides,) * axes if isinstance(strides, int) else strides,
-        "pad": pad,
-        "data_format": ("NWC", "NHWC", "NDHWC")[axes - 1],
-        "dilations": (dilations,) * axes if isinstance(dilations, int) else dilations,
-        "dim_rounding_mode": None,
-    }
+    strides = (strides,) * axes if isinstance(strides, int) else strides
+    dilations = (dilations,) * axes if isinstance(dilations, int) else dilations
+    window = sliding_window(images[1:-1], filter[:-2], strides, padding, dilations)
     x, weights = numbers(1, images), numbers(2, filter)
-    y = declare.numpy_implementation(kernels.conv2d)(x, weights, **attributes)
+    y = declare.numpy_implementation(kernels.conv2d)(x, weights, window=window)
     dy, bias = numbers(3, y.shape), numbers(4, filter[-1:])
     filter_gradient = kernels.conv2d_filter_gradient, (x, dy), {"filter_shape": filter}
     input_gradient = kernels.conv2d_input_gradient, (dy, weights), {"input_shape": images}
@@ -59,12 +56,11 @@ def test_bands_of_results_are_those_of_numpy(images, filter, strides, pad, dilat
         (convolution.make_filter_gradient, filter_gradient),
         (convolution.make_input_gradient, input_gradient),
     ):
-        expected = declare.numpy_implementation(kernel)(*arrays, **shape, **attributes)
-        close(make(kernel)(*arrays, **shape, **attributes), expected, expected)
-    values = tuple(attributes.values())
-    close(convolution.convolve(x, weights, values), y, y)
+        expected = declare.numpy_implementation(kernel)(*arrays, **shape, window=window)
+        close(make(kernel)(*arrays, **shape, window=window), expected, expected)
+    close(convolution.convolve(x, weights, window), y, y)
     limits = -0.5, 1.5
-    close(convolution.convolve(x, weights, values, bias, limits), (y + bias).clip(*limits), y)
+    close(convolution.convolve(x, weights, window, bias, limits), (y + bias).clip(*limits), y)
 
 
 def close(found, expected, sums):
@@ -72,7 +68,7 @@ def close(found, expected, sums):
 
 
 DEPTHWISE = {
-    # images, multiplier, filter, strides, pad, dilations
+    # images, multiplier, size, strides, padding, dilations
     "many neighbours": ((2, 5, 30, 70), 1, (3, 3), (1, 1), "same", (1, 1)),
     "few neighbours": ((2, 7, 7, 33), 1, (3, 3), (1, 1), "same", (1, 1)),
     "no neighbours": ((2, 4, 4, 16), 1, (3, 3), (1, 1), "same", (1, 1)),
@@ -85,27 +81,21 @@ DEPTHWISE = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    ("images", "multiplier", "size", "strides", "pad", "dilations"),
+    ("images", "multiplier", "size", "strides", "padding", "dilations"),
     DEPTHWISE.values(),
     ids=DEPTHWISE,
 )
 def test_groups_of_windows_are_those_of_numpy(
-    images, multiplier, size, strides, pad, dilations, dtype
+    images, multiplier, size, strides, padding, dilations, dtype
 ):
     x = numbers(1, images).astype(dtype)
     filter = numbers(2, (*size, images[3], multiplier)).astype(dtype)
     bias = numbers(3, (images[3] * multiplier,)).astype(dtype)
-    attributes = {
-        "strides": strides,
-        "pad": pad,
-        "data_format": "NHWC",
-        "dilations": dilations,
-        "dim_rounding_mode": None,
-    }
-    y = declare.numpy_implementation(depthwise_kernels.depthwise_conv2d)(x, filter, **attributes)
-    values, limits = tuple(attributes.values()), (-0.5, 1.5)
-    close(depthwise.convolve(x, filter, values), y, y)
-    close(depthwise.convolve(x, filter, values, bias, limits), (y + bias).clip(*limits), y)
+    window = sliding_window(images[1:3], size, strides, padding, dilations)
+    y = declare.numpy_implementation(depthwise_kernels.depthwise_conv2d)(x, filter, window=window)
+    limits = -0.5, 1.5
+    close(depthwise.convolve(x, filter, window), y, y)
+    close(depthwise.convolve(x, filter, window, bias, limits), (y + bias).clip(*limits), y)
 
 
 @pytest.mark.parametrize("activation", ["linear", "relu", "relu6"])

@@ -5,15 +5,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from plugrad.extend import ArgumentValueError, sliding_window
+from plugrad.extend import ArgumentValueError, pool_window, sliding_window
 
 
 def patches(image, window):
     """Yield ((row, column) of the output, [((row, column) of the filter, of the image)])."""
-    (top, _), (left, _) = window.pad
+    (top, _), (left, _) = window.padding
     for i, j in product(*map(range, window.out)):
         cells = []
-        for m, n in product(*map(range, window.filter)):
+        for m, n in product(*map(range, window.size)):
             row = i * window.strides[0] - top + m * window.dilations[0]
             column = j * window.strides[1] - left + n * window.dilations[1]
             if 0 <= row < image[0] and 0 <= column < image[1]:
@@ -38,7 +38,7 @@ def convolve_back(dy, x, f, window):
     return dx, df
 
 
-# image, filter, strides, pad, dilations
+# image, filter, strides, padding, dilations
 CONVOLUTIONS = [
     ((2, 7, 6, 3), (3, 3, 3, 5), (1, 1), "same", (1, 1)),
     ((1, 9, 8, 4), (3, 2, 4, 12), (2, 1), "valid", (1, 1)),
@@ -56,34 +56,20 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
-def test_convolution_and_its_gradients(run, rng, case, data_format):
-    image, filter, strides, pad, dilations = case
+def test_convolution_and_its_gradients(run, rng, case):
+    image, filter, strides, padding, dilations = case
     x, f = rng.standard_normal(image), rng.standard_normal(filter)
-    window = sliding_window(image[1:3], filter[:2], strides, pad, dilations)
+    window = sliding_window(image[1:3], filter[:2], strides, padding, dilations)
     y = convolve(x, f, window)
     dy = rng.standard_normal(y.shape)
     dx, df = convolve_back(dy, x, f, window)
-
-    def formatted(array):
-        array = array.astype(np.float32)
-        return array if data_format == "NHWC" else np.moveaxis(array, 3, 1)
-
-    attrs = {
-        "strides": strides,
-        "pad": pad,
-        "data_format": data_format,
-        "dilations": dilations,
-        "dim_rounding_mode": None,
-    }
     close = {"rtol": 1e-4, "atol": 1e-4}
-    f32 = f.astype(np.float32)
-    np.testing.assert_allclose(run("Conv2D", formatted(x), f32, **attrs), formatted(y), **close)
-    input_shape = formatted(x).shape
-    actual = run("Conv2DBackpropInput", formatted(dy), f32, input_shape=input_shape, **attrs)
-    np.testing.assert_allclose(actual, formatted(dx), **close)
-    actual = run("Conv2DBackpropFilter", formatted(x), formatted(dy), filter_shape=filter, **attrs)
+    x32, f32, dy32 = (array.astype(np.float32) for array in (x, f, dy))
+    np.testing.assert_allclose(run("Conv2D", x32, f32, window=window), y, **close)
+    actual = run("Conv2DBackpropInput", dy32, f32, input_shape=image, window=window)
+    np.testing.assert_allclose(actual, dx, **close)
+    actual = run("Conv2DBackpropFilter", x32, dy32, filter_shape=filter, window=window)
     np.testing.assert_allclose(actual, df, **close)
 
 
@@ -94,48 +80,35 @@ def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng):
     window = sliding_window((11, 12), (3, 3), (1, 1), "same", (1, 1))
     with np.errstate(invalid="ignore"):
         right = convolve(x.astype(float), f.astype(float), window)
-    attrs = {
-        "strides": (1, 1),
-        "pad": "same",
-        "data_format": "NHWC",
-        "dilations": (1, 1),
-        "dim_rounding_mode": None,
-    }
     near = np.isfinite(right) & (abs(right) > 1e30)  # of the large pixel: some results overflow
-    found = run("Conv2D", x, f, **attrs)
+    found = run("Conv2D", x, f, window=window)
     np.testing.assert_allclose(found[~near], right[~near], 1e-4, 1e-4)
     with np.errstate(over="ignore"):
         np.testing.assert_allclose(found[near], right[near].astype(np.float32), 1e-5)
 
 
 def test_convolution_of_no_images(run):
-    attrs = {
-        "strides": (1, 1),
-        "pad": "same",
-        "data_format": "NHWC",
-        "dilations": (1, 1),
-        "dim_rounding_mode": None,
-    }
+    window = sliding_window((4, 4), (3, 3), (1, 1), "same")
     x, f = np.zeros((0, 4, 4, 2), np.float32), np.ones((3, 3, 2, 5), np.float32)
-    assert run("Conv2D", x, f, **attrs).shape == (0, 4, 4, 5)
+    assert run("Conv2D", x, f, window=window).shape == (0, 4, 4, 5)
     dy = np.zeros((0, 4, 4, 5), np.float32)
-    df = run("Conv2DBackpropFilter", x, dy, filter_shape=f.shape, **attrs)
+    df = run("Conv2DBackpropFilter", x, dy, filter_shape=f.shape, window=window)
     np.testing.assert_array_equal(df, np.zeros(f.shape))
 
 
 def test_a_window_whose_cells_cannot_be_counted_is_refused(run):
     x, f = np.ones((1, 5, 5, 1), np.float32), np.ones((3, 3, 1, 1), np.float32)
-    far = {"strides": (1, 1), "pad": "same", "dilations": (2**30, 2**30), "dim_rounding_mode": None}
+    far = sliding_window((5, 5), (3, 3), (1, 1), "same", (2**30, 2**30))
     with pytest.raises(ArgumentValueError, match="reaches further than"):
-        run("Conv2D", x, f, data_format="NHWC", **far)
+        run("Conv2D", x, f, window=far)
     with pytest.raises(ArgumentValueError, match="reaches further than"):
-        run("Pool", x, window_shape=(3, 3), pooling_type="max", **far)
-    far["dilations"] = (2**29, 2**29)
-    y = run("DepthwiseConv2dNative", x, f, data_format="NHWC", **far)
+        run("Pool", x, window=far, pooling_type="max")
+    far = sliding_window((5, 5), (3, 3), (1, 1), "same", (2**29, 2**29))
+    y = run("DepthwiseConv2dNative", x, f, window=far)
     np.testing.assert_array_equal(y, x)
 
 
-# image, window, strides, pad
+# image, size, strides, padding
 POOLINGS = [
     ((2, 6, 6, 3), (2, 2), (2, 2), "valid"),
     ((1, 7, 5, 70), (3, 3), (2, 2), "same"),
@@ -158,21 +131,22 @@ def pooled(x, dy, window):
 
 @pytest.mark.parametrize("case", POOLINGS, ids=str)
 def test_pooling_and_its_gradients(run, rng, case):
-    image, size, strides, pad = case
+    image, size, strides, padding = case
     x = rng.integers(-3, 3, image).astype(np.float32)  # with ties
     x[0, 1, 1, 0] = np.nan
-    window = sliding_window(image[1:3], size, strides, pad)
+    window = pool_window(image[1:3], size, strides, padding)
     dy = rng.standard_normal((image[0], *window.out, image[3])).astype(np.float32)
     best, mean, d_best, d_mean = pooled(x, dy, window)
-    attrs = {"filter_size": size, "strides": strides, "pad": pad, "dim_rounding_mode": None}
-    np.testing.assert_array_equal(run("MaxPool", x, **attrs), best)
-    np.testing.assert_allclose(run("AvgPool", x, **attrs), mean, rtol=1e-5, atol=1e-6)
-    actual = run("MaxPoolGrad", dy, x, best.astype(np.float32), **attrs)
+    np.testing.assert_array_equal(run("MaxPool", x, window=window), best)
+    np.testing.assert_allclose(run("AvgPool", x, window=window), mean, rtol=1e-5, atol=1e-6)
+    actual = run("MaxPoolGrad", dy, x, best.astype(np.float32), window=window)
     np.testing.assert_allclose(actual, d_best, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(run("AvgPoolGrad", dy, x, **attrs), d_mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        run("AvgPoolGrad", dy, x, window=window), d_mean, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_pooling_of_integers(run):
     x = np.arange(-8, 8, dtype=np.int32).reshape(1, 4, 4, 1)
-    attrs = {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid", "dim_rounding_mode": None}
-    assert run("MaxPool", x, **attrs).ravel().tolist() == [-3, -1, 5, 7]
+    window = pool_window((4, 4), (2, 2), (2, 2), "valid")
+    assert run("MaxPool", x, window=window).ravel().tolist() == [-3, -1, 5, 7]

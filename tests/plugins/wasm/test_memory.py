@@ -10,7 +10,15 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from plugrad.extend import OutOfMemory, ShapeError, bool_, float32, uint8
+from plugrad.extend import (
+    OutOfMemory,
+    ShapeError,
+    bool_,
+    float32,
+    pool_window,
+    sliding_window,
+    uint8,
+)
 from plugrad_wasm.memory import ADDRESS_SPACE, TRIM_AFTER_PREPARATIONS, size_class
 
 MEGABYTE = 1 << 20
@@ -52,10 +60,9 @@ def test_kernels_with_scratch_and_descriptors_leave_nothing(fresh, rng):
     fresh("Transpose", x, perm=(3, 1, 0, 2))
     fresh("Softmax", x, dim=1)
     fresh("Sum", x, axis=(0, 2), keep_dims=False)
-    attrs = {"filter_size": (2, 2), "strides": (2, 2), "pad": "same", "dim_rounding_mode": None}
-    fresh("MaxPool", x, **attrs)
-    attrs = {"strides": (1, 1), "pad": "same", "data_format": "NHWC", "dilations": (1, 1)}
-    fresh("Conv2D", x, np.ones((3, 3, 3, 2), np.float32), **attrs, dim_rounding_mode=None)
+    fresh("MaxPool", x, window=pool_window((8, 8), (2, 2), (2, 2), "same"))
+    window = sliding_window((8, 8), (3, 3), (1, 1), "same")
+    fresh("Conv2D", x, np.ones((3, 3, 3, 2), np.float32), window=window)
     assert usage(fresh) == (0, 0)
 
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from plugrad.extend import as_dtype, count_elements
+from plugrad.extend import as_dtype, count_elements, pool_window, sliding_window
 from plugrad_wasm import declare
 from plugrad_wasm.kernels import image, indexing, linalg, morphology, pooling, resize, scatter
 
@@ -61,10 +61,10 @@ def moved_and_shown(run, rng):
     crops = {"method": "bilinear"}
     warps = {"interpolation": "bilinear", "fill_mode": "reflect"}
     filter = rng.integers(-3, 3, (2, 2, 2)).astype("float32")
-    slides = {"strides": (1, 1), "pad": "same", "dilations": (1, 1)}
+    slides = {"window": sliding_window((4, 5), (2, 2), (1, 1), "same")}
     dy = rng.integers(1, 9, x.shape).astype("float32")
     cropped = rng.integers(-9, 9, (5, 3, 3, 2)).astype("float32")
-    windows = {"filter_size": (2, 3), "strides": (1, 1), "pad": "valid"}
+    windows = {"window": pool_window((4, 5), (2, 3), (1, 1), "valid")}
     batches = np.abs(labels).reshape(3, 20)
     return [
         run("TensorScatterUpdate", np.zeros((9, 3), "int64"), labels[:, None], rows),
@@ -132,6 +132,7 @@ PROGRAM = """
 import os, signal, sys, threading, time
 import plugrad
 from plugrad import ones
+from plugrad.extend import pool_window, sliding_window
 from plugrad.kernels import convolution, convolution3d, morphology, pooling, scatter
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -142,12 +143,18 @@ images, filters, dy = ones((8, 200, 200, 64)), ones((3, 3, 64, 256)), ones((8, 2
 volumes, boxes = ones((1, 32, 32, 32, 64)), ones((5, 5, 5, 64, 128))
 rows, many, updates = ones((200, 100_000)), plugrad.arange(800) % 200, ones((800, 100_000))
 turn, box = plugrad.asarray([[0.9, 0.3, 5, -0.2, 1.1, 9, 1e-4, 0]] * 8), ones((9, 9, 64))
-ways = {"strides": (1, 1), "pad": "same"}
+window = sliding_window((200, 200), (3, 3), (1, 1), "same")
+wide_pool = pool_window((200, 200), (9, 9), (1, 1), "same")
+wide = sliding_window((200, 200), (9, 9), (1, 1), "same")
 calls = [
     lambda: double @ double,
-    lambda: plugrad.conv2d(images, filters, pad="same"),
-    lambda: convolution.conv2d_input_gradient(dy, filters, input_shape=images.shape, **ways),
-    lambda: convolution.conv2d_filter_gradient(images, dy, filter_shape=filters.shape, **ways),
+    lambda: plugrad.conv2d(images, filters, padding="same"),
+    lambda: convolution.conv2d_input_gradient(
+        dy, filters, input_shape=images.shape, window=window
+    ),
+    lambda: convolution.conv2d_filter_gradient(
+        images, dy, filter_shape=filters.shape, window=window
+    ),
     lambda: plugrad.conv3d(volumes, boxes),
     lambda: plugrad.argsort(rows),
     lambda: plugrad.fft.fft(rows[:, :99_991]),
@@ -156,8 +163,8 @@ calls = [
     lambda: plugrad.image.transform(images, turn, fill_mode="wrap", interpolation="bilinear"),
     lambda: plugrad.take(rows, many, axis=0),
     lambda: scatter.tensor_scatter_update(rows, many[:, None], updates),
-    lambda: pooling.max_pool_with_argmax(images, filter_size=(9, 9), strides=(1, 1), pad="same"),
-    lambda: morphology.dilation2d_filter_gradient(images, box, images, dilations=(1, 1), **ways),
+    lambda: pooling.max_pool_with_argmax(images, window=wide_pool),
+    lambda: morphology.dilation2d_filter_gradient(images, box, images, window=wide),
 ]
 plugrad.conv2d(small, filter)
 before = plugrad.memory()[:3]

@@ -11,7 +11,7 @@ import pytest
 import wasmtime
 
 import plugrad
-from plugrad.extend import BackendUnavailable, geometry, pool_window
+from plugrad.extend import BackendUnavailable, pool_window, sliding_window
 from plugrad_wasm import declare
 from plugrad_wasm.backend import count_processors
 from plugrad_wasm.kernels import depthwise, morphology, pooling
@@ -114,21 +114,19 @@ def row_calls(rng):
             yield "_FusedMatMul", (a, b, bias, slopes), attrs
 
 
-def pools(rng, dtype, image, size, strides, pad, dilations, attrs):
+def pools(rng, dtype, image, window):
     """Yield calls of other kernels whose windows slide over images."""
     x = random(rng, dtype, image)
-    filter = random(rng, dtype, (*size, image[3], 1))
-    _, _, window = geometry(image, filter.shape, *attrs.values())
+    filter = random(rng, dtype, (*window.size, image[3], 1))
+    attrs = {"window": window}
     dy = random(rng, dtype, (image[0], *window.out, image[3]))
     yield "DepthwiseConv2dNative", (x, filter), attrs
     yield "DepthwiseConv2dNativeBackpropInput", (dy, filter), attrs | {"input_shape": image}
     of_filter = "DepthwiseConv2dNativeBackpropFilter"
     yield of_filter, (x, dy), attrs | {"filter_shape": filter.shape}
-    sliding = {"strides": strides, "pad": pad, "dilations": dilations}
-    yield "Dilation2D", (x, filter[..., 0]), sliding
-    rest = {"window_shape": size, "dim_rounding_mode": None}
+    yield "Dilation2D", (x, filter[..., 0]), attrs
     for kind in ("max", "avg"):
-        yield "Pool", (x,), sliding | rest | {"pooling_type": kind}
+        yield "Pool", (x,), attrs | {"pooling_type": kind}
 
 
 def pool_gradients(rng):
@@ -138,15 +136,14 @@ def pool_gradients(rng):
             ((5, 9, 8, 3), (3, 2), (2, 1)),
             ((1, 20, 7, 5), (2, 2), (2, 2)),
         ]:
-            attrs = {"filter_size": size, "strides": strides, "pad": "same"}
             x = np.round(random(rng, dtype, shape))
-            window = pool_window(shape, *attrs.values())
+            window = pool_window(shape[1:3], size, strides, "same")
+            attrs = {"window": window}
             y, dy = (random(rng, dtype, (shape[0], *window.out, shape[3])) for _ in range(2))
-            rest = {"dim_rounding_mode": None}
-            yield "MaxPool", (x,), attrs | rest
-            yield "AvgPool", (x,), attrs | rest
-            yield "MaxPoolGrad", (dy, x, np.round(y)), attrs | rest
-            yield "AvgPoolGrad", (dy, x), attrs | rest
+            yield "MaxPool", (x,), attrs
+            yield "AvgPool", (x,), attrs
+            yield "MaxPoolGrad", (dy, x, np.round(y)), attrs
+            yield "AvgPoolGrad", (dy, x), attrs
             for is_included in (True, False):
                 flag = {"include_batch_in_index": is_included}
                 yield "MaxPoolWithArgmax", (x,), attrs | flag
@@ -155,7 +152,7 @@ def pool_gradients(rng):
 def convolutions(rng):
     """Yield calls of convolutions and their gradients."""
     for dtype in ("float32", "float64"):
-        for image, filter, strides, pad, dilations in [
+        for image, filter, strides, padding, dilations in [
             ((3, 13, 11, 5), (3, 2, 5, 14), (1, 1), "same", (1, 1)),
             ((1, 17, 9, 4), (3, 3, 4, 6), (2, 1), ((2, 0), (1, 2)), (1, 1)),
             ((1, 1, 40, 4), (1, 5, 4, 6), (1, 3), "valid", (1, 2)),
@@ -166,14 +163,8 @@ def convolutions(rng):
             ((2, 6, 7, 5, 3), (2, 3, 2, 3, 4), (1, 2, 1), "same", (1, 1, 1)),
         ]:
             volume = len(strides) == 3
-            attrs = {
-                "strides": strides,
-                "pad": pad,
-                "data_format": "NDHWC" if volume else "NHWC",
-                "dilations": dilations,
-                "dim_rounding_mode": None,
-            }
-            _, _, window = geometry(image, filter, *attrs.values())
+            window = sliding_window(image[1:-1], filter[:-2], strides, padding, dilations)
+            attrs = {"window": window}
             x, weights = random(rng, dtype, image), random(rng, dtype, filter)
             dy = random(rng, dtype, (image[0], *window.out, filter[-1]))
             kind, last = ("Conv3D", "V2") if volume else ("Conv2D", "")
@@ -181,7 +172,7 @@ def convolutions(rng):
             of_input = f"{kind}BackpropInput{last}"
             yield of_input, (dy, weights), attrs | {"input_shape": image}
             if not volume and filter[2] == 4:
-                yield from pools(rng, dtype, image, filter[:2], strides, pad, dilations, attrs)
+                yield from pools(rng, dtype, image, window)
             of_filter = f"{kind}BackpropFilter{last}"
             yield of_filter, (x, dy), attrs | {"filter_shape": filter}
 
