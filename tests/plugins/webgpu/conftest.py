@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.engine.tensorflow_js import has_tensorflow_window, translate
 from plugrad_webgpu import backend as make_backend
 
 
@@ -31,11 +32,20 @@ class Runner:
     def down(self, array):
         return self.backend.to_numpy(array)
 
+    def with_window(self, kernel, arrays, attrs):
+        """Return attributes with the window that those of TensorFlow.js, which are shorter to write, describe."""
+        if not has_tensorflow_window(kernel, attrs):
+            return attrs
+        inputs = dict(zip(kernel.inputs, arrays, strict=False))
+        return translate(kernel, inputs, attrs)[1]
+
     def call(self, kernel, *arrays, **attrs):
+        attrs = self.with_window(kernel, arrays, attrs)
         return self.configs[kernel.name].kernel_func(*arrays, **kernel.fill_defaults(attrs))
 
     def __call__(self, kernel, *values, **attrs):
         arrays = [self.up(v) for v in values] if kernel.inputs else [self.backend]
+        attrs = self.with_window(kernel, arrays, attrs)
         result = self.call(kernel, *arrays, **attrs)
         expected = kernel.infer(*(arrays if kernel.inputs else []), **attrs)
         if isinstance(result, (list, tuple)):

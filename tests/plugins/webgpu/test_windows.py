@@ -19,7 +19,7 @@ def close(actual, expected, rtol=1e-5, atol=1e-6):
 
 def convolved(x, w, window):
     """Return the convolution of NHWC images by its definition, in float64."""
-    (top, bottom), (left, right) = window.pad
+    (top, bottom), (left, right) = window.padding
     x = np.pad(x.astype(np.float64), ((0, 0), (top, bottom + 99), (left, right + 99), (0, 0)))
     out = np.zeros((x.shape[0], *window.out, w.shape[3]))
     for i, j in itertools.product(range(w.shape[0]), range(w.shape[1])):
@@ -41,9 +41,8 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
 @pytest.mark.parametrize(("image", "filters", "attrs"), CONVOLUTIONS, ids=str)
-def test_convolution(run, rng, image, filters, attrs, data_format):
+def test_convolution(run, rng, image, filters, attrs):
     x, w = floats(rng, image), floats(rng, filters)
     window = sliding_window(
         image[1:3],
@@ -53,36 +52,29 @@ def test_convolution(run, rng, image, filters, attrs, data_format):
         attrs.get("dilations", (1, 1)),
         attrs.get("dim_rounding_mode"),
     )
-    attrs = attrs | {"data_format": data_format}
-
-    def laid(images):
-        return (
-            images if data_format == "NHWC" else np.ascontiguousarray(images.transpose(0, 3, 1, 2))
-        )
-
     expected = convolved(x, w, window)
-    close(run(convolution.conv2d, laid(x), w, **attrs), laid(expected), 1e-4, 1e-4)
+    close(run(convolution.conv2d, x, w, **attrs), expected, 1e-4, 1e-4)
     # A convolution is linear in both: its gradients are its transposes.
     dy = floats(rng, expected.shape)
-    dx = run(convolution.conv2d_input_gradient, laid(dy), w, input_shape=laid(x).shape, **attrs)
-    dw = run(convolution.conv2d_filter_gradient, laid(x), laid(dy), filter_shape=w.shape, **attrs)
+    dx = run(convolution.conv2d_input_gradient, dy, w, input_shape=x.shape, **attrs)
+    dw = run(convolution.conv2d_filter_gradient, x, dy, filter_shape=w.shape, **attrs)
     value = (expected * dy).sum()
-    close((dx.astype(np.float64) * laid(x)).sum(), value, 1e-4, 1e-3)
+    close((dx.astype(np.float64) * x).sum(), value, 1e-4, 1e-3)
     close((dw.astype(np.float64) * w).sum(), value, 1e-4, 1e-3)
     other_x, other_w = floats(rng, image), floats(rng, filters)
-    close((dx * laid(other_x)).sum(), (convolved(other_x, w, window) * dy).sum(), 1e-4, 1e-3)
+    close((dx * other_x).sum(), (convolved(other_x, w, window) * dy).sum(), 1e-4, 1e-3)
     close((dw * other_w).sum(), (convolved(x, other_w, window) * dy).sum(), 1e-4, 1e-3)
 
 
 def pooled(x, window, combine):
-    (top, _), (left, _) = window.pad
+    (top, _), (left, _) = window.padding
     out = np.zeros((x.shape[0], *window.out, x.shape[3]), x.dtype)
     for i, j in np.ndindex(*window.out):
         row, column = i * window.strides[0] - top, j * window.strides[1] - left
         cells = x[
             :,
-            max(row, 0) : row + window.filter[0],
-            max(column, 0) : column + window.filter[1],
+            max(row, 0) : row + window.size[0],
+            max(column, 0) : column + window.size[1],
         ]
         out[:, i, j] = combine(cells, axis=(1, 2))
     return out
@@ -111,16 +103,16 @@ def test_pooling(run, rng, image, attrs):
 
     dy = floats(rng, largest.shape)
     expected_max, expected_avg = np.zeros_like(x), np.zeros_like(x)
-    (top, _), (left, _) = window.pad
+    (top, _), (left, _) = window.padding
     for n, i, j, c in np.ndindex(*dy.shape):
         row, column = i * window.strides[0] - top, j * window.strides[1] - left
         cells = x[
-            n, max(row, 0) : row + window.filter[0], max(column, 0) : column + window.filter[1], c
+            n, max(row, 0) : row + window.size[0], max(column, 0) : column + window.size[1], c
         ]
         at = np.unravel_index(cells.argmax(), cells.shape)
         expected_max[n, max(row, 0) + at[0], max(column, 0) + at[1], c] += dy[n, i, j, c]
         expected_avg[
-            n, max(row, 0) : row + window.filter[0], max(column, 0) : column + window.filter[1], c
+            n, max(row, 0) : row + window.size[0], max(column, 0) : column + window.size[1], c
         ] += dy[n, i, j, c] / cells.size
     close(run(pooling.max_pool_gradient, dy, x, largest, **attrs), expected_max, atol=1e-5)
     close(run(pooling.avg_pool_gradient, dy, x, **attrs), expected_avg, atol=1e-5)
