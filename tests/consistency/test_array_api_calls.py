@@ -17,6 +17,7 @@ import pytest
 
 import plugrad
 from consistency.test_array_api_values import DEFAULTS, WITH_DEFAULT_DTYPE
+from plugrad.errors import UnsupportedDtype
 
 RECORDS = Path(__file__).parent / "array_api" / "calls.jsonl.gz"
 TOLERANCES = {"float32": 2e-5, "complex64": 5e-5, "float64": 1e-12, "complex128": 1e-12}
@@ -110,6 +111,8 @@ def test_calls_of_the_suite(name, backend):
             expected = decode(result, np.asarray, np.dtype)
             try:
                 assert_equal(name, call(name, args, kwargs), expected)
+            except UnsupportedDtype:  # the page of kernels says which dtypes a kernel has
+                continue
             except Exception as failure:
                 failure.add_note(f"{name} of {args} with {kwargs}")
                 raise

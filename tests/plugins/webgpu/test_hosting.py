@@ -420,10 +420,10 @@ def outcome(program, **environment):
 @pytest.mark.usefixtures("run")
 def test_the_setting():
     show = "print(x.backend.opened.hosting.most, type((x + x).array.buffer).__name__)"
-    assert outcome(show) == "1000 Hosted"
-    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="3") == "3 Hosted"
-    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="2") == "2 Pending"
-    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="0") == "0 Pending"
+    assert outcome(show) == "1000 HostBuffer"
+    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="3") == "3 HostBuffer"
+    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="2") == "2 LazyBuffer"
+    assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="0") == "0 LazyBuffer"
 
 
 def test_a_setting_below_zero_is_an_error(make_runner):
