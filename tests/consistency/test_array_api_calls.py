@@ -112,6 +112,8 @@ def test_calls_of_the_suite(name, backend):
             try:
                 assert_equal(name, call(name, args, kwargs), expected)
             except UnsupportedDtype:  # the page of kernels says which dtypes a kernel has
+                if backend == "cpu":  # which has all of them
+                    raise
                 continue
             except Exception as failure:
                 failure.add_note(f"{name} of {args} with {kwargs}")

@@ -15,17 +15,6 @@ from plugrad.errors import (
 )
 from plugrad.extend import KERNELS
 
-PACK = """
-    import numpy as np
-    from plugrad.extend import KernelConfig
-
-    def register():
-        return [
-            KernelConfig("ThirdPower", "toy", lambda x: x**3),
-            KernelConfig("Add", "toy", lambda a, b: a + b + 100),
-        ]
-"""
-
 
 def listed(name, kind):
     (found,) = [p for p in plugrad.plugins(kind) if p.name == name]

@@ -168,7 +168,6 @@ class BodyPlan:
     needs_output = False
     needs_dtypes = False
     keeps_something = True
-    keeps_inputs_only = False
 
     def __init__(self, kernel: Kernel[..., Any], body: Callable[..., Any]) -> None:
         """Make the plan for a kernel with a body."""
