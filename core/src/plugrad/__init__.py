@@ -521,7 +521,6 @@ _MISSING_NAME_HINTS = {
     "device": "write plugrad.use(name), for a block or from there on; x.device is the device of a tensor",
     "from_numpy": "write plugrad.asarray(array)",
     "gather": "write plugrad.take(x, positions, axis=0)",
-    "jit": "nothing is to be compiled: each call runs at once",
     "losses.cross_entropy": "write plugrad.losses.softmax_cross_entropy(labels, logits)",
     "losses.mae": "write plugrad.losses.absolute_difference(labels, predictions)",
     "losses.mse": "write plugrad.losses.mean_squared_error(labels, predictions)",

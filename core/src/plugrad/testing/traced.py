@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from plugrad.errors import KernelNotFound, TracingError, UnsupportedDtype
 from plugrad.ops.binary import multiply
 from plugrad.ops.reduction import sum as total
-from plugrad.ops.unary import astype, cos, sin
+from plugrad.ops.unary import cos, sin
 from plugrad.testing.checks import (
     PRECISE,
     differentiated_inputs,

@@ -56,9 +56,9 @@ def jit(function: Any = None, *, static: Sequence[str] = ()) -> Any:
     >>> step(plugrad.asarray([1.0, 2.0]), 0.25)
     tensor([0.5, 1. ], dtype=float32)
 
-    Arguments and results are nested lists, tuples and dicts. Tensors and NumPy's arrays are inputs. Everything else, such
-    as numbers, strings, functions and None, is static: it must be hashable, and the function is traced for each value.
-    New shapes and dtypes are traced anew, too.
+    Arguments and results are nested lists, tuples and dicts. Tensors and NumPy's arrays are inputs. Everything else,
+    such as numbers, strings, functions and None, is static: it must be hashable, and the function is traced for each
+    value. New shapes and dtypes are traced anew, too.
 
     While a function is traced, its tensors have no values. Python's `if` on one, and everything else that needs values,
     raises `TracingError`. Tensors that the function closes over are constants. `Variable`s are read at each call, and
