@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from plugrad.errors import short_repr
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend
@@ -50,6 +52,11 @@ class Call:
         """The graphs inside the step: none."""
         return ()
 
+    def __str__(self) -> str:
+        attrs = [f"{name}={short_repr(self.attrs[name])}" for name in sorted(self.attrs)]
+        inputs = [_values(self.inputs)] if self.inputs else []
+        return f"{self.kernel.name}({', '.join([*inputs, *attrs])})"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostValue:
@@ -68,6 +75,9 @@ class HostValue:
     def graphs(self) -> tuple[Graph, ...]:
         """The graphs inside the step: none."""
         return ()
+
+    def __str__(self) -> str:
+        return f"host value of {getattr(self.function, '__qualname__', 'a function')}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +112,13 @@ class Scan:
         """The graphs inside the step."""
         return (self.body,)
 
+    def __str__(self) -> str:
+        direction = " backwards" if self.is_reversed else ""
+        return (
+            f"scan {self.length} times{direction}, carry ({_values(self.carry)}), "
+            f"slices of ({_values(self.slices)}), with ({_values(self.captured)})"
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cond:
@@ -124,6 +141,9 @@ class Cond:
         """The graphs inside the step."""
         return self.branches
 
+    def __str__(self) -> str:
+        return f"if %{self.flag}, with ({_values(self.operands)})"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class While:
@@ -145,6 +165,9 @@ class While:
     def graphs(self) -> tuple[Graph, ...]:
         """The graphs inside the step."""
         return (self.condition, self.body)
+
+    def __str__(self) -> str:
+        return f"while, carry ({_values(self.carry)}), with ({_values(self.captured)})"
 
 
 Step: TypeAlias = Call | HostValue | Scan | Cond | While
@@ -169,6 +192,34 @@ class Graph:
     """What variables become after a call that succeeds."""
 
     def __str__(self) -> str:
-        from plugrad.graph.text import format_graph
+        return "\n".join(_lines(self, f"graph on {self.backend.label}", "return", ""))
 
-        return format_graph(self)
+
+def _lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[str]:
+    """Yield the lines of a graph as text; those of the graphs inside it are indented."""
+    specs = graph.specs
+    arguments = ", ".join(f"%{value}: {format_spec(specs[value])}" for value in graph.arguments)
+    yield f"{indent}{title} ({arguments})"
+    inner = f"{indent}  "
+    for value in graph.constants:
+        yield f"{inner}%{value} = constant {format_spec(specs[value])}"
+    for value, variable in graph.variables.items():
+        name = f" {variable.name!r}" if variable.name else ""
+        yield f"{inner}%{value} = variable{name} {format_spec(specs[value])}"
+    for step in graph.steps:
+        found = ", ".join(format_spec(specs[value]) for value in step.outputs)
+        yield f"{inner}{_values(step.outputs)} = {step}  {found}"
+        for body in step.graphs:
+            yield from _lines(body, "do", "give", f"{inner}  ")
+    for variable, value in graph.updates:
+        yield f"{inner}{variable.name or 'variable'!r} becomes %{value}"
+    yield f"{indent}{end} {_values(graph.results)}"
+
+
+def format_spec(spec: Shaped) -> str:
+    """Return a shape and dtype as text, such as ``float32[2, 3]``."""
+    return f"{spec.dtype}{list(spec.shape)}"
+
+
+def _values(values: Iterable[Value | None]) -> str:
+    return ", ".join("_" if value is None else f"%{value}" for value in values)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.explain import explained
 from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
+from plugrad.tracing.loops import compile_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,9 +87,7 @@ class _Writer:
             return (
                 f"{outputs} = backend.host_value(host{index}, spec{index}.shape, spec{index}.dtype)"
             )
-        from plugrad.tracing.loops import runner
-
-        self.names[f"run{index}"] = runner(step, self.graph)
+        self.names[f"run{index}"] = compile_loop(step, self.graph.backend, compile_replay)
         inputs = ", ".join(f"v{value}" for value in step.inputs)
         comma = "," * (len(step.outputs) == 1)
         return f"{outputs}{comma} = run{index}({inputs})" if outputs else f"run{index}({inputs})"
