@@ -18,6 +18,8 @@ ROOMY: Final[frozenset[DType]] = frozenset((float32, float64))  # squares of flo
 
 LISTS: Final[dict[Kernel[..., Any], int]] = {}
 """How many lists of tensors each kernel takes."""
+COEFFICIENTS: Final[dict[Kernel[..., Any], int]] = {}
+"""How many coefficients each kernel takes."""
 
 
 def step(name: str, coefficients: int, kept: int) -> Kernel[..., list[Tensor]]:
@@ -45,7 +47,7 @@ def step(name: str, coefficients: int, kept: int) -> Kernel[..., list[Tensor]]:
         return tuple(Shaped(x.shape, dtype) for x in replaced)
 
     kernel = declare(Kernel[..., list[Tensor]](name, rule, "optimizers", accepts=ROOMY))
-    LISTS[kernel] = 2 + kept
+    LISTS[kernel], COEFFICIENTS[kernel] = 2 + kept, coefficients
     return kernel
 
 
