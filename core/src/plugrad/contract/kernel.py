@@ -403,8 +403,9 @@ def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
         if known is None or known.family == contract.family:
             KERNELS[contract.name] = contract
             return contract
-    elif get_contract(contract.name) is None:
-        journal.put(KERNELS, contract.name, contract, "contract")
+    elif get_contract(contract.name) is None and journal.add(
+        KERNELS, contract.name, contract, "contract"
+    ):
         return contract
     raise RegistrationError(f"kernel {contract.name!r} is declared twice; choose another name")
 

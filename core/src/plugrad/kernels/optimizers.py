@@ -26,6 +26,8 @@ ROOMY: Final[frozenset[DType]] = frozenset((float32, float64))  # squares of flo
 
 LISTS: Final[dict[Kernel[..., Any], int]] = {}
 """How many lists of tensors each kernel takes."""
+COEFFICIENTS: Final[dict[Kernel[..., Any], int]] = {}
+"""How many coefficients each kernel takes."""
 
 
 def step(name: str, coefficients: int, kept: int, contract: str) -> Kernel[..., list[Tensor]]:
@@ -57,7 +59,7 @@ def step(name: str, coefficients: int, kept: int, contract: str) -> Kernel[..., 
 
     rule.__doc__ = contract
     kernel = declare(Kernel[..., list[Tensor]](name, rule, "optimizers", accepts=ROOMY))
-    LISTS[kernel] = 2 + kept
+    LISTS[kernel], COEFFICIENTS[kernel] = 2 + kept, coefficients
     return kernel
 
 
