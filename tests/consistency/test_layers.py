@@ -180,6 +180,7 @@ LAZY = {
     "plugrad.cli.child": "each job imports what it does",
     "plugrad.cli.commands.doctor": "as the command itself",
     "plugrad.cli.commands.info": "as the command itself",
+    "plugrad.contract.kernel": "only people who read a contract need it in words",
     "plugrad.einops": "only programs with einops need the ops that it calls",
     "plugrad.pictures.graph": "only pictures need a layout",
     "plugrad.profiling": "only pictures need a page",

@@ -23,7 +23,7 @@ from plugrad.errors import (
 )
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend, backend_failed, check_alive, note_loss
-from plugrad.tensor.context import active_scope, set_context, transfer_target
+from plugrad.tensor.context import set_transfer_target, transfer_target
 from plugrad.tensor.tracer import Tracer, current_tracer
 from plugrad.types.arguments import check_flag
 
@@ -78,7 +78,7 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
 
     def __enter__(self) -> Selection:
         _selected.set(self.selection)
-        set_context(active_scope(), self._target)
+        set_transfer_target(self._target)
         return self.selection
 
     def __exit__(
@@ -90,7 +90,7 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
         # Without a token, which an asynchronous generator that is closed elsewhere could not use.
         used, target = self._before
         _selected.set(used)
-        set_context(active_scope(), target)
+        set_transfer_target(target)
 
 
 def which() -> Selection:

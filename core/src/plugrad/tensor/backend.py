@@ -201,7 +201,8 @@ class Backend(ABC):
         A backend that records calls instead of running them keeps the function, so that each run computes the
         value anew.
         """
-        return store(np.asarray(function(), dtype.numpy).reshape(shape), self)
+        values = np.asarray(function(), dtype.numpy)
+        return store(values if values.shape == shape else values.reshape(shape), self)
 
     # --- what a backend may offer besides ---------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError, BackendMismatch, TracingError, short_repr, warn
-from plugrad.settings.layers import config
+from plugrad.registry.generation import generation
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -156,7 +156,7 @@ class Jitted(Generic[Params, Result]):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
     ) -> tuple[Any, ...]:
         """Return what decides which graph runs; append the tensors of the arguments to a list."""
-        key: list[Any] = [config.state]
+        key: list[Any] = [generation()]
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)
         for argument in args:

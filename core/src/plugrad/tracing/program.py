@@ -16,7 +16,12 @@ from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Part, Step
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_alive
-from plugrad.tensor.context import active_scope, set_context, transfer_target
+from plugrad.tensor.context import (
+    active_scope,
+    set_scope,
+    set_transfer_target,
+    transfer_target,
+)
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_tensors
@@ -38,12 +43,14 @@ def tracing_with(tracer: GraphTracer) -> Generator[None, None, None]:
     """Record what runs inside the block, and nothing on the tapes outside it."""
     scope, transfer = active_scope(), transfer_target()
     watched = watched_variables.set(None)
-    set_context(None, tracer)
+    set_scope(None)
+    set_transfer_target(tracer)
     try:
         with active_on(tracer):
             yield
     finally:
-        set_context(scope, transfer)
+        set_scope(scope)
+        set_transfer_target(transfer)
         watched_variables.reset(watched)
 
 

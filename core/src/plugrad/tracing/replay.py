@@ -10,7 +10,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.explain import explained
+from plugrad.engine.implementations import functions_in
 from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
+from plugrad.tensor.context import active_overrides
 from plugrad.tracing.loops import compile_loop
 
 if TYPE_CHECKING:
@@ -33,10 +35,7 @@ class _Writer:
     def __init__(self, graph: Graph) -> None:
         """Plan which values are kept until when."""
         self.graph = graph
-        self.names: dict[str, Any] = {
-            "functions": graph.backend.functions,
-            "backend": graph.backend,
-        }
+        self.names: dict[str, Any] = {"backend": graph.backend}
         self.lines: list[str] = []
         self.steps: list[Step | None] = []
         """The step of each line."""
@@ -55,7 +54,8 @@ class _Writer:
         graph = self.graph
         for value, array in graph.constants.items():
             self.names[f"v{value}"] = array
-        parameters = ", ".join(f"v{value}" for value in (*graph.arguments, *graph.variables))
+        values = [f"v{value}" for value in (*graph.arguments, *graph.variables)]
+        parameters = ", ".join(("functions", *values))
         self.write(f"def replay({parameters}):", None)
         for index, step in enumerate(graph.steps):
             self.write(f"    {self.text_of(step, index)}", step)
@@ -102,7 +102,7 @@ class _Writer:
 
         def run(*arrays: Any) -> list[Any]:
             try:
-                return replay(*arrays)
+                return replay(functions_in(backend, active_overrides()), *arrays)
             except Exception as failure:
                 raise _explain_failure(failure, file, steps, backend) from failure.__cause__
 
