@@ -13,6 +13,7 @@ from plugrad.errors import TracingError
 from plugrad.graph.graph import Graph, HostValue
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.dead import has_effect, remove_dead_steps
+from plugrad.passes.simplify import simplify_graph
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Part, Step
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_alive
@@ -78,6 +79,7 @@ class Program:
         tracer = GraphTracer(backend, [x.array for x in tensors], may_move=may_move)
         self.graph, self.rebuild = _trace(name, function, tensors, tracer)
         check_leaks(tracer, self.graph, name)
+        self.graph = simplify_graph(self.graph)
         self.variables = list(self.graph.variables.values())
         self.updated = [v for v, _ in self.graph.updates]
         self.run = compile_graph(self.graph)
