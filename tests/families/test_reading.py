@@ -12,7 +12,7 @@ import pytest
 import plugrad
 from consistency.coverage import FAMILIES, cases_of
 from consistency.derivatives import checks
-from families.test_decomposition import FOUND, NOT_DETERMINED
+from families.test_decomposition_edges import FOUND, NOT_DETERMINED
 from families.test_every_gradient import WITH_GRADIENT, different
 from plugrad import linalg, optimizers
 from plugrad.errors import PlugradError
