@@ -17,10 +17,13 @@ from plugrad.errors import (
     ArgumentValueError,
     DisposedTensor,
     DTypeError,
+    GradientLost,
     PlugradError,
     ShapeError,
     short_repr,
+    warn,
 )
+from plugrad.settings.layers import config
 from plugrad.tensor.backend import (
     HOST,
     backend_failed,
@@ -148,20 +151,14 @@ class Tensor(Methods):
     # --- values on the host ----------------------------------------------------------------------
 
     def numpy(self) -> NDArray[Any]:
-        """Return the values as a read-only NumPy array; on the CPU it shares the tensor's memory."""
-        array = self.array  # raises if the tensor has been disposed
-        backend = self.backend
-        check_alive(backend, "numpy()")
-        try:
-            values = backend.to_numpy(array)
-            values.flags.writeable = False
-        except PlugradError as error:
-            note_loss(error, backend)
-            raise
-        except Exception as error:  # so that a plugin's failure is not plugrad's
-            raise backend_failed(backend, "to_numpy()", error) from error
-        check_array(values, array.shape, array.dtype, backend, "to_numpy()")
-        return values
+        """Return the values as a read-only NumPy array; on the CPU it shares the tensor's memory.
+
+        Raises:
+            GradientLost: the tensor is being differentiated, and what is computed with the array would have
+                no gradient; ``plugrad.stop_gradient(x).numpy()`` says that it is a constant.
+        """
+        self._check_gradient_kept("numpy()")
+        return host_values(self)
 
     async def numpy_async(self) -> NDArray[Any]:
         """Await the values, as `numpy` returns them; other tasks of the event loop run meanwhile.
@@ -176,6 +173,7 @@ class Tensor(Methods):
         array = self.array  # raises if the tensor has been disposed
         if not self.backend.is_asynchronous:
             return self.numpy()
+        self._check_gradient_kept("numpy_async()")
         from asyncio import to_thread  # it takes as long to import as all of plugrad
 
         # The thread has a tensor of its own, which the program cannot dispose of.
@@ -188,11 +186,13 @@ class Tensor(Methods):
     else:
 
         def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-            return np.array(self.numpy(), dtype, copy=copy)
+            self._check_gradient_kept("a conversion to a NumPy array")
+            return np.array(host_values(self), dtype, copy=copy)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        values = self.numpy()
+        self._check_gradient_kept("a conversion to a NumPy array")
+        values = host_values(self)
         if not values.dtype.isbuiltin == 1:
             raise AttributeError(
                 f"{self.dtype} tensors do not have '__array_interface__': it is for numbers",
@@ -215,7 +215,8 @@ class Tensor(Methods):
 
         The address is valid until the tensor is assigned to, is disposed of or dies. Nobody may write to it.
         """
-        values = self.numpy()
+        self._check_gradient_kept("ctypes")
+        values = host_values(self)
         packed = np.asarray(values, order="C")
         if packed is not values or not isinstance(self.array, np.ndarray):
             # The address of a copy says nothing of how long it is needed.
@@ -224,7 +225,8 @@ class Tensor(Methods):
 
     def tobytes(self) -> bytes:
         """Return the bytes of the elements in C order."""
-        return self.numpy().tobytes()
+        self._check_gradient_kept("tobytes()")
+        return host_values(self).tobytes()
 
     def __dlpack__(
         self,
@@ -234,6 +236,7 @@ class Tensor(Methods):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
+        self._check_gradient_kept("__dlpack__")
         # Some consumers ignore the read-only flag, so only copy=False shares the memory. The flag exists from
         # version 1.0 on; a consumer of an older one gets a copy, since it could not know.
         is_shared = copy is False and max_version is not None and max_version >= (1, 0)
@@ -259,7 +262,7 @@ class Tensor(Methods):
             raise ArgumentError(
                 f"__dlpack__: stream={short_repr(stream)} must be None, because the values are in host memory"
             )
-        values = self.numpy() if is_shared else self.numpy().copy()
+        values = host_values(self) if is_shared else host_values(self).copy()
         return values.__dlpack__(max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -276,11 +279,12 @@ class Tensor(Methods):
             raise ShapeError(
                 f"item() is for tensors with one element; this one has shape {self.shape}"
             )
-        return self.numpy().item()
+        return self._read_aside("item()").item()
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python scalars or strings."""
-        return self.numpy().tolist()
+        self._check_gradient_kept("tolist()")
+        return host_values(self).tolist()
 
     def __float__(self) -> float:
         return self._as_python_scalar(float)
@@ -306,7 +310,35 @@ class Tensor(Methods):
             raise ShapeError(
                 f"{kind}() needs a tensor with one element; this one has shape {self.shape}"
             )
-        return self.numpy().item()
+        return self._read_aside(f"{kind}()").item()
+
+    def _check_gradient_kept(self, access: str) -> None:
+        """Raise if the tensor is being differentiated, because an array of its values has no gradient.
+
+        Raises:
+            GradientLost: it is.
+        """
+        if self.node is not None and self._is_being_differentiated():
+            raise GradientLost(
+                f"{access} of a {self.dtype} tensor of shape {self.shape} that is being differentiated would lose its "
+                "gradient; compute with plugrad's ops, or write plugrad.stop_gradient(x).numpy() for values that are "
+                "constants"
+            )
+
+    def _read_aside(self, access: str) -> NDArray[Any]:
+        """Return the values for a Python scalar or a text, also while the tensor is being differentiated.
+
+        With the setting ``debug``, there is a warning then.
+        """
+        if self.node is not None and config.get("debug") and self._is_being_differentiated():
+            warn(
+                f"{access} of a tensor that is being differentiated gives a constant, which has no gradient (the "
+                "setting debug is on); plugrad.stop_gradient(x) says that this is meant"
+            )
+        return host_values(self)
+
+    def _is_being_differentiated(self) -> bool:
+        return self.dtype.is_inexact and self.node.is_being_differentiated()
 
     def _as_python_scalar(self, kind: Callable[[Any], Result]) -> Result:
         name = getattr(kind, "__name__", "conversion")
@@ -334,7 +366,7 @@ class Tensor(Methods):
     def _format_values(self, prefix: str) -> str:
         """Format the values as text that follows a prefix; of many values, only the first and the last are shown."""
         return np.array2string(
-            self.numpy(), separator=", ", prefix=prefix, threshold=MAX_PRINTED_ELEMENTS
+            self._read_aside("printing"), separator=", ", prefix=prefix, threshold=MAX_PRINTED_ELEMENTS
         )
 
     def _repr_html_(self) -> str:
@@ -554,6 +586,27 @@ class Tensor(Methods):
         def top_k(self, k: int = 1, *, sorted: bool = True) -> TopK: ...
 
         def unique(self, *, axis: int = 0) -> UniqueInverse: ...
+
+
+def host_values(x: Tensor) -> NDArray[Any]:
+    """Return the values of a tensor as a read-only NumPy array, also while it is being differentiated.
+
+    All reading of tensors comes here. It is for what decides, checks, copies or prints; results that are
+    computed with the array have no gradient.
+    """
+    array = x.array  # raises if the tensor has been disposed
+    backend = x.backend
+    check_alive(backend, "numpy()")
+    try:
+        values = backend.to_numpy(array)
+        values.flags.writeable = False
+    except PlugradError as error:
+        note_loss(error, backend)
+        raise
+    except Exception as error:  # so that a plugin's failure is not plugrad's
+        raise backend_failed(backend, "to_numpy()", error) from error
+    check_array(values, array.shape, array.dtype, backend, "to_numpy()")
+    return values
 
 
 @cache
