@@ -46,9 +46,11 @@ OPS_ONLY = {
     "transfer",
     # what all ops share
     "arguments",
+    "array_functions",
     "attributes",
     "chained",
     "methods",
+    "numpy_functions",
     "operators",
     "ufuncs",
     "windows",

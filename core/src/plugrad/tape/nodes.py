@@ -23,7 +23,7 @@ from plugrad.types.shapes import broadcast, broadcast_axes
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     from plugrad.registry.gradients import Plan
     from plugrad.tensor.backend import Backend
@@ -207,7 +207,7 @@ constants_before: Final[ContextVar[int]] = ContextVar("plugrad_constants_before"
 
 
 @contextmanager
-def recording(leaves: Collection[Leaf]) -> Iterator[None]:
+def recording(leaves: Collection[Leaf]) -> Generator[None]:
     """Run a function on leaves: until the block ends, what depends on them is being differentiated."""
     open_leaves.update(leaves)
     try:

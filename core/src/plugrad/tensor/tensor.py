@@ -318,7 +318,7 @@ class Tensor(Methods):
         Raises:
             GradientLost: it is.
         """
-        if self.node is not None and self._is_being_differentiated():
+        if self.is_being_differentiated():
             raise GradientLost(
                 f"{access} of a {self.dtype} tensor of shape {self.shape} that is being differentiated would lose its "
                 "gradient; compute with plugrad's ops, or write plugrad.stop_gradient(x).numpy() for values that are "
@@ -330,15 +330,23 @@ class Tensor(Methods):
 
         With the setting ``debug``, there is a warning then.
         """
-        if self.node is not None and config.get("debug") and self._is_being_differentiated():
+        if self.node is not None and config.get("debug") and self.is_being_differentiated():
             warn(
                 f"{access} of a tensor that is being differentiated gives a constant, which has no gradient (the "
                 "setting debug is on); plugrad.stop_gradient(x) says that this is meant"
             )
         return host_values(self)
 
-    def _is_being_differentiated(self) -> bool:
-        return self.dtype.is_inexact and self.node.is_being_differentiated()
+    def is_being_differentiated(self) -> bool:
+        """Return whether a function that still runs is differentiated, and its result may depend on the tensor.
+
+        >>> import plugrad
+        >>> plugrad.grad(lambda x: x * x.is_being_differentiated())(2.0)
+        tensor(1., dtype=float32)
+        """
+        return (
+            self.node is not None and self.dtype.is_inexact and self.node.is_being_differentiated()
+        )
 
     def _as_python_scalar(self, kind: Callable[[Any], Result]) -> Result:
         name = getattr(kind, "__name__", "conversion")
@@ -366,7 +374,10 @@ class Tensor(Methods):
     def _format_values(self, prefix: str) -> str:
         """Format the values as text that follows a prefix; of many values, only the first and the last are shown."""
         return np.array2string(
-            self._read_aside("printing"), separator=", ", prefix=prefix, threshold=MAX_PRINTED_ELEMENTS
+            self._read_aside("printing"),
+            separator=", ",
+            prefix=prefix,
+            threshold=MAX_PRINTED_ELEMENTS,
         )
 
     def _repr_html_(self) -> str:

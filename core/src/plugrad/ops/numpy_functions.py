@@ -1,0 +1,705 @@
+"""NumPy's functions of arrays whose arguments or results are not those of an op, made of ops.
+
+Names, order and defaults of the parameters are NumPy's; `plugrad.ops.array_functions` lists the functions. They
+lack the parameters that plugrad has no equivalent for, and the caller refuses these. NumPy documents what they do.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+from math import pi
+from operator import index as as_index
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from plugrad.errors import ArgumentError, ArgumentValueError, short_repr
+from plugrad.ops import (
+    binary,
+    complex as complex_ops,
+    creation,
+    decomposition,
+    einsum as einsums,
+    fft,
+    indexing,
+    linalg,
+    movement,
+    norms,
+    reduction,
+    sets,
+    sorting,
+    subscript,
+    unary,
+)
+from plugrad.ops.arguments import as_tensor
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.trees import iter_tensors
+from plugrad.types.shapes import normalize_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.ops.norms import NormOrder
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import TensorLike
+    from plugrad.types.dtype import DTypeLike
+    from plugrad.types.specs import AxisLike, ShapeLike
+
+# --- joining and splitting --------------------------------------------------------------------------
+
+
+def _parts(arrays: Any, op: str) -> list[Tensor]:
+    """Return the arrays of a list, or along the first axis of a tensor, as tensors of one device."""
+    if isinstance(arrays, Tensor):
+        return list(movement.unstack(arrays))
+    backend = next((x.backend for x in iter_tensors(arrays)), None)
+    return [_joined(x, op, backend) for x in arrays]
+
+
+def _joined(x: Any, op: str, backend: Backend | None) -> Tensor:
+    """Return an array, or a nested list with tensors in it, as one tensor."""
+    if isinstance(x, list | tuple) and next(iter_tensors(x), None) is not None:
+        return movement.stack([_joined(part, op, backend) for part in cast("list[Any]", x)])
+    return as_tensor(x, op, backend=backend)
+
+
+def concatenate(
+    arrays: Sequence[TensorLike], axis: int | None = 0, *, dtype: DTypeLike | None = None
+) -> Tensor:
+    """Join arrays along an axis; see `plugrad.concat`."""
+    given = _parts(arrays, "concatenate") if isinstance(arrays, Tensor) else arrays
+    joined = movement.concat(given, axis=axis)
+    return joined if dtype is None else unary.astype(joined, dtype)
+
+
+def stack(arrays: Sequence[TensorLike], axis: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Join arrays along a new axis; see `plugrad.stack`."""
+    joined = movement.stack(_parts(arrays, "stack"), axis=axis)
+    return joined if dtype is None else unary.astype(joined, dtype)
+
+
+def vstack(tup: Sequence[TensorLike], *, dtype: DTypeLike | None = None) -> Tensor:
+    """Join arrays of at least two axes along the first."""
+    return concatenate([_with_axes(x, 2) for x in _parts(tup, "vstack")], 0, dtype=dtype)
+
+
+def hstack(tup: Sequence[TensorLike], *, dtype: DTypeLike | None = None) -> Tensor:
+    """Join arrays along the second axis, vectors along their only one."""
+    parts = [_with_axes(x, 1) for x in _parts(tup, "hstack")]
+    return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype)
+
+
+def dstack(tup: Sequence[TensorLike]) -> Tensor:
+    """Join arrays along the third axis."""
+    return concatenate([_with_axes(x, 3) for x in _parts(tup, "dstack")], 2)
+
+
+def column_stack(tup: Sequence[TensorLike]) -> Tensor:
+    """Join vectors as columns, and matrices along the second axis."""
+    parts = _parts(tup, "column_stack")
+    return concatenate([x if x.ndim > 1 else movement.reshape(x, (-1, 1)) for x in parts], 1)
+
+
+def append(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Tensor:
+    """Join two arrays along an axis, or all their elements."""
+    return movement.concat([arr, values], axis=axis)
+
+
+def array_split(ary: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """Return parts along an axis, which end before given positions, or are that many of nearly equal size."""
+    x = as_tensor(ary, "array_split")
+    axis = normalize_axis(axis, x.ndim, name="array_split: axis")
+    size = x.shape[axis]
+    if np.ndim(indices_or_sections):
+        ends = [as_index(i) for i in indices_or_sections]
+    else:
+        count = as_index(indices_or_sections)
+        if count < 1:
+            raise ArgumentValueError(f"array_split: {count} sections must be 1 or more")
+        each, more = divmod(size, count)
+        ends = [i * each + min(i, more) for i in range(1, count)]
+    before = (slice(None),) * axis
+    return [
+        subscript.index(x, (*before, slice(start, end)))
+        for start, end in pairwise([0, *ends, size])
+    ]
+
+
+def split(ary: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """Return parts along an axis, which end before given positions, or are that many of equal size."""
+    x = as_tensor(ary, "split")
+    axis = normalize_axis(axis, x.ndim, name="split: axis")
+    if not np.ndim(indices_or_sections) and x.shape[axis] % as_index(indices_or_sections):
+        raise ArgumentValueError(
+            f"split: {indices_or_sections} sections of axis {axis} of shape {x.shape} have no equal sizes; "
+            "np.array_split allows others"
+        )
+    return array_split(x, indices_or_sections, axis)
+
+
+def hsplit(ary: TensorLike, indices_or_sections: Any) -> list[Tensor]:
+    """Return parts along the second axis, those of a vector along its only one."""
+    x = as_tensor(ary, "hsplit")
+    return split(x, indices_or_sections, 1 if x.ndim > 1 else 0)
+
+
+def vsplit(ary: TensorLike, indices_or_sections: Any) -> list[Tensor]:
+    """Return parts along the first axis."""
+    return split(ary, indices_or_sections, 0)
+
+
+def dsplit(ary: TensorLike, indices_or_sections: Any) -> list[Tensor]:
+    """Return parts along the third axis."""
+    return split(ary, indices_or_sections, 2)
+
+
+# --- axes and shapes --------------------------------------------------------------------------------
+
+
+def _with_axes(x: Tensor, least: int) -> Tensor:
+    """Return x with axes of size 1 added until it has 1, 2 or 3, where NumPy adds them."""
+    if x.ndim >= least:
+        return x
+    sizes = x.shape or (1,)
+    if least > 1 and len(sizes) == 1:
+        sizes = (1, *sizes)
+    return movement.reshape(x, sizes if len(sizes) == least else (*sizes, 1))
+
+
+def _at_least(least: int, arys: Sequence[TensorLike]) -> Any:
+    found = tuple(_with_axes(x, least) for x in _parts(arys, f"atleast_{least}d"))
+    return found[0] if len(found) == 1 else found
+
+
+def atleast_1d(*arys: TensorLike) -> Any:
+    """Return arrays with one axis or more."""
+    return _at_least(1, arys)
+
+
+def atleast_2d(*arys: TensorLike) -> Any:
+    """Return arrays with two axes or more."""
+    return _at_least(2, arys)
+
+
+def atleast_3d(*arys: TensorLike) -> Any:
+    """Return arrays with three axes or more."""
+    return _at_least(3, arys)
+
+
+def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
+    """Return arrays in the shape to which they broadcast together; what holds no tensor stays an array of NumPy."""
+    parts: list[Any] = [
+        np.asarray(x)
+        if next(iter_tensors(x), None) is None
+        else _joined(x, "broadcast_arrays", None)
+        for x in args
+    ]
+    shape = movement.broadcast_shapes(*[x.shape for x in parts])
+    return tuple(
+        movement.broadcast_to(x, shape) if isinstance(x, Tensor) else np.broadcast_to(x, shape)
+        for x in parts
+    )
+
+
+def expand_dims(a: TensorLike, axis: int | Sequence[int]) -> Tensor:
+    """Add axes of size 1 at these places of the result."""
+    x = as_tensor(a, "expand_dims")
+    if not isinstance(axis, list | tuple):
+        return movement.expand_dims(x, cast("int", axis))
+    rank = x.ndim + len(axis)
+    axes = {normalize_axis(i, rank, name="expand_dims: axis") for i in axis}
+    if len(axes) < len(axis):
+        raise ArgumentValueError(f"expand_dims: axis={axis} names an axis twice")
+    sizes = iter(x.shape)
+    return movement.reshape(x, tuple(1 if i in axes else next(sizes) for i in range(rank)))
+
+
+def ravel(a: TensorLike) -> Tensor:
+    """Return the elements as a vector."""
+    return movement.reshape(a, (-1,)) if as_tensor(a, "ravel").size else movement.reshape(a, (0,))
+
+
+def swapaxes(a: TensorLike, axis1: int, axis2: int) -> Tensor:
+    """Exchange two axes."""
+    x = as_tensor(a, "swapaxes")
+    first, second = (normalize_axis(i, x.ndim, name="swapaxes: axis") for i in (axis1, axis2))
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    return movement.permute_dims(x, order)
+
+
+def rollaxis(a: TensorLike, axis: int, start: int = 0) -> Tensor:
+    """Move an axis before the one at `start`."""
+    x = as_tensor(a, "rollaxis")
+    axis = normalize_axis(axis, x.ndim, name="rollaxis: axis")
+    start = start + x.ndim if start < 0 else start
+    if not 0 <= start <= x.ndim:
+        raise ArgumentValueError(f"rollaxis: start={start} must be from 0 to {x.ndim}")
+    return movement.moveaxis(x, axis, start - 1 if axis < start else start)
+
+
+def rot90(m: TensorLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
+    """Turn by k right angles, from the first of two axes to the second."""
+    x = as_tensor(m, "rot90")
+    turns = as_index(k) % 4
+    first, second = axes
+    if turns == 2:
+        return movement.flip(x, axis=(first, second))
+    if turns == 1:
+        x = movement.flip(x, axis=second)
+    if turns:
+        x = swapaxes(x, first, second)
+    return movement.flip(x, axis=second) if turns == 3 else x
+
+
+def fliplr(m: TensorLike) -> Tensor:
+    """Reverse the second axis."""
+    return movement.flip(m, axis=1)
+
+
+def flipud(m: TensorLike) -> Tensor:
+    """Reverse the first axis."""
+    return movement.flip(m, axis=0)
+
+
+def pad(
+    array: TensorLike, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0
+) -> Tensor:
+    """Add elements before and after each axis: a constant, or copies of elements in the order that the mode says."""
+    x = as_tensor(array, "pad")
+    try:
+        pairs = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    except ValueError:
+        raise ArgumentValueError(
+            f"pad: pad_width={short_repr(pad_width)} must be a number, a pair, or a pair for each of {x.ndim} axes"
+        ) from None
+    if mode == "constant":
+        if np.ndim(constant_values):
+            raise ArgumentError(
+                f"pad: constant_values={short_repr(constant_values)} must be one number; for several, join "
+                "np.full_like parts with np.concatenate"
+            )
+        return movement.pad(x, pairs, constant_values)
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise ArgumentError(
+            f"pad: mode={short_repr(mode)} does not take tensors; the modes for them are 'constant', 'edge', "
+            "'reflect', 'symmetric' and 'wrap'"
+        )
+    for axis, pair in enumerate(pairs):
+        # Which elements the added ones repeat: NumPy tells it, for the positions instead of the elements.
+        positions = np.pad(np.arange(x.shape[axis]), pair, mode=cast("Any", mode))
+        x = indexing.take(x, positions, axis=axis)
+    return x
+
+
+# --- elements ----------------------------------------------------------------------------------------
+
+
+def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None) -> Any:
+    """Choose between the elements of two arrays, or return the positions where the condition holds."""
+    if x is None and y is None:
+        return indexing.nonzero(condition)
+    if x is None or y is None:
+        raise ArgumentError("where: give two arrays to choose from, or none for the positions")
+    return binary.where(condition, x, y)
+
+
+def clip(
+    a: TensorLike,
+    a_min: TensorLike | None = None,
+    a_max: TensorLike | None = None,
+    *,
+    min: TensorLike | None = None,
+    max: TensorLike | None = None,
+) -> Tensor:
+    """Limit the elements; see `plugrad.clip`."""
+    return binary.clip(a, a_min if min is None else min, a_max if max is None else max)
+
+
+def select(
+    condlist: Sequence[TensorLike], choicelist: Sequence[TensorLike], default: TensorLike = 0
+) -> Tensor:
+    """Choose each element from the array that belongs to the first condition that holds."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ArgumentValueError(
+            f"select: {len(condlist)} conditions for {len(choicelist)} choices; give one for each"
+        )
+    pairs = reversed(list(zip(condlist, choicelist, strict=True)))
+    return reduce(lambda rest, pair: binary.where(*pair, rest), pairs, cast("Tensor", default))
+
+
+def take(a: TensorLike, indices: TensorLike, axis: int | None = None) -> Tensor:
+    """Return the elements at positions along an axis, or among all elements."""
+    x = as_tensor(a, "take", backend=indexing.first_backend(indices))
+    return indexing.take(ravel(x) if axis is None else x, indices, axis=axis or 0)
+
+
+def argwhere(a: TensorLike) -> Tensor:
+    """Return the positions of the elements that are not 0, a row for each."""
+    return movement.stack(indexing.nonzero(a), axis=1)
+
+
+def flatnonzero(a: TensorLike) -> Tensor:
+    """Return the positions, among all elements, of those that are not 0."""
+    return indexing.nonzero(ravel(a))[0]
+
+
+def isclose(
+    a: TensorLike,
+    b: TensorLike,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Return where elements differ by no more than ``atol + rtol * |b|``; infinities equal themselves."""
+    backend = indexing.first_backend(a, b)
+    x, y = (as_tensor(z, "isclose", backend=backend) for z in (a, b))
+    size, distance = unary.abs(y), unary.abs(binary.subtract(x, y))
+    is_near = binary.less_equal(distance, binary.add(binary.multiply(size, rtol), atol))
+    is_near = binary.logical_and(is_near, unary.isfinite(y))
+    is_same = binary.equal(x, y)
+    if equal_nan:
+        is_same = binary.logical_or(is_same, binary.logical_and(unary.isnan(x), unary.isnan(y)))
+    return binary.logical_or(is_near, is_same)
+
+
+def nan_to_num(
+    x: TensorLike, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """Replace NaN by a number, and infinities by others or by the largest numbers of the dtype."""
+    y = as_tensor(x, "nan_to_num")
+    if y.dtype.kind == "complex":
+        given: dict[str, Any] = {"nan": nan, "posinf": posinf, "neginf": neginf}
+        parts = complex_ops.real(y), complex_ops.imag(y)
+        return complex_ops.complex(*[nan_to_num(part, **given) for part in parts])
+    if not y.dtype.is_inexact:
+        return unary.positive(y)
+    limit = float(y.dtype.info.max)  # type: ignore[union-attr]
+    is_large, is_small = binary.greater(y, limit), binary.less(y, -limit)
+    y = binary.where(unary.isnan(y), nan, y)
+    y = binary.where(is_large, limit if posinf is None else posinf, y)
+    return binary.where(is_small, -limit if neginf is None else neginf, y)
+
+
+def real(val: TensorLike) -> Tensor:
+    """Return the real parts."""
+    return complex_ops.real(val)
+
+
+def imag(val: TensorLike) -> Tensor:
+    """Return the imaginary parts, zeros for real numbers."""
+    x = as_tensor(val, "imag")
+    return complex_ops.imag(x) if x.dtype.kind == "complex" else creation.zeros_like(x)
+
+
+def angle(z: TensorLike, deg: bool = False) -> Tensor:
+    """Return the angles of complex numbers in radians, or in degrees."""
+    turned = binary.atan2(imag(z), real(z))
+    return binary.multiply(turned, 180 / pi) if deg else turned
+
+
+def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Tensor:
+    """Return the sums of the products of one vector with another one that is reversed and moved along it."""
+    x, y = _parts([a, v], "convolve")
+    if x.ndim > 1 or y.ndim > 1 or not x.size or not y.size:
+        raise ArgumentValueError(
+            f"convolve: shapes {x.shape} and {y.shape} must be those of vectors with elements"
+        )
+    if mode not in ("full", "same", "valid"):
+        raise ArgumentValueError(
+            f"convolve: mode={short_repr(mode)} must be 'full', 'same' or 'valid'"
+        )
+    x, y = ravel(x), ravel(y)
+    if x.size < y.size:
+        x, y = y, x
+    n, m = x.size, y.size
+    # Row i is y[i] * x, moved i places to the right: in a vector, all rows begin one place after a full length.
+    rows = movement.pad(linalg.outer(y, x), ((0, 0), (0, m)))
+    moved = movement.reshape(ravel(rows)[: m * (n + m - 1)], (m, n + m - 1))
+    whole = reduction.sum(moved, axis=0, dtype=moved.dtype)
+    start, size = {"full": (0, n + m - 1), "same": ((m - 1) // 2, n), "valid": (m - 1, n - m + 1)}[
+        mode
+    ]
+    return whole[start : start + size]
+
+
+def correlate(a: TensorLike, v: TensorLike, mode: str = "valid") -> Tensor:
+    """Return the sums of the products of one vector with the conjugates of another one that is moved along it."""
+    x, y = (ravel(z) for z in _parts([a, v], "correlate"))
+    found = convolve(x, complex_ops.conj(movement.flip(y)), mode)
+    return movement.flip(found) if x.size < y.size and mode == "valid" else found
+
+
+# --- sums, sorting, sets ------------------------------------------------------------------------------
+
+
+def ptp(a: TensorLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """Return the largest minus the smallest elements along axes."""
+    ends = [f(a, axis=axis, keepdims=keepdims) for f in (reduction.max, reduction.min)]
+    return binary.subtract(*ends)
+
+
+def average(
+    a: TensorLike,
+    axis: AxisLike = None,
+    weights: TensorLike | None = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Return the means along axes, weighted if there are weights, and with their sums if asked for."""
+    x = as_tensor(
+        a, "average", backend=indexing.first_backend(*([] if weights is None else [weights]))
+    )
+    if weights is None:
+        mean = reduction.mean(x, axis=axis, keepdims=keepdims)
+        total = creation.full_like(mean, x.size / mean.size if mean.size else 1)
+        return (mean, total) if returned else mean
+    w = as_tensor(weights, "average", backend=x.backend)
+    if w.shape != x.shape:
+        if not isinstance(axis, int) or w.ndim != 1:
+            raise ArgumentValueError(
+                f"average: weights of shape {w.shape} must have the shape {x.shape}, or be a vector along one axis"
+            )
+        place = normalize_axis(axis, x.ndim, name="average: axis")
+        sizes = tuple(-1 if i == place else 1 for i in range(x.ndim))
+        w = movement.broadcast_to(movement.reshape(w, sizes), x.shape)
+    total = reduction.sum(w, axis=axis, keepdims=keepdims)
+    weighted = reduction.sum(binary.multiply(x, w), axis=axis, keepdims=keepdims)
+    mean = binary.divide(weighted, total)
+    return (mean, total) if returned else mean
+
+
+def sort(
+    a: TensorLike, axis: int | None = -1, kind: str | None = None, *, stable: bool | None = None
+) -> Tensor:
+    """Return the elements in ascending order; every kind of sorting is stable."""
+    return sorting.sort(ravel(a) if axis is None else a, axis=-1 if axis is None else axis)
+
+
+def argsort(
+    a: TensorLike, axis: int | None = -1, kind: str | None = None, *, stable: bool | None = None
+) -> Tensor:
+    """Return the positions of the elements in ascending order; every kind of sorting is stable."""
+    return sorting.argsort(ravel(a) if axis is None else a, axis=-1 if axis is None else axis)
+
+
+def unique(
+    ar: TensorLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+) -> Any:
+    """Return the unique elements, and what else is asked for, or the unique slices along an axis."""
+    if axis is not None:
+        if return_index or return_counts:
+            raise ArgumentError(
+                "unique: return_index and return_counts with an axis do not take tensors; plugrad.unique has values "
+                "and inverse_indices"
+            )
+        x = as_tensor(ar, "unique")
+        slices, places = sets.unique(x, axis=axis)
+        return (slices, places) if return_inverse else slices
+    found = sets.unique_all(ar)
+    more = zip((return_index, return_inverse, return_counts), found[1:], strict=True)
+    results = (found.values, *(part for is_wanted, part in more if is_wanted))
+    return results if len(results) > 1 else found.values
+
+
+def isin(
+    element: TensorLike,
+    test_elements: TensorLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
+) -> Tensor:
+    """Return which elements are among others; see `plugrad.isin`."""
+    return sets.isin(element, test_elements, invert=invert)
+
+
+def setdiff1d(ar1: TensorLike, ar2: TensorLike, assume_unique: bool = False) -> Tensor:
+    """Return the elements that are not among others, each once and in ascending order."""
+    x = ravel(ar1)
+    return sets.setdiff1d(x if assume_unique else sets.unique_values(x), ravel(ar2)).values
+
+
+# --- matrices ----------------------------------------------------------------------------------------
+
+
+def dot(a: TensorLike, b: TensorLike) -> Tensor:
+    """Multiply and add along the last axis of a and the last but one of b, or the only one."""
+    backend = indexing.first_backend(a, b)
+    x, y = (as_tensor(z, "dot", backend=backend) for z in (a, b))
+    if not x.ndim or not y.ndim:
+        return binary.multiply(a, b)
+    if x.ndim < 3 and y.ndim < 3:
+        return linalg.matmul(x, y)
+    return linalg.tensordot(x, y, axes=((x.ndim - 1,), (max(y.ndim - 2, 0),)))
+
+
+def inner(a: TensorLike, b: TensorLike) -> Tensor:
+    """Multiply and add along the last axes."""
+    backend = indexing.first_backend(a, b)
+    x, y = (as_tensor(z, "inner", backend=backend) for z in (a, b))
+    if not x.ndim or not y.ndim:
+        return binary.multiply(a, b)
+    return linalg.tensordot(x, y, axes=((x.ndim - 1,), (y.ndim - 1,)))
+
+
+def vdot(a: TensorLike, b: TensorLike) -> Tensor:
+    """Multiply the conjugates of all elements with others, and add."""
+    return linalg.vecdot(ravel(a), ravel(b))
+
+
+def outer(a: TensorLike, b: TensorLike) -> Tensor:
+    """Multiply each element with each other."""
+    return linalg.outer(ravel(a), ravel(b))
+
+
+def kron(a: TensorLike, b: TensorLike) -> Tensor:
+    """Return blocks: b times each element of a."""
+    backend = indexing.first_backend(a, b)
+    x, y = (as_tensor(z, "kron", backend=backend) for z in (a, b))
+    rank = max(x.ndim, y.ndim)
+    sizes, others = ((1,) * (rank - z.ndim) + z.shape for z in (x, y))
+    left = movement.reshape(x, tuple(n for size in sizes for n in (size, 1)))
+    right = movement.reshape(y, tuple(n for size in others for n in (1, size)))
+    shape = tuple(m * n for m, n in zip(sizes, others, strict=True))
+    return movement.reshape(binary.multiply(left, right), shape)
+
+
+def einsum(*operands: Any, optimize: Any = False) -> Tensor:
+    """Return the sums of products that an equation describes; see `plugrad.einsum`."""
+    if not isinstance(operands[0], str):
+        raise ArgumentError(
+            "einsum: lists of axes do not take tensors; write an equation, as in np.einsum('ij,jk->ik', a, b)"
+        )
+    return einsums.einsum(operands[0], *operands[1:])
+
+
+def diag(v: TensorLike, k: int = 0) -> Tensor:
+    """Return a matrix with a vector on a diagonal, or the diagonal of a matrix."""
+    x = as_tensor(v, "diag")
+    if x.ndim != 1:
+        return linalg.diagonal(x, offset=k)
+    side = as_index(k)
+    return movement.pad(
+        linalg.diag(x), ((max(-side, 0), max(side, 0)), (max(side, 0), max(-side, 0)))
+    )
+
+
+def _matrices_last(a: TensorLike, axis1: int, axis2: int, op: str) -> Tensor:
+    return movement.moveaxis(as_tensor(a, op), (axis1, axis2), (-2, -1))
+
+
+def diagonal(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """Return the diagonals of the matrices on two axes, along a new last axis."""
+    return linalg.diagonal(_matrices_last(a, axis1, axis2, "diagonal"), offset=offset)
+
+
+def trace(
+    a: TensorLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the sums of the diagonals of the matrices on two axes."""
+    return linalg.trace(_matrices_last(a, axis1, axis2, "trace"), offset=offset, dtype=dtype)
+
+
+def norm(x: TensorLike, ord: Any = None, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """Return the norm of all elements, of vectors along an axis, or of matrices along two."""
+    y = as_tensor(x, "norm")
+    if ord is None:
+        return norms.vector_norm(y, axis=axis, keepdims=keepdims)
+    if axis is None:
+        if y.ndim not in (1, 2):
+            raise ArgumentValueError(
+                f"norm: ord={short_repr(ord)} of a tensor with {y.ndim} axes needs an axis, or two of them"
+            )
+        axis = tuple(range(y.ndim))
+    if isinstance(axis, tuple | list) and len(axis) == 1:
+        axis = axis[0]
+    return norms.norm(y, cast("NormOrder", ord), axis, keepdims)
+
+
+def svd(a: TensorLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """Return the singular value decomposition, or only the singular values."""
+    if not compute_uv:
+        return decomposition.svdvals(a)
+    return decomposition.svd(a, full_matrices=full_matrices)
+
+
+def multi_dot(arrays: Sequence[TensorLike]) -> Tensor:
+    """Multiply matrices from the left to the right; the first and the last may be vectors."""
+    if len(arrays) < 2:
+        raise ArgumentValueError(f"multi_dot: {len(arrays)} matrices; give two or more")
+    return reduce(dot, arrays[1:], cast("Tensor", arrays[0]))
+
+
+def _in_plane(transform: Any) -> Any:
+    """Return an n-dimensional Fourier transform along the last two axes unless others are given."""
+
+    def transform_plane(
+        a: TensorLike,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] | None = (-2, -1),
+        norm: str | None = None,
+    ) -> Tensor:
+        return transform(a, s=s, axes=axes, norm=norm or "backward")
+
+    return transform_plane
+
+
+fft2, ifft2 = _in_plane(fft.fftn), _in_plane(fft.ifftn)
+rfft2, irfft2 = _in_plane(fft.rfftn), _in_plane(fft.irfftn)
+
+
+# --- new tensors ---------------------------------------------------------------------------------------
+
+
+def _new_like(creator: Any, a: TensorLike, dtype: Any, shape: Any, *fill: Any) -> Tensor:
+    x = as_tensor(a, "a new tensor")
+    sizes = x.shape if shape is None else shape
+    return creator(sizes, *fill, dtype=x.dtype if dtype is None else dtype, device=x.backend)
+
+
+def zeros_like(
+    a: TensorLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
+) -> Tensor:
+    """Return zeros in the shape and dtype of an array, unless others are given."""
+    return _new_like(creation.zeros, a, dtype, shape)
+
+
+def ones_like(
+    a: TensorLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
+) -> Tensor:
+    """Return ones in the shape and dtype of an array, unless others are given."""
+    return _new_like(creation.ones, a, dtype, shape)
+
+
+def empty_like(
+    prototype: TensorLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None
+) -> Tensor:
+    """Return any values in the shape and dtype of an array, unless others are given."""
+    return _new_like(creation.empty, prototype, dtype, shape)
+
+
+def full_like(
+    a: TensorLike,
+    fill_value: Any,
+    dtype: DTypeLike | None = None,
+    *,
+    shape: ShapeLike | None = None,
+) -> Tensor:
+    """Return one value, or an array that broadcasts, in the shape and dtype of an array, unless others are given."""
+    if not isinstance(fill_value, Tensor | list | tuple | np.ndarray):
+        return _new_like(creation.full, a, dtype, shape, fill_value)
+    x = as_tensor(a, "full_like")
+    wanted = x.dtype if dtype is None else dtype
+    values = unary.astype(as_tensor(fill_value, "full_like", backend=x.backend), wanted)
+    return movement.broadcast_to(values, x.shape if shape is None else shape)
