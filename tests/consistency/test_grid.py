@@ -51,6 +51,8 @@ OPS_ONLY = {
     "chained",
     "methods",
     "numpy_functions",
+    "numpy_shapes",
+    "numpy_table",
     "operators",
     "ufuncs",
     "windows",
