@@ -41,7 +41,7 @@ def filled(make: Any) -> Callable[[Any], Any]:
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     # elements
-    "clip": lambda x: np.clip(x, -0.5, OTHER),
+    "clip": lambda x: np.clip(x, -0.5, x[::-1] * 2),
     "fix": lambda x: np.fix(x * 3),
     "isclose": lambda x: np.isclose(x, X + 1e-9),
     "nan_to_num": lambda x: np.nan_to_num(np.where(MASK, x, np.nan), nan=2.0),
@@ -227,7 +227,6 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
     "percentile": lambda x: np.percentile(x, 30),
     "polyval": lambda x: np.polyval(x[0], 2.0),
     "resize": lambda x: np.resize(x, (2, 4)),
-    "savetxt": lambda x: np.savetxt("/dev/null", x),
     "trapezoid": lambda x: np.trapezoid(x),
     "unwrap": lambda x: np.unwrap(x),
     # elementwise functions

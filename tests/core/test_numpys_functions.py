@@ -112,15 +112,11 @@ def test_the_check_finds_a_gradient_that_is_lost(monkeypatch):
 
 @pytest.mark.parametrize("name", [n for n in CALLS if n not in NEWER or hasattr(np, n)])
 def test_values_are_numpys_and_stay_on_the_device(name, backend):
-    has_doubles = plugrad.float64 in plugrad.which().backend.dtypes()
+    has_doubles = plugrad.complex128 in plugrad.which().backend.dtypes()
     dtype, tolerance = ("float64", 1e-9) if has_doubles else ("float32", 2e-4)
     x = plugrad.asarray(X, dtype=dtype)
     with plugrad.config.override("unsupported_dtype", "silent"), plugrad.use("cpu"):
-        try:
-            found = leaves(CALLS[name](x))
-        except plugrad.errors.UnsupportedDtype:
-            assert "fft" in name, name  # of float64, which not every backend has
-            return
+        found = leaves(CALLS[name](x))
     expected = leaves(CALLS[name](X.astype(dtype)))
     assert len(found) == len(expected)
     for mine, theirs in zip(found, expected, strict=True):
@@ -171,7 +167,7 @@ def test_like_makes_a_tensor_on_the_device(backend):
     assert [y.shape for y in made] == [(2,), (2,), (2, 3), (2,), (3,), (3,), (2, 3), (2, 2)]
     assert made[1].dtype == "int32"
     assert made[5].tolist() == [1, 2, 3]
-    with pytest.raises(ArgumentError, match="np.fromiter does not take tensors"):
+    with pytest.raises(ArgumentError, match=r"np\.fromiter does not take tensors"):
         np.fromiter([1], "i4", like=x)
 
 
@@ -207,7 +203,6 @@ def test_numpy_saves_plots_and_copies_what_is_not_differentiated(backend, tmp_pa
     np.copyto(a, x)
     assert a.tolist() == x.tolist()
     for call in (
-        lambda x: np.save(tmp_path / "x.npy", x),
         lambda x: np.histogram(x),
         lambda x: np.copyto(a, x),
     ):

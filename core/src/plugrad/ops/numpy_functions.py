@@ -103,8 +103,7 @@ def isclose(
     equal_nan: bool = False,
 ) -> Tensor:
     """Return where elements differ by no more than ``atol + rtol * |b|``; infinities equal themselves."""
-    backend = indexing.first_backend(a, b)
-    x, y = (as_tensor(z, "isclose", backend=backend) for z in (a, b))
+    x, y = as_tensors([a, b], "isclose")
     size, distance = unary.abs(y), unary.abs(binary.subtract(x, y))
     is_near = binary.less_equal(distance, binary.add(binary.multiply(size, rtol), atol))
     is_near = binary.logical_and(is_near, unary.isfinite(y))
@@ -272,8 +271,8 @@ def isin(
 
 def setdiff1d(ar1: TensorLike, ar2: TensorLike, assume_unique: bool = False) -> Tensor:
     """Return the elements that are not among others, each once and in ascending order."""
-    x = ravel(ar1)
-    return sets.setdiff1d(x if assume_unique else sets.unique_values(x), ravel(ar2)).values
+    x, y = (ravel(z) for z in as_tensors([ar1, ar2], "setdiff1d"))
+    return sets.setdiff1d(x if assume_unique else sets.unique_values(x), y).values
 
 
 # --- matrices ----------------------------------------------------------------------------------------
@@ -281,10 +280,9 @@ def setdiff1d(ar1: TensorLike, ar2: TensorLike, assume_unique: bool = False) -> 
 
 def dot(a: TensorLike, b: TensorLike) -> Tensor:
     """Multiply and add along the last axis of a and the last but one of b, or the only one."""
-    backend = indexing.first_backend(a, b)
-    x, y = (as_tensor(z, "dot", backend=backend) for z in (a, b))
+    x, y = as_tensors([a, b], "dot")
     if not x.ndim or not y.ndim:
-        return binary.multiply(a, b)
+        return binary.multiply(x, y)
     if x.ndim < 3 and y.ndim < 3:
         return linalg.matmul(x, y)
     return linalg.tensordot(x, y, axes=((x.ndim - 1,), (max(y.ndim - 2, 0),)))
@@ -292,27 +290,25 @@ def dot(a: TensorLike, b: TensorLike) -> Tensor:
 
 def inner(a: TensorLike, b: TensorLike) -> Tensor:
     """Multiply and add along the last axes."""
-    backend = indexing.first_backend(a, b)
-    x, y = (as_tensor(z, "inner", backend=backend) for z in (a, b))
+    x, y = as_tensors([a, b], "inner")
     if not x.ndim or not y.ndim:
-        return binary.multiply(a, b)
+        return binary.multiply(x, y)
     return linalg.tensordot(x, y, axes=((x.ndim - 1,), (y.ndim - 1,)))
 
 
 def vdot(a: TensorLike, b: TensorLike) -> Tensor:
     """Multiply the conjugates of all elements with others, and add."""
-    return linalg.vecdot(ravel(a), ravel(b))
+    return linalg.vecdot(*[ravel(x) for x in as_tensors([a, b], "vdot")])
 
 
 def outer(a: TensorLike, b: TensorLike) -> Tensor:
     """Multiply each element with each other."""
-    return linalg.outer(ravel(a), ravel(b))
+    return linalg.outer(*[ravel(x) for x in as_tensors([a, b], "outer")])
 
 
 def kron(a: TensorLike, b: TensorLike) -> Tensor:
     """Return blocks: b times each element of a."""
-    backend = indexing.first_backend(a, b)
-    x, y = (as_tensor(z, "kron", backend=backend) for z in (a, b))
+    x, y = as_tensors([a, b], "kron")
     rank = max(x.ndim, y.ndim)
     sizes, others = ((1,) * (rank - z.ndim) + z.shape for z in (x, y))
     left = movement.reshape(x, tuple(n for size in sizes for n in (size, 1)))

@@ -227,33 +227,18 @@ FACTS: Final = frozenset(
 """The functions that look only at shapes and dtypes. They give what they give for arrays."""
 READERS: Final = frozenset(
     {
-        *(
-            "allclose",
-            "array_equal",
-            "array_equiv",
-            "array2string",
-            "array_repr",
-            "array_str",
-            "min_scalar_type",
-        ),
-        *("save", "savetxt", "savez", "savez_compressed"),
+        *("allclose", "array_equal", "array_equiv", "array2string", "array_repr", "array_str"),
+        *("min_scalar_type", "save", "savetxt", "savez", "savez_compressed"),
         *("copyto", "may_share_memory", "shares_memory"),
         *("histogram", "histogram2d", "histogramdd", "histogram_bin_edges"),
     }
 )
 """The functions that read values for a text, a truth value, a file, a plot or an array that the caller has."""
-WITHOUT_ARRAYS: Final = frozenset(
-    {
-        "allclose",
-        "array_equal",
-        "array_equiv",
-        "array2string",
-        "array_repr",
-        "array_str",
-        "min_scalar_type",
-    }
-)
-"""Those of them that a tensor that is being differentiated passes to, as it does to ``bool`` and ``print``."""
+WITHOUT_ARRAYS: Final = READERS - {
+    *("copyto", "may_share_memory", "shares_memory"),
+    *("histogram", "histogram2d", "histogramdd", "histogram_bin_edges"),
+}
+"""Those of them that take a tensor that is being differentiated: they give a text, a truth value or a file."""
 FOR_ARRAYS: Final = frozenset(
     {
         *("atleast_1d", "atleast_2d", "atleast_3d"),

@@ -76,7 +76,7 @@ def apply_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options
     if method in ("reduce", "accumulate"):
         op = (REDUCTIONS if method == "reduce" else ACCUMULATIONS).get(ufunc)
         options = {"axis": 0} | options
-    elif method == "outer" and op is not None and ufunc.nin == 2 and ufunc.signature is None:
+    elif method == "outer" and op is not None and ufunc.nin == 2:
         inputs = (op, *inputs)
         op = _outer
     elif method != "__call__":

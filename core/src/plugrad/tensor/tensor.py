@@ -18,20 +18,12 @@ from plugrad.errors import (
     DisposedTensor,
     DTypeError,
     GradientLost,
-    PlugradError,
     ShapeError,
     short_repr,
     warn,
 )
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import (
-    HOST,
-    backend_failed,
-    check_alive,
-    check_array,
-    dlpack_device_of,
-    note_loss,
-)
+from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, read_array
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
 
@@ -157,8 +149,7 @@ class Tensor(Methods):
             GradientLost: the tensor is being differentiated, and what is computed with the array would have
                 no gradient; ``plugrad.stop_gradient(x).numpy()`` says that it is a constant.
         """
-        self._check_gradient_kept("numpy()")
-        return host_values(self)
+        return self._read("numpy()")
 
     async def numpy_async(self) -> NDArray[Any]:
         """Await the values, as `numpy` returns them; other tasks of the event loop run meanwhile.
@@ -186,13 +177,11 @@ class Tensor(Methods):
     else:
 
         def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-            self._check_gradient_kept("a conversion to a NumPy array")
-            return np.array(host_values(self), dtype, copy=copy)
+            return np.array(self._read("a conversion to a NumPy array"), dtype, copy=copy)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        self._check_gradient_kept("a conversion to a NumPy array")
-        values = host_values(self)
+        values = self._read("a conversion to a NumPy array")
         if not values.dtype.isbuiltin == 1:
             raise AttributeError(
                 f"{self.dtype} tensors do not have '__array_interface__': it is for numbers",
@@ -215,8 +204,7 @@ class Tensor(Methods):
 
         The address is valid until the tensor is assigned to, is disposed of or dies. Nobody may write to it.
         """
-        self._check_gradient_kept("ctypes")
-        values = host_values(self)
+        values = self._read("ctypes")
         packed = np.asarray(values, order="C")
         if packed is not values or not isinstance(self.array, np.ndarray):
             # The address of a copy says nothing of how long it is needed.
@@ -225,8 +213,7 @@ class Tensor(Methods):
 
     def tobytes(self) -> bytes:
         """Return the bytes of the elements in C order."""
-        self._check_gradient_kept("tobytes()")
-        return host_values(self).tobytes()
+        return self._read("tobytes()").tobytes()
 
     def __dlpack__(
         self,
@@ -248,16 +235,9 @@ class Tensor(Methods):
             )
         backend = self.backend
         if wanted == dlpack_device_of(backend) and self.dtype is not string:
-            check_alive(backend, "__dlpack__")
-            try:
-                return backend.to_dlpack(
-                    self.array, copy=not is_shared, stream=stream, max_version=max_version
-                )
-            except (PlugradError, BufferError) as error:
-                note_loss(error, backend)
-                raise
-            except Exception as error:  # so that a plugin's failure is not plugrad's
-                raise backend_failed(backend, "to_dlpack()", error) from error
+            return export_array(
+                self.array, backend, copy=not is_shared, stream=stream, max_version=max_version
+            )
         if stream is not None:
             raise ArgumentError(
                 f"__dlpack__: stream={short_repr(stream)} must be None, because the values are in host memory"
@@ -283,8 +263,7 @@ class Tensor(Methods):
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python scalars or strings."""
-        self._check_gradient_kept("tolist()")
-        return host_values(self).tolist()
+        return self._read("tolist()").tolist()
 
     def __float__(self) -> float:
         return self._as_python_scalar(float)
@@ -312,24 +291,20 @@ class Tensor(Methods):
             )
         return self._read_aside(f"{kind}()").item()
 
-    def _check_gradient_kept(self, access: str) -> None:
-        """Raise if the tensor is being differentiated, because an array of its values has no gradient.
+    def _read(self, access: str) -> NDArray[Any]:
+        """Return the values, unless the tensor is being differentiated: what is computed with them has no gradient."""
+        self._check_gradient_kept(access)
+        return host_values(self)
 
-        Raises:
-            GradientLost: it is.
-        """
+    def _check_gradient_kept(self, access: str) -> None:
         if self.is_being_differentiated():
             raise GradientLost(
                 f"{access} of a {self.dtype} tensor of shape {self.shape} that is being differentiated would lose its "
-                "gradient; compute with plugrad's ops, or write plugrad.stop_gradient(x).numpy() for values that are "
-                "constants"
+                "gradient; compute with plugrad's ops, or write plugrad.stop_gradient(x).numpy() for constants"
             )
 
     def _read_aside(self, access: str) -> NDArray[Any]:
-        """Return the values for a Python scalar or a text, also while the tensor is being differentiated.
-
-        With the setting ``debug``, there is a warning then.
-        """
+        """Return the values for a number or a text. With the setting ``debug``, lost gradients cause a warning."""
         if self.node is not None and config.get("debug") and self.is_being_differentiated():
             warn(
                 f"{access} of a tensor that is being differentiated gives a constant, which has no gradient (the "
@@ -605,19 +580,7 @@ def host_values(x: Tensor) -> NDArray[Any]:
     All reading of tensors comes here. It is for what decides, checks, copies or prints; results that are
     computed with the array have no gradient.
     """
-    array = x.array  # raises if the tensor has been disposed
-    backend = x.backend
-    check_alive(backend, "numpy()")
-    try:
-        values = backend.to_numpy(array)
-        values.flags.writeable = False
-    except PlugradError as error:
-        note_loss(error, backend)
-        raise
-    except Exception as error:  # so that a plugin's failure is not plugrad's
-        raise backend_failed(backend, "to_numpy()", error) from error
-    check_array(values, array.shape, array.dtype, backend, "to_numpy()")
-    return values
+    return read_array(x.array, x.backend)  # raises if the tensor has been disposed
 
 
 @cache
