@@ -33,7 +33,8 @@ def test_cpu_has_every_kernel_of_tensorflow_js():
 
 
 @pytest.mark.parametrize(
-    "page", ["gradients.md", "tensorflow-js.md", "settings.md", "hooks.md", "accuracy.md"]
+    "page",
+    ["gradients.md", "numpy.md", "tensorflow-js.md", "settings.md", "hooks.md", "accuracy.md"],
 )
 def test_page_is_up_to_date(page):
     written = (generated.FOLDER / page).read_text("utf-8")

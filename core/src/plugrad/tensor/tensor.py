@@ -146,8 +146,7 @@ class Tensor(Methods):
         """Return the values as a read-only NumPy array; on the CPU it shares the tensor's memory.
 
         Raises:
-            GradientLost: the tensor is being differentiated, and what is computed with the array would have
-                no gradient; ``plugrad.stop_gradient(x).numpy()`` says that it is a constant.
+            GradientLost: the tensor is being differentiated; the array would have no gradient.
         """
         return self._read("numpy()")
 
@@ -575,11 +574,7 @@ class Tensor(Methods):
 
 
 def host_values(x: Tensor) -> NDArray[Any]:
-    """Return the values of a tensor as a read-only NumPy array, also while it is being differentiated.
-
-    All reading of tensors comes here. It is for what decides, checks, copies or prints; results that are
-    computed with the array have no gradient.
-    """
+    """Return the values for checks, decisions and copies, also while the tensor is being differentiated."""
     return read_array(x.array, x.backend)  # raises if the tensor has been disposed
 
 
