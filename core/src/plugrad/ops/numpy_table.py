@@ -267,7 +267,7 @@ INSTEAD: Final = {
     "linspace": "start + (stop - start) * plugrad.linspace(0, 1, num)",
     "median": "plugrad.sort(x), and take its middle",
     "nanmax": "plugrad.max(plugrad.where(plugrad.isnan(x), -inf, x))",
-    "nanmean": "plugrad.sum(plugrad.where(plugrad.isnan(x), 0, x)) / plugrad.count_nonzero(plugrad.logical_not(plugrad.isnan(x)))",
+    "nanmean": "plugrad.sum(plugrad.where(plugrad.isnan(x), 0, x)) / the number of the others",
     "nanmin": "plugrad.min(plugrad.where(plugrad.isnan(x), inf, x))",
     "nanprod": "plugrad.prod(plugrad.where(plugrad.isnan(x), 1, x))",
     "nansum": "plugrad.sum(plugrad.where(plugrad.isnan(x), 0, x))",
