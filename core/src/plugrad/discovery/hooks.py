@@ -373,6 +373,7 @@ def _load(plugin: Plugin) -> None:
     plugin.registered.append(changes)
     plugin.status, state.suggested = "active", None
     try:
+        journal.note_change()
         for listener in load_listeners:
             listener(plugin.qualified_name)
     except BaseException:  # an interruption
@@ -386,6 +387,7 @@ def unload(plugin: Plugin) -> None:
     assert state.manager is not None
     state.manager.unregister(name=plugin.qualified_name)
     state.suggested = None
+    journal.note_change()
     for listener in unload_listeners:
         listener(plugin.qualified_name)
     plugin.status = "available"

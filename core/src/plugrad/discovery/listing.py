@@ -121,8 +121,6 @@ def register_backend(
         _check_name("backend", name)
     except ValueError as error:
         raise RegistrationError(str(error)) from None
-    if any(b.name == name for b in backends()):
-        raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
     plugin = Plugin(
         "backend",
         name,
@@ -131,8 +129,11 @@ def register_backend(
         manifest=Manifest(priority=priority, summary=summary),
         loaded=factory,
     )
-    journal.note(("backend", name), partial(remove, plugin), partial(add, plugin))
-    add(plugin)
+    with state.lock:
+        if any(p.kind == "backend" and p.name == name for p in _list_plugins()):
+            raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
+        journal.note(("backend", name), partial(remove, plugin), partial(add, plugin))
+        add(plugin)
 
 
 def add(plugin: Plugin) -> None:

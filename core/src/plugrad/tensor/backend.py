@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
+import numpy as np
+
 from plugrad.errors import (
     BackendFailed,
     DeviceLost,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.types.dtype import DType
+    from plugrad.types.specs import Shape
 
 HOST: Final = (1, 0)
 """The memory of the host in the words of DLPack."""
@@ -192,7 +195,24 @@ class Backend(ABC):
     def close(self) -> None:
         """Release the device. The object is not used again."""
 
+    def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
+        """Return an array of what a function computes on the host: numbers, or an array, of this shape and dtype.
+
+        A backend that records calls instead of running them keeps the function, so that each run computes the
+        value anew.
+        """
+        values = np.asarray(function(), dtype.numpy)
+        return store(values if values.shape == shape else values.reshape(shape), self)
+
     # --- what a backend may offer besides ---------------------------------------------------------
+
+    def compile(self, graph: Any) -> Callable[..., list[Any]] | None:
+        """Return a function that runs a `plugrad.graph.graph.Graph`, or None to have its calls replayed one by one.
+
+        The function takes the arrays of the arguments and then those of the variables. It returns a list of arrays:
+        the results, and then what the variables become.
+        """
+        return None
 
     def dlpack_device(self) -> tuple[int, int] | None:
         """Return the DLPack type and number of the device, or None if arrays are exchanged on the host only.
