@@ -21,6 +21,7 @@ from plugrad.errors import (
     ShapeError,
     short_repr,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.tensor.backend import (
     HOST,
     backend_failed,
@@ -159,6 +160,8 @@ class Tensor(Methods):
             note_loss(error, backend)
             raise
         except Exception as error:  # so that a plugin's failure is not plugrad's
+            if is_interruption(error):
+                raise
             raise backend_failed(backend, "to_numpy()", error) from error
         check_array(values, array.shape, array.dtype, backend, "to_numpy()")
         return values
@@ -254,6 +257,8 @@ class Tensor(Methods):
                 note_loss(error, backend)
                 raise
             except Exception as error:  # so that a plugin's failure is not plugrad's
+                if is_interruption(error):
+                    raise
                 raise backend_failed(backend, "to_dlpack()", error) from error
         if stream is not None:
             raise ArgumentError(
