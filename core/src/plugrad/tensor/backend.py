@@ -202,9 +202,18 @@ class Backend(ABC):
         A backend that records calls instead of running them keeps the function, so that each run computes the
         value anew.
         """
-        return store(np.asarray(function(), dtype.numpy).reshape(shape), self)
+        values = np.asarray(function(), dtype.numpy)
+        return store(values if values.shape == shape else values.reshape(shape), self)
 
     # --- what a backend may offer besides ---------------------------------------------------------
+
+    def compile(self, graph: Any) -> Callable[..., list[Any]] | None:
+        """Return a function that runs a `plugrad.graph.graph.Graph`, or None to have its calls replayed one by one.
+
+        The function takes the arrays of the arguments and then those of the variables. It returns a list of arrays:
+        the results, and then what the variables become.
+        """
+        return None
 
     def dlpack_device(self) -> tuple[int, int] | None:
         """Return the DLPack type and number of the device, or None if arrays are exchanged on the host only.

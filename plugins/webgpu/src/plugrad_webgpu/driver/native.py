@@ -369,6 +369,15 @@ class NativeDevice:
         for staging in late:
             self.give_back(staging)
 
+    def release_staging(self) -> None:
+        """Give the memory for transfers back, except where values are on their way."""
+        self._take_back_late_ones()
+        idle, self._idle = self._idle, []
+        uploads, self._uploads = self._uploads, []
+        for staging in (*idle, *uploads):
+            staging.unmap()
+            release_buffer(staging.handle)
+
     def fetch(self, encoder: Handle | None, staging: Staging, parts: Sequence[Part]) -> None:
         """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later."""
         encoder = encoder or self._encoder()
