@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from plugrad.interruptions import is_interruption
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import ModuleType
@@ -301,7 +303,9 @@ def describe_exception(error: BaseException) -> str:
     """Return the type and the text of an error of foreign code, which may have no text or too much of it."""
     try:
         text = str(error)
-    except Exception:
+    except Exception as failure:
+        if is_interruption(failure):
+            raise
         text = "an error that cannot say what is wrong"
     return f"{type(error).__name__}: {text if len(text) <= 2000 else text[:2000] + '…'}"
 
@@ -315,7 +319,11 @@ def short_repr(value: object) -> str:
     short.maxstring = short.maxother = 200
     try:
         return short.repr(value)
-    except Exception:  # its __repr__ is not plugrad's, and an int may have too many digits
+    except (
+        Exception
+    ) as failure:  # its __repr__ is not plugrad's, and an int may have too many digits
+        if is_interruption(failure):
+            raise
         return f"<{type(value).__name__}>"
 
 

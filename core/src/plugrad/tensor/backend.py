@@ -20,6 +20,7 @@ from plugrad.errors import (
     describe_exception,
     short_repr,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.tensor.choice import choose
 from plugrad.types.arguments import explain_wrong_fields
 from plugrad.types.dtype import as_dtype
@@ -313,6 +314,8 @@ def store(values: NDArray[Any], backend: Backend) -> Any:
         note_loss(error, backend)
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
+        if is_interruption(error):
+            raise
         raise backend_failed(backend, "from_numpy()", error) from error
     check_array(array, values.shape, values.dtype, backend, "from_numpy()")
     return array
@@ -403,6 +406,8 @@ def read_array(array: Any, backend: Backend) -> NDArray[Any]:
         note_loss(error, backend)
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
+        if is_interruption(error):
+            raise
         raise backend_failed(backend, "to_numpy()", error) from error
     check_array(values, array.shape, array.dtype, backend, "to_numpy()")
     return values
@@ -424,4 +429,6 @@ def export_array(
         note_loss(error, backend)
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
+        if is_interruption(error):
+            raise
         raise backend_failed(backend, "to_dlpack()", error) from error
