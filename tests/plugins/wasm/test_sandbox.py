@@ -1,11 +1,9 @@
 """Kernels from foreign modules: in C and in text form, and whatever a module may do wrong."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from threading import Thread
 
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from installed import open_installed
+from plugins.wasm.foreign import module
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -22,45 +20,17 @@ from plugrad.errors import (
     UnsupportedDtype,
 )
 from plugrad.extend import (
-    NUMERIC,
     Axes,
-    KernelConfig,
     Shaped,
     Spec,
     float32,
     int32,
-    kernel,
     reduced_shape,
-    register_kernel,
 )
-from plugrad.registry.transaction import snapshot
 from plugrad_wasm import HEADER, load_wasm_kernel
 
 ROOT = Path(__file__).parents[3]
 MODULES = Path(__file__).parent / "modules"
-
-
-@pytest.fixture
-def contract():
-    """Makes contracts that are gone after the test."""
-    open_installed()  # so that restoring does not remove its kernels
-    restore = snapshot()
-    names = map("test>Sandbox{}".format, count())
-    yield lambda rule: kernel(next(names), accepts=NUMERIC)(rule)
-    restore()
-
-
-@pytest.fixture
-def registered(contract):
-    """Registers a module for a contract with one output like its input, and returns the kernel."""
-
-    def make(source, rule=None, **limits):
-        made = contract(rule or (lambda x: Shaped(x.shape, x.dtype)))
-        register_kernel(KernelConfig(made.name, "wasm", load_wasm_kernel(source, made, **limits)))
-        return made
-
-    with plugrad.use("wasm"):
-        yield make
 
 
 @pytest.fixture(scope="session")
@@ -83,20 +53,6 @@ def compiled(tmp_path_factory):
         return target
 
     return run
-
-
-def module(body, *, memory='(memory (export "memory") 1)', version=1, more=""):
-    """Return a module in text form whose kernel has this body."""
-    return f"""
-(module
-  {memory}
-  {more}
-  (func (export "plugrad_abi_version") (result i32) (i32.const {version}))
-  (func (export "kernel") (param $call i32) (result i32) {body}))
-"""
-
-
-ENDLESS = "(loop $again (br $again)) (i32.const 0)"
 
 
 # --- what works -----------------------------------------------------------------------------------
@@ -330,107 +286,6 @@ def test_a_kernel_that_fails_says_how_and_runs_again(registered, body, message):
     assert (plugrad.ones(3) + 1).tolist() == [2, 2, 2]
 
 
-def test_an_endless_kernel_is_stopped(registered):
-    run = registered(module(ENDLESS), seconds=0.2)
-    start = time.monotonic()
-    for _ in range(2):
-        with pytest.raises(KernelFailed, match=r"stopped after 0.2 seconds; load it with a larger"):
-            run(plugrad.ones(3))
-    assert time.monotonic() - start < 30  # and not for ever
-    assert (plugrad.ones(3) + 1).tolist() == [2, 2, 2]
-
-
-def test_an_endless_start_is_stopped(registered):
-    more = "(func $begin (loop $again (br $again))) (start $begin)"
-    with pytest.raises(KernelFailed, match="stopped"):
-        registered(module("(i32.const 0)", more=more), seconds=0.2)(plugrad.ones(3))
-
-
-def uleb(value):
-    """Return an unsigned integer as WebAssembly's binary format has it (core specification, 5.2.2)."""
-    low = bytes([value & 0x7F])
-    return low if value < 0x80 else bytes([value & 0x7F | 0x80]) + uleb(value >> 7)
-
-
-def large_module(size):
-    """Return a module of about `size` bytes, in binary form, whose one large function takes long to compile."""
-
-    def section(number, *items):
-        body = uleb(len(items)) + b"".join(items)
-        return bytes([number]) + uleb(len(body)) + body
-
-    def function(code):
-        body = b"\0" + code + b"\x0b"
-        return uleb(len(body)) + body
-
-    # x = x * 3 + the number at 0, again and again
-    step = bytes.fromhex("2000 4103 6c 4100 280200 6a 2100")
-    exports = [(b"memory", 2, 0), (b"plugrad_abi_version", 0, 0), (b"kernel", 0, 1)]
-    return b"".join(
-        [
-            b"\0asm\1\0\0\0",
-            section(1, b"\x60\0\1\x7f", b"\x60\1\x7f\1\x7f"),
-            section(3, b"\0", b"\1"),
-            section(5, b"\0\1"),
-            section(7, *(uleb(len(n)) + n + bytes([kind, i]) for n, kind, i in exports)),
-            section(10, function(b"\x41\1"), function(step * (size // len(step)) + b"\x41\0")),
-        ]
-    )
-
-
-def test_a_large_module_is_compiled(registered):
-    assert registered(large_module(1 << 12))(plugrad.ones(3)).shape == (3,)
-
-
-def test_to_compile_takes_no_longer_than_the_seconds(registered):
-    start = time.monotonic()
-    with pytest.raises(KernelFailed, match=r"stopped after 0\.5 seconds"):
-        registered(large_module(5 << 20), seconds=0.5)(plugrad.ones(3))
-    assert time.monotonic() - start < 4  # the process that compiles starts first
-    assert registered(module("(i32.const 0)"))(plugrad.ones(3)).shape == (3,)
-
-
-@pytest.mark.parametrize("size", [64 << 10, 512 << 10])
-def test_endless_recursion_in_a_thread_with_a_small_stack(size):
-    done = subprocess.run(
-        [sys.executable, "-c", SMALL_STACK, str(size), module("(call 1 (local.get $call))")],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "stack stack ", "")
-
-
-SMALL_STACK = """
-import sys, threading
-import plugrad
-from plugrad.errors import KernelFailed
-from plugrad.extend import Shaped, kernel
-from plugrad_wasm import load_wasm_kernel
-
-contract = kernel("test>Recursion")(lambda x: Shaped(x.shape, x.dtype))
-run = load_wasm_kernel(sys.argv[2], contract)
-with plugrad.use("wasm"):
-    x = plugrad.ones(3).array
-try:
-    run(x)
-except KernelFailed as failure:
-    print("stack" * ("call stack exhausted" in str(failure)), end=" ")
-
-def work():
-    try:
-        run(x)
-    except KernelFailed as failure:
-        print("stack" * ("call stack exhausted" in str(failure)), end=" ")
-
-threading.stack_size(int(sys.argv[1]))
-thread = threading.Thread(target=work)
-thread.start()
-thread.join()
-"""
-
-
 def test_memory_is_limited(registered):
     has_grown = "(i32.ne (memory.grow (i32.const 1000)) (i32.const -1))"
     run = registered(module(has_grown), memory=1 << 20)
@@ -493,173 +348,3 @@ def test_malformed_modules_crash_nothing(registered, contract, compiled):
     assert right > 10
     assert refused > 100
     assert (x + 1).tolist() == [[2] * 9] * 2
-
-
-# --- Ctrl-C ---------------------------------------------------------------------------------------
-
-PROGRAM = """
-import os, signal, sys, threading, time
-import plugrad
-from plugrad.extend import KernelConfig, Shaped, Spec, kernel, register_kernel
-from plugrad_wasm import load_wasm_kernel
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
-@kernel("test>Endless")
-def endless(x: Spec) -> Spec:
-    return Shaped(x.shape, x.dtype)
-
-register_kernel(KernelConfig("test>Endless", "wasm", load_wasm_kernel(sys.argv[1], endless)))
-sent = []
-
-def interrupt():
-    time.sleep(0.2)
-    sent.append(time.monotonic())
-    os.kill(os.getpid(), signal.SIGINT)
-
-with plugrad.use("wasm"):
-    x = plugrad.ones(3)
-    for _ in range(3):
-        threading.Thread(target=interrupt).start()
-        try:
-            endless(x)
-        except KeyboardInterrupt:
-            print(time.monotonic() - sent[-1] < 0.5)
-    assert (x + 1).tolist() == [2, 2, 2]
-    print(signal.set_wakeup_fd(-1))
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot send itself a Ctrl-C")
-def test_ctrl_c_stops_an_endless_kernel():
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, module(ENDLESS)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["True", "True", "True", "-1"]
-
-
-WHILE_COMPILING = """
-import os, signal, sys, threading, time
-import numpy as np
-import plugrad
-from plugrad.extend import Shaped, kernel
-from plugrad_wasm import load_wasm_kernel
-
-class Alarm(Exception):
-    pass
-
-def ring(*_):
-    raise Alarm
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGALRM, ring)
-contract = kernel("test>Interrupted")(lambda x: Shaped(x.shape, x.dtype))
-source = open(sys.argv[1], "rb").read()
-with plugrad.use("wasm"):
-    x = plugrad.ones(3).array
-for number, raised in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGALRM, Alarm)):
-    run = load_wasm_kernel(source, contract)
-    sent = []
-    threading.Timer(1.0, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), number))).start()
-    try:
-        run(x)
-    except BaseException as error:
-        print(type(error) is raised, time.monotonic() - sent[0] < 1)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot send itself a Ctrl-C")
-@pytest.mark.parametrize("source", [large_module(5 << 20), module(ENDLESS).encode()])
-def test_what_a_handler_of_signals_raises_comes_at_once(source, tmp_path):
-    (tmp_path / "module").write_bytes(source)
-    done = subprocess.run(
-        [sys.executable, "-c", WHILE_COMPILING, tmp_path / "module"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["True"] * 4
-
-
-TRAPS = """
-import faulthandler, sys
-import plugrad
-from plugrad.errors import KernelFailed
-from plugrad.extend import KernelConfig, Shaped, Spec, kernel, register_kernel
-from plugrad_wasm import load_wasm_kernel
-
-with plugrad.use("wasm"):
-    x = plugrad.ones(3) + 1
-    faulthandler.enable()
-    for i, source in enumerate(sys.argv[1:]):
-        contract = kernel(f"test>Trap{i}")(lambda x: Shaped(x.shape, x.dtype))
-        implementation = load_wasm_kernel(source, contract)
-        register_kernel(KernelConfig(contract.name, "wasm", implementation))
-        try:
-            contract(x)
-        except KernelFailed as failure:
-            print("trapped" in str(failure))
-    assert (x + 1).tolist() == [3, 3, 3]
-"""
-
-
-def test_a_trap_does_not_end_a_process_with_a_faulthandler():
-    bodies = [
-        *("(unreachable)", "(i32.div_s (i32.const 1) (i32.const 0))"),
-        *("(i32.load (i32.const -8))", "(call 1 (local.get $call))"),
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", TRAPS, *map(module, bodies)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["True"] * 4
-
-
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to threads")
-def test_other_readers_of_signals_get_them(registered):
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    previous = signal.set_wakeup_fd(writer)
-    handler = signal.signal(signal.SIGUSR1, lambda *_: None)
-    try:
-        run = registered(module(ENDLESS), seconds=0.5)
-        Thread(target=lambda: (time.sleep(0.2), os.kill(os.getpid(), signal.SIGUSR1))).start()
-        with pytest.raises(KernelFailed, match="stopped after"):
-            run(plugrad.ones(3))
-        os.set_blocking(reader, False)
-        assert os.read(reader, 10) == bytes([signal.SIGUSR1])
-    finally:
-        signal.signal(signal.SIGUSR1, handler)
-        signal.set_wakeup_fd(previous)
-        os.close(reader)
-        os.close(writer)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_stops_modules_and_has_a_compiler_of_its_own(registered):
-    run = registered(module(ENDLESS), seconds=0.3)
-    other = registered(module("(i32.const 0)"))
-    with pytest.raises(KernelFailed, match="stopped after"):
-        run(plugrad.ones(3))
-    child = os.fork()
-    if child == 0:
-        try:
-            other(plugrad.ones(3))
-            run(plugrad.ones(3))
-        except KernelFailed:
-            os._exit(7)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert registered(module("(i32.const 0)"))(plugrad.ones(3)).shape == (3,)
