@@ -12,7 +12,7 @@ import pytest
 
 import plugrad
 from plugrad.extend import KERNELS
-from plugrad.testing import report as reports, tables
+from plugrad.testing import edges, report as reports, tables
 from plugrad.testing.checks import check_values, is_differentiable
 from plugrad.testing.tables import rows
 from plugrad.testing.xfail import Excuses
@@ -106,6 +106,23 @@ def test_rows_have_the_attributes_of_their_contract():
             or row.kernel.takes_list
             or (len(row.inputs) < len(row.kernel.inputs) and row.kernel.optional_inputs)
         )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "least", "most"),
+    [("Relu6Grad", 0, 6), ("SigmoidGrad", 0, 1), ("EluGrad", -1, np.inf)],
+)
+def test_results_of_functions_are_in_their_range(kernel, least, most):
+    mine = [row for row in rows() if row.kernel.name == kernel]
+    for row in mine:
+        fed = [row.drawn(dtype)[1] for dtype in row.runs_on]
+        fed += [edges.special_inputs(row, "float32")[1]]
+        fed += [row.with_shapes(*[shape] * 2).drawn("float32")[1] for shape in edges.SHAPES]
+        for y in fed:
+            assert np.all(np.isnan(y) | ((least <= y) & (y <= most)))
+    ends = edges.special_inputs(mine[0], "float32")[1]
+    assert np.nanmin(ends) == least
+    assert np.nanmax(ends) == most
 
 
 def test_the_kit_imports_no_backend():
