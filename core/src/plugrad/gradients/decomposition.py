@@ -26,7 +26,7 @@ from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import round
 from plugrad.tape.rules import GradientConfig, gradient, register_gradient
-from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tensor import Tensor, host_values
 
 Array = np.ndarray[Any, Any]
 
@@ -152,7 +152,7 @@ def _count_zero_singular_values(input: Tensor) -> Array:
     A second derivative through the inverse loses as many digits as the condition number has. With
     this limit it keeps half of them.
     """
-    matrices = input.numpy().reshape(prod(input.shape[:-2]), *input.shape[-2:])
+    matrices = host_values(input).reshape(prod(input.shape[:-2]), *input.shape[-2:])
     is_finite = np.isfinite(matrices).all((1, 2))
     counts = np.where(is_finite, 0, NOT_FINITE)
     if is_finite.any():
@@ -218,11 +218,11 @@ def _adjugate(x: Tensor) -> Tensor:
 def _log_determinant(dy: list[Tensor], input: Tensor, outs: list[Tensor]) -> Tensor:
     """Return the gradient through the logarithm; a complex determinant's sign turns, too."""
     d_sign, d_log = dy
-    is_singular = np.isneginf(outs[1].numpy())
+    is_singular = np.isneginf(host_values(outs[1]))
     if is_singular.any():
-        is_used = d_log.numpy() != 0
+        is_used = host_values(d_log) != 0
         if input.dtype.kind == "complex":
-            is_used = is_used | (d_sign.numpy() != 0)
+            is_used = is_used | (host_values(d_sign) != 0)
         if (is_singular & is_used).any():
             n = input.shape[-1]
             raise ArgumentValueError(
@@ -284,7 +284,7 @@ def _eigh(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tenso
 
 def _equal_pairs(values: Tensor) -> Array:
     """Return which pairs of values count as equal; the diagonal is True."""
-    found = values.numpy()
+    found = host_values(values)
     limits = zero_tolerance(found) * np.abs(found).max(-1, initial=0)
     return np.abs(found[..., None, :] - found[..., :, None]) <= limits[..., None, None]
 
@@ -306,10 +306,10 @@ def _check_eigenvectors(
     if not pairs.any():
         return
     if is_alone:
-        found = turned.numpy()
+        found = host_values(turned)
         wrong = pairs & _ambiguous_rotations(found, _norms(found))
     else:
-        wrong = pairs & _either_has_gradient(_has_gradient(dy[1], -2) | (dy[0].numpy() != 0))
+        wrong = pairs & _either_has_gradient(_has_gradient(dy[1], -2) | (host_values(dy[0]) != 0))
     _raise_no_gradient("eigh", "eigen", values, np.any(wrong, axis=-1))
 
 
@@ -325,7 +325,7 @@ def _either_has_gradient(is_used: Array) -> Array:
 
 def _has_gradient(d: Tensor, axis: int) -> Array:
     """Return which vectors along an axis have a nonzero gradient."""
-    return np.any(d.numpy() != 0, axis=axis)
+    return np.any(host_values(d) != 0, axis=axis)
 
 
 def _norms(x: Array) -> Array:
@@ -354,7 +354,7 @@ def _raise_no_gradient(
         only_values = {"eigh": "eigvalsh", "svd": "svdvals"}[op]
         raise ArgumentValueError(
             f"{op}: the derivative through {kind}vectors of equal {kind}values{or_zero} is not determined; one matrix "
-            f"has the {kind}values {format_values(values.numpy()[first])}. Add different small "
+            f"has the {kind}values {format_values(host_values(values)[first])}. Add different small "
             "numbers to the diagonal, or use "
             f"{only_values} (for first derivatives) where the vectors do not matter"
         )
@@ -375,7 +375,7 @@ def _svd(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor
             _check_basis_completion("svd", d, "full_matrices=False")
         dy = [dy[0][..., :least], dy[1], dy[2][..., :least, :]]
         u, vh = u[..., :least], vh[..., :least, :]
-    found = s.numpy()
+    found = host_values(s)
     is_zero = found <= zero_tolerance(found) * found.max(-1, initial=0, keepdims=True)
     _check_singular_values(dy[1], s, is_zero)
     if {0, 2} <= absent:
@@ -422,7 +422,7 @@ def _check_basis_completion(op: str, d: Tensor, remedy: str) -> None:
     Raises:
         GradientNotFound: they do.
     """
-    if np.any(d.numpy() != 0):
+    if np.any(host_values(d) != 0):
         raise GradientNotFound(
             f"{op}: the vectors that only complete a basis are not unique and have no gradient; use {remedy}"
         )
@@ -434,11 +434,11 @@ def _check_singular_values(d_s: Tensor, s: Tensor, is_zero: Array) -> None:
     Raises:
         ArgumentValueError: it is.
     """
-    if is_zero.any() and (wrong := is_zero & ~np.isfinite(d_s.numpy())).any():
+    if is_zero.any() and (wrong := is_zero & ~np.isfinite(host_values(d_s))).any():
         first = tuple(np.argwhere(wrong)[0][:-1])
         raise ArgumentValueError(
             f"svd: the gradient with respect to a singular value is infinite at 0; a matrix has the singular values "
-            f"{format_values(s.numpy()[first])}. Leave out those that are 0, or add a small number to them"
+            f"{format_values(host_values(s)[first])}. Leave out those that are 0, or add a small number to them"
         )
 
 
@@ -454,7 +454,7 @@ def _check_singular_subspaces(
     """
     pairs = _distinct_pairs(is_tie)
     if pairs.any() or is_open.any():
-        left, right = by_u.numpy(), by_v.numpy()
+        left, right = host_values(by_u), host_values(by_v)
         sizes = _norms(left) + _norms(right)
         each = (
             is_open[..., None, :]
@@ -476,15 +476,15 @@ def _check_singular_vectors(dy: list[Tensor], s: Tensor, is_tie: Array, is_open:
     """
     pairs = _distinct_pairs(is_tie)
     if pairs.any() or is_open.any():
-        used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (dy[1].numpy() != 0)
+        used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (host_values(dy[1]) != 0)
         _raise_singular(s, (pairs & _either_has_gradient(used)).any(-1) | (is_open & used))
 
 
 def _check_null_space(free: Tensor, d: Tensor, s: Tensor, is_zero: Array) -> None:
     """Raise if a gradient moves vectors of zero singular values out of their space, for which there is no rate."""
     if is_zero.any():
-        limits = 8 * free.shape[-2] * machine_epsilon(free) * _norms(d.numpy())
-        _raise_singular(s, is_zero & ~(np.abs(free.numpy()) <= limits).all(-2))
+        limits = 8 * free.shape[-2] * machine_epsilon(free) * _norms(host_values(d))
+        _raise_singular(s, is_zero & ~(np.abs(host_values(free)) <= limits).all(-2))
 
 
 def _raise_singular(s: Tensor, is_wrong: Array) -> None:
@@ -528,13 +528,13 @@ def _replace_singular(d_q: Tensor, d_r: Tensor, r: Tensor, rows: int) -> Tensor:
     Raises:
         ArgumentValueError: a gradient reaches one that is singular.
     """
-    values = r.numpy()
+    values = host_values(r)
     sizes = np.abs(np.diagonal(values, axis1=-2, axis2=-1))
     limits = zero_tolerance(r) * np.linalg.norm(values, axis=-2)
     is_singular = (sizes <= limits).any(-1)
     if not is_singular.any():
         return r
-    used = (d_q.numpy() != 0).any((-2, -1)) | (d_r.numpy() != 0).any((-2, -1))
+    used = (host_values(d_q) != 0).any((-2, -1)) | (host_values(d_r) != 0).any((-2, -1))
     if (is_singular & used).any():
         raise ArgumentValueError(
             f"qr: the factors have no gradient where a column depends on those before it, as in a matrix of shape "

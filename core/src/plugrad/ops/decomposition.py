@@ -19,7 +19,7 @@ from plugrad.ops.movement import stack, unstack
 from plugrad.ops.reduction import max, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import sqrt
-from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.tensor.tensor import Tensor, TensorLike, host_values
 from plugrad.types.dtype import int32
 from plugrad.types.shapes import broadcasts_to
 
@@ -293,7 +293,7 @@ def _zero_small_vectors(vectors: Tensor, is_large: Tensor) -> Tensor:
     Their gradient depends on what they span, not on which vectors of equal singular values they are.
     If they span everything, they are constants.
     """
-    if vectors.shape[-2] == vectors.shape[-1] and is_large.numpy().all():
+    if vectors.shape[-2] == vectors.shape[-1] and host_values(is_large).all():
         return stop_gradient(vectors)
     kept = where(is_large[..., None, :], vectors, 0)
     return linalg.matmul(kept, linalg.matmul(_adjoint(kept), stop_gradient(kept)))

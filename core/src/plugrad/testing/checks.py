@@ -194,13 +194,13 @@ def _describe_call(row: Row, dtype: str, arrays: Sequence[Array | None]) -> str:
 def is_differentiable(row: Row) -> bool:
     """Whether a row's gradient can be compared with finite differences."""
     gradient = get_gradient(row.kernel.name)
-    places = _differentiated_inputs(row)
+    places = differentiated_inputs(row)
     if not row.is_smooth or row.is_edge or gradient is None or not places:
         return False
     return bool(PRECISE.keys() & set(row.runs_on)) and bool(gradient.planner(row.kernel, places))
 
 
-def _differentiated_inputs(row: Row) -> list[int]:
+def differentiated_inputs(row: Row) -> list[int]:
     """Return the positions of the inputs that are differentiated."""
     return [i for i, x in enumerate(row.inputs) if x and x.dtype == ROW and i not in row.fixed]
 
@@ -231,7 +231,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
 
 def _check_gradient_in(row: Row, dtype: str) -> None:
     tensors = tensors_of(row.drawn(dtype))
-    places = _differentiated_inputs(row)
+    places = differentiated_inputs(row)
 
     def function(*xs: Tensor) -> Tensor:
         inputs = list(tensors)
