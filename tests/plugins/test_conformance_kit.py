@@ -1,9 +1,6 @@
 """The conformance kit: its tables are complete, the backends pass it, and mistakes do not."""
 
 import json
-import os
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -11,6 +8,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugins.kit import conformance, own_run, run
 from plugrad.extend import KERNELS
 from plugrad.testing import edges, report as reports, tables
 from plugrad.testing.checks import check_values, is_differentiable
@@ -21,32 +19,6 @@ from plugrad.types.dtype import as_dtype
 LEVELS = ["lifecycle", "core", "gradients", "full", "edges", "reopening", "devices"]
 FAMILIES = sorted({k.family for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.")})
 CONTRACTS = [name for name, kernel in KERNELS.items() if kernel.family in FAMILIES]
-
-
-def environment():
-    return {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
-
-
-def run(folder, program):
-    """Run a program in a folder, far from the settings and conftest files of this repository."""
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def conformance(folder, backend, **options):
-    """Run the kit on a backend; return the exit code, what it printed, and the report."""
-    options = {"report": "report.json", **options}
-    call = f"run_conformance({backend!r}, **{options!r})"
-    done = run(folder, f"import sys\nfrom plugrad.testing import run_conformance\nsys.exit({call})")
-    path = folder / "report.json"
-    report = json.loads(path.read_text("utf-8")) if path.exists() else None
-    return done.returncode, done.stdout + done.stderr, report
 
 
 # --- the tables -----------------------------------------------------------------------------------
@@ -236,20 +208,6 @@ def careless(tmp_path_factory):
     return folder
 
 
-def own_run(folder, *arguments):
-    """Run pytest as an author does; return the exit code, what it printed, and the failures."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--plugrad-report=report.json", *arguments],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    report = json.loads((folder / "report.json").read_text("utf-8"))["backends"].get("careless")
-    return done.returncode, done.stdout + done.stderr, report
-
-
 @pytest.fixture(scope="module")
 def found(careless):
     names = [
@@ -402,90 +360,6 @@ def test_kernels_of_the_device_that_was_opened_first_are_caught(tmp_path):
     }
     assert "grew by 0" in failures["reopening/kernels_work_on_a_reopened_backend"]
     assert "exceeded the limit" in failures["devices/memory_limit_is_that_of_one_device"]
-
-
-# --- backends that store float32 and little else --------------------------------------------------
-
-SINGLE = """
-import plugrad
-from plugrad.extend import KERNELS, KernelTable
-from plugrad_cpu.device import Cpu
-
-pytest_plugins = ["plugrad.testing.plugin"]
-
-
-class Single(Cpu):
-    name, stored, lacks = "single", {"float32"}, ""
-
-    def open(self, device):
-        table = KernelTable(self.name)
-        for config in super().open(device):
-            if config.kernel_name != self.lacks:
-                table.update({KERNELS[config.kernel_name]: config.kernel_func})
-        return table
-
-    def dtypes(self):
-        return frozenset(map(plugrad.as_dtype, self.stored))
-
-
-class Program(Single):
-    name, stored = "program", {"float32", "int32", "bool"}
-
-
-class Lacking(Program):
-    name, lacks = "lacking", "Exp"
-
-
-for backend in (Single, Program, Lacking):
-    plugrad.register_backend(backend.name, backend)
-"""
-MEANT = {"Exp", "Svd", "Select", "RFFT", "Relu", "BitwiseAnd", "ArgMax"}
-
-
-@pytest.fixture(scope="module")
-def single(tmp_path_factory):
-    """The repository of the author of three backends that store float32, two of them also int32 and bool."""
-    folder = tmp_path_factory.mktemp("single")
-    (folder / "conftest.py").write_text(SINGLE)
-    (folder / "test_conformance.py").write_text("from plugrad.testing.suite import *\n")
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    return folder
-
-
-def run_on_single(folder, backends, *arguments):
-    words = " or ".join((*(f"{kernel}." for kernel in MEANT), "x["))
-    code, printed, _ = own_run(folder, f"--plugrad-backend={backends}", "-k", words, *arguments)
-    report = json.loads((folder / "report.json").read_text("utf-8"))
-    return code, printed, report["backends"]
-
-
-def test_level_float32_needs_every_kernel_of_programs_in_float32(single):
-    code, printed, found = run_on_single(
-        single, "single,program,lacking", "--plugrad-level=float32"
-    )
-    assert code == 1, printed
-    assert {name: list(about["failures"]) for name, about in found.items()} == {
-        "single": [],
-        "program": [],
-        "lacking": ["float32/Exp.1"],
-    }
-    assert "lacking does not implement Exp" in found["lacking"]["failures"]["float32/Exp.1"]
-    passed = {
-        name: MEANT & {kernel for kernel, counts in about["kernels"].items() if counts["passed"]}
-        for name, about in found.items()
-    }
-    assert passed["single"] == {"Exp", "Svd", "Relu"}
-    assert passed["program"] == {"Exp", "Svd", "Relu", "Select", "ArgMax", "BitwiseAnd"}
-    assert found["single"]["skips"]["single does not store bool"] >= 1
-    assert found["program"]["skips"]["RFFT needs complex64"] >= 1
-
-
-def test_what_a_test_needs_beside_the_kernel_is_no_claim(single):
-    code, printed, found = run_on_single(single, "single")
-    assert code == 0, printed
-    skips = found["single"]["skips"]
-    for dtype in ("int32", "bool", "complex64"):
-        assert skips[f"single does not store {dtype}, which this test needs"] >= 1
 
 
 # --- excuses --------------------------------------------------------------------------------------
