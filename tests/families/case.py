@@ -299,6 +299,10 @@ class Case:
                 )
 
     def derivatives(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
+        """Return the values of `derivative_tensors`."""
+        return [[g.numpy() for g in order] for order in self.derivative_tensors(arrays)]
+
+    def derivative_tensors(self, arrays: Sequence[Array | None]) -> list[list[plugrad.Tensor]]:
         """Return the gradients of the weighted result, and those of their weighted sum."""
         function, *tensors = self.with_fixed(arrays)
         positions = tuple(i for i, x in enumerate(tensors) if x.dtype.is_inexact)
@@ -315,7 +319,7 @@ class Case:
             value = lambda *ys: plugrad.add_n([weighted(g) for g in first(*ys)])  # noqa: E731
             return plugrad.grad(value, positions, allow_unused=True)(*xs)
 
-        return [[g.numpy() for g in order(*tensors)] for order in (first, second)]
+        return [list(order(*tensors)) for order in (first, second)]
 
     def differentiable(self, *tensors: plugrad.Tensor | None) -> plugrad.Tensor:
         """Return the op's floating results as one tensor; several are flattened and joined."""
