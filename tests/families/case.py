@@ -205,7 +205,9 @@ class Case:
         rng = np.random.default_rng(0)
         self.check_values_of(
             [
-                domain.draw(rng, (size,), domain.dtype) if domain.dtype else next(grids).ravel()
+                domain.draw(rng, (size,), domain.dtype)
+                if domain.dtype
+                else next(grids).ravel().clip(*domain.allowed)
                 for domain in self.domains
             ]
         )
@@ -416,7 +418,7 @@ def from_row(row: Row) -> Case:
     return Case(
         op_of(row),
         lambda *arrays, **_: row.reference(*arrays),
-        [x and Domain(x.draw, "" if x.dtype == ROW else x.dtype) for x in row.inputs],
+        [x and Domain(x.draw, "" if x.dtype == ROW else x.dtype, x.allowed) for x in row.inputs],
         () if row.kernel.is_elementwise else [() if x is None else x.shape for x in row.inputs],
         row.attrs,
         row.runs_on,

@@ -216,6 +216,11 @@ class UnsupportedDtype(DTypeError):
     ``unsupported_dtype`` is "error".
     """
 
+    def __init__(self, message: str, not_stored: str = "") -> None:
+        """Create the error; `not_stored` is the name of a dtype that the backend does not store at all."""
+        super().__init__(message)
+        self.not_stored = not_stored
+
 
 class DisposedTensor(PlugradError, RuntimeError):
     """A tensor is used after `dispose`, or after the end of the `tidy` block in which it was created.

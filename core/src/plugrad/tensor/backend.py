@@ -363,7 +363,8 @@ def unsupported_dtype(dtype: DType, backend: Backend) -> UnsupportedDtype:
     same_kind = [d for d in has if d.kind == dtype.kind] or has
     return UnsupportedDtype(
         f"backend {backend.name!r} does not have {dtype}; it has {', '.join(map(str, has))}. Ask for one of them, "
-        f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend"
+        f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend",
+        dtype.name,
     )
 
 
