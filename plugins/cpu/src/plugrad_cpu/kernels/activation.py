@@ -9,6 +9,7 @@ from math import pi, sqrt
 
 import numpy as np
 
+from plugrad.extend import broadcast
 from plugrad.kernels import activation
 from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.kernels.binary import select, zero_where_false
@@ -84,8 +85,8 @@ def in_blocks(formula: Callable[..., Array]) -> Callable[..., Array]:
         shape, dtype = arrays[0].shape, arrays[0].dtype
         wide = accumulation_dtype(dtype)
         if any(x.shape != shape for x in arrays):
-            arrays = np.broadcast_arrays(*arrays)
-            shape = arrays[0].shape
+            shape = broadcast(*[x.shape for x in arrays])
+            arrays = tuple(np.broadcast_to(x, shape) for x in arrays)
         parts = [x.reshape(-1) for x in arrays]
         y = np.empty(parts[0].size, dtype)
         for start in range(0, y.size, BLOCK_ELEMENTS):
