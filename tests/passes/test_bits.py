@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import plugrad
 from passes.checking import verified_passes
@@ -30,7 +29,7 @@ NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.1, 3.7, -2.5, 1e-40, 1e30, math.inf, -math.in
 
 UNARY = {
     "-x": lambda x: -x,
-    "--x": lambda x: -(-x),
+    "--x": lambda x: plugrad.negative(-x),
     "x * 1": lambda x: x * plugrad.ones_like(x),
     "x / 1": lambda x: x / plugrad.ones(x.shape, dtype=x.dtype),
     "x - 0": lambda x: x - plugrad.zeros_like(x),
@@ -49,9 +48,9 @@ UNARY = {
     "more axes": lambda x: x[None].reshape(1, *x.shape, 1),
     "fewer axes": plugrad.squeeze,
     "transposed": lambda x: plugrad.permute_dims(x, tuple(reversed(range(x.ndim)))),
-    "transposed twice": lambda x: plugrad.matrix_transpose(plugrad.matrix_transpose(x))
-    if x.ndim > 1
-    else x,
+    "transposed twice": lambda x: (
+        plugrad.matrix_transpose(plugrad.matrix_transpose(x)) if x.ndim > 1 else x
+    ),
     "turned": lambda x: plugrad.permute_dims(x, (*range(1, x.ndim), 0)) if x.ndim else x,
     "part": lambda x: x[..., :2] if x.ndim else x,
     "every other": lambda x: x[::2] if x.ndim else x,
@@ -124,8 +123,7 @@ def program(steps, constants):
 
 def broadcasts(a, b):
     return all(
-        m == n or 1 in (m, n)
-        for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False)
+        m == n or 1 in (m, n) for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False)
     )
 
 

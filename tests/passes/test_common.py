@@ -15,7 +15,9 @@ def names_after(function, *args):
 
 
 def test_equal_calls_are_made_once():
-    graph = check_pass(merge_common_calls, lambda x: (plugrad.exp(x) + plugrad.exp(x), plugrad.exp(x)), X)
+    graph = check_pass(
+        merge_common_calls, lambda x: (plugrad.exp(x) + plugrad.exp(x), plugrad.exp(x)), X
+    )
     assert kernel_names(graph) == ["Exp", "Add"]
     assert graph.steps[1].inputs == graph.steps[0].outputs * 2
     assert graph.results == (graph.steps[1].outputs[0], graph.steps[0].outputs[0])
@@ -31,7 +33,10 @@ def test_what_follows_equal_calls_is_equal():
 def test_other_inputs_and_attributes_stay():
     assert names_after(lambda x: (x - x[::-1], x[::-1] - x), X).count("Sub") == 2
     rows = plugrad.asarray(np.ones((2, 2), "float32"))
-    assert names_after(lambda x: (plugrad.sum(x, axis=0), plugrad.sum(x, axis=1)), rows) == ["Sum", "Sum"]
+    assert names_after(lambda x: (plugrad.sum(x, axis=0), plugrad.sum(x, axis=1)), rows) == [
+        "Sum",
+        "Sum",
+    ]
 
 
 def test_attributes_that_are_equal_but_not_the_same_stay():

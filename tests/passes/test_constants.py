@@ -16,7 +16,9 @@ def names_after(function, *args):
 
 
 def test_calls_with_constant_inputs_are_made_once():
-    graph = check_pass(fold_constants, lambda x: x * plugrad.exp(X + 1) + plugrad.full((3,), 2.0), X)
+    graph = check_pass(
+        fold_constants, lambda x: x * plugrad.exp(X + 1) + plugrad.full((3,), 2.0), X
+    )
     assert kernel_names(graph) == ["Multiply", "Add"]
     first = graph.steps[0].inputs[1]
     assert graph.constants[first].tobytes() == plugrad.exp(X + 1).numpy().tobytes()

@@ -76,7 +76,9 @@ def _check_step(graph: Graph, step: Step, where: str) -> None:
     found = [specs[value] for value in step.outputs]
     for body in step.graphs:
         if body.backend is not graph.backend:
-            _fail(f"{where}, has a graph for {body.backend.label} inside one for {graph.backend.label}")
+            _fail(
+                f"{where}, has a graph for {body.backend.label} inside one for {graph.backend.label}"
+            )
         if body.updates:
             _fail(f"{where}, has a graph inside that updates variables")
         verify_graph(body)
@@ -88,7 +90,9 @@ def _check_step(graph: Graph, step: Step, where: str) -> None:
             _fail(f"{where}, does not fit the contract: {error}")
         is_list = not hasattr(inferred, "dtype")
         if is_list is not step.returns_list:
-            _fail(f"{where}, has returns_list={step.returns_list}, which is not what the contract says")
+            _fail(
+                f"{where}, has returns_list={step.returns_list}, which is not what the contract says"
+            )
         _check_specs(where, found, list(inferred) if is_list else [inferred])
     elif isinstance(step, HostValue):
         if len(found) != 1:

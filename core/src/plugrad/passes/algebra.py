@@ -43,7 +43,9 @@ def simplify_algebra(graph: Graph) -> Graph:
             rewriter.note(step)
         steps.append(step)
         rewriter.has_changed = rewriter.has_changed or step is not original
-    return rewritten(graph, steps, rewriter.names) if rewriter.has_changed or rewriter.names else graph
+    return (
+        rewritten(graph, steps, rewriter.names) if rewriter.has_changed or rewriter.names else graph
+    )
 
 
 class _Rewriter:
@@ -134,9 +136,7 @@ def _minus_zero(rewriter: _Rewriter, step: Call) -> Call | Value:
     return _neutral(rewriter, step, 0, (1,))
 
 
-def _neutral(
-    rewriter: _Rewriter, step: Call, number: int, places: tuple[int, ...]
-) -> Call | Value:
+def _neutral(rewriter: _Rewriter, step: Call, number: int, places: tuple[int, ...]) -> Call | Value:
     """Return the other input if the one at a place is a number that changes nothing.
 
     Complex numbers are left alone: the product of inf and 1 + 0j has a part that is NaN.

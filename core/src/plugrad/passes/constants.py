@@ -37,8 +37,10 @@ def fold_constants(graph: Graph) -> Graph:
     constants = dict(graph.constants)
     steps: list[Step] = []
     for step in graph.steps:
-        arrays = _constant_inputs(step, constants, specs, backend) if isinstance(step, Call) else None
-        found = None if arrays is None else _computed(step, arrays, functions)
+        found = None
+        if isinstance(step, Call):
+            arrays = _constant_inputs(step, constants, specs, backend)
+            found = None if arrays is None else _computed(step, arrays, functions)
         if found is None:
             steps.append(step)
         else:
@@ -62,7 +64,11 @@ def _constant_inputs(
     if not inputs:
         return [backend] if _is_small(step, specs) else None
     if all(value is None or value in constants for value in inputs):
-        return [constants.get(value) for value in inputs] if _is_small(step, specs) else None
+        return (
+            [None if value is None else constants[value] for value in inputs]
+            if _is_small(step, specs)
+            else None
+        )
     value = inputs[0]
     # With more axes, the result might take the order of the input's axes in memory.
     if step.kernel in _FILLED_LIKE and value is not None and len(specs[value].shape) < 2:

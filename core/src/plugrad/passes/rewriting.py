@@ -20,7 +20,9 @@ def rename_inputs(step: Step, names: Mapping[Value, Value]) -> Step:
         return tuple([names.get(value, value) for value in values])
 
     if isinstance(step, Call):
-        inputs = tuple([None if value is None else names.get(value, value) for value in step.inputs])
+        inputs = tuple(
+            [None if value is None else names.get(value, value) for value in step.inputs]
+        )
         return replace(step, inputs=inputs)
     if isinstance(step, Cond):
         flag = names.get(step.flag, step.flag)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from plugrad.graph.graph import Graph
 from plugrad.passes.algebra import simplify_algebra
 from plugrad.passes.common import merge_common_calls
 from plugrad.passes.constants import fold_constants
 from plugrad.passes.dead import remove_dead_steps
 from plugrad.passes.rewriting import map_bodies
+
+if TYPE_CHECKING:
+    from plugrad.graph.graph import Graph
 
 PASSES: Final = (remove_dead_steps, simplify_algebra, merge_common_calls, fold_constants)
 """What `simplify_graph` applies in turn."""

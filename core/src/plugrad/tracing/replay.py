@@ -122,7 +122,7 @@ def _explain_failure(
     assert trace is not None
     error = failure
     if isinstance(step, Call):
-        values = trace.tb_frame.f_locals
+        values = {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals}  # constants are global
         arrays = [values.get(f"v{value}") for value in step.inputs]
         error = explained(failure, step.kernel, backend, arrays, step.attrs)
     error.add_note(f"It was traced at {step.line}.")
