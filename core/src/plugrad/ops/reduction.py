@@ -14,6 +14,7 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, with_attributes
 from plugrad.ops.attributes import check_flag, check_integer
+from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import (
     BOOL,
     INTEGER,
@@ -30,7 +31,7 @@ from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel, ValidatedAttributes
-    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import AxisLike, Shape
 
@@ -366,7 +367,7 @@ def _as_bins_and_weights(
     x: TensorLike, weights: TensorLike | None, op: str
 ) -> tuple[Tensor, Tensor | None]:
     """Convert x and its weights to dtypes that the bin-count kernels support."""
-    numbers = as_tensor(x, op)
+    numbers = as_tensor(x, op, backend=weights.backend if isinstance(weights, Tensor) else None)
     if not numbers.dtype.is_integer:
         raise DTypeError(
             f"{op}: x is {numbers.dtype}; only integers are counted, as after astype('int32')"
