@@ -320,7 +320,7 @@ def store(values: NDArray[Any], backend: Backend) -> Any:
     return array
 
 
-def has_odd_bools(values: NDArray[np.bool_]) -> bool:
+def has_odd_bools(values: NDArray[Any]) -> bool:
     """Return whether bools have other bytes than 0 and 1, as a view of bytes or a file may.
 
     NumPy takes them for True. Kernels may count them, or choose by their lowest bit.
