@@ -16,6 +16,7 @@ PLUGINS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.i
 FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.stem != "__init__")
 
 LAYERS = (
+    ("interruptions",),
     ("errors", "importing"),
     ("deprecation",),
     ("types",),

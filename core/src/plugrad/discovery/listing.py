@@ -35,6 +35,7 @@ from plugrad.errors import (
     short_repr,
     suggestion,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.settings import journal
 from plugrad.settings.layers import config
 from plugrad.types.arguments import check_callable, check_flag, check_string
@@ -199,9 +200,9 @@ def _make_plugin(entry: EntryPoint) -> Plugin:
     try:
         _check_name(kind, entry.name)
         _read_manifest(plugin, is_required=kind == "backend")
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # finders on sys.meta_path may raise anything
+        if is_interruption(error):
+            raise
         plugin.record_failure(error)
         if isinstance(error, ValueError | OSError | ImportError):
             plugin.reason = str(error)

@@ -21,6 +21,7 @@ from plugrad.errors import (
     short_repr,
     warn,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend, backend_failed, check_alive, note_loss
 from plugrad.tensor.context import set_transfer_target, transfer_target
@@ -159,6 +160,8 @@ def synchronize(device: DeviceLike | None = None) -> None:
             note_loss(error, backend)
             raise
         except Exception as error:  # so that a plugin's failure is not plugrad's
+            if is_interruption(error):
+                raise
             raise backend_failed(backend, "synchronize()", error) from error
 
 

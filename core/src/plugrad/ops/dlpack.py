@@ -14,6 +14,7 @@ from plugrad.errors import (
     ArgumentValueError,
     PlugradError,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import asarray
 from plugrad.tensor.backend import (
@@ -122,6 +123,8 @@ def _imported(x: Any, backend: Backend, *, copy: bool) -> Tensor:
         note_loss(error, backend)
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
+        if is_interruption(error):
+            raise
         raise backend_failed(backend, "from_dlpack()", error) from error
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:

@@ -11,7 +11,16 @@ from weakref import WeakSet
 
 import numpy as np
 
-from plugrad.extend import Backend, BackendUnavailable, DeviceLost, Memory, Probe, as_dtype, string
+from plugrad.extend import (
+    Backend,
+    BackendUnavailable,
+    DeviceLost,
+    Memory,
+    Probe,
+    as_dtype,
+    is_interruption,
+    string,
+)
 from plugrad_webgpu.memory.transfers import download, read, upload
 from plugrad_webgpu.shaders.elements import DTYPES, require_dtype
 
@@ -64,6 +73,8 @@ class WebGpuBackend(Backend):
 
             found = tuple(describe(adapter, i) for i, adapter in enumerate(adapters()))
         except Exception as failure:  # a broken driver or library must not break listing backends
+            if is_interruption(failure):
+                raise
             return Probe(False, f"wgpu cannot start: {failure}")
         if not found:
             return Probe(False, f"no adapter with compute shaders was found; {INSTALL_HINT}")
@@ -83,6 +94,8 @@ class WebGpuBackend(Backend):
             # It imports wgpu, as above.
             from plugrad_webgpu.device.adapters import open_device
         except Exception as failure:  # the library is missing or does not load
+            if is_interruption(failure):
+                raise
             raise BackendUnavailable(f"webgpu: wgpu does not load: {failure}") from failure
 
         # The kernels of all families take longer to import than the rest of the package, which is

@@ -37,6 +37,7 @@ from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from wgpu import GPUBuffer, GPUDevice
 
@@ -210,9 +211,9 @@ class Staging:
         _called_back.discard(self)
         self.status = int(status)
 
-    def _fail(self, _kind: object, failure: BaseException, _trace: object) -> None:
+    def _fail(self, _kind: object, failure: BaseException, trace: TracebackType | None) -> None:
         """Note what a handler of signals raised in the callback, where it would be lost."""
-        self.failure = failure
+        self.failure = failure.with_traceback(trace)
         self.status = lib.WGPUMapAsyncStatus_Error
         _called_back.discard(self)
 
