@@ -244,7 +244,7 @@ def write_weights(
     If there are files of these names, the new ones have eight more letters and digits, as in
     ``-shard1of2.1f0c83ab.bin``. The manifest is written last and at once, and the files that `write_weights`
     wrote for an older one are then deleted. So a process that is killed leaves the old weights whole. What
-    it had written so far stays until the next call; a folder whose name ends in ``.partial`` may be deleted.
+    it had written so far stays until the next call, as with `plugrad.save`.
 
     Args:
         path: the name of the manifest.
