@@ -417,9 +417,9 @@ def saving_process(path, what):
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no locks there")
 def test_the_next_save_removes_what_killed_ones_left(path):
-    saving_process(path, "kill").wait()
+    saving_process(path, "kill").communicate()
     neighbour = path.with_name("other.safetensors")
-    saving_process(neighbour, "kill").wait()
+    saving_process(neighbour, "kill").communicate()
     assert len(os.listdir(path.parent)) == 2
     plugrad.save(path, 1)
     left = sorted(os.listdir(path.parent))

@@ -91,7 +91,7 @@ def _workplace(folder: str, name: str) -> Generator[str]:
     processes share it. Its name stays within the 255 bytes that file systems allow.
     """
     _remove_abandoned(folder, name)
-    lock = None
+    workplace, lock = "", None
     while lock is None:
         workplace = os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}.partial")
         os.mkdir(workplace)

@@ -125,14 +125,14 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _checked_metadata(metadata: object) -> dict[str, str]:
-    match metadata:
-        case {**texts} if all(isinstance(text, str) for text in texts.values()):
-            return cast("dict[str, str]", texts)
-        case _:
-            raise DamagedFile(f"its metadata are {short_repr(metadata)}, and no texts")
+    if isinstance(metadata, dict):
+        texts = cast("dict[str, Any]", metadata)
+        if all(isinstance(text, str) for text in texts.values()):
+            return texts
+    raise DamagedFile(f"its metadata are {short_repr(metadata)}, and no texts")
 
 
-def _place(name: str, entry: object) -> _Place:
+def _place(name: str, entry: Any) -> _Place:
     """Return where a tensor is, as an entry of the header says it."""
     match entry:
         case {

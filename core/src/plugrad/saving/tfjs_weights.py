@@ -195,10 +195,15 @@ def _is_known_quantization(quantization: Any, dtype: str) -> bool:
             return True
         case {"dtype": "float16"}:
             return dtype == "float32"
-        case {"dtype": "uint8" | "uint16", "scale": int() | float(), "min": int() | float()}:
-            return dtype in ("float32", "int32")
+        case {"dtype": "uint8" | "uint16", "scale": scale, "min": least}:
+            return dtype in ("float32", "int32") and _is_float(scale) and _is_float(least)
         case _:
             return False
+
+
+def _is_float(value: object) -> bool:
+    """Return whether a value of JSON is a number that a float holds; an integer may have any number of digits."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 1000)
 
 
 def _quantize(
