@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 from textwrap import fill, indent
 
 import plugrad
-from consistency import contract_pages, extend_api, notebooks
+from consistency import contract_pages, extend_api, notebooks, numpys
 from consistency.committed import SHORT
 from consistency.coverage import FAMILIES, Ran, contracts, coverage
 from consistency.derivatives import gradients_page
@@ -142,6 +142,7 @@ def hooks_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "kernels.md": lambda: coverage_page(measured()),
     "gradients.md": gradients_page,
+    "numpy.md": numpys.page,
     "tensorflow-js.md": names_page,
     "settings.md": settings_page,
     "hooks.md": hooks_page,

@@ -193,6 +193,16 @@ class GradientNotFound(PlugradError, NotImplementedError):
     """
 
 
+class GradientLost(PlugradError, TypeError):
+    """An array or a buffer is asked of a tensor that is being differentiated: what is computed with it has no gradient.
+
+    Example: ``plugrad.grad(lambda x: plugrad.sum(x * np.median(x.numpy())))([1.0, 2.0])``.
+
+    Remedy: compute with plugrad's ops, or with NumPy's functions on the tensor itself. If the values are
+    meant as constants, write ``plugrad.stop_gradient(x).numpy()``.
+    """
+
+
 class RegistrationError(PlugradError, ValueError):
     """A kernel or gradient cannot be registered: the key is taken, or the function does not fit the contract.
 
@@ -212,6 +222,11 @@ class UnsupportedDtype(DTypeError):
     the cpu backend. Data for which you do not ask for a dtype convert by themselves, unless the setting
     ``unsupported_dtype`` is "error".
     """
+
+    def __init__(self, message: str, not_stored: str = "") -> None:
+        """Create the error; `not_stored` is the name of a dtype that the backend does not store at all."""
+        super().__init__(message)
+        self.not_stored = not_stored
 
 
 class DisposedTensor(PlugradError, RuntimeError):

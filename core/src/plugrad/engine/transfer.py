@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.engine.results import tensor_from_host
 from plugrad.tape.nodes import InputGradients, Node, Step
 from plugrad.tensor.backend import unsupported_dtype
+from plugrad.tensor.tensor import host_values
 from plugrad.tensor.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def copy_to_backend(x: Tensor, backend: Backend) -> Tensor:
         return backend.lift(x)
     if x.dtype not in backend.dtypes():
         raise unsupported_dtype(x.dtype, backend)
-    y = tensor_from_host(x.numpy(), backend)
+    y = tensor_from_host(host_values(x), backend)
     if x.node is not None:
         y.node = _CopyToBackend((x.node,), x.backend)
     return y

@@ -53,7 +53,7 @@ def save(path: str | PathLike[str], tree: Any) -> None:
     Windows, and on file systems without locks, it stays until somebody else does.
 
     In the file, arrays are called as the keys that lead to them, such as ``weights.0``, so that other
-    readers of safetensors find them. complex128 is stored as pairs of float64, and text as bytes.
+    readers of safetensors find them. complex128 is stored as pairs of float64, and text and dtypes of plugins as bytes.
 
     Tensors are read from their devices one after the other, large ones in parts. The safetensors library
     checks the file before it takes its place: ``pip install "plugrad[save]"``.
@@ -177,8 +177,8 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
     Raises:
         ArgumentError, ArgumentValueError: `path` is not a path, or no file can be called so.
         DamagedFile: the file is cut off, or is not what `save` or another program has written.
-        UnsupportedDtype: plugrad does not have the dtype of a tensor; or the backend does not, and the
-            setting ``unsupported_dtype`` is "error".
+        UnsupportedDtype: plugrad does not have the dtype of a tensor, or the plugin that brings it is not
+            loaded; or the backend does not have it, and the setting ``unsupported_dtype`` is "error".
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
         OSError: the file cannot be read: FileNotFoundError if there is none, IsADirectoryError if it is
             a folder, PermissionError, or another one if its name is too long.

@@ -90,7 +90,7 @@ class HostStore(Protocol):
         """Return a copy of the values of a hosted array."""
         ...
 
-    def deliver(self, buffer: HostBuffer) -> None:
+    def move_to_device(self, buffer: HostBuffer) -> None:
         """Give a buffer a storage with its values."""
         ...
 
