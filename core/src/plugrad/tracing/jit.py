@@ -160,7 +160,12 @@ class Jitted(Generic[Params, Result]):
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)
         for argument in args:
-            flatten(argument, key, tensors)
+            if type(argument) is Tensor:  # as `flatten` does, without the call
+                array = argument.array
+                key += array.shape, array.dtype
+                tensors.append(argument)
+            else:
+                flatten(argument, key, tensors)
         if kwargs:
             for name in sorted(kwargs):
                 key.append(name)
