@@ -82,6 +82,7 @@ from plugrad.types.dtype import (
     int16 as int16,
     int32 as int32,
     int64 as int64,
+    position_dtype as position_dtype,
     string as string,
     uint8 as uint8,
     uint16 as uint16,
