@@ -52,6 +52,7 @@ from plugrad.tensor.backend import (
     Probe as Probe,
 )
 from plugrad.tensor.tensor import Tensor as Tensor
+from plugrad.tensor.tracer import is_traced as is_traced
 from plugrad.types.contractions import (
     Contraction as Contraction,
     Preparation as Preparation,
