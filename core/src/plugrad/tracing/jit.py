@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from functools import cached_property, partial, update_wrapper
 from threading import RLock
 from types import MethodType
@@ -141,6 +142,11 @@ class Jitted(Generic[Params, Result]):
         return self if instance is None else MethodType(self, instance)
 
     def __reduce__(self) -> Any:
+        found: Any = sys.modules.get(getattr(self, "__module__", ""))
+        for part in getattr(self, "__qualname__", "").split("."):
+            found = getattr(found, part, None)
+        if found is self:  # a decorated function, whose name is that of the result
+            return self.__qualname__
         return Jitted, (self.function, self.static)
 
     def __repr__(self) -> str:
@@ -218,12 +224,14 @@ class Jitted(Generic[Params, Result]):
             remaining = iter(tensors)
             given, named = map_tree(lambda leaf: _fill(leaf, remaining), template)
             before: list[Any] = []
-            flatten([*given, named], before, [])
+            flatten([*given, named], before, before)
             result = function(*given, **named)
             after: list[Any] = []
-            flatten([*given, named], after, [])
+            flatten([*given, named], after, after)
+            # Tensors are the same objects; to compare others would need their values.
             if len(before) != len(after) or any(
-                a is not b and a != b for a, b in zip(before, after, strict=True)
+                a is not b and (isinstance(a, Tensor) or a != b)
+                for a, b in zip(before, after, strict=True)
             ):
                 raise TracingError(
                     f"jit: {name} changes a list or dict among its arguments, which the caller's would not show; "
