@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.kernels import random
-from plugrad.types.dtype import float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.contract.kernel import Kernel
-    from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
 
     Array = NDArray[Any]
@@ -83,16 +81,12 @@ def random_bits(state: Array, *, shape: Shape) -> Array:
     return words.reshape(-1)[:count].view("int32").reshape(shape)
 
 
-def random_normal(state: Array, *, shape: Shape, dtype: DType) -> Array:
+def random_normal(state: Array, *, shape: Shape) -> Array:
     """Return pairs of normal numbers by the transformation of Box and Muller."""
     count = prod(shape)
-    transform = _normal_pairs if dtype is float32 else _normal_pairs_of_doubles
-    pairs_per_block = 2 if dtype is float32 else 1
-    block_size = 2 * pairs_per_block
-    out = np.empty((-(-count // block_size), pairs_per_block, 2), dtype.numpy)
+    out = np.empty((-(-count // 4), 2, 2), "float32")
     for first, blocks in philox(state, len(out)):
-        target = out[first : first + BLOCKS_AT_A_TIME]
-        transform(blocks, target)
+        _write_normal_pairs(blocks, out[first : first + BLOCKS_AT_A_TIME])
     return out.reshape(-1)[:count].reshape(shape)
 
 
@@ -119,8 +113,8 @@ def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
     return y
 
 
-def _normal_pairs(blocks: Array, out: Array) -> None:
-    """Write the pairs of blocks of words to an array of float32 with the axes (block, pair, number)."""
+def _write_normal_pairs(blocks: Array, out: Array) -> None:
+    """Write the pairs of blocks of words to an array with the axes (block, pair, number)."""
     words = blocks.astype("uint32")
     radius = _radius(words[:2])
     sine, cosine = _sine_and_cosine(words[2:])
@@ -166,21 +160,6 @@ def _sine_and_cosine(words: Array) -> tuple[Array, Array]:
     cosine += np.float32(1)
     cosine.view("uint32")[:] ^= words & np.uint32(1 << 31)
     return sine, cosine
-
-
-def _normal_pairs_of_doubles(blocks: Array, out: Array) -> None:
-    """Write the pair of each block to an array of float64 with the axes (block, 1, number)."""
-    a = blocks[2] << WORD_BITS | blocks[0]
-    b = blocks[3] << WORD_BITS | blocks[1]
-    radius = np.log((a >> np.uint64(1) | np.uint64(1)).view("int64") * 2.0**-63)
-    radius *= -2
-    np.sqrt(radius, out=radius)
-    angle = (b << np.uint64(2)).view("int64") * (np.pi / 4 * 2.0**-63)
-    sine, cosine = np.sin(angle) * radius, np.cos(angle) * radius
-    cosine.view("uint64")[:] ^= b & np.uint64(1 << 63)
-    is_swapped = (b & np.uint64(1 << 62)) > 0
-    out[:, 0, 0] = np.where(is_swapped, sine, cosine)
-    out[:, 0, 1] = np.where(is_swapped, cosine, sine)
 
 
 def multinomial(logits: Array, state: Array, *, num_samples: int, normalized: bool) -> Array:

@@ -9,7 +9,7 @@ has this dtype, though the paper speaks of numbers without sign.
 
 from plugrad.contract.kernel import kernel
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
-from plugrad.types.dtype import FLOATING, DType, float32, float64, int32
+from plugrad.types.dtype import FLOATING, float32, int32
 from plugrad.types.specs import Shape, Shaped, Spec
 
 STATE_WORDS = 6
@@ -35,25 +35,19 @@ def random_bits(state: Spec, *, shape: Shape) -> Spec:
 
 
 @kernel("RandomNormal", accepts=WORDS)
-def random_normal(state: Spec, *, shape: Shape, dtype: DType) -> Spec:
-    """Return numbers of the normal distribution with mean 0 and standard deviation 1, in float32 or float64.
+def random_normal(state: Spec, *, shape: Shape) -> Spec:
+    """Return float32 numbers of the normal distribution with mean 0 and standard deviation 1.
 
-    They come in pairs, ``r * cos`` and ``r * sin`` of an angle, by the transformation of Box and Muller (1958). In
-    float32, numbers 2n and 2n + 1 are made of words 2n and 2n + 1. Let a and b be two such words, without sign, and
-    all numbers be rounded to the dtype:
+    Numbers 2n and 2n + 1 are made of words 2n and 2n + 1 of RandomBits by the transformation of Box and Muller (1958).
+    Let a and b be these words, without sign, and all numbers be rounded to float32:
 
-    - ``r`` is ``sqrt(-2 * log(u))`` with ``u = (a // 2 | 1) * 2**-31``;
+    - the radius r is ``sqrt(-2 * log(u))`` with ``u = (a // 2 | 1) * 2**-31``;
     - the angle t is ``pi / 4 * 2**-31`` times the lower 30 bits of b, shifted up by 2 and read with a sign;
     - the numbers are ``r * cos(t)`` and ``r * sin(t)``. The first has the opposite sign if the highest bit of b is
       set, and they change places if the second highest is.
-
-    In float64, numbers 2n and 2n + 1 are made of block n. Here a consists of words 0 and 1, and b of words 2 and 3,
-    lower words first, with 64 bits in the place of 32, 63 in that of 31, and 62 in that of 30.
     """
     _check_state(state)
-    if dtype not in (float32, float64):
-        raise ArgumentValueError(f"dtype={dtype} must be float32 or float64")
-    return Shaped(shape, dtype)
+    return Shaped(shape, float32)
 
 
 @kernel("Multinomial", accepts=FLOATING)

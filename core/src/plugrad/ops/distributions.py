@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from plugrad.kernels import sorting
 from plugrad.ops.arguments import cast
 from plugrad.ops.binary import maximum, where
-from plugrad.ops.unary import exp, log as logarithm
+from plugrad.ops.movement import concat
+from plugrad.ops.unary import cos, log as logarithm, sin, sqrt
 from plugrad.types.dtype import float32, float64, int64
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ def scale_to_symmetric(words: Tensor) -> Tensor:
 def _shift_right(words: Tensor, count: int, bits: int) -> Tensor:
     """Return integers of so many bits, shifted as if they had no sign."""
     return words >> count & (1 << (bits - count)) - 1
+
+
+def normal_pairs(u: Tensor, v: Tensor) -> Tensor:
+    """Return two normal numbers for each pair of uniform ones, of which u is above 0 (Box and Muller, 1958)."""
+    radius, angle = sqrt(-2 * logarithm(u)), 2 * pi * v
+    return concat([radius * cos(angle), radius * sin(angle)], axis=0)
 
 
 # The quantile function of the normal distribution that is cut off at -2 and 2, as x * P(1 - x*x) / Q(1 - x*x) for x
@@ -141,7 +148,7 @@ def gamma_of_rounds(
 
 def gamma_factor(alpha: float, uniform: Tensor) -> Tensor:
     """Return by what numbers of shape ``alpha + 1`` are multiplied to have the shape alpha."""
-    return exp(logarithm(uniform) * (1 / alpha))
+    return uniform ** (1 / alpha)
 
 
 # --- integers ------------------------------------------------------------------------------------

@@ -145,11 +145,23 @@ class Generator:
             return distributions.scale_pairs_to_unit(words, self._bits(shape, backend))
         return distributions.scale_to_unit(words)
 
+    def _positive_unit(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+        """Draw numbers above 0 and at most 1, in float64 or in float32."""
+        return self._unit(shape, dtype, backend) + (2.0**-54 if dtype is float64 else 2.0**-25)
+
     def _standard_normal(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw normal numbers in float64 or in float32."""
         count = count_elements(shape)
-        state = self._stream.next_state(2 * count if dtype is float64 else count, backend)
-        return with_attributes(kernels.random_normal, state, shape=shape, dtype=dtype)
+        if dtype is float64:
+            half = (-(-count // 2),)
+            numbers = distributions.normal_pairs(
+                self._positive_unit(half, dtype, backend), self._unit(half, dtype, backend)
+            )
+            if count % 2:
+                numbers = movement.slice(numbers, begin=(0,), size=(count,))
+            return movement.reshape(numbers, shape=shape)
+        state = self._stream.next_state(count, backend)
+        return with_attributes(kernels.random_normal, state, shape=shape)
 
     # --- floating numbers ------------------------------------------------------------------------
 
@@ -300,7 +312,7 @@ class Generator:
             return self._standard_normal(sizes, dtype, backend)
 
         def draw_positive() -> Tensor:
-            return self._unit(sizes, dtype, backend) + (2.0**-54 if dtype is float64 else 2.0**-25)
+            return self._positive_unit(sizes, dtype, backend)
 
         greater = alpha if alpha >= 1 else alpha + 1
         numbers = distributions.gamma_of_rounds(greater, draw_normal, draw_positive)
