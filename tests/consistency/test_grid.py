@@ -31,7 +31,7 @@ SOURCES = sorted(
 PUBLIC_PAGE = CORE / "__init__.py"  # a list of names, as long as there are names
 OPS_ONLY = {
     # made of other families' ops
-    "dlpack",
+    "distributions", "dlpack",
     "einsum",
     "evaluation",
     "fft",
@@ -41,6 +41,7 @@ OPS_ONLY = {
     "recurrent",
     "sets",
     "statistics",
+    "streams",
     "subscript",
     "training",
     "transfer",
