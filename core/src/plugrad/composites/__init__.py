@@ -9,7 +9,7 @@ from plugrad.contract.kernel import Kernel
 from plugrad.importing import import_lazily
 from plugrad.registry.composites import set_loader
 
-FAMILIES: Final = frozenset(("activation", "binary", "fused", "normalization"))
+FAMILIES: Final = frozenset(("activation", "binary", "fused", "normalization", "random"))
 """The families that have a module here."""
 
 
