@@ -162,7 +162,7 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
     BROADCAST(name, dtype, type, type)
 #define VECTOR_RUN(name, type, vector)                                                             \
         const int lanes = VECTOR_BYTES / sizeof(type), whole = count / lanes * lanes;              \
-        vector a = (vector){0} + *left, b = (vector){0} + *right, y;                               \
+        vector a = *left - (vector){}, b = *right - (vector){}, y; /* which keep -0 */             \
         for (int i = 0; i < whole; i += lanes) {                                                   \
             read_ahead(left + i), read_ahead(right + i), write_ahead(out + i);                     \
             if (left_step) memcpy(&a, left + i, sizeof a);                                         \

@@ -30,13 +30,6 @@ def contracts(family: str) -> list[str]:
     return [k.name for k in KERNELS.values() if k.rule.__module__ == f"plugrad.kernels.{family}"]
 
 
-def attribute_of(kernel: str) -> str:
-    """Return the name of a kernel of core in the module of its family."""
-    found = KERNELS[kernel]
-    members = vars(import_module(found.rule.__module__)).items()
-    return next(name for name, value in members if value is found)
-
-
 def declared() -> list[str]:
     """Return the kernels of all of core's families."""
     return [name for family in FAMILIES for name in contracts(family)]

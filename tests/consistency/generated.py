@@ -3,13 +3,14 @@
 import inspect
 import re
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from textwrap import fill, indent
 
 import plugrad
-from consistency import extend_api, notebooks
+from consistency import contract_pages, extend_api, notebooks, numpys
 from consistency.committed import SHORT
 from consistency.coverage import FAMILIES, Ran, contracts, coverage
 from consistency.derivatives import gradients_page
@@ -141,11 +142,17 @@ def hooks_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "kernels.md": lambda: coverage_page(measured()),
     "gradients.md": gradients_page,
+    "numpy.md": numpys.page,
     "tensorflow-js.md": names_page,
     "settings.md": settings_page,
     "hooks.md": hooks_page,
     "numeric-rules.md": numeric_rules.page,
     "accuracy.md": accuracy.page,
+    contract_pages.INDEX: contract_pages.index_page,
+    **{
+        contract_pages.page_of(family): partial(contract_pages.family_page, family)
+        for family in FAMILIES
+    },
 }
 
 
@@ -200,7 +207,7 @@ def exports() -> str | None:
 
 def main() -> None:
     """Write the pages and notebooks, the kernels into the manifests, and what the native pack exports."""
-    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / contract_pages.FOLDER).mkdir(parents=True, exist_ok=True)
     for name, text in PAGES.items():
         (FOLDER / name).write_text(text(), "utf-8")
     extend_api.FILE.write_text(extend_api.page(extend_api.FILE.read_text("utf-8")), "utf-8")

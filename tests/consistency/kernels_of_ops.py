@@ -114,9 +114,14 @@ def gradient_of(name: str) -> str:
     return ", ".join(KERNELS[name].inputs if found.inputs is None else found.inputs)
 
 
+def anchor(kernel: str) -> str:
+    """Return the anchor of a kernel on the page of its family, as HTML has it."""
+    return kernel.lower().lstrip("_")
+
+
 def link(name: str) -> str:
-    """Return a link to the table with a kernel."""
-    return f"`{name} <../kernels.html#{KERNELS[name].family}>`__"
+    """Return a link to the contract of a kernel."""
+    return f"`{name} <../kernels/{KERNELS[name].family}.html#{anchor(name)}>`__"
 
 
 def facts(op: Op) -> list[str]:

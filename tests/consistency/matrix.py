@@ -5,7 +5,8 @@ from html import escape
 from pathlib import Path
 
 from consistency.committed import SHORT, committed
-from consistency.coverage import FAMILIES, attribute_of, contracts
+from consistency.coverage import FAMILIES, contracts
+from consistency.kernels_of_ops import anchor
 from plugrad.types.dtype import DTYPES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -64,7 +65,7 @@ def table() -> Iterator[str]:
     yield "".join(f'<th scope="col" data-backend="{b}">{b}</th>' for b in backends)
     yield "</tr></thead><tbody>"
     for family, kernel, ran in found:
-        target = f"contracts.html#plugrad.kernels.{family}.{attribute_of(kernel)}"
+        target = f"../kernels/{family}.html#{anchor(kernel)}"
         yield f'<tr data-family="{family}" data-kernel="{kernel}"><th scope="row">'
         yield f'<a href="{target}">{kernel}</a><small>{family}</small></th>'
         for backend in backends:

@@ -22,10 +22,9 @@ from unittest import mock
 
 import plugrad
 from consistency import matrix
-from consistency.coverage import FAMILIES, attribute_of, contracts
-from consistency.kernels_of_ops import facts as facts_of, gradient_of, is_op
+from consistency.kernels_of_ops import facts as facts_of, is_op
 from plugrad import cli, errors
-from plugrad.extend import KERNELS, DType
+from plugrad.extend import DType
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/src/plugrad_*/__init__.py"))
@@ -226,32 +225,6 @@ def page_text(page: str) -> str:
     return "\n".join(lines)
 
 
-def contracts_text() -> str:
-    """Return the page of the contracts: the kernels' names, inputs, attributes and what they compute."""
-    lines = [
-        *heading("Contracts of the kernels"),
-        "What a backend promises: `plugrad.kernels` has a module for each family, and",
-        "``plugrad.run_kernel`` takes the name. Every kernel is in the table of",
-        "`backends and dtypes <../kernels.html>`__.",
-        "",
-    ]
-    for family in FAMILIES:
-        lines += heading(family, "-")
-        for name in contracts(family):
-            kernel = KERNELS[name]
-            signature = ", ".join(
-                (*kernel.inputs, *(["*", *kernel.attributes] * any(kernel.attributes)))
-            )
-            lines += [
-                f".. py:function:: plugrad.kernels.{family}.{attribute_of(name)}({signature})",
-                "",
-            ]
-            text = inspect.getdoc(kernel.rule) or ""
-            lines += [f"   {line}".rstrip() for line in text.splitlines()]
-            lines += ["", f"   Kernel ``{name}``. Gradient for: {gradient_of(name)}.", ""]
-    return "\n".join(lines)
-
-
 def help_of(command: str) -> str:
     """Return what ``plugrad COMMAND --help`` prints."""
     printed = StringIO()
@@ -281,7 +254,7 @@ def index_text() -> str:
     groups = {
         "Tensors, derivatives, backends": sorted(TITLES),
         "Ops by family": sorted(ops),
-        "Namespaces": ["contracts", *sorted(spaces)],
+        "Namespaces": sorted(spaces),
         "Plugins of this project": sorted([*PLUGINS, *OF_LAYERS]),
     }
     lines = [*heading("All public names"), "Made of the docstrings.", ""]
@@ -295,7 +268,6 @@ def texts() -> dict[str, str]:
     """Return the text of each page."""
     return {
         **{page: page_text(page) for page in catalog()},
-        "contracts": contracts_text(),
         "commands": commands_text(),
         "matrix": matrix.text(),
         "index": index_text(),

@@ -47,9 +47,13 @@ OPS_ONLY = {
     "transfer",
     # what all ops share
     "arguments",
+    "array_functions",
     "attributes",
     "chained",
     "methods",
+    "numpy_functions",
+    "numpy_shapes",
+    "numpy_table",
     "operators",
     "ufuncs",
     "windows",

@@ -16,6 +16,7 @@ PLUGINS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.i
 FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.stem != "__init__")
 
 LAYERS = (
+    ("interruptions",),
     ("errors", "importing"),
     ("deprecation",),
     ("types",),
@@ -31,6 +32,9 @@ LAYERS = (
     ("ops",),
     ("transforms",),
     ("gradients", "composites"),
+    ("graph",),
+    ("passes",),
+    ("tracing",),
     ("pictures",),
     ("optimizers", "memory", "profiling", "array_api", "saving", "einops"),
     ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string", "tfjs"),
@@ -177,6 +181,7 @@ LAZY = {
     "plugrad.cli.child": "each job imports what it does",
     "plugrad.cli.commands.doctor": "as the command itself",
     "plugrad.cli.commands.info": "as the command itself",
+    "plugrad.contract.kernel": "only people who read a contract need it in words",
     "plugrad.einops": "only programs with einops need the ops that it calls",
     "plugrad.pictures.graph": "only pictures need a layout",
     "plugrad.profiling": "only pictures need a page",

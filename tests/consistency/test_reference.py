@@ -39,7 +39,7 @@ WANTED = {
         "api/plugrad.errors",
         r"^\.\. autoexception:: plugrad\.errors\.(\w+)",
     ),
-    "kernels": (lambda: first_party_kernels(), "api/contracts", r"^   Kernel ``(\w+)``\."),
+    "kernels": (lambda: first_party_kernels(), "reference/kernels/*.md", r"^## (\w+)$"),
     "rows": (lambda: first_party_kernels(), "reference/kernels.md", r"^\| (\w+)(?: \(\*\))? \|"),
     "gradients": (lambda: first_party_kernels(), "reference/gradients.md", r"^\| (\w+) \|"),
     "commands": (lambda: cli.COMMANDS, "api/commands", r"^plugrad ([\w-]+)$"),
@@ -60,9 +60,9 @@ def first_party_kernels() -> list[str]:
 
 
 def texts(pages: str) -> str:
-    """Return the text of one page, or of all that docstrings make."""
+    """Return the text of some pages, or of all that docstrings make."""
     if not pages.startswith("api/"):
-        return (FOLDER / pages).read_text("utf-8")
+        return "\n".join(path.read_text("utf-8") for path in sorted(FOLDER.glob(pages)))
     made = reference.texts()
     return "\n".join(made.values()) if pages == "api/*" else made[pages.removeprefix("api/")]
 
@@ -124,5 +124,5 @@ def test_kernels_of_an_op_are_those_of_its_code_and_of_its_example():
     assert {"Sub", "Multiply", "Add"} <= {*kernels_of(plugrad.moving_average)}  # operators
     assert kernels_of(plugrad.broadcast_shapes) == []
     (line,) = [line for line in facts(plugrad.relu) if "Relu" in line]
-    assert "kernels.html#activation" in line
+    assert "kernels/activation.html#relu>" in line
     assert any("none: they are constant between jumps" in line for line in facts(plugrad.floor))

@@ -88,7 +88,14 @@ def test_numpys_elementwise_functions_call_the_ops(backend):
     [
         (lambda x, a: np.spacing(x), ["np.spacing does not take tensors", "np.spacing(x.numpy())"]),
         (lambda x, a: np.exp(x, where=a > 0), ["np.exp with where", "x.numpy()"]),
-        (lambda x, a: np.add.reduce(x), ["np.add.reduce does not take tensors", "x.numpy()"]),
+        (
+            lambda x, a: np.add.reduceat(x, [0]),
+            ["np.add.reduceat does not take tensors", "x.numpy()"],
+        ),
+        (lambda x, a: np.subtract.reduce(x), ["np.subtract.reduce does not", "x.numpy()"]),
+        (lambda x, a: np.add.reduce(x, where=a > 0), ["np.add.reduce with where", "x.numpy()"]),
+        (lambda x, a: np.add.reduce(x, axis=0, out=a[0]), ["np.add.reduce does not write"]),
+        (lambda x, a: np.add.at(a, 0, x), ["np.add.at does not take tensors", "x.numpy()"]),
         (lambda x, a: np.add(x, a, out=a), ["np.add does not write", "assign its result"]),
         (lambda x, a: a.__iadd__(x), ["np.add does not write", "+=", "assign its result"]),
     ],

@@ -1,6 +1,7 @@
 """Optimizers against their formulas, computed in NumPy float64, and against torch.optim's steps."""
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -214,14 +215,133 @@ def test_momentum_may_change():
     assert w.item() == -2.0
 
 
-def test_optimizers_make_no_variables():
-    """What an optimizer remembers is no weight of the model."""
-    w = plugrad.Variable([1.0, 2.0])
+def test_slots_are_variables_that_nothing_trains():
+    """A step assigns to them, as it does to the weights, and `set_state` too: they stay the same objects."""
+    w = plugrad.Variable([1.0, 2.0], name="dense.kernel")
     for make in SAME_AS_TORCHS.values():
         optimizer = make()
         optimizer.minimize(lambda: plugrad.sum(w * w), [w])
-        kept = [x for state in optimizer._states.values() for x in state.values()]
-        assert not any(isinstance(x, plugrad.Variable) for x in kept)
+        slots = dict(optimizer._states[w])
+        assert all(type(x) is plugrad.Variable and not x.trainable for x in slots.values())
+        assert all(x.name == f"dense.kernel.{name}" for name, x in slots.items())
+        first = optimizer.get_state([w])
+        optimizer.minimize(lambda: plugrad.sum(w * w), [w])
+        optimizer.set_state([w], first)
+        assert all(optimizer._states[w][name] is x for name, x in slots.items())
+        for name, x in slots.items():
+            np.testing.assert_array_equal(x.numpy(), first["variables"][0][name])
+        optimizer.set_state([w], make().get_state([w]))  # that of one which has not taken a step
+        for name, x in slots.items():
+            np.testing.assert_array_equal(x.numpy(), optimizer._initial_slot(w, name).numpy())
+
+
+def test_slots_outlive_a_tidy_block():
+    w, optimizer = plugrad.Variable([1.0, 2.0]), optimizers.Adam(0.1, 0.8, 0.95, 1e-3)
+    for _ in range(3):
+        with plugrad.tidy():
+            optimizer.minimize(lambda: plugrad.sum(w * w), [w])
+    assert optimizer.get_state([w])["variables"][0]["steps"] == 3
+
+
+@pytest.mark.parametrize("make", SAME_AS_TORCHS.values(), ids=SAME_AS_TORCHS.keys())
+def test_pickled_optimizers_go_on(make):
+    w, optimizer = plugrad.Variable(START), make()
+    optimizer.minimize(lambda: loss(w), [w])
+    v, other = pickle.loads(pickle.dumps((w, optimizer)))
+    for x, each in ((w, optimizer), (v, other)):
+        for _ in range(2):
+            each.minimize(lambda x=x: loss(x), [x])
+    assert v.tolist() == w.tolist()
+    assert other.iterations == 3
+
+
+def recorded_hosts(monkeypatch):
+    """Return a list to which host values are added as they are asked for: the function, the shape, and the array."""
+    backend, recorded = plugrad.which().backend, []
+    compute = backend.host_value
+
+    def host_value(function, shape, dtype):
+        array = compute(function, shape, dtype)
+        recorded.append((function, shape, array))
+        return array
+
+    monkeypatch.setattr(backend, "host_value", host_value)
+    return recorded
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])  # one kernel call, and formulas
+@pytest.mark.parametrize("name", SAME_AS_TORCHS)
+def test_recorded_coefficients_are_those_of_the_next_step(name, dtype, monkeypatch):
+    """What a traced program calls anew in each call counts the step, and asks the schedule once."""
+    recorded, asked = recorded_hosts(monkeypatch), []
+
+    def rate(step):
+        asked.append(step)
+        return 0.1 / (1 + step)
+
+    def make():
+        optimizer = SAME_AS_TORCHS[name]()
+        optimizer.learning_rate = rate
+        variables = [plugrad.Variable(START.astype(dtype)), plugrad.Variable(np.float64(1.0))]
+        return optimizer, [(v, plugrad.ones_like(v)) for v in variables]
+
+    untraced, pairs = make()
+    untraced.apply_gradients(pairs)
+    count = len(recorded)
+    untraced.apply_gradients(pairs)
+    expected = [array for *_, array in recorded[count:]]
+    recorded.clear()
+
+    traced, pairs = make()
+    traced.apply_gradients(pairs)
+    asked.clear()
+    found = [
+        np.asarray(function(), array.dtype).reshape(shape) for function, shape, array in recorded
+    ]
+    assert asked == [1]
+    assert traced.iterations == 2
+    assert [e["steps"] for e in traced.get_state([v for v, _ in pairs])["variables"]] == [2, 2]
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_step_without_pairs_counts(monkeypatch):
+    recorded, optimizer = recorded_hosts(monkeypatch), optimizers.Adam()
+    optimizer.apply_gradients([])
+    ((function, shape, _),) = recorded
+    assert shape == (0,)
+    assert function() == []
+    assert optimizer.iterations == 2
+
+
+def test_a_schedule_that_fails_counts_nothing(monkeypatch):
+    recorded, w = recorded_hosts(monkeypatch), plugrad.Variable([1.0])
+    optimizer = optimizers.Adam(lambda step: 0.1 if step < 1 else None)
+    optimizer.apply_gradients([(w, plugrad.ones(1))])
+    before = w.item(), optimizer.get_state([w])
+    with pytest.raises(ArgumentError, match="learning_rate=None"):
+        recorded[0][0]()
+    with pytest.raises(ArgumentError, match="learning_rate=None"):
+        optimizer.apply_gradients([(w, plugrad.ones(1))])
+    assert (w.item(), optimizer.get_state([w])) == before
+
+
+def test_variables_that_no_longer_take_steps_together_are_refused(monkeypatch):
+    """Recorded together, one of them has moved alone since then: one vector of coefficients cannot serve both."""
+    recorded = recorded_hosts(monkeypatch)
+    v, w = plugrad.Variable([1.0]), plugrad.Variable([1.0])
+    for make, fails in ((optimizers.Adam, True), (lambda: optimizers.SGD(0.1), False)):
+        recorded.clear()
+        optimizer = make()
+        optimizer.apply_gradients([(v, plugrad.ones(1)), (w, plugrad.ones(1))])
+        optimizer.apply_gradients([(w, plugrad.ones(1))])
+        if fails:
+            with pytest.raises(ArgumentError, match=r"Adam: .* number \[2, 3\], so their coeff"):
+                recorded[0][0]()
+        else:
+            recorded[0][0]()
+        assert optimizer.iterations == (2 if fails else 3)
 
 
 def test_gradients_are_clipped_by_value():

@@ -205,7 +205,9 @@ class Case:
         rng = np.random.default_rng(0)
         self.check_values_of(
             [
-                domain.draw(rng, (size,), domain.dtype) if domain.dtype else next(grids).ravel()
+                domain.draw(rng, (size,), domain.dtype)
+                if domain.dtype
+                else next(grids).ravel().clip(*domain.allowed)
                 for domain in self.domains
             ]
         )
@@ -297,6 +299,10 @@ class Case:
                 )
 
     def derivatives(self, arrays: Sequence[Array | None]) -> list[list[Array]]:
+        """Return the values of `derivative_tensors`."""
+        return [[g.numpy() for g in order] for order in self.derivative_tensors(arrays)]
+
+    def derivative_tensors(self, arrays: Sequence[Array | None]) -> list[list[plugrad.Tensor]]:
         """Return the gradients of the weighted result, and those of their weighted sum."""
         function, *tensors = self.with_fixed(arrays)
         positions = tuple(i for i, x in enumerate(tensors) if x.dtype.is_inexact)
@@ -313,7 +319,7 @@ class Case:
             value = lambda *ys: plugrad.add_n([weighted(g) for g in first(*ys)])  # noqa: E731
             return plugrad.grad(value, positions, allow_unused=True)(*xs)
 
-        return [[g.numpy() for g in order(*tensors)] for order in (first, second)]
+        return [list(order(*tensors)) for order in (first, second)]
 
     def differentiable(self, *tensors: plugrad.Tensor | None) -> plugrad.Tensor:
         """Return the op's floating results as one tensor; several are flattened and joined."""
@@ -412,7 +418,7 @@ def from_row(row: Row) -> Case:
     return Case(
         op_of(row),
         lambda *arrays, **_: row.reference(*arrays),
-        [x and Domain(x.draw, "" if x.dtype == ROW else x.dtype) for x in row.inputs],
+        [x and Domain(x.draw, "" if x.dtype == ROW else x.dtype, x.allowed) for x in row.inputs],
         () if row.kernel.is_elementwise else [() if x is None else x.shape for x in row.inputs],
         row.attrs,
         row.runs_on,

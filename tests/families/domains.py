@@ -14,10 +14,14 @@ Draw = Callable[[np.random.Generator, tuple[int, ...], str], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Domain:
-    """Draws an array of a shape and dtype; `dtype` is set for inputs that have always the same."""
+    """Draws an array of a shape and dtype; `dtype` is set for inputs that have always the same.
+
+    The contract allows the numbers between the two in `allowed`.
+    """
 
     draw: Draw
     dtype: str = ""
+    allowed: tuple[float, float] = (-np.inf, np.inf)
 
 
 def uniform(

@@ -403,6 +403,10 @@ if typing.TYPE_CHECKING:
         override_gradient as override_gradient,
         register_gradient as register_gradient,
     )
+    from plugrad.tracing.jit import (
+        jit as jit,
+        make_graph as make_graph,
+    )
     from plugrad.transforms.derivatives import (
         checkpoint as checkpoint,
         hessian as hessian,
@@ -496,6 +500,7 @@ _LAZY_EXPORTS = {
     "profiling": "profile",
     "saving.checkpoint": "load save",
     "tape.rules": "GradientConfig override_gradient register_gradient",
+    "tracing.jit": "jit make_graph",
     "transforms.derivatives": "checkpoint hessian jacobian jvp",
     "transforms.gradients": "grad grads value_and_grad variable_grads vjp",
     "transforms.variable": "Variable",
@@ -510,13 +515,12 @@ _MISSING_NAME_HINTS = {
     "backend": "plugrad.which() tells which backend is active, and plugrad.backends() which are installed",
     "cast": "write plugrad.astype(x, dtype)",
     "clamp": "write plugrad.clip(x, least, most)",
-    "compile": "nothing is to be compiled: each call runs at once",
+    "compile": "write plugrad.jit(function)",
     "constant": "write plugrad.asarray(data)",
     "convert_to_tensor": "write plugrad.asarray(data)",
     "device": "write plugrad.use(name), for a block or from there on; x.device is the device of a tensor",
     "from_numpy": "write plugrad.asarray(array)",
     "gather": "write plugrad.take(x, positions, axis=0)",
-    "jit": "nothing is to be compiled: each call runs at once",
     "losses.cross_entropy": "write plugrad.losses.softmax_cross_entropy(labels, logits)",
     "losses.mae": "write plugrad.losses.absolute_difference(labels, predictions)",
     "losses.mse": "write plugrad.losses.mean_squared_error(labels, predictions)",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from plugrad.interruptions import is_interruption
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import ModuleType
@@ -116,6 +118,17 @@ class BackendMismatch(PlugradError, ValueError):
     """
 
 
+class TracingError(PlugradError, RuntimeError):
+    """A function that is being traced does what can be recorded only for one set of values.
+
+    Example: ``plugrad.jit(lambda x: x if x > 0 else -x)(plugrad.asarray(1.0))``.
+
+    Remedy: a traced function sees shapes and dtypes, but no values. Choose between values with `where` or `cond`, loop
+    with `scan` or `while_loop`, pass what is no tensor as an argument, which is then static, or do what needs values
+    before or after the call. The guide "Compile a function" shows each.
+    """
+
+
 class KernelNotFound(PlugradError, NotImplementedError):
     """The backend does not implement a kernel, or no kernel has this name.
 
@@ -173,6 +186,16 @@ class GradientNotFound(PlugradError, NotImplementedError):
     """
 
 
+class GradientLost(PlugradError, TypeError):
+    """An array or a buffer is asked of a tensor that is being differentiated: what is computed with it has no gradient.
+
+    Example: ``plugrad.grad(lambda x: plugrad.sum(x * np.median(x.numpy())))([1.0, 2.0])``.
+
+    Remedy: compute with plugrad's ops, or with NumPy's functions on the tensor itself. If the values are
+    meant as constants, write ``plugrad.stop_gradient(x).numpy()``.
+    """
+
+
 class RegistrationError(PlugradError, ValueError):
     """A kernel or gradient cannot be registered: the key is taken, or the function does not fit the contract.
 
@@ -192,6 +215,11 @@ class UnsupportedDtype(DTypeError):
     the cpu backend. Data for which you do not ask for a dtype convert by themselves, unless the setting
     ``unsupported_dtype`` is "error".
     """
+
+    def __init__(self, message: str, not_stored: str = "") -> None:
+        """Create the error; `not_stored` is the name of a dtype that the backend does not store at all."""
+        super().__init__(message)
+        self.not_stored = not_stored
 
 
 class DisposedTensor(PlugradError, RuntimeError):
@@ -280,7 +308,9 @@ def describe_exception(error: BaseException) -> str:
     """Return the type and the text of an error of foreign code, which may have no text or too much of it."""
     try:
         text = str(error)
-    except Exception:
+    except Exception as failure:
+        if is_interruption(failure):
+            raise
         text = "an error that cannot say what is wrong"
     return f"{type(error).__name__}: {text if len(text) <= 2000 else text[:2000] + '…'}"
 
@@ -294,7 +324,11 @@ def short_repr(value: object) -> str:
     short.maxstring = short.maxother = 200
     try:
         return short.repr(value)
-    except Exception:  # its __repr__ is not plugrad's, and an int may have too many digits
+    except (
+        Exception
+    ) as failure:  # its __repr__ is not plugrad's, and an int may have too many digits
+        if is_interruption(failure):
+            raise
         return f"<{type(value).__name__}>"
 
 

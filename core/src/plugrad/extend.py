@@ -31,6 +31,7 @@ from plugrad.host import (
     host_bodies as host_bodies,
 )
 from plugrad.importing import import_lazily as import_lazily
+from plugrad.interruptions import is_interruption as is_interruption
 from plugrad.ops.creation import host_value as host_value
 from plugrad.registry.dtypes import register_dtype as register_dtype
 from plugrad.registry.kernels import register_kernel as register_kernel

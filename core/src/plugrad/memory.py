@@ -15,9 +15,10 @@ from plugrad.discovery.loading import opened_backends, read_memory
 from plugrad.discovery.selection import backend_for
 from plugrad.discovery.state import state
 from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
+from plugrad.interruptions import is_interruption
 from plugrad.ops.attributes import check_integer
 from plugrad.tensor.backend import backend_failed
-from plugrad.tensor.context import Scope, active_scope, set_context, transfer_target
+from plugrad.tensor.context import Scope, active_scope, set_scope
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_tensors
 from plugrad.types.arguments import explain_wrong_calls
@@ -58,7 +59,7 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
 
     def __enter__(self) -> tidy:
         self._scopes.append(Scope(active_scope()))
-        set_context(self._scopes[-1], transfer_target())
+        set_scope(self._scopes[-1])
         return self
 
     def __exit__(
@@ -68,7 +69,7 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
         trace: TracebackType | None,
     ) -> None:
         scope = self._scopes.pop()
-        set_context(scope.parent, transfer_target())
+        set_scope(scope.parent)
         for reference in scope.made.values():
             if (tensor := reference()) is not None:
                 tensor.dispose()
@@ -183,4 +184,6 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
     except PlugradError:
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
+        if is_interruption(error):
+            raise
         raise backend_failed(target, "set_memory_limit()", error) from error

@@ -1,13 +1,18 @@
 """A wasm backend of its own for each test, and its implementations by kernel name."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 
-from plugrad.extend import as_dtype
+import plugrad
+from installed import open_installed
+from plugrad.extend import NUMERIC, KernelConfig, Shaped, as_dtype, kernel, register_kernel
+from plugrad.registry.transaction import snapshot
 
 pytest.importorskip("wasmtime")
 
-from plugrad_wasm import backend as wasm_backend
+from plugrad_wasm import backend as wasm_backend, load_wasm_kernel
 
 
 class Implementations:
@@ -55,3 +60,26 @@ def opened():
 @pytest.fixture
 def rng():
     return np.random.default_rng(7)
+
+
+@pytest.fixture
+def contract():
+    """Makes contracts that are gone after the test."""
+    open_installed()  # so that restoring does not remove its kernels
+    restore = snapshot()
+    names = map("test>Sandbox{}".format, count())
+    yield lambda rule: kernel(next(names), accepts=NUMERIC)(rule)
+    restore()
+
+
+@pytest.fixture
+def registered(contract):
+    """Registers a module for a contract with one output like its input, and returns the kernel."""
+
+    def make(source, rule=None, **limits):
+        made = contract(rule or (lambda x: Shaped(x.shape, x.dtype)))
+        register_kernel(KernelConfig(made.name, "wasm", load_wasm_kernel(source, made, **limits)))
+        return made
+
+    with plugrad.use("wasm"):
+        yield make

@@ -159,6 +159,19 @@ def test_memory_is_merged_before_it_grows_for_every_new_size(fresh):
     assert memory.details["linear_memory"] < 3 * 120 * MEGABYTE
 
 
+def test_memory_does_not_keep_the_most_blocks_that_each_size_ever_had(fresh, rng):
+    """A program with arrays of all sizes: what one size has left is used for the others."""
+    linear = fresh.backend.linear
+    begin = linear.store.memory_size()
+    live = []
+    for _ in range(6000):
+        live.append(linear.empty((int(2 ** rng.uniform(0, 20)),), uint8))
+        while len(live) > 24 + rng.integers(24):
+            del live[rng.integers(len(live))]
+    memory = fresh.backend.memory()
+    assert memory.details["linear_memory"] - begin < 2.2 * memory.peak
+
+
 def test_the_collector_may_free_arrays_while_one_is_made(fresh):
     class Holder:
         pass
@@ -206,12 +219,14 @@ def test_small_values_are_copied(fresh):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
-def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh):
+@pytest.mark.parametrize("joined", [0, 200 * MEGABYTE])  # bytes of a block made of several others
+def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh, joined):
     linear = fresh.backend.linear
     kept = fresh.put(np.arange(1000, dtype=np.float32))
     large = [fresh.put(np.ones((64 * MEGABYTE,), np.uint8)) for _ in range(10)]
     full = resident()
     del large
+    linear.empty((joined,), uint8)
     for size in itertools.islice(itertools.cycle([10, 1000, 3000]), 10 * TRIM_AFTER_PREPARATIONS):
         linear.empty((size,), bool_)
     assert resident() < full - 600 * MEGABYTE

@@ -1,11 +1,9 @@
 """Kernels from foreign modules: in C and in text form, and whatever a module may do wrong."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from threading import Thread
 
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from installed import open_installed
+from plugins.wasm.foreign import module
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -22,45 +20,17 @@ from plugrad.errors import (
     UnsupportedDtype,
 )
 from plugrad.extend import (
-    NUMERIC,
     Axes,
-    KernelConfig,
     Shaped,
     Spec,
     float32,
     int32,
-    kernel,
     reduced_shape,
-    register_kernel,
 )
-from plugrad.registry.transaction import snapshot
 from plugrad_wasm import HEADER, load_wasm_kernel
 
 ROOT = Path(__file__).parents[3]
 MODULES = Path(__file__).parent / "modules"
-
-
-@pytest.fixture
-def contract():
-    """Makes contracts that are gone after the test."""
-    open_installed()  # so that restoring does not remove its kernels
-    restore = snapshot()
-    names = map("test>Sandbox{}".format, count())
-    yield lambda rule: kernel(next(names), accepts=NUMERIC)(rule)
-    restore()
-
-
-@pytest.fixture
-def registered(contract):
-    """Registers a module for a contract with one output like its input, and returns the kernel."""
-
-    def make(source, rule=None, **limits):
-        made = contract(rule or (lambda x: Shaped(x.shape, x.dtype)))
-        register_kernel(KernelConfig(made.name, "wasm", load_wasm_kernel(source, made, **limits)))
-        return made
-
-    with plugrad.use("wasm"):
-        yield make
 
 
 @pytest.fixture(scope="session")
@@ -83,20 +53,6 @@ def compiled(tmp_path_factory):
         return target
 
     return run
-
-
-def module(body, *, memory='(memory (export "memory") 1)', version=1, more=""):
-    """Return a module in text form whose kernel has this body."""
-    return f"""
-(module
-  {memory}
-  {more}
-  (func (export "plugrad_abi_version") (result i32) (i32.const {version}))
-  (func (export "kernel") (param $call i32) (result i32) {body}))
-"""
-
-
-ENDLESS = "(loop $again (br $again)) (i32.const 0)"
 
 
 # --- what works -----------------------------------------------------------------------------------
@@ -330,23 +286,6 @@ def test_a_kernel_that_fails_says_how_and_runs_again(registered, body, message):
     assert (plugrad.ones(3) + 1).tolist() == [2, 2, 2]
 
 
-def test_an_endless_kernel_is_stopped(registered):
-    run = registered(module(ENDLESS), seconds=0.2)
-    start = time.monotonic()
-    for _ in range(2):
-        with pytest.raises(KernelFailed, match=r"stopped after 0.2 seconds; load it with a larger"):
-            run(plugrad.ones(3))
-    assert time.monotonic() - start < 30  # and not for ever
-    assert (plugrad.ones(3) + 1).tolist() == [2, 2, 2]
-
-
-def test_an_endless_start_is_stopped(registered, monkeypatch):
-    monkeypatch.setattr("plugrad_wasm.sandbox.MAX_START_SECONDS", 0.2)
-    more = "(func $begin (loop $again (br $again))) (start $begin)"
-    with pytest.raises(KernelFailed, match="stopped"):
-        registered(module("(i32.const 0)", more=more))(plugrad.ones(3))
-
-
 def test_memory_is_limited(registered):
     has_grown = "(i32.ne (memory.grow (i32.const 1000)) (i32.const -1))"
     run = registered(module(has_grown), memory=1 << 20)
@@ -409,125 +348,3 @@ def test_malformed_modules_crash_nothing(registered, contract, compiled):
     assert right > 10
     assert refused > 100
     assert (x + 1).tolist() == [[2] * 9] * 2
-
-
-# --- Ctrl-C ---------------------------------------------------------------------------------------
-
-PROGRAM = """
-import os, signal, sys, threading, time
-import plugrad
-from plugrad.extend import KernelConfig, Shaped, Spec, kernel, register_kernel
-from plugrad_wasm import load_wasm_kernel
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
-@kernel("test>Endless")
-def endless(x: Spec) -> Spec:
-    return Shaped(x.shape, x.dtype)
-
-register_kernel(KernelConfig("test>Endless", "wasm", load_wasm_kernel(sys.argv[1], endless)))
-sent = []
-
-def interrupt():
-    time.sleep(0.2)
-    sent.append(time.monotonic())
-    os.kill(os.getpid(), signal.SIGINT)
-
-with plugrad.use("wasm"):
-    x = plugrad.ones(3)
-    for _ in range(3):
-        threading.Thread(target=interrupt).start()
-        try:
-            endless(x)
-        except KeyboardInterrupt:
-            print(time.monotonic() - sent[-1] < 0.5)
-    assert (x + 1).tolist() == [2, 2, 2]
-    print(signal.set_wakeup_fd(-1))
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot send itself a Ctrl-C")
-def test_ctrl_c_stops_an_endless_kernel():
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, module(ENDLESS)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["True", "True", "True", "-1"]
-
-
-TRAPS = """
-import faulthandler, sys
-import plugrad
-from plugrad.errors import KernelFailed
-from plugrad.extend import KernelConfig, Shaped, Spec, kernel, register_kernel
-from plugrad_wasm import load_wasm_kernel
-
-with plugrad.use("wasm"):
-    x = plugrad.ones(3) + 1
-    faulthandler.enable()
-    for i, source in enumerate(sys.argv[1:]):
-        contract = kernel(f"test>Trap{i}")(lambda x: Shaped(x.shape, x.dtype))
-        implementation = load_wasm_kernel(source, contract)
-        register_kernel(KernelConfig(contract.name, "wasm", implementation))
-        try:
-            contract(x)
-        except KernelFailed as failure:
-            print("trapped" in str(failure))
-    assert (x + 1).tolist() == [3, 3, 3]
-"""
-
-
-def test_a_trap_does_not_end_a_process_with_a_faulthandler():
-    bodies = [
-        *("(unreachable)", "(i32.div_s (i32.const 1) (i32.const 0))"),
-        *("(i32.load (i32.const -8))", "(call 1 (local.get $call))"),
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", TRAPS, *map(module, bodies)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["True"] * 4
-
-
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to threads")
-def test_other_readers_of_signals_get_them(registered):
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    previous = signal.set_wakeup_fd(writer)
-    handler = signal.signal(signal.SIGUSR1, lambda *_: None)
-    try:
-        run = registered(module(ENDLESS), seconds=0.5)
-        Thread(target=lambda: (time.sleep(0.2), os.kill(os.getpid(), signal.SIGUSR1))).start()
-        with pytest.raises(KernelFailed, match="stopped after"):
-            run(plugrad.ones(3))
-        os.set_blocking(reader, False)
-        assert os.read(reader, 10) == bytes([signal.SIGUSR1])
-    finally:
-        signal.signal(signal.SIGUSR1, handler)
-        signal.set_wakeup_fd(previous)
-        os.close(reader)
-        os.close(writer)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_has_a_watchdog_of_its_own(registered):
-    run = registered(module(ENDLESS), seconds=0.3)
-    with pytest.raises(KernelFailed, match="stopped after"):
-        run(plugrad.ones(3))
-    child = os.fork()
-    if child == 0:
-        try:
-            run(plugrad.ones(3))
-        except KernelFailed:
-            os._exit(7)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -1,6 +1,7 @@
 """The pool: size classes, memory in use, limits, reuse, trimming."""
 
 import gc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import plugrad
 from plugrad.extend import BackendUnavailable, OutOfMemory, float32
 from plugrad.kernels import binary, creation, movement, signal
+from plugrad_webgpu import backend
 from plugrad_webgpu.shaders.layout import size_class
 
 
@@ -188,3 +190,41 @@ def test_steps_of_training_leave_nothing(run):
                 memory = x.backend.memory()
                 found.append((memory.buffers, memory.bytes, memory.details["created_buffers"]))
     assert len(set(found[5:])) == 1, found
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+@pytest.mark.parametrize("has_survivor", [False, True])
+def test_a_device_that_was_closed_keeps_nothing(has_survivor):
+    """A device of lavapipe takes 4 MB."""
+    x, sizes = np.arange(3_000, dtype=np.float32), []
+    for _ in range(24):
+        opened = backend()
+        functions = {config.kernel_name: config.kernel_func for config in opened.open("")}
+        large = opened.from_numpy(
+            np.ones(1 << 19, np.float32)
+        )  # comes by another way than small ones
+        y = functions["Add"](opened.from_numpy(x), opened.from_numpy(x))
+        assert opened.to_numpy(y).sum() == 2 * x.sum()
+        if not has_survivor:
+            del y
+        del large
+        opened.close()
+        sizes.append(resident())
+    assert sizes[-1] - sizes[7] < 24 << 20
+
+
+def test_an_array_outlives_its_device(run):
+    """What was compiled is released with the device, and compiled again for it."""
+    opened = backend()
+    functions = {config.kernel_name: config.kernel_func for config in opened.open("")}
+    x = functions["Sqrt"](opened.from_numpy(np.float32([1, 4, 9])))
+    device = opened.opened
+    opened.close()
+    again = functions["Add"](x, x)
+    out = np.empty(3, np.float32)
+    device.download(again, out, out.dtype)
+    assert out.tolist() == [2, 4, 6]

@@ -204,6 +204,7 @@ def _contracts() -> dict[str, Any]:
             "inputs": list(kernel.inputs),
             "attributes": list(kernel.attributes),
             "composite": find_composite(kernel) is not None,
+            "contract": str(kernel.description),
         }
         for name, kernel in KERNELS.items()
     }

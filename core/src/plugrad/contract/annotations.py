@@ -121,3 +121,29 @@ def _describe_alternatives(annotation: Any) -> list[str]:
     return [
         describe_annotation(annotation) if parts else _TYPE_NAMES.get(annotation, str(annotation))
     ]
+
+
+_AXIS_NAMES = {Axis: "Axis", NewAxis: "NewAxis", Axes: "Axes"}
+
+
+def format_annotation(annotation: Any) -> str:
+    """Return an annotation as contracts write it.
+
+    >>> format_annotation(Literal["same", "valid"] | tuple[int, ...]), format_annotation(Axes)
+    ("'same' | 'valid' | tuple[int, ...]", 'Axes')
+    """
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _AXIS_NAMES.get(annotation) or format_annotation(annotation.__origin__)
+    if origin in (Union, UnionType):
+        return " | ".join(map(format_annotation, parts))
+    if origin is Literal:
+        return " | ".join(map(repr, parts))
+    if parts:
+        name = getattr(origin, "__name__", str(origin))
+        return (
+            f"{name}[{', '.join('...' if p is Ellipsis else format_annotation(p) for p in parts)}]"
+        )
+    if annotation is None or annotation is NoneType:
+        return "None"
+    return annotation if isinstance(annotation, str) else annotation.__name__

@@ -42,6 +42,7 @@ from plugrad.types.specs import Shaped, Spec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
+    from plugrad.contract.description import Description
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
@@ -73,13 +74,27 @@ class ValidatedAttributes(dict[str, Any]):
     __slots__ = ()
 
 
+class _DescribedDocstring:
+    """The docstring of the class and, on an instance, its contract in words, which `help` shows."""
+
+    def __init__(self, own: str | None) -> None:
+        self.own = own
+
+    def __get__(self, kernel: Kernel[..., Any] | None, _: type) -> str | None:
+        return self.own if kernel is None else str(kernel.description)
+
+
 class Kernel(Generic[Params, Result]):
     """A named computation that backends promise, and its shape rule.
 
     The engine enforces the contract before an implementation runs. For an *elementwise* kernel without
     attributes it checks only the dtypes; shapes that do not broadcast are reported when the
     implementation fails, because checking them takes as long as a small tensor's arithmetic.
+
+    ``help`` shows the contract of a kernel, and `inspect.signature` the signature of its rule.
     """
+
+    __doc__ = _DescribedDocstring(__doc__)  # pyright: ignore[reportAssignmentType] - `str` on every access
 
     # The engine reads these for every call: plain attributes are faster than properties. A class of `dataclasses` would
     # take ten times as long to make, at every import of plugrad.
@@ -96,6 +111,7 @@ class Kernel(Generic[Params, Result]):
         positional, keyword, defaults, takes_list = inspect_parameters(rule)
         self.name: Final = name
         self.rule: Final = rule
+        self.__wrapped__: Final = rule
         self.family: Final = family
         self.is_elementwise: Final = is_elementwise
         self.dynamic_shape: Final = dynamic_shape
@@ -152,6 +168,13 @@ class Kernel(Generic[Params, Result]):
         if index >= last and self.takes_list:
             return f"{self.inputs[last]}[{index - last}]"
         return self.inputs[index]
+
+    @cached_property
+    def description(self) -> Description:
+        """The contract in words: what the docstrings of its rule and of the rule's module say."""
+        from plugrad.contract.description import describe
+
+        return describe(self.name, self.rule, self.accepts, self.is_elementwise)
 
     @cached_property
     def optional_inputs(self) -> frozenset[str]:
@@ -380,8 +403,9 @@ def declare(contract: Kernel[Params, Result]) -> Kernel[Params, Result]:
         if known is None or known.family == contract.family:
             KERNELS[contract.name] = contract
             return contract
-    elif get_contract(contract.name) is None:
-        journal.put(KERNELS, contract.name, contract, "contract")
+    elif get_contract(contract.name) is None and journal.add(
+        KERNELS, contract.name, contract, "contract"
+    ):
         return contract
     raise RegistrationError(f"kernel {contract.name!r} is declared twice; choose another name")
 

@@ -28,6 +28,7 @@ from plugrad.errors import (
 from plugrad.registry.kernels import devices_of, find_kernel, get_kernel
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend, note_loss, store
+from plugrad.tensor.context import active_overrides
 from plugrad.types.arguments import check_flag
 from plugrad.types.dtype import as_dtype
 
@@ -103,7 +104,8 @@ def _run_on(
         for x in given
     ]
     try:
-        result = target.functions[kernel_name](*arrays, **attrs)
+        functions = state.functions_in(target, active_overrides())
+        result = functions[kernel_name](*arrays, **attrs)
     except DeviceLost as error:
         note_loss(error, target)  # and not the one that asked
         raise

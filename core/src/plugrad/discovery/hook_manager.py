@@ -13,6 +13,7 @@ from pluggy import HookspecMarker, PluginManager, PluginValidationError
 
 from plugrad.discovery.plugin import trace
 from plugrad.errors import RegistrationError, short_repr, suggestion
+from plugrad.interruptions import is_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -112,9 +113,9 @@ def _guard_hook(
     def guard(*arguments: Any) -> tuple[str, Any] | None:
         try:
             result = function(*arguments)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # pytest.skip and SystemExit do not derive from Exception
+            if is_interruption(error):
+                raise
             report(plugin, hook, error)
             return None
         trace(f"{hook} of {plugin} returned {short_repr(result)}")

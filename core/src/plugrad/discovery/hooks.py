@@ -31,6 +31,7 @@ from plugrad.errors import (
     suggestion,
     warn,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.settings import journal
 from plugrad.settings.keys import may_be_suggested
 from plugrad.settings.layers import config
@@ -315,6 +316,8 @@ def _suggestions() -> list[tuple[str, Mapping[str, Any]]]:
                     f"plugin {name}: packs and settings that start with 'plugins.' cannot be suggested"
                 )
         except Exception as error:
+            if is_interruption(error):
+                raise
             warn_of_failure(name, "plugrad_configure", error)
         else:
             found.append((f"plugin {name}", settings))
@@ -334,6 +337,8 @@ def candidate_order(backends: Sequence[Plugin]) -> Sequence[Plugin]:
                 raise ValueError(f"{unknown} are not among {[b.name for b in backends]}")
             return [known[b] for b in wished]
         except Exception as error:
+            if is_interruption(error):
+                raise
             warn_of_failure(name, "plugrad_backend_candidates", error)
     return backends
 
@@ -342,9 +347,9 @@ def _load_installed(plugin: Plugin) -> None:
     if plugin.status == "available":
         try:
             _load(plugin)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # the plugin's code may raise anything
+            if is_interruption(error):
+                raise
             plugin.record_failure(error)
             plugin.rollback()
     if plugin.status not in ("active", "blocked"):
@@ -373,6 +378,7 @@ def _load(plugin: Plugin) -> None:
     plugin.registered.append(changes)
     plugin.status, state.suggested = "active", None
     try:
+        journal.note_change()
         for listener in load_listeners:
             listener(plugin.qualified_name)
     except BaseException:  # an interruption
@@ -386,6 +392,7 @@ def unload(plugin: Plugin) -> None:
     assert state.manager is not None
     state.manager.unregister(name=plugin.qualified_name)
     state.suggested = None
+    journal.note_change()
     for listener in unload_listeners:
         listener(plugin.qualified_name)
     plugin.status = "available"

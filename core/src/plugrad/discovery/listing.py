@@ -35,6 +35,7 @@ from plugrad.errors import (
     short_repr,
     suggestion,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.settings import journal
 from plugrad.settings.layers import config
 from plugrad.types.arguments import check_callable, check_flag, check_string
@@ -121,8 +122,6 @@ def register_backend(
         _check_name("backend", name)
     except ValueError as error:
         raise RegistrationError(str(error)) from None
-    if any(b.name == name for b in backends()):
-        raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
     plugin = Plugin(
         "backend",
         name,
@@ -131,8 +130,11 @@ def register_backend(
         manifest=Manifest(priority=priority, summary=summary),
         loaded=factory,
     )
-    journal.note(("backend", name), partial(remove, plugin), partial(add, plugin))
-    add(plugin)
+    with state.lock:
+        if any(p.kind == "backend" and p.name == name for p in _list_plugins()):
+            raise PluginConflict(f"a backend called {name!r} exists already; choose another name")
+        journal.note(("backend", name), partial(remove, plugin), partial(add, plugin))
+        add(plugin)
 
 
 def add(plugin: Plugin) -> None:
@@ -198,9 +200,9 @@ def _make_plugin(entry: EntryPoint) -> Plugin:
     try:
         _check_name(kind, entry.name)
         _read_manifest(plugin, is_required=kind == "backend")
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # finders on sys.meta_path may raise anything
+        if is_interruption(error):
+            raise
         plugin.record_failure(error)
         if isinstance(error, ValueError | OSError | ImportError):
             plugin.reason = str(error)

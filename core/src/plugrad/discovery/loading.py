@@ -26,6 +26,7 @@ from plugrad.errors import (
     short_repr,
     warn,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.registry.kernels import add_device, list_kernels, remove_device
 from plugrad.settings.journal import recorded
 from plugrad.settings.layers import config
@@ -157,9 +158,9 @@ def _release_device(backend: Backend, configs: Iterable[KernelConfig]) -> list[B
 def _collect_failure(step: Callable[[], object], failures: list[BaseException]) -> None:
     try:
         step()
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # the plugin's code may raise anything
+        if is_interruption(error):
+            raise
         failures.append(error)
 
 
@@ -168,9 +169,9 @@ def warn_on_failure(backend: Backend, method: str) -> Generator[None, None, None
     """Turn an exception of a backend's method into a warning that names the backend, so that other backends go on."""
     try:
         yield
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # the plugin's code may raise anything
+        if is_interruption(error):
+            raise
         warn(
             str(
                 error if isinstance(error, PlugradError) else backend_failed(backend, method, error)
@@ -353,9 +354,11 @@ def _raise_as_unavailable(plugin: Plugin) -> Generator[None, None, None]:
     """Record a failure of a plugin, and raise it as an error that names the plugin."""
     try:
         yield
-    except (BackendUnavailable, ConfigError, PluginConflict, KeyboardInterrupt):
+    except (BackendUnavailable, ConfigError, PluginConflict):
         raise
     except BaseException as error:  # the plugin's code may raise anything
+        if is_interruption(error):
+            raise
         what = describe_exception(error)
         if plugin.status != "active":
             plugin.record_failure(error)

@@ -26,6 +26,7 @@ from plugrad.errors import (
     describe_exception,
     warn,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.registry.kernels import add_table, devices_of, order_tables, remove_table
 from plugrad.settings.journal import recorded
 from plugrad.settings.layers import config as settings
@@ -131,7 +132,7 @@ def _register_and_set_up(
                     config.setup_func(backend)
     except BaseException as error:  # the plugin's code may raise anything
         remove_table(backend, name)
-        if isinstance(error, KeyboardInterrupt):
+        if is_interruption(error):
             raise
         trace(f"{name} brings nothing for {backend.label}: {describe_exception(error)}")
         return error
@@ -220,9 +221,9 @@ def op_pack(name: str) -> Any:
         pack = find(name, "ops")  # another thread may have found out that it fails
         try:
             module = pack.load()
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # the plugin's code may raise anything
+            if is_interruption(error):
+                raise
             pack.record_failure(error)
             raise PluginUnavailable(
                 f"{pack} cannot be imported: {pack.reason}. {pack.remedy}"

@@ -21,9 +21,11 @@ from plugrad.errors import (
     short_repr,
     warn,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend, backend_failed, check_alive, note_loss
-from plugrad.tensor.context import active_scope, set_context, transfer_target
+from plugrad.tensor.context import set_transfer_target, transfer_target
+from plugrad.tensor.tracer import Tracer, current_tracer
 from plugrad.types.arguments import check_flag
 
 if TYPE_CHECKING:
@@ -70,13 +72,14 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
         self.selection: Selection = Selection(
             first_usable_backend(spec, "plugrad.use"), "plugrad.use"
         )
-        self._target = self.selection.backend if transfer else None
+        chosen = self.selection.backend
+        self._target = chosen if transfer or isinstance(chosen, Tracer) else None
         self._before = _selected.get(), transfer_target()
         self.__enter__()
 
     def __enter__(self) -> Selection:
         _selected.set(self.selection)
-        set_context(active_scope(), self._target)
+        set_transfer_target(self._target)
         return self.selection
 
     def __exit__(
@@ -88,7 +91,7 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
         # Without a token, which an asynchronous generator that is closed elsewhere could not use.
         used, target = self._before
         _selected.set(used)
-        set_context(active_scope(), target)
+        set_transfer_target(target)
 
 
 def which() -> Selection:
@@ -157,6 +160,8 @@ def synchronize(device: DeviceLike | None = None) -> None:
             note_loss(error, backend)
             raise
         except Exception as error:  # so that a plugin's failure is not plugrad's
+            if is_interruption(error):
+                raise
             raise backend_failed(backend, "synchronize()", error) from error
 
 
@@ -185,8 +190,15 @@ def split_device_spec(spec: str, layer: str) -> tuple[str, str]:
 def first_usable_backend(spec: str, layer: str) -> Backend:
     """Return the first usable backend in a list such as ``"webgpu,cpu"``; warn if an earlier one was skipped.
 
-    A single name never falls back: asking for a GPU on a machine without one is an error.
+    A single name never falls back: asking for a GPU on a machine without one is an error. While a function is
+    traced, its tracer stands in for the device for which it records.
     """
+    backend = _open_first_usable(spec, layer)
+    tracer = current_tracer()
+    return backend if tracer is None else tracer.replaces(backend)
+
+
+def _open_first_usable(spec: str, layer: str) -> Backend:
     if not isinstance(spec, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass other libraries' devices
         raise ArgumentError(
             f"{layer}: {short_repr(spec)} must be a string, such as 'cpu' or 'webgpu:1'"

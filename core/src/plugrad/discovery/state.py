@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
     from plugrad.discovery.scan import EntryPoint, Scan
     from plugrad.tensor.backend import Backend, Implementation, KernelConfig
+    from plugrad.tensor.context import Overrides
 
 
 class Selection(NamedTuple):
@@ -97,6 +98,8 @@ class PluginState:
 
     implementations_for: Callable[[Backend], dict[str, Implementation]]
     """Returns the functions that the engine calls on a device; the engine sets it."""
+    functions_in: Callable[[Backend, Overrides | None], Mapping[str, Implementation]]
+    """Returns those of an opened device in a context with overrides; the engine sets it, too."""
 
 
 state: Final = PluginState()
@@ -122,9 +125,9 @@ def fresh_state() -> Generator[PluginState, None, None]:
     0
     """
     before = vars(state).copy()
-    functions_of = state.implementations_for
+    slots = state.implementations_for, state.functions_in
     state.__init__()
-    state.implementations_for = functions_of
+    state.implementations_for, state.functions_in = slots
     try:
         yield state
     finally:

@@ -16,7 +16,7 @@ from plugrad.discovery.selection import active_on
 from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
-from plugrad.tape.nodes import Bundle, Call, Leaf, add
+from plugrad.tape.nodes import Bundle, Call, Leaf, add, recording
 from plugrad.tape.plans import EVERY_INPUT
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -191,7 +191,8 @@ class BodyPlan:
             if is_wanted and as_dtype(array.dtype).is_inexact:
                 node = leaves[index] = Leaf((node,))
             inputs.append(None if array is None else Tensor(array, call.backend, node))
-        result = _run_body(self.kernel, self.body, inputs, call.attrs, call.backend)
+        with recording(leaves.values()):
+            result = _run_body(self.kernel, self.body, inputs, call.attrs, call.backend)
         several = isinstance(result, list)
         root = Bundle(tuple([y.node for y in result])) if several else result.node
         walk = BackwardPass(root, list(leaves.values()))

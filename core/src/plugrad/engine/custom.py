@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from plugrad.engine.results import wrap_array
 from plugrad.errors import ArgumentError, DTypeError, ShapeError, short_repr
 from plugrad.kernels.complex import conj
-from plugrad.tape.nodes import InputGradients, Node, Step
+from plugrad.tape.nodes import InputGradients, Node, Step, constants_before, next_order
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import COMPLEX, equivalents
@@ -64,12 +64,17 @@ def custom_grad(
             """Save tensors for the gradient function; they are given one by one or as a list."""
             saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in _as_tensor_list(tensors))
 
-        result: Any = _call_and_check(
-            function,
-            (*args, save),
-            f"custom_grad: the function must take its {len(args)} tensors and, last, save, as in def "
-            "f(x, save)",
-        )
+        # What the function makes of its arguments has the gradient that it returns, also if it reads them.
+        token = constants_before.set(next_order())
+        try:
+            result: Any = _call_and_check(
+                function,
+                (*args, save),
+                f"custom_grad: the function must take its {len(args)} tensors and, last, save, as in def "
+                "f(x, save)",
+            )
+        finally:
+            constants_before.reset(token)
         if not (
             isinstance(result, tuple)
             and len(result) == 2

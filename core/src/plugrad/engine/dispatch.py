@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.contract.kernel import ValidatedAttributes, set_dispatcher
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.explain import explained, wrong_inputs
+from plugrad.engine.implementations import functions_in
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.registry.gradients import gradients
 from plugrad.tape.nodes import Call, next_order
@@ -36,6 +37,7 @@ def bind(kernel, otherwise):
     def call({parameters}, attrs=NO_ATTRIBUTES):
         {guard}
         context = current_context()
+        overrides = None if context is None else context.overrides
         if context is not None and context.transfer is not None:
             {inputs} = move({inputs}, context.transfer)
         {unwrap}
@@ -43,7 +45,7 @@ def bind(kernel, otherwise):
             raise wrong_inputs(kernel, {inputs})
         if type(attrs) is not ValidatedAttributes:
             attrs = check(kernel, {arrays}, attrs)
-        function = backend.functions[name]
+        function = (backend.functions if overrides is None else functions_in(backend, overrides))[name]
         try:
             result = function({arguments}{attributes})
         except Exception as failure:
@@ -57,7 +59,7 @@ def bind(kernel, otherwise):
             output.node = None
         if {is_differentiated}:
             try:
-                plan = gradients[name].plans[{differentiated}]
+                plan = (gradients if overrides is None else overrides.gradients)[name].plans[{differentiated}]
             except KeyError:
                 plan = find_plan(kernel, {differentiated}, {nodes})
             if plan is not None:
@@ -241,7 +243,8 @@ WORDS: Final[dict[str, Any]] = {
     "gradients": gradients,
     "current_context": current_context,
     **{f.__name__: f for f in (Call, ValidatedAttributes, Tensor, repeat)},
-    **{f.__name__: f for f in (check, explained, find_plan, mark, move, unwrap, wrong_inputs)},
+    **{f.__name__: f for f in (check, explained, find_plan, functions_in, mark, move, unwrap)},
+    "wrong_inputs": wrong_inputs,
 }
 """The names in `CALL`."""
 set_dispatcher(run, compile_call)

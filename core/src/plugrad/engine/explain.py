@@ -17,6 +17,7 @@ from plugrad.errors import (
     describe_exception,
     short_repr,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.tensor.backend import closed, note_loss
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
@@ -79,8 +80,11 @@ def explained(
 ) -> Exception:
     """Return the error to raise for an implementation that failed; the failure is its cause.
 
-    Implementations trust their inputs. If these break the contract, the error is the contract's.
+    Implementations trust their inputs. If these break the contract, the error is the contract's. What came from
+    outside, such as the handler of a signal, is returned as it is.
     """
+    if is_interruption(failure):
+        return failure
     if isinstance(failure, PlugradError):
         note_loss(failure, backend)
         where = f"raised by {kernel_location(kernel.name, backend)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
@@ -15,21 +15,23 @@ from plugrad.engine import watching
 from plugrad.engine.checking import check_arrays, with_contract_checks, with_finite_checks
 from plugrad.engine.composites import of_arrays
 from plugrad.errors import UnsupportedDtype
-from plugrad.registry import kernels as registry
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import find_kernel, list_implementations, listen
-from plugrad.settings.layers import config
+from plugrad.settings import journal
+from plugrad.settings.layers import config, overridden_settings
 from plugrad.tensor.backend import check_alive, store
 from plugrad.tensor.choice import choose
+from plugrad.tensor.context import CHECKS, active_overrides
 from plugrad.types.dtype import INTEGER, as_dtype, string
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from plugrad.engine.watching import Watcher
     from plugrad.tensor.backend import Backend, Implementation, KernelConfig
+    from plugrad.tensor.context import Overrides
 
 _devices: WeakSet[Backend] = WeakSet()
 """The opened devices, whose functions change with the registry; it changes with the registry's lock held."""
@@ -42,8 +44,22 @@ class Implementations(dict[str, "Implementation"]):
         """Start empty, because most programs use few kernels."""
         super().__init__()
         self._backend = backend
-        with registry.lock:
+        self.local: WeakKeyDictionary[Overrides, LocalImplementations] = WeakKeyDictionary()
+        """The functions in contexts with overrides."""
+        with journal.lock:
             _devices.add(backend)
+
+    def discard(self, kernel_name: str) -> None:
+        """Forget a function, also in contexts with overrides; call it with the registry's lock held."""
+        self.pop(kernel_name, None)
+        for functions in self.local.values():
+            functions.pop(kernel_name, None)
+
+    def clear(self) -> None:
+        """Forget all functions, also in contexts with overrides."""
+        with journal.lock:
+            super().clear()
+            self.local.clear()
 
     def __missing__(self, kernel_name: str) -> Implementation:
         """Return the function that runs a kernel; it is kept from its first result on.
@@ -78,7 +94,7 @@ class Implementations(dict[str, "Implementation"]):
         def first(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
             check_arrays(kernel_name, result, backend, arrays, attrs)
-            with registry.lock:  # a kept function must not be older than the registry
+            with journal.lock:  # a kept function must not be older than the registry
                 is_current = config.state == settings and watching.watchers is told
                 if is_current and list_implementations(kernel_name, backend) == found:
                     self[kernel_name] = function
@@ -87,10 +103,34 @@ class Implementations(dict[str, "Implementation"]):
         return first
 
 
+class LocalImplementations(Implementations):
+    """The functions of one device in contexts with overrides; unless these change all functions, most are shared."""
+
+    def __missing__(self, kernel_name: str) -> Implementation:
+        """Return the function that runs a kernel."""
+        backend, overrides = self._backend, active_overrides()
+        is_other = overrides is not None and (
+            (kernel_name, backend.name) in overrides.kernels or bool(overrides.checks)
+        )
+        return super().__missing__(kernel_name) if is_other else backend.functions[kernel_name]
+
+
+def functions_in(backend: Backend, overrides: Overrides | None) -> Mapping[str, Implementation]:
+    """Return the functions of a device in this context, whose overrides are given."""
+    shared = backend.functions
+    if overrides is None or not isinstance(shared, Implementations):
+        return shared
+    with journal.lock:
+        functions = shared.local.get(overrides)
+        if functions is None:
+            functions = shared.local[overrides] = LocalImplementations(backend)
+        return functions
+
+
 def _discard_implementation(kernel_name: str, backend_name: str) -> None:
     for backend in _devices:
-        if backend.name == backend_name:
-            backend.functions.pop(kernel_name, None)  # with the lock: the registry is changing
+        if backend.name == backend_name and isinstance(backend.functions, Implementations):
+            backend.functions.discard(kernel_name)
 
 
 def _discard_all() -> None:
@@ -99,26 +139,26 @@ def _discard_all() -> None:
 
 
 def _on_setting_changed(setting: str) -> None:
-    if setting in ("check_finite", "debug"):
-        with registry.lock:
+    if setting in CHECKS and setting not in overridden_settings():
+        with journal.lock:
             _discard_all()
 
 
 def add_watcher(watcher: Watcher) -> None:
     """Notify a watcher of each implementation call from now on."""
-    with registry.lock:
+    with journal.lock:
         watching.watchers = (*watching.watchers, watcher)
         _discard_all()
 
 
 def remove_watcher(watcher: Watcher) -> None:
     """Stop notifying a watcher."""
-    with registry.lock:
+    with journal.lock:
         watching.watchers = tuple(each for each in watching.watchers if each is not watcher)
         _discard_all()
 
 
-state.implementations_for = Implementations
+state.implementations_for, state.functions_in = Implementations, functions_in
 listen(_discard_implementation)
 config.listeners.append(_on_setting_changed)
 
@@ -222,6 +262,7 @@ def with_strings(kernel_name: str, own: Implementation, backend: Backend) -> Imp
             raise UnsupportedDtype(
                 f"{kernel_name} on backend {backend.name!r} does not take string; it takes numbers"
             )
-        return wrap_host_function(reference.functions[kernel_name], backend)(*arrays, **attrs)
+        function = functions_in(reference, active_overrides())[kernel_name]
+        return wrap_host_function(function, backend)(*arrays, **attrs)
 
     return implementation

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from plugrad.engine.results import tensor_from_host
 from plugrad.tape.nodes import InputGradients, Node, Step
 from plugrad.tensor.backend import unsupported_dtype
+from plugrad.tensor.tensor import host_values
+from plugrad.tensor.tracer import Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +21,11 @@ def copy_to_backend(x: Tensor, backend: Backend) -> Tensor:
     """Return a copy of x on `backend`, or x itself if it lives there."""
     if x.backend is backend:
         return x
+    if isinstance(backend, Tracer):
+        return backend.lift(x)
     if x.dtype not in backend.dtypes():
         raise unsupported_dtype(x.dtype, backend)
-    y = tensor_from_host(x.numpy(), backend)
+    y = tensor_from_host(host_values(x), backend)
     if x.node is not None:
         y.node = _CopyToBackend((x.node,), x.backend)
     return y

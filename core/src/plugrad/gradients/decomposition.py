@@ -3,30 +3,32 @@
 The literature gives the gradient for complex matrices, with Hermitian transposes. Rules are plain
 transposes (docs/notes/0006), so the rules whose kernel is not holomorphic conjugate dy and the result.
 
-Some gradients do not exist at singular matrices or at equal eigenvalues. These kernels run on the
-host, so their rules read values there and raise an error instead of returning NaN.
+Some gradients do not exist at singular matrices or at equal eigenvalues. No rule reads a value to find
+out: masks on the device select what each matrix of a batch needs, and where a derivative is not
+determined it is NaN.
 """
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from math import log, prod
+from math import log
 from typing import Any
 
 import numpy as np
 
-from plugrad.errors import ArgumentValueError, GradientNotFound
-from plugrad.host import format_values
-from plugrad.kernels import complex as parts, decomposition, indexing, movement
+from plugrad.kernels import complex as parts, decomposition, movement
 from plugrad.kernels.linalg import matmul
 from plugrad.ops.binary import divide, where
 from plugrad.ops.complex import conj, real
 from plugrad.ops.creation import asarray, eye, zeros_like
 from plugrad.ops.linalg import tril
-from plugrad.ops.reduction import sum
+from plugrad.ops.rearrangement import roll
+from plugrad.ops.reduction import all, any, max, sum
+from plugrad.ops.scan import cumulative_prod
 from plugrad.ops.transfer import stop_gradient
-from plugrad.ops.unary import round
+from plugrad.ops.unary import abs, isfinite, log as logarithm, round, sqrt
 from plugrad.tape.rules import GradientConfig, gradient, register_gradient
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import int32
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +60,11 @@ def column(x: Tensor) -> Tensor:
     return movement.reshape(x, shape=(*x.shape, 1, 1))
 
 
+def column_vector(x: Tensor) -> Tensor:
+    """Return the last axis as matrices of one column."""
+    return movement.reshape(x, shape=(*x.shape, 1))
+
+
 def row(x: Tensor) -> Tensor:
     """Return the last axis as matrices of one row."""
     return movement.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
@@ -78,20 +85,38 @@ def identity_like(x: Tensor) -> Tensor:
     return eye(x.shape[-1], dtype=x.dtype, device=x.backend)
 
 
-def zero_tolerance(x: Tensor | Array) -> float:
+def zero_tolerance(x: Tensor) -> float:
     """Return the fraction of the largest value below which a value counts as 0, which exceeds the rounding error."""
     return 32 * machine_epsilon(x)
 
 
-def machine_epsilon(x: Tensor | Array) -> float:
+def machine_epsilon(x: Tensor) -> float:
     """Return the machine epsilon of a dtype."""
-    return float(np.finfo(np.dtype(str(x.dtype))).eps)
+    return float(np.finfo(x.dtype.numpy).eps)
 
 
-def safe_reciprocal(x: Tensor, is_pole: Array) -> Tensor:
+def safe_reciprocal(x: Tensor, is_pole: Tensor) -> Tensor:
     """Return 1 / x, and 0 at the poles."""
-    poles = constant_like(is_pole, x)
-    return where(poles, 0, divide(1, where(poles, 1, x)))
+    return where(is_pole, 0, divide(1, where(is_pole, 1, x)))
+
+
+def nan_where(is_undetermined: Tensor, matrices: Tensor) -> Tensor:
+    """Return the matrices, and NaN in place of those without a derivative.
+
+    The NaN comes from a division, and is no constant: so the setting `check_finite` finds it.
+    """
+    one = where(is_undetermined, 0.0, 1.0).astype(matrices.dtype)
+    return matrices * column(divide(one, one))
+
+
+def is_used(d: Tensor) -> Tensor:
+    """Return for each matrix whether a gradient is not 0 everywhere."""
+    return any(stop_gradient(d) != 0, axis=(-2, -1))
+
+
+def norms(x: Tensor) -> Tensor:
+    """Return the Frobenius norms as matrices of one element, as constants."""
+    return column(sqrt(sum(abs(stop_gradient(x)) ** 2, axis=(-2, -1))))
 
 
 # --- inverses and determinants ---------------------------------------------------------------------
@@ -117,126 +142,108 @@ def _determinant(dy: Tensor, input: Tensor) -> Tensor:
     return column(dy) * _cofactors(input)
 
 
-def _cofactors(input: Tensor) -> Tensor:
-    """Return the derivative of each determinant with respect to each element.
-
-    Singular matrices have cofactors too. The matrices are grouped by the number of singular values
-    that are nearly 0.
-    """
-    if not input.size:
-        return zeros_like(input)
-    nullities = _count_zero_singular_values(input)
-    matrices = movement.reshape(input, shape=(len(nullities), *input.shape[-2:]))
-    kinds = np.unique(nullities)
-    if len(kinds) == 1:
-        found = _cofactors_by_nullity(matrices, int(kinds[0]))
-    else:
-        groups: list[Tensor] = []
-        for nullity in kinds:
-            places = constant_like(np.flatnonzero(nullities == nullity).astype(np.int32), input)
-            groups.append(
-                _cofactors_by_nullity(indexing.gather(matrices, places, axis=0), int(nullity))
-            )
-        order = np.argsort(np.argsort(nullities, kind="stable")).astype(np.int32)
-        joined = movement.concat(*groups, axis=0)
-        found = indexing.gather(joined, constant_like(order, input), axis=0)
-    return movement.reshape(found, shape=input.shape)
-
-
-NOT_FINITE = -1
-
-
-def _count_zero_singular_values(input: Tensor) -> Array:
-    """Count each matrix's singular values near 0; `NOT_FINITE` marks a matrix that is not. The batch is flat.
-
-    A second derivative through the inverse loses as many digits as the condition number has. With
-    this limit it keeps half of them.
-    """
-    matrices = input.numpy().reshape(prod(input.shape[:-2]), *input.shape[-2:])
-    is_finite = np.isfinite(matrices).all((1, 2))
-    counts = np.where(is_finite, 0, NOT_FINITE)
-    if is_finite.any():
-        s = np.linalg.svd(matrices[is_finite], compute_uv=False)
-        counts[is_finite] = (s <= np.sqrt(np.finfo(s.dtype).eps) * s[:, :1]).sum(1)
-    return counts
-
-
-def _cofactors_by_nullity(x: Tensor, nullity: int) -> Tensor:
-    """Return the cofactors of matrices with `nullity` singular values near 0."""
+def _cofactors(x: Tensor) -> Tensor:
+    """Return the derivative of each determinant with respect to each element, also of singular matrices."""
+    if not x.size:
+        return zeros_like(x)
     n = x.shape[-1]
-    if nullity == NOT_FINITE:
-        return x * float("nan")
-    if nullity == n or n == 1:
-        return transpose_matrices(_adjugate(x))
-    if nullity:
-        return _cofactors_of_singular(x, n - nullity)
-    # divided by a mean of the singular values, neither determinants nor inverses overflow
-    logarithms = decomposition.log_determinant(stop_gradient(x))[1]
-    size = column(cast_like(2.0 ** round(logarithms / (n * log(2.0))), x))
-    determinants = decomposition.determinant(x / size)
-    return (
-        size ** (n - 1) * column(determinants) * transpose_matrices(decomposition.inverse(x / size))
-    )
+    is_finite = all(isfinite(abs(stop_gradient(x))), axis=(-2, -1), keepdims=True)
+    if n == 1:
+        found = zeros_like(x) + 1
+    elif n == 2:
+        signs = constant_like(np.array([[1, -1], [-1, 1]], x.dtype.numpy), x)
+        found = movement.reverse(x, dims=(x.ndim - 2, x.ndim - 1)) * signs
+    elif n == 3:
+        found = _minor(x, 1, 2) - _minor(x, 2, 1)
+    else:
+        found = _cofactors_by_svd(where(is_finite, x, identity_like(x)))
+    return where(is_finite, found, np.nan)
 
 
-def _cofactors_of_singular(x: Tensor, rank: int) -> Tensor:
-    """Return the cofactors of singular matrices of this rank.
+def _minor(x: Tensor, first: int, second: int) -> Tensor:
+    """Return the products of an element of the next row and one of the row after it, in two other columns."""
+    return roll(x, (-1, -first), axis=(-2, -1)) * roll(x, (-2, -second), axis=(-2, -1))
 
-    With the singular vectors as constants, ``B = Uᴴ x V`` has a block of large singular values, which
-    has an inverse, and a small block. The determinant is the product of the first block's determinant
-    and the determinant of the small block's Schur complement, whose adjugate is a polynomial. So all
-    derivatives are exact, although the singular vectors are not differentiated.
+
+def _cofactors_by_svd(x: Tensor) -> Tensor:
+    """Return the cofactors of finite matrices of any rank.
+
+    With the singular vectors as constants, ``B = Uᴴ x V`` has a block of large singular values, which has an inverse,
+    and a small block. The determinant is the product of the first block's determinant and the determinant of the small
+    block's Schur complement, whose adjugate is a polynomial. So the derivatives are exact, although the singular
+    vectors are not differentiated: all of them, unless three or more singular values are nearly 0; and then the first
+    one, which makes it the second one of the determinant.
+
+    A second derivative through the inverse loses as many digits as the condition number has. With the limit for
+    small singular values it keeps half of them.
     """
-    u, _, vh = decomposition.svd(stop_gradient(x), full_matrices=False)
-    b = matmul(matmul(adjoint(u), x), adjoint(vh))
-    large = b[:, :rank, :rank]
-    inverse = decomposition.inverse(large)
-    below, right = matmul(b[:, rank:, :rank], inverse), matmul(inverse, b[:, :rank, rank:])
-    small = b[:, rank:, rank:] - matmul(below, b[:, :rank, rank:])
-    corner = _adjugate(small)
-    of_small = column(sum(small[:, 0, :] * corner[:, :, 0], axis=-1))
-    beside = matmul(right, corner)
-    upper = movement.concat(of_small * inverse + matmul(beside, below), -beside, axis=2)
-    lower = movement.concat(-matmul(corner, below), corner, axis=2)
-    turned = matmul(
-        matmul(conj(u), transpose_matrices(movement.concat(upper, lower, axis=1))), conj(vh)
-    )
-    of_vectors = decomposition.determinant(u) * decomposition.determinant(vh)
-    return column(of_vectors * decomposition.determinant(large)) * turned
-
-
-def _adjugate(x: Tensor) -> Tensor:
-    """Return the adjugate matrices, computed by products alone (Faddeev and Le Verrier), which is exact at 0."""
+    n = x.shape[-1]
     unit = identity_like(x)
-    found = zeros_like(x) + unit
-    for k in range(1, x.shape[-1]):
-        product = matmul(x, found)
-        found = product - column(sum(diagonal(product), axis=-1) / k) * unit
-    return found if x.shape[-1] % 2 else -found
+    u, s, vh = decomposition.svd(stop_gradient(x), full_matrices=False)
+    limit = machine_epsilon(x) ** 0.5
+    is_small = s <= limit * s[..., :1]
+    has_small = is_small[..., -1:]  # they descend
+    # Divided by a mean of the singular values, determinants of matrices that have an inverse do not overflow.
+    exponent = sum(logarithm(where(has_small, 1, s)), axis=-1, keepdims=True) / (n * log(2.0))
+    size = column(cast_like(2.0 ** round(exponent), x)[..., 0])
+    b = matmul(matmul(adjoint(u), x / size), adjoint(vh))
+    is_left, is_top = ~row(is_small), ~column_vector(is_small)
+    large = where(is_left & is_top, b, unit)
+    inverse = decomposition.inverse(large)
+    upper = where(is_left & is_top, inverse, 0)
+    below, right = (
+        matmul(where(is_left, where(is_top, 0, b), 0), inverse),
+        where(is_left, 0, where(is_top, b, 0)),
+    )
+    small = where(is_left | is_top, 0, b) - matmul(below, right)
+    right = matmul(inverse, right)
+    corner = where(is_left | is_top, 0, _adjugate(small, is_small))
+    of_small = sum(small[..., -1, :] * corner[..., :, -1], axis=-1, keepdims=True)
+    of_small = column(where(has_small, of_small, 1)[..., 0])
+    beside = matmul(right, corner)
+    found = of_small * upper + matmul(beside, below) - beside - matmul(corner, below) + corner
+    turned = matmul(matmul(conj(u), transpose_matrices(found)), conj(vh))
+    of_vectors = decomposition.determinant(u) * decomposition.determinant(vh)
+    return size ** (n - 1) * column(of_vectors * decomposition.determinant(large)) * turned
+
+
+def _adjugate(x: Tensor, is_inside: Tensor) -> Tensor:
+    """Return the adjugates of nearly diagonal matrices, exact to the first order in what is beside the diagonal.
+
+    The matrices consist of the rows and columns that are inside; what the result has elsewhere means nothing.
+    """
+    d = where(is_inside, real(stop_gradient(diagonal(x))), 1)
+    unit = identity_like(x)
+    offset = x - diagonal_matrix(cast_like(where(is_inside, d, 0), x))
+    before, after = (cumulative_prod(d, axis=-1, exclusive=True, reverse=r) for r in (False, True))
+    # The product of all but two: of those before both, between them, and after both.
+    is_above = constant_like(np.triu(np.ones(x.shape[-2:], bool), 1), x)
+    between = cumulative_prod(where(is_above, row(d), 1), axis=-1, exclusive=True)
+    pairs = where(is_above, column_vector(before) * between * row(after), 0)
+    pairs = cast_like(pairs + transpose_matrices(pairs), x)
+    changes = matmul(pairs, column_vector(diagonal(offset)))
+    return unit * (changes + column_vector(cast_like(before * after, x))) - pairs * offset
 
 
 def _log_determinant(dy: list[Tensor], input: Tensor, outs: list[Tensor]) -> Tensor:
-    """Return the gradient through the logarithm; a complex determinant's sign turns, too."""
+    """Return the gradient through the logarithm; a complex determinant's sign turns, too.
+
+    It is NaN at singular matrices, or 0 if the result does not use them.
+    """
     d_sign, d_log = dy
-    is_singular = np.isneginf(outs[1].numpy())
-    if is_singular.any():
-        is_used = d_log.numpy() != 0
-        if input.dtype.kind == "complex":
-            is_used = is_used | (d_sign.numpy() != 0)
-        if (is_singular & is_used).any():
-            n = input.shape[-1]
-            raise ArgumentValueError(
-                f"slogdet: a matrix of shape {(n, n)} is singular, where the logarithm of the determinant is -inf and "
-                f"has no gradient; use det, whose gradient exists there, or add a small multiple of eye({n})"
-            )
-        input = where(
-            constant_like(is_singular[..., None, None], input), identity_like(input), input
-        )
+    is_complex = input.dtype.kind == "complex"
+    is_singular = stop_gradient(outs[1]) == -np.inf
+    has_gradient = stop_gradient(d_log) != 0
+    if is_complex:
+        has_gradient = has_gradient | (stop_gradient(d_sign) != 0)
+    place = column(is_singular)
+    input = where(place, identity_like(input), input)
     weight = cast_like(d_log, input)
-    if input.dtype.kind == "complex":
+    if is_complex:
         turning = parts.imag(d_sign * outs[0])
         weight = weight + parts.complex(zeros_like(turning), turning)
-    return column(weight) * transpose_matrices(decomposition.inverse(input))
+    found = column(weight) * transpose_matrices(decomposition.inverse(input))
+    return nan_where(is_singular & has_gradient, found)
 
 
 gradient(decomposition.inverse, input=_inverse)
@@ -271,93 +278,58 @@ def _half_lower(n: int, dtype: str) -> Array:
 
 
 def _eigh(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
-    (d_values, d_vectors), (values, vectors) = [conj(d) for d in dy], outs
-    inner = diagonal_matrix(cast_like(d_values, vectors))
-    if 1 not in absent:
-        turned = matmul(adjoint(vectors), d_vectors)
-        is_tie = _equal_pairs(values)
-        _check_eigenvectors(dy, turned, values, is_tie, is_alone=0 in absent)
-        gaps = row(values) - movement.reshape(values, shape=(*values.shape, 1))
-        inner = inner + turned * cast_like(safe_reciprocal(gaps, is_tie), vectors)
-    return conj(_hermitian(matmul(matmul(vectors, inner), adjoint(vectors))))
-
-
-def _equal_pairs(values: Tensor) -> Array:
-    """Return which pairs of values count as equal; the diagonal is True."""
-    found = values.numpy()
-    limits = zero_tolerance(found) * np.abs(found).max(-1, initial=0)
-    return np.abs(found[..., None, :] - found[..., :, None]) <= limits[..., None, None]
-
-
-def _check_eigenvectors(
-    dy: list[Tensor], turned: Tensor, values: Tensor, is_tie: Array, *, is_alone: bool
-) -> None:
-    """Raise if a gradient depends on eigenvectors of equal eigenvalues, which are not unique.
+    """Return the gradient; it is NaN if it depends on eigenvectors of equal eigenvalues, which are not unique.
 
     Eigenvectors of equal eigenvalues are any that span the same space. If the result depends on
     nothing but this space, as a projection does, turning them towards each other adds 0 to the
     gradient. If the result also depends on the eigenvalues, it adds the limit of 0 / 0, which no rule
     can know: it is the derivative of what the result does with the eigenvalues.
-
-    Raises:
-        ArgumentValueError: they do.
     """
-    pairs = _distinct_pairs(is_tie)
-    if not pairs.any():
-        return
-    if is_alone:
-        found = turned.numpy()
-        wrong = pairs & _ambiguous_rotations(found, _norms(found))
-    else:
-        wrong = pairs & _either_has_gradient(_has_gradient(dy[1], -2) | (dy[0].numpy() != 0))
-    _raise_no_gradient("eigh", "eigen", values, np.any(wrong, axis=-1))
+    (d_values, d_vectors), (values, vectors) = [conj(d) for d in dy], outs
+    inner = diagonal_matrix(cast_like(d_values, vectors))
+    if 1 not in absent and vectors.shape[-1]:
+        turned = matmul(adjoint(vectors), d_vectors)
+        is_tie = _equal_pairs(values)
+        gaps = row(values) - column_vector(values)
+        inner = inner + turned * cast_like(safe_reciprocal(gaps, is_tie), vectors)
+        if 0 in absent:
+            is_wrong = _ambiguous_rotations(turned, norms(turned))
+        else:
+            is_wrong = _either(_has_gradient(dy[1], -2) | (stop_gradient(dy[0]) != 0))
+        inner = nan_where(any(_distinct_pairs(is_tie) & is_wrong, axis=(-2, -1)), inner)
+    return conj(_hermitian(matmul(matmul(vectors, inner), adjoint(vectors))))
 
 
-def _distinct_pairs(is_tie: Array) -> Array:
+def _equal_pairs(values: Tensor) -> Tensor:
+    """Return which pairs of values count as equal; the diagonal is True."""
+    values = stop_gradient(values)
+    limits = zero_tolerance(values) * max(abs(values), axis=-1, keepdims=True)
+    return abs(row(values) - column_vector(values)) <= row(limits)
+
+
+def _distinct_pairs(is_tie: Tensor) -> Tensor:
     """Return which pairs count as different."""
-    return is_tie & ~np.eye(is_tie.shape[-1], dtype=bool)
+    return is_tie & constant_like(~np.eye(is_tie.shape[-1], dtype=bool), is_tie)
 
 
-def _either_has_gradient(is_used: Array) -> Array:
-    """Return the pairs in which at least one vector has a gradient."""
-    return is_used[..., None, :] | is_used[..., :, None]
+def _either(used: Tensor) -> Tensor:
+    """Return the pairs in which at least one vector is used."""
+    return row(used) | column_vector(used)
 
 
-def _has_gradient(d: Tensor, axis: int) -> Array:
+def _has_gradient(d: Tensor, axis: int) -> Tensor:
     """Return which vectors along an axis have a nonzero gradient."""
-    return np.any(d.numpy() != 0, axis=axis)
+    return any(stop_gradient(d) != 0, axis=axis)
 
 
-def _norms(x: Array) -> Array:
-    return np.linalg.norm(x, axis=(-2, -1), keepdims=True)
-
-
-def _ambiguous_rotations(turned: Array, sizes: Array) -> Array:
+def _ambiguous_rotations(turned: Tensor, sizes: Tensor) -> Tensor:
     """Return the pairs of vectors whose rotation into each other would change the result.
 
     `sizes` are those of the numbers of which the differences were computed.
     """
-    changes = np.abs(turned - np.conj(np.swapaxes(turned, -1, -2)))
+    turned = stop_gradient(turned)
+    changes = abs(turned - adjoint(turned))
     return ~(changes <= 8 * turned.shape[-1] * machine_epsilon(turned) * sizes)
-
-
-def _raise_no_gradient(
-    op: str, kind: str, values: Tensor, is_wrong: Array, *, or_zero: str = ""
-) -> None:
-    """Raise a GradientNotFound for vectors without a gradient; the message shows the values of the first such matrix.
-
-    Raises:
-        ArgumentValueError: those of one have none.
-    """
-    if is_wrong.any():
-        first = tuple(np.argwhere(is_wrong)[0][:-1])
-        only_values = {"eigh": "eigvalsh", "svd": "svdvals"}[op]
-        raise ArgumentValueError(
-            f"{op}: the derivative through {kind}vectors of equal {kind}values{or_zero} is not determined; one matrix "
-            f"has the {kind}values {format_values(values.numpy()[first])}. Add different small "
-            "numbers to the diagonal, or use "
-            f"{only_values} (for first derivatives) where the vectors do not matter"
-        )
 
 
 gradient(decomposition.cholesky, input=_cholesky)
@@ -368,127 +340,93 @@ gradient(decomposition.eigh, input=_eigh)
 
 
 def _svd(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
+    """Return the gradient; it is NaN if it depends on vectors that are not unique, or is infinite.
+
+    The reasons are those of `_eigh`. In addition, vectors of singular values of 0 are not unique, nor are
+    those that only complete a basis; and the logarithm of a singular value, for example, has an infinite
+    gradient at 0.
+    """
     u, s, vh = outs
     rows, columns, least = u.shape[-2], vh.shape[-1], s.shape[-1]
+    completing: list[Tensor] = []
     if u.shape[-1] > least or vh.shape[-2] > least:
-        for d in (dy[0][..., least:], dy[2][..., least:, :]):
-            _check_basis_completion("svd", d, "full_matrices=False")
+        completing = [dy[0][..., least:], dy[2][..., least:, :]]
         dy = [dy[0][..., :least], dy[1], dy[2][..., :least, :]]
         u, vh = u[..., :least], vh[..., :least, :]
-    found = s.numpy()
-    is_zero = found <= zero_tolerance(found) * found.max(-1, initial=0, keepdims=True)
-    _check_singular_values(dy[1], s, is_zero)
+    if not least:
+        return matmul(u, vh)
+    sizes = stop_gradient(s)
+    is_zero = sizes <= zero_tolerance(s) * sizes[..., :1]  # they descend
+    is_wrong = any(is_zero & ~isfinite(stop_gradient(dy[1])), axis=-1)
+    for d in completing:
+        is_wrong = is_wrong | is_used(d)
     if {0, 2} <= absent:
         # a singular value has a kink at 0, like abs
-        d_s = where(constant_like(is_zero, s), 0, dy[1])
-        return matmul(matmul(conj(u), diagonal_matrix(cast_like(d_s, u))), conj(vh))
+        d_s = cast_like(where(is_zero, 0, dy[1]), u)
+        return nan_where(is_wrong, matmul(matmul(conj(u), diagonal_matrix(d_s)), conj(vh)))
     d_u, d_s, d_vh = (conj(d) for d in dy)
     v, d_v = adjoint(vh), adjoint(d_vh)
     by_u, by_v = matmul(adjoint(u), d_u), matmul(adjoint(v), d_v)
     is_tie = _equal_pairs(s)
-    both_zero = is_zero[..., None, :] & is_zero[..., :, None]
     # one 0 of a real, square matrix leaves nothing open but signs
     is_open = is_zero
     if rows == columns and u.dtype.kind != "complex":
-        is_open = is_zero & (is_zero.sum(-1, keepdims=True) > 1)
-    if 1 in absent:
-        _check_singular_subspaces(dy, by_u, by_v, s, is_tie, is_open)
-    else:
-        _check_singular_vectors(dy, s, is_tie, is_open)
-    others = movement.reshape(s, shape=(*s.shape, 1))
-    apart = cast_like(safe_reciprocal(row(s) - others, is_tie), u)
-    together = cast_like(safe_reciprocal(row(s) + others, both_zero), u)
+        is_open = is_zero & (sum(is_zero.astype(int32), axis=-1, keepdims=True) > 1)
+    check = _depends_on_more_than_subspaces if 1 in absent else _depends_on_vectors_of_equal_values
+    is_wrong = is_wrong | check(dy, by_u, by_v, is_tie, is_open)
+    both_zero = row(is_zero) & column_vector(is_zero)
+    apart = cast_like(safe_reciprocal(row(s) - column_vector(s), is_tie), u)
+    together = cast_like(safe_reciprocal(row(s) + column_vector(s), both_zero), u)
     inner = (_skew(by_u + by_v) * apart + _skew(by_u - by_v) * together) * 0.5
     total = matmul(matmul(u, inner + diagonal_matrix(cast_like(d_s, u))), vh)
     scale = row(cast_like(safe_reciprocal(s, is_zero), u))
     if rows > least:
         free = d_u - matmul(u, by_u)
-        _check_null_space(free, d_u, s, is_zero)
+        is_wrong = is_wrong | _moves_null_space(free, d_u, is_zero)
         total = total + matmul(free * scale, vh)
     if columns > least:
         free = d_v - matmul(v, by_v)
-        _check_null_space(free, d_v, s, is_zero)
+        is_wrong = is_wrong | _moves_null_space(free, d_v, is_zero)
         total = total + matmul(u, adjoint(free * scale))
-    return conj(total)
+    return nan_where(is_wrong, conj(total))
 
 
 def _skew(x: Tensor) -> Tensor:
     return x - adjoint(x)
 
 
-def _check_basis_completion(op: str, d: Tensor, remedy: str) -> None:
-    """Raise if a gradient depends on vectors that only complete a basis.
-
-    Raises:
-        GradientNotFound: they do.
-    """
-    if np.any(d.numpy() != 0):
-        raise GradientNotFound(
-            f"{op}: the vectors that only complete a basis are not unique and have no gradient; use {remedy}"
-        )
-
-
-def _check_singular_values(d_s: Tensor, s: Tensor, is_zero: Array) -> None:
-    """Raise if a gradient is infinite at a singular value of 0, as the gradient of its logarithm is.
-
-    Raises:
-        ArgumentValueError: it is.
-    """
-    if is_zero.any() and (wrong := is_zero & ~np.isfinite(d_s.numpy())).any():
-        first = tuple(np.argwhere(wrong)[0][:-1])
-        raise ArgumentValueError(
-            f"svd: the gradient with respect to a singular value is infinite at 0; a matrix has the singular values "
-            f"{format_values(s.numpy()[first])}. Leave out those that are 0, or add a small number to them"
-        )
-
-
-def _check_singular_subspaces(
-    dy: list[Tensor], by_u: Tensor, by_v: Tensor, s: Tensor, is_tie: Array, is_open: Array
-) -> None:
-    """Raise if a result that uses only singular vectors depends on more than the subspaces they span.
+def _depends_on_more_than_subspaces(
+    dy: list[Tensor], by_u: Tensor, by_v: Tensor, is_tie: Tensor, is_open: Tensor
+) -> Tensor:
+    """Return for each matrix whether a result of singular vectors alone depends on more than what they span.
 
     Where singular values are equal, U and V may turn together, and where they are 0 each by itself.
-
-    Raises:
-        ArgumentValueError: it does.
     """
-    pairs = _distinct_pairs(is_tie)
-    if pairs.any() or is_open.any():
-        left, right = by_u.numpy(), by_v.numpy()
-        sizes = _norms(left) + _norms(right)
-        each = (
-            is_open[..., None, :]
-            & (_ambiguous_rotations(left, sizes) | _ambiguous_rotations(right, sizes))
-            & is_tie
-        )
-        together = pairs & _ambiguous_rotations(left + right, sizes)
-        both = is_open & _has_gradient(dy[0], -2) & _has_gradient(dy[2], -1)
-        _raise_singular(s, (each | together).any(-1) | both)
+    sizes = norms(by_u) + norms(by_v)
+    each = (
+        row(is_open)
+        & (_ambiguous_rotations(by_u, sizes) | _ambiguous_rotations(by_v, sizes))
+        & is_tie
+    )
+    together = _distinct_pairs(is_tie) & _ambiguous_rotations(by_u + by_v, sizes)
+    both = is_open & _has_gradient(dy[0], -2) & _has_gradient(dy[2], -1)
+    return any(each | together, axis=(-2, -1)) | any(both, axis=-1)
 
 
-def _check_singular_vectors(dy: list[Tensor], s: Tensor, is_tie: Array, is_open: Array) -> None:
-    """Raise if a result that also uses singular values depends on vectors of equal or zero singular values.
-
-    `_check_eigenvectors` says why.
-
-    Raises:
-        ArgumentValueError: they do.
-    """
-    pairs = _distinct_pairs(is_tie)
-    if pairs.any() or is_open.any():
-        used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (dy[1].numpy() != 0)
-        _raise_singular(s, (pairs & _either_has_gradient(used)).any(-1) | (is_open & used))
+def _depends_on_vectors_of_equal_values(
+    dy: list[Tensor], by_u: Tensor, by_v: Tensor, is_tie: Tensor, is_open: Tensor
+) -> Tensor:
+    """Return for each matrix whether a result also of singular values depends on vectors of equal ones, or of 0."""
+    used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (stop_gradient(dy[1]) != 0)
+    pairs = _distinct_pairs(is_tie) & _either(used)
+    return any(pairs, axis=(-2, -1)) | any(is_open & used, axis=-1)
 
 
-def _check_null_space(free: Tensor, d: Tensor, s: Tensor, is_zero: Array) -> None:
-    """Raise if a gradient moves vectors of zero singular values out of their space, for which there is no rate."""
-    if is_zero.any():
-        limits = 8 * free.shape[-2] * machine_epsilon(free) * _norms(d.numpy())
-        _raise_singular(s, is_zero & ~(np.abs(free.numpy()) <= limits).all(-2))
-
-
-def _raise_singular(s: Tensor, is_wrong: Array) -> None:
-    _raise_no_gradient("svd", "singular ", s, is_wrong, or_zero=", or of 0,")
+def _moves_null_space(free: Tensor, d: Tensor, is_zero: Tensor) -> Tensor:
+    """Return whether a gradient moves vectors of zero singular values out of their space; no rate is known for that."""
+    limits = 8 * free.shape[-2] * machine_epsilon(free) * norms(d)
+    stays = all(abs(stop_gradient(free)) <= limits, axis=-2)
+    return any(is_zero & ~stays, axis=-1)
 
 
 gradient(decomposition.svd, input=_svd)
@@ -498,13 +436,15 @@ gradient(decomposition.svd, input=_svd)
 
 
 def _qr(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
+    """Return the gradient; it is NaN if it depends on columns of Q that only complete a basis."""
     q, r = outs
     rows, columns = q.shape[-2], r.shape[-1]
-    if q.shape[-1] > columns:
-        _check_basis_completion("qr", dy[0][..., columns:], "mode='reduced'")
-        dy = [dy[0][..., :columns], dy[1][..., :columns, :]]
-        q, r = q[..., :columns], r[..., :columns, :]
     d_q, d_r = (conj(d) for d in dy)
+    if q.shape[-1] > columns:
+        found = _tall_qr(
+            d_q[..., :columns], d_r[..., :columns, :], q[..., :columns], r[..., :columns, :]
+        )
+        return nan_where(is_used(d_q[..., columns:]), conj(found))
     if columns <= rows:
         return conj(_tall_qr(d_q, d_r, q, r))
     # the first columns determine Q, and Q the others
@@ -515,32 +455,16 @@ def _qr(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
 
 
 def _tall_qr(d_q: Tensor, d_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
-    r = _replace_singular(d_q, d_r, r, q.shape[-2])
+    """Return the gradient for as many columns as R has; NaN if one depends on those before it and is used."""
+    constant = stop_gradient(r)
+    limits = zero_tolerance(r) * sqrt(sum(abs(constant) ** 2, axis=-2))
+    is_singular = any(abs(diagonal(constant)) <= limits, axis=-1)
+    r = where(column(is_singular), identity_like(r), r)
     inner = matmul(r, adjoint(d_r)) - matmul(adjoint(d_q), q)
     below = tril(inner, k=-1)
     middle = below + adjoint(below) + diagonal_matrix(cast_like(real(diagonal(inner)), q))
-    return adjoint(decomposition.solve(r, adjoint(d_q + matmul(q, middle))))
-
-
-def _replace_singular(d_q: Tensor, d_r: Tensor, r: Tensor, rows: int) -> Tensor:
-    """Return r, with identity matrices in place of singular ones that receive no gradient.
-
-    Raises:
-        ArgumentValueError: a gradient reaches one that is singular.
-    """
-    values = r.numpy()
-    sizes = np.abs(np.diagonal(values, axis1=-2, axis2=-1))
-    limits = zero_tolerance(r) * np.linalg.norm(values, axis=-2)
-    is_singular = (sizes <= limits).any(-1)
-    if not is_singular.any():
-        return r
-    used = (d_q.numpy() != 0).any((-2, -1)) | (d_r.numpy() != 0).any((-2, -1))
-    if (is_singular & used).any():
-        raise ArgumentValueError(
-            f"qr: the factors have no gradient where a column depends on those before it, as in a matrix of shape "
-            f"{(rows, r.shape[-1])} here; leave such columns out, or use svd"
-        )
-    return where(constant_like(is_singular[..., None, None], r), identity_like(r), r)
+    found = adjoint(decomposition.solve(r, adjoint(d_q + matmul(q, middle))))
+    return nan_where(is_singular & (is_used(d_q) | is_used(d_r)), found)
 
 
 gradient(decomposition.qr, input=_qr)

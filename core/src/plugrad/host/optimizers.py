@@ -1,8 +1,8 @@
 """Optimizer steps: a formula for one variable, and its application to lists of arrays.
 
 A formula takes a variable v, its gradient g, what is kept for it, and the coefficients of the kernel. It returns the
-next value of the variable and of what is kept. It runs on arrays and on tensors, which NumPy's functions take, too.
-The papers are named in `plugrad.optimizers`.
+next value of the variable and of what is kept. It runs on arrays with numbers, and on tensors with 0-d tensors, which
+NumPy's functions take, too. The values of tensors are not looked at. The papers are named in `plugrad.optimizers`.
 """
 
 from collections.abc import Callable
@@ -12,33 +12,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plugrad.contract.kernel import Kernel
-from plugrad.kernels import optimizers
+from plugrad.kernels import binary, optimizers
 
 Array = NDArray[Any]
+Coefficient: TypeAlias = Any  # a float beside arrays, a 0-d tensor beside tensors
 Formula: TypeAlias = Callable[..., tuple[Any, ...]]
 
 
-def gradient_descent(v: Any, g: Any, rate: float) -> tuple[Any, ...]:
+def gradient_descent(v: Any, g: Any, rate: Coefficient) -> tuple[Any, ...]:
     """Return v after a step of stochastic gradient descent."""
     return (v - g * rate,)
 
 
 def momentum(
-    v: Any, g: Any, a: Any, rate: float, momentum: float, is_nesterov: float
+    v: Any, g: Any, a: Any, rate: Coefficient, momentum: Coefficient, is_nesterov: Coefficient
 ) -> tuple[Any, ...]:
     """Return v and the velocity a; `is_nesterov` is 0 or 1."""
     a = g + a * momentum
-    return v - (g + a * momentum if is_nesterov else a) * rate, a
+    return v - _choose(is_nesterov, lambda: g + a * momentum, a) * rate, a
 
 
-def adagrad(v: Any, g: Any, a: Any, rate: float, epsilon: float) -> tuple[Any, ...]:
+def adagrad(v: Any, g: Any, a: Any, rate: Coefficient, epsilon: Coefficient) -> tuple[Any, ...]:
     """Return v and the sum a of squares."""
     a = a + g * g
     return v - g / (np.sqrt(a) + epsilon) * rate, a
 
 
 def adadelta(
-    v: Any, g: Any, s: Any, u: Any, rate: float, rho: float, others: float, epsilon: float
+    v: Any,
+    g: Any,
+    s: Any,
+    u: Any,
+    rate: Coefficient,
+    rho: Coefficient,
+    others: Coefficient,
+    epsilon: Coefficient,
 ) -> tuple[Any, ...]:
     """Return v and the averages s and u of the squares of gradients and of steps; `others` is ``1 - rho``."""
     s = s * rho + g * g * others
@@ -51,11 +59,11 @@ def rmsprop(
     g: Any,
     s: Any,
     a: Any,
-    rate: float,
-    decay: float,
-    others: float,
-    momentum: float,
-    epsilon: float,
+    rate: Coefficient,
+    decay: Coefficient,
+    others: Coefficient,
+    momentum: Coefficient,
+    epsilon: Coefficient,
 ) -> tuple[Any, ...]:
     """Return v, the average s of squares, and the velocity a; `others` is ``1 - decay``."""
     s = s * decay + g * g * others
@@ -69,11 +77,11 @@ def centered_rmsprop(
     s: Any,
     a: Any,
     mean: Any,
-    rate: float,
-    decay: float,
-    others: float,
-    momentum: float,
-    epsilon: float,
+    rate: Coefficient,
+    decay: Coefficient,
+    others: Coefficient,
+    momentum: Coefficient,
+    epsilon: Coefficient,
 ) -> tuple[Any, ...]:
     """Return what `rmsprop` returns, and the mean gradient."""
     s = s * decay + g * g * others
@@ -88,13 +96,13 @@ def adam(
     g: Any,
     m: Any,
     s: Any,
-    rate: float,
-    keep: float,
-    beta1: float,
-    others1: float,
-    beta2: float,
-    others2: float,
-    epsilon: float,
+    rate: Coefficient,
+    keep: Coefficient,
+    beta1: Coefficient,
+    others1: Coefficient,
+    beta2: Coefficient,
+    others2: Coefficient,
+    epsilon: Coefficient,
 ) -> tuple[Any, ...]:
     """Return v and the averages m and s of the gradients and of their squares.
 
@@ -102,7 +110,7 @@ def adam(
     """
     m = m * beta1 + g * others1
     s = s * beta2 + g * g * others2
-    return (v if keep == 1 else v * keep) - m / (np.sqrt(s) + epsilon) * rate, m, s
+    return _scale(v, keep) - m / (np.sqrt(s) + epsilon) * rate, m, s
 
 
 def adamax(
@@ -110,16 +118,28 @@ def adamax(
     g: Any,
     m: Any,
     u: Any,
-    rate: float,
-    beta1: float,
-    others: float,
-    beta2: float,
-    epsilon: float,
+    rate: Coefficient,
+    beta1: Coefficient,
+    others: Coefficient,
+    beta2: Coefficient,
+    epsilon: Coefficient,
 ) -> tuple[Any, ...]:
     """Return v, the average m of the gradients, and their greatest size u; `others` is ``1 - beta1``."""
     m = m * beta1 + g * others
     u = np.maximum(u * beta2, np.abs(g) + epsilon)
     return v - m / u * rate, m, u
+
+
+def _choose(flag: Coefficient, one: Callable[[], Any], other: Any) -> Any:
+    """Return what a function returns if the flag is not 0, else `other`."""
+    if isinstance(flag, float):
+        return one() if flag else other
+    return binary.select(flag != 0, one(), other)
+
+
+def _scale(x: Any, factor: Coefficient) -> Any:
+    """Return ``x * factor``, which for the number 1 takes no time."""
+    return x if isinstance(factor, float) and factor == 1.0 else x * factor
 
 
 FORMULAS: Final[dict[Kernel[..., Any], Formula]] = {

@@ -57,6 +57,7 @@ def ragged_gather(
         ArgumentValueError: splits decrease, or are out of range for the values or rows that they split.
         TensorIndexError: an index is out of range.
     """
+    params_nested_splits = tuple(splits.astype(np.int64) for splits in params_nested_splits)
     counts = [max(0, len(splits) - 1) for splits in params_nested_splits[1:]]
     for splits, count in zip(
         params_nested_splits, [*counts, len(params_dense_values)], strict=True
@@ -75,7 +76,7 @@ def ragged_gather(
         for axis in range(1, indices.ndim)
     ]
     for splits in params_nested_splits:
-        begins, ends = splits[places].astype(np.int64), splits[places + 1].astype(np.int64)
+        begins, ends = splits[places], splits[places + 1]
         lengths = ends - begins
         found.append(_splits_from_lengths(lengths))
         places = np.arange(int(found[-1][-1])) + np.repeat(begins - found[-1][:-1], lengths)
@@ -97,6 +98,8 @@ def ragged_tensor_to_tensor(
         ArgumentValueError: a partition decreases, or does not fit the rows before it.
         ShapeError: `shape` does not fit the values, or the partitions are for another number of values.
     """
+    # Differences of unsigned numbers would not be negative.
+    row_partition_tensors = tuple(x.astype(np.int64) for x in row_partition_tensors)
     has_count = row_partition_types[0] == "FIRST_DIM_SIZE"
     first = row_partition_tensors[0]
     rows = [int(first) if has_count else len(first) - 1]

@@ -1,4 +1,13 @@
-"""Activation functions of neural networks, element by element. NaN gives NaN."""
+"""Activation functions of neural networks, element by element. NaN gives NaN.
+
+Args:
+    x: a tensor of any shape.
+    alpha: the slope where x is 0 or less.
+    dy: the gradient of the result of the activation function.
+
+Returns:
+    a tensor of the dtype of the inputs, and of the shape to which they broadcast.
+"""
 
 from typing import Final
 
@@ -9,27 +18,42 @@ from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shaped, Spec
 
 
-def activation(name: str, accepts: frozenset[DType] = FLOATING) -> Kernel[[Spec], Tensor]:
-    """Declare a kernel whose result has the shape and dtype of its one input `x`."""
+def activation(
+    name: str, contract: str, accepts: frozenset[DType] = FLOATING
+) -> Kernel[[Spec], Tensor]:
+    """Declare a kernel of one input `x`, whose result has its shape and dtype; `contract` says what it returns."""
 
     def rule(x: Spec) -> Spec:
         return Shaped(x.shape, x.dtype)
 
+    rule.__doc__ = contract
     return declare(Kernel(name, rule, "activation", is_elementwise=True, accepts=accepts))
 
 
-relu: Final = activation("Relu", REAL)  # max(x, 0)
-relu6: Final = activation("Relu6", REAL)  # min(max(x, 0), 6)
-elu: Final = activation("Elu")  # x where x > 0, else exp(x) - 1 (Clevert and others, 2016)
-# scale * (x where x > 0, else alpha * (exp(x) - 1)), with scale = 1.0507… and alpha = 1.6732…
-# (Klambauer and others, 2017)
-selu: Final = activation("Selu")
-sigmoid: Final = activation("Sigmoid", INEXACT)  # 1 / (1 + exp(-x))
-softplus: Final = activation("Softplus")  # log(1 + exp(x))
-gelu: Final = activation("Gelu")  # x P(X <= x) of a standard normal X (Hendrycks and Gimpel, 2016)
+relu: Final = activation("Relu", "Return ``max(x, 0)``.", REAL)
+relu6: Final = activation("Relu6", "Return ``min(max(x, 0), 6)``.", REAL)
+elu: Final = activation(
+    "Elu", "Return x where x > 0, else ``exp(x) - 1`` (Clevert and others, 2016)."
+)
+selu: Final = activation(
+    "Selu",
+    """Return ``scale * (x if x > 0 else alpha * (exp(x) - 1))`` (Klambauer and others, 2017).
+
+    The scale is 1.0507009873554805 and alpha is 1.6732632423543772.
+    """,
+)
+sigmoid: Final = activation("Sigmoid", "Return ``1 / (1 + exp(-x))``.", INEXACT)
+softplus: Final = activation("Softplus", "Return ``log(1 + exp(x))``, which does not overflow.")
+gelu: Final = activation(
+    "Gelu", "Return ``x P(X <= x)`` of a standard normal X (Hendrycks and Gimpel, 2016)."
+)
 gelu_tanh: Final = activation(
-    "GeluTanh"
-)  # their approximation x (1 + tanh(u)) / 2, u = sqrt(2/pi) (x + 0.044715 x^3)
+    "GeluTanh",
+    """Return an approximation of `gelu`, ``x (1 + tanh(u)) / 2`` with ``u = sqrt(2 / pi) (x + 0.044715 x**3)``.
+
+    The approximation is that of Hendrycks and Gimpel, 2016.
+    """,
+)
 
 
 @kernel("LeakyRelu", is_elementwise=True, accepts=FLOATING)
@@ -40,25 +64,41 @@ def leaky_relu(x: Spec, *, alpha: float) -> Spec:
 
 @kernel("Prelu", is_elementwise=True, accepts=FLOATING)
 def prelu(x: Spec, alpha: Spec) -> Spec:
-    """Return x where x > 0, else ``alpha * x``, where `alpha` is a tensor (He and others, 2015)."""
+    """Return x where x > 0, else ``alpha * x``, where `alpha` is a tensor (He and others, 2015).
+
+    Args:
+        alpha: the slopes where x is 0 or less, which broadcast with x.
+    """
     return Shaped(broadcast(x.shape, alpha.shape), check_same_dtype("Prelu", x, alpha))
 
 
 @kernel("Relu6Grad", is_elementwise=True, accepts=FLOATING)
 def relu6_gradient(dy: Spec, y: Spec) -> Spec:
-    """Return the gradient of `relu6`, given its result y: 0 where y is 0 or 6, else dy."""
+    """Return the gradient of `relu6`, given its result y: 0 where y is 0 or 6, else dy.
+
+    Args:
+        y: the result of `relu6`, from 0 to 6; the gradient for other numbers is unspecified.
+    """
     return Shaped(broadcast(dy.shape, y.shape), check_same_dtype("Relu6Grad", dy, y))
 
 
 @kernel("SigmoidGrad", is_elementwise=True, accepts=FLOATING)
 def sigmoid_gradient(dy: Spec, y: Spec) -> Spec:
-    """Return the gradient of `sigmoid`, given its result y: ``dy * y * (1 - y)``."""
+    """Return the gradient of `sigmoid`, given its result y: ``dy * y * (1 - y)``.
+
+    Args:
+        y: the result of `sigmoid`, from 0 to 1.
+    """
     return Shaped(broadcast(dy.shape, y.shape), check_same_dtype("SigmoidGrad", dy, y))
 
 
 @kernel("EluGrad", is_elementwise=True, accepts=FLOATING)
 def elu_gradient(dy: Spec, y: Spec) -> Spec:
-    """Return the gradient of `elu`, given its result y: dy where y >= 0, else ``dy * (y + 1)``."""
+    """Return the gradient of `elu`, given its result y: dy where y >= 0, else ``dy * (y + 1)``.
+
+    Args:
+        y: the result of `elu`, which is -1 or more.
+    """
     return Shaped(broadcast(dy.shape, y.shape), check_same_dtype("EluGrad", dy, y))
 
 

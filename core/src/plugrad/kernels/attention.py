@@ -1,4 +1,16 @@
-"""Kernels of attention: averages of values, weighted by how well keys match queries."""
+"""Kernels of attention: averages of values, weighted by how well keys match queries.
+
+Args:
+    q: the queries, (…, queries, width).
+    k: the keys, (…, keys, width), of the dtype of q.
+    v: the values, (…, keys, size), of the dtype of q.
+    mask: numbers that are added to the scores, (…, queries, keys), of the dtype of q; -inf leaves out a key.
+    dy: the gradient of the result of `attention`, of the shape and the dtype of that result.
+    scale: the factor of the products of queries and keys, usually ``1 / sqrt(width)``.
+
+Returns:
+    an average of values for each query, (…, queries, size), in the dtype of q.
+"""
 
 from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
@@ -21,7 +33,13 @@ def attention(q: Spec, k: Spec, v: Spec, mask: Spec | None = None, *, scale: flo
 def attention_gradient(
     dy: Spec, q: Spec, k: Spec, v: Spec, mask: Spec | None = None, *, scale: float
 ) -> tuple[Spec, Spec, Spec]:
-    """Return the gradients of `attention` for q, k and v."""
+    """Return the gradients of `attention` for q, k and v.
+
+    Returns:
+        dq: the gradient for q, of its shape.
+        dk: the gradient for k, of its shape.
+        dv: the gradient for v, of its shape.
+    """
     dtype = _checked("AttentionGrad", q, k, v, mask)
     shape = (*q.shape[:-1], v.shape[-1])
     if dy.shape != shape:

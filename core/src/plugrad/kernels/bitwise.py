@@ -1,4 +1,16 @@
-"""Kernels on the bits of integers in two's complement. A bool is one bit."""
+"""Kernels on the bits of integers in two's complement. A bool is one bit.
+
+A shift moves the bits of a by b places. If b is the number of bits or more, a left shift gives 0, and a right shift 0
+or, for a negative a, -1. The result for a negative b is unspecified.
+
+Args:
+    a: the left operand.
+    b: the right operand, of the dtype of a and of a shape that broadcasts with that of a.
+    x: a tensor of any shape.
+
+Returns:
+    a tensor of the dtype of the inputs, and of the shape to which they broadcast.
+"""
 
 from typing import Final
 
@@ -11,23 +23,30 @@ from plugrad.types.specs import Shaped, Spec
 BITS = INTEGER | BOOL
 
 
-def bitwise(name: str, accepts: frozenset[DType] = BITS) -> Kernel[[Spec, Spec], Tensor]:
-    """Declare a kernel of inputs `a` and `b`, whose result has their dtype."""
+def bitwise(
+    name: str, contract: str, accepts: frozenset[DType] = BITS
+) -> Kernel[[Spec, Spec], Tensor]:
+    """Declare a kernel of inputs `a` and `b`, whose result has their dtype; `contract` says what it returns."""
 
     def rule(a: Spec, b: Spec) -> Spec:
         return Shaped(broadcast(a.shape, b.shape), check_same_dtype(name, a, b))
 
+    rule.__doc__ = contract
     return declare(Kernel(name, rule, "bitwise", is_elementwise=True, accepts=accepts))
 
 
-bitwise_and: Final = bitwise("BitwiseAnd")
-bitwise_or: Final = bitwise("BitwiseOr")
-bitwise_xor: Final = bitwise("BitwiseXor")
+bitwise_and: Final = bitwise("BitwiseAnd", "Return the bits that are set in both a and b.")
+bitwise_or: Final = bitwise("BitwiseOr", "Return the bits that are set in a, in b or in both.")
+bitwise_xor: Final = bitwise(
+    "BitwiseXor", "Return the bits that are set in exactly one of a and b."
+)
 
-# Shifts by b places. Where b is the number of bits or more, a left shift gives 0, and a right shift
-# 0 or, for a negative a, -1. The result for a negative b is undefined.
-left_shift: Final = bitwise("LeftShift", INTEGER)  # zeros come in from the right
-right_shift: Final = bitwise("RightShift", INTEGER)  # copies of the sign come in from the left
+left_shift: Final = bitwise(
+    "LeftShift", "Return ``a * 2**b``, without the bits that do not fit.", INTEGER
+)
+right_shift: Final = bitwise(
+    "RightShift", "Return ``a / 2**b``, rounded towards minus infinity.", INTEGER
+)
 
 
 @kernel("Invert", is_elementwise=True, accepts=BITS)

@@ -1,4 +1,11 @@
-"""Kernels that take complex numbers apart and put them together."""
+"""Kernels that take complex numbers apart and put them together.
+
+Args:
+    input: complex numbers of any shape.
+
+Returns:
+    a tensor of the shape of the input, in the dtype of its parts: float32 for complex64, float64 for complex128.
+"""
 
 from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
@@ -12,7 +19,15 @@ WHOLES = {part: whole for whole, part in PARTS.items()}
 # Not elementwise to the engine, which leaves the shapes of such kernels to broadcasting.
 @kernel("Complex", accepts=frozenset(WHOLES))
 def complex(real: Spec, imag: Spec) -> Spec:
-    """Return the complex numbers with these real and imaginary parts, which have one shape."""
+    """Return the complex numbers with these real and imaginary parts, which have one shape.
+
+    Args:
+        real: the real parts, float32 or float64.
+        imag: the imaginary parts, of the shape and the dtype of the real parts.
+
+    Returns:
+        a tensor of their shape: complex64 for float32, complex128 for float64.
+    """
     if real.shape != imag.shape:
         raise ShapeError(f"real has shape {real.shape} and imag {imag.shape}; they must be equal")
     return Shaped(real.shape, WHOLES[check_same_dtype("Complex", real, imag)])
@@ -32,11 +47,19 @@ def imag(input: Spec) -> Spec:
 
 @kernel("ComplexAbs", is_elementwise=True, accepts=COMPLEX)
 def complex_abs(x: Spec) -> Spec:
-    """Return the absolute values, ``sqrt(real**2 + imag**2)`` without overflow."""
+    """Return the absolute values, ``sqrt(real**2 + imag**2)`` without overflow.
+
+    Args:
+        x: complex numbers of any shape.
+    """
     return Shaped(x.shape, PARTS[x.dtype])
 
 
 @kernel("Conj", is_elementwise=True, accepts=COMPLEX)
 def conj(input: Spec) -> Spec:
-    """Return the complex conjugates."""
+    """Return the complex conjugates.
+
+    Returns:
+        a tensor of the shape and the dtype of the input.
+    """
     return Shaped(input.shape, input.dtype)

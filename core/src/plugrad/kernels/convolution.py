@@ -2,6 +2,14 @@
 
 Images are (batch, height, width, channels), filters (height, width, input channels, output channels).
 The shape rules at the end hold for any number of spatial axes.
+
+Args:
+    x: images (batch, height, width, input channels).
+    filter: filters (height, width, input channels, output channels) of the dtype of the images.
+    dy: the gradient of the result of the convolution, of the shape and the dtype of that result.
+    window: how the filters slide over the images; its size is that of the filters.
+    input_shape: the shape of the images.
+    filter_shape: the shape of the filters.
 """
 
 from plugrad.contract.kernel import check_same_dtype, kernel
@@ -13,7 +21,11 @@ from plugrad.types.windows import Window, check_window
 
 @kernel("Conv2D", accepts=FLOATING)
 def conv2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
-    """Return the cross-correlation of images with filters."""
+    """Return the cross-correlation of images with filters.
+
+    Returns:
+        images (batch, *window.out, output channels) in the dtype of x.
+    """
     return Shaped(
         convolved(2, x.shape, filter.shape, window), check_same_dtype("Conv2D", x, filter)
     )
@@ -21,14 +33,22 @@ def conv2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
 
 @kernel("Conv2DBackpropInput", accepts=FLOATING)
 def conv2d_input_gradient(dy: Spec, filter: Spec, *, input_shape: Shape, window: Window) -> Spec:
-    """Return the gradient of `conv2d` for its images, which have `input_shape`: a transposed convolution."""
+    """Return the gradient of `conv2d` for its images, which have `input_shape`: a transposed convolution.
+
+    Returns:
+        a tensor of shape `input_shape` in the dtype of dy.
+    """
     check_gradient(dy, input_shape, convolved(2, input_shape, filter.shape, window))
     return Shaped(input_shape, check_same_dtype("Conv2DBackpropInput", dy, filter))
 
 
 @kernel("Conv2DBackpropFilter", accepts=FLOATING)
 def conv2d_filter_gradient(x: Spec, dy: Spec, *, filter_shape: Shape, window: Window) -> Spec:
-    """Return the gradient of `conv2d` for its filters, which have `filter_shape`."""
+    """Return the gradient of `conv2d` for its filters, which have `filter_shape`.
+
+    Returns:
+        a tensor of shape `filter_shape` in the dtype of x.
+    """
     check_gradient(dy, x.shape, convolved(2, x.shape, filter_shape, window))
     return Shaped(filter_shape, check_same_dtype("Conv2DBackpropFilter", x, dy))
 

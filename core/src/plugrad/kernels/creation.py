@@ -1,4 +1,10 @@
-"""Kernels that create tensors. Implementations of those without inputs receive the backend in their place."""
+"""Kernels that create tensors. Implementations of those without inputs receive the backend in their place.
+
+Args:
+    x: a tensor of any shape.
+    start: the first value.
+    dtype: the dtype of the result.
+"""
 
 from math import ceil, isfinite
 
@@ -10,7 +16,15 @@ from plugrad.types.specs import Shape, Shaped, Spec
 
 @kernel("Fill")
 def fill(*, shape: Shape, value: Scalar | str, dtype: DType) -> Spec:
-    """Return a tensor that holds `value` everywhere."""
+    """Return a tensor that holds `value` everywhere.
+
+    Args:
+        shape: the shape of the result.
+        value: what it holds, which must fit the dtype; a str for a string tensor.
+
+    Returns:
+        a tensor of the shape and the dtype.
+    """
     if isinstance(value, str) != (dtype is string):
         raise DTypeError(
             f"Fill: value={value!r} is not a {dtype}; a string tensor is filled with a str"
@@ -22,19 +36,35 @@ def fill(*, shape: Shape, value: Scalar | str, dtype: DType) -> Spec:
 
 @kernel("ZerosLike", is_elementwise=True, accepts=NUMERIC | BOOL)
 def zeros_like(x: Spec) -> Spec:
-    """Return zeros in the shape and dtype of x."""
+    """Return zeros in the shape and dtype of x.
+
+    Returns:
+        a tensor of the shape and the dtype of x.
+    """
     return Shaped(x.shape, x.dtype)
 
 
 @kernel("OnesLike", is_elementwise=True, accepts=NUMERIC | BOOL)
 def ones_like(x: Spec) -> Spec:
-    """Return ones in the shape and dtype of x."""
+    """Return ones in the shape and dtype of x.
+
+    Returns:
+        a tensor of the shape and the dtype of x.
+    """
     return Shaped(x.shape, x.dtype)
 
 
 @kernel("Range")
 def range(*, start: float, stop: float, step: float, dtype: DType) -> Spec:
-    """Return the values start, start + step, … up to stop, which is excluded."""
+    """Return the values start, start + step, … up to stop, which is excluded.
+
+    Args:
+        stop: the end, which is not among the values.
+        step: the difference between neighbouring values, positive or negative.
+
+    Returns:
+        a vector of ``max(0, ceil((stop - start) / step))`` elements of the dtype.
+    """
     if step == 0:
         raise ArgumentValueError("step=0 never reaches stop; it must not be 0")
     for number in (start, stop, step):
@@ -45,7 +75,15 @@ def range(*, start: float, stop: float, step: float, dtype: DType) -> Spec:
 
 @kernel("LinSpace")
 def linspace(*, start: complex, stop: complex, num: int, dtype: DType = float32) -> Spec:
-    """Return `num` evenly spaced values from start to stop, both included."""
+    """Return `num` evenly spaced values from start to stop, both included.
+
+    Args:
+        stop: the last value.
+        num: the number of values, 0 or more; a single one is `start`.
+
+    Returns:
+        a vector of `num` elements of the dtype.
+    """
     for end in (start, stop):
         if not can_hold(dtype, end):
             raise ArgumentValueError(f"{end} does not fit {dtype}")

@@ -1,4 +1,11 @@
-"""Kernels that factor and invert matrices, which are the last two axes."""
+"""Kernels that factor and invert matrices, which are the last two axes.
+
+Args:
+    input: matrices (…, rows, columns).
+
+Returns:
+    a tensor of the shape and the dtype of the input.
+"""
 
 from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
@@ -12,19 +19,35 @@ REAL_PART = {float32: float32, float64: float64, complex64: float32, complex128:
 
 @kernel("Cholesky", accepts=MATRICES)
 def cholesky(input: Spec) -> Spec:
-    """Return the lower triangular L with ``L Lᴴ = input``, which is Hermitian and positive definite."""
+    """Return the lower triangular L with ``L Lᴴ = input``, which is Hermitian and positive definite.
+
+    Args:
+        input: Hermitian, positive definite matrices (…, n, n).
+    """
     return Shaped(_square(input), input.dtype)
 
 
 @kernel("MatrixInverse", accepts=MATRICES)
 def inverse(input: Spec) -> Spec:
-    """Return the inverse of each matrix."""
+    """Return the inverse of each matrix.
+
+    Args:
+        input: square matrices (…, n, n).
+    """
     return Shaped(_square(input), input.dtype)
 
 
 @kernel("MatrixSolve", accepts=MATRICES)
 def solve(matrix: Spec, rhs: Spec) -> Spec:
-    """Return X with ``matrix X = rhs``; the axes before the matrices are broadcast."""
+    """Return X with ``matrix X = rhs``; the axes before the matrices are broadcast.
+
+    Args:
+        matrix: square matrices (…, n, n).
+        rhs: the right-hand sides (…, n, columns), of the dtype of the matrices.
+
+    Returns:
+        the solutions (…, n, columns) in that dtype.
+    """
     shape = _square(matrix)
     if len(rhs.shape) < 2 or rhs.shape[-2] != shape[-1]:
         raise ShapeError(f"rhs has shape {rhs.shape}; it must be matrices of {shape[-1]} rows")
@@ -34,27 +57,59 @@ def solve(matrix: Spec, rhs: Spec) -> Spec:
 
 @kernel("MatrixDeterminant", accepts=MATRICES)
 def determinant(input: Spec) -> Spec:
-    """Return the determinant of each matrix."""
+    """Return the determinant of each matrix.
+
+    Args:
+        input: square matrices (…, n, n).
+
+    Returns:
+        a number for each matrix, in the dtype of the input.
+    """
     return Shaped(_square(input)[:-2], input.dtype)
 
 
 @kernel("LogMatrixDeterminant", accepts=MATRICES)
 def log_determinant(input: Spec) -> tuple[Spec, ...]:
-    """Return the sign of each determinant, and the logarithm of its absolute value."""
+    """Return the sign of each determinant, and the logarithm of its absolute value.
+
+    Args:
+        input: square matrices (…, n, n).
+
+    Returns:
+        sign: the sign or the complex phase of each determinant, in the dtype of the input; 0 for a singular matrix.
+        log: the logarithm of its absolute value, in the dtype of the real parts; -inf for a singular matrix.
+    """
     shape = _square(input)[:-2]
     return Shaped(shape, input.dtype), Shaped(shape, REAL_PART[input.dtype])
 
 
 @kernel("SelfAdjointEigV2", accepts=MATRICES)
 def eigh(input: Spec) -> tuple[Spec, ...]:
-    """Return the eigenvalues of Hermitian matrices in ascending order, and eigenvectors as columns."""
+    """Return the eigenvalues of Hermitian matrices in ascending order, and eigenvectors as columns.
+
+    Args:
+        input: Hermitian matrices (…, n, n).
+
+    Returns:
+        eigenvalues: real numbers (…, n), in the dtype of the real parts.
+        eigenvectors: matrices (…, n, n) in the dtype of the input, whose columns have the length 1.
+    """
     shape = _square(input)
     return Shaped(shape[:-1], REAL_PART[input.dtype]), Shaped(shape, input.dtype)
 
 
 @kernel("Svd", accepts=MATRICES)
 def svd(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
-    """Return U, the singular values in descending order, and Vᴴ, with ``input = U S Vᴴ``."""
+    """Return U, the singular values in descending order, and Vᴴ, with ``input = U S Vᴴ``.
+
+    Args:
+        full_matrices: whether U and Vᴴ are square; otherwise k is the smaller of rows and columns.
+
+    Returns:
+        u: matrices (…, rows, k) with orthonormal columns, in the dtype of the input.
+        s: the singular values, in the dtype of the real parts.
+        vh: matrices (…, k, columns) with orthonormal rows.
+    """
     *batch, rows, columns = _matrices(input)
     least = min(rows, columns)
     return (
@@ -66,7 +121,15 @@ def svd(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
 
 @kernel("Qr", accepts=MATRICES)
 def qr(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
-    """Return Q with orthonormal columns and the upper triangular R, with ``input = Q R``."""
+    """Return Q with orthonormal columns and the upper triangular R, with ``input = Q R``.
+
+    Args:
+        full_matrices: whether Q is square; otherwise k is the smaller of rows and columns.
+
+    Returns:
+        q: matrices (…, rows, k) in the dtype of the input.
+        r: matrices (…, k, columns) in the dtype of the input.
+    """
     *batch, rows, columns = _matrices(input)
     inner = rows if full_matrices else min(rows, columns)
     return Shaped((*batch, rows, inner), input.dtype), Shaped((*batch, inner, columns), input.dtype)

@@ -8,6 +8,13 @@ is not above `score_threshold` are ignored.
 
 At most `max_output_size` boxes are selected, and fewer if no more remain; the inferred shapes are
 those for `max_output_size` boxes.
+
+Args:
+    boxes: (number, 4).
+    scores: one floating number for each box.
+    max_output_size: how many boxes are selected at most, 0 or more.
+    iou_threshold: the smallest overlap that discards a box, from 0 to 1.
+    score_threshold: the score that a box must exceed.
 """
 
 from plugrad.contract.kernel import check_dtype, kernel
@@ -20,7 +27,11 @@ from plugrad.types.specs import Shaped, Spec
 def non_max_suppression(
     boxes: Spec, scores: Spec, *, max_output_size: int, iou_threshold: float, score_threshold: float
 ) -> Spec:
-    """Return the positions of the selected boxes; an overlap of `iou_threshold` or more discards a box."""
+    """Return the positions of the selected boxes; an overlap of `iou_threshold` or more discards a box.
+
+    Returns:
+        a vector of at most `max_output_size` int32 positions of boxes, the highest score first.
+    """
     _check("NonMaxSuppressionV3", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32)
 
@@ -38,6 +49,13 @@ def non_max_suppression_padded(
     """Return the positions of the selected boxes and their number.
 
     With `pad_to_max_output_size`, zeros fill the positions up to `max_output_size`.
+
+    Args:
+        pad_to_max_output_size: whether the positions are filled up with zeros.
+
+    Returns:
+        positions: a vector of int32 positions of boxes, the highest score first.
+        count: how many boxes are selected, a 0-d int32.
     """
     _check("NonMaxSuppressionV4", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32), Shaped((), int32)
@@ -57,6 +75,13 @@ def non_max_suppression_with_score(
 
     If `soft_nms_sigma` is not 0, each selected box multiplies the scores of the others by
     ``exp(-overlap**2 / (2 * soft_nms_sigma))`` (Bodla and others, 2017).
+
+    Args:
+        soft_nms_sigma: how far the score of a box falls that overlaps a selected one; 0 for not at all.
+
+    Returns:
+        positions: a vector of at most `max_output_size` int32 positions of boxes, the highest score first.
+        scores: their scores, in the dtype of the scores.
     """
     _check("NonMaxSuppressionV5", boxes, scores, max_output_size)
     return Shaped((max_output_size,), int32), Shaped((max_output_size,), scores.dtype)

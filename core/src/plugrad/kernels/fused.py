@@ -1,6 +1,15 @@
 """Kernels that add a bias to a product or convolution and apply an activation, in one pass.
 
 `bias` and `prelu_activation_weights` are optional; they broadcast to the result.
+
+Args:
+    x: images (batch, height, width, channels).
+    filter: filters of the dtype of the images.
+    window: how the filters slide over the images; its size is that of the filters.
+    bias: what is added to the result before the activation, of the dtype of the other inputs.
+    prelu_activation_weights: the slopes where the sum is 0 or less, for the activation "prelu" and only for that.
+    activation: the function of the sum; "linear" is none, the others are in the family activation.
+    leakyrelu_alpha: the slope where the sum is 0 or less, for the activation "leakyrelu".
 """
 
 from typing import Final, Literal, get_args
@@ -30,7 +39,17 @@ def matmul(
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
-    """Return the activation of a product of matrices, as in BatchMatMul, plus the bias."""
+    """Return the activation of a product of matrices, as in BatchMatMul, plus the bias.
+
+    Args:
+        a: matrices (…, rows, inner), or (…, inner, rows) with `transpose_a`.
+        b: matrices (…, inner, columns), or (…, columns, inner) with `transpose_b`, of the dtype of a.
+        transpose_a: whether the last two axes of a are exchanged.
+        transpose_b: whether the last two axes of b are exchanged.
+
+    Returns:
+        matrices (…, rows, columns) in the dtype of a; the axes before them are broadcast.
+    """
     shape = multiplied(a.shape, b.shape, transpose_a, transpose_b)
     out = Shaped(shape, check_same_dtype("_FusedMatMul", a, b))
     _check_operands("_FusedMatMul", out, bias, prelu_activation_weights, activation)
@@ -48,7 +67,11 @@ def conv2d(
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
-    """Return the activation of a convolution, as in Conv2D, plus the bias."""
+    """Return the activation of a convolution, as in Conv2D, plus the bias.
+
+    Returns:
+        images (batch, *window.out, output channels) in the dtype of x.
+    """
     shape = convolved(2, x.shape, filter.shape, window)
     out = Shaped(shape, check_same_dtype("FusedConv2D", x, filter))
     _check_operands("FusedConv2D", out, bias, prelu_activation_weights, activation)
@@ -66,7 +89,11 @@ def depthwise_conv2d(
     activation: Activation = "linear",
     leakyrelu_alpha: float = 0.2,
 ) -> Spec:
-    """Return the activation of a convolution, as in DepthwiseConv2dNative, plus the bias."""
+    """Return the activation of a convolution, as in DepthwiseConv2dNative, plus the bias.
+
+    Returns:
+        images (batch, *window.out, channels * multiplier) in the dtype of x.
+    """
     shape = convolved(2, x.shape, filter.shape, window, is_depthwise=True)
     out = Shaped(shape, check_same_dtype("FusedDepthwiseConv2D", x, filter))
     _check_operands("FusedDepthwiseConv2D", out, bias, prelu_activation_weights, activation)

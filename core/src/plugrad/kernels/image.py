@@ -2,6 +2,20 @@
 
 A pixel of the result shows a point of an image. The interpolation "nearest" takes the nearest pixel,
 and of two equally near ones the later; "bilinear" weights the four pixels around the point.
+
+Args:
+    image: images (batch, height, width, channels).
+    dy: the gradient of the result, of the shape of that result.
+    boxes: (number, 4), floating.
+    box_ind: the number of the image of each box, a vector of integers.
+    transforms: eight coefficients, floating: (batch, 8), or (1, 8) for all images.
+    image_shape: the shape of the images.
+    method: how values between pixels are found.
+    interpolation: how values between pixels are found.
+    fill_mode: how an image continues beyond its border.
+    fill_value: what points outside the image show: a number, or one for each channel.
+    radians: the angle.
+    center: the point (x, y) around which images are rotated.
 """
 
 from math import isfinite
@@ -37,6 +51,13 @@ def crop_and_resize(
     last row shows row ``y2 * (height - 1)``, and the rows between are evenly spaced; a single row
     shows the middle of the box. The columns likewise. A point outside the image is
     `extrapolation_value`.
+
+    Args:
+        crop_size: the height and the width of the crops, at least 1.
+        extrapolation_value: what points outside the image show.
+
+    Returns:
+        crops (number, *crop_size, channels) in the dtype of the images, or float32 for integers.
     """
     shape = _cropped("CropAndResize", image.shape, boxes, box_ind, crop_size)
     return Shaped(shape, image.dtype if image.dtype.kind == "floating" else float32)
@@ -46,7 +67,11 @@ def crop_and_resize(
 def crop_and_resize_image_gradient(
     dy: Spec, boxes: Spec, box_ind: Spec, *, image_shape: Shape, method: Interpolation = "bilinear"
 ) -> Spec:
-    """Return the gradient of `crop_and_resize` for its images: dy goes to the pixels that were shown."""
+    """Return the gradient of `crop_and_resize` for its images: dy goes to the pixels that were shown.
+
+    Returns:
+        a tensor of shape `image_shape` in the dtype of dy.
+    """
     expected = _cropped("CropAndResizeGradImage", image_shape, boxes, box_ind, _size_of(dy))
     _check_gradient(dy, expected, image_shape)
     return Shaped(image_shape, dy.dtype)
@@ -54,7 +79,11 @@ def crop_and_resize_image_gradient(
 
 @kernel("FlipLeftRight", accepts=REAL)
 def flip_left_right(image: Spec) -> Spec:
-    """Return images with their columns in reverse order."""
+    """Return images with their columns in reverse order.
+
+    Returns:
+        a tensor of the shape and the dtype of the images.
+    """
     _check_images(image.shape)
     return Shaped(image.shape, image.dtype)
 
@@ -67,6 +96,9 @@ def rotate_with_offset(
 
     The `center` (x, y) is a fraction of the width and of the height: (0, 0) is the upper left corner
     of the first pixel, (1, 1) the lower right corner of the last.
+
+    Returns:
+        a tensor of the shape and the dtype of the images.
     """
     _check_images(image.shape)
     _check_rotation(radians, center)
@@ -76,7 +108,11 @@ def rotate_with_offset(
 
 @kernel("RotateWithOffsetGrad", accepts=FLOATING)
 def rotate_with_offset_gradient(dy: Spec, *, radians: float, center: tuple[float, float]) -> Spec:
-    """Return the gradient of `rotate_with_offset`: dy goes to the pixels that were shown."""
+    """Return the gradient of `rotate_with_offset`: dy goes to the pixels that were shown.
+
+    Returns:
+        a tensor of the shape and the dtype of dy.
+    """
     _check_images(dy.shape)
     _check_rotation(radians, center)
     return Shaped(dy.shape, dy.dtype)
@@ -99,6 +135,12 @@ def transform(
     image continues with `fill_value` ("constant"), mirrored at the border ("reflect": d c b a | a b
     c d | d c b a), repeated ("wrap"), or with its last pixels ("nearest"). Where p is 0, the result
     is `fill_value`.
+
+    Args:
+        output_shape: the height and the width of the result, at least 1.
+
+    Returns:
+        images (batch, *output_shape, channels) in the dtype of the images.
     """
     shape = _transformed("Transform", image.shape, transforms, output_shape)
     _check_fill(fill_value, image.shape)
@@ -114,7 +156,11 @@ def transform_image_gradient(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> Spec:
-    """Return the gradient of `transform` for its images: dy goes to the pixels that were shown."""
+    """Return the gradient of `transform` for its images: dy goes to the pixels that were shown.
+
+    Returns:
+        a tensor of shape `image_shape` in the dtype of dy.
+    """
     expected = _transformed("TransformGrad", image_shape, transforms, _size_of(dy))
     _check_gradient(dy, expected, image_shape)
     return Shaped(image_shape, dy.dtype)

@@ -2,6 +2,9 @@
 
 Positions are integers, and a negative one counts from the end. A position out of range is an error;
 a device that does not check positions reads zeros there instead.
+
+Args:
+    indices: positions, integers of any shape.
 """
 
 from plugrad.contract.annotations import Axis
@@ -14,7 +17,16 @@ from plugrad.types.specs import Shape, Shaped, Spec
 
 @kernel("GatherV2")
 def gather(x: Spec, indices: Spec, *, axis: Axis, batch_dims: int = 0) -> Spec:
-    """Return the elements of x at `indices` along an axis; the first `batch_dims` axes of both are matched."""
+    """Return the elements of x at `indices` along an axis; the first `batch_dims` axes of both are matched.
+
+    Args:
+        x: a tensor with at least one axis.
+        axis: the axis of the positions.
+        batch_dims: how many axes the tensor and the indices have in common, at most `axis`.
+
+    Returns:
+        a tensor of the dtype of x; in its shape, the axes of the indices after the common ones replace the axis.
+    """
     check_dtype("GatherV2 (indices)", indices, INTEGER)
     if (
         not 0 <= batch_dims <= min(axis, len(indices.shape))
@@ -29,7 +41,17 @@ def gather(x: Spec, indices: Spec, *, axis: Axis, batch_dims: int = 0) -> Spec:
 
 @kernel("GatherV2Grad", accepts=NUMERIC)
 def gather_gradient(dy: Spec, indices: Spec, *, shape: Shape, axis: int, batch_dims: int) -> Spec:
-    """Return zeros of `shape` to which each part of dy is added where `gather` took it from."""
+    """Return zeros of `shape` to which each part of dy is added where `gather` took it from.
+
+    Args:
+        dy: the gradient of the result of `gather`, of the shape of that result.
+        shape: the shape of the tensor from which `gather` took elements.
+        axis: the axis of the positions.
+        batch_dims: how many axes the tensor and the indices have in common.
+
+    Returns:
+        a tensor of `shape` in the dtype of dy.
+    """
     expected = gather.infer(
         Shaped(shape, dy.dtype), indices, axis=axis, batch_dims=batch_dims
     ).shape
@@ -45,6 +67,13 @@ def gather_nd(params: Spec, indices: Spec) -> Spec:
     """Return the parts of params whose coordinates lie along the last axis of `indices`.
 
     K coordinates name a place on the first K axes; the part at that place has the remaining axes.
+
+    Args:
+        params: a tensor of any dtype.
+        indices: coordinates, integers (…, K), with K at most the number of axes of params.
+
+    Returns:
+        a tensor (…, *params.shape[K:]) in the dtype of params.
     """
     check_dtype("GatherNd (indices)", indices, INTEGER)
     if not indices.shape or indices.shape[-1] > len(params.shape):
@@ -61,6 +90,12 @@ def where_true(condition: Spec) -> Spec:
 
     There are as many rows as true elements; the inferred shape is that for a condition that is true
     everywhere.
+
+    Args:
+        condition: bools of any shape.
+
+    Returns:
+        an int32 matrix (true elements, axes).
     """
     return Shaped((count_elements(condition.shape), len(condition.shape)), int32)
 
@@ -69,7 +104,17 @@ def where_true(condition: Spec) -> Spec:
 def one_hot(
     indices: Spec, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> Spec:
-    """Return `on_value` at each index along a new last axis of size `depth`, and `off_value` elsewhere."""
+    """Return `on_value` at each index along a new last axis of size `depth`, and `off_value` elsewhere.
+
+    Args:
+        depth: the size of the new axis, 0 or more; an index outside gives a row of `off_value`.
+        on_value: what stands at the index, which must fit the dtype.
+        off_value: what stands elsewhere, which must fit the dtype.
+        dtype: the dtype of the result.
+
+    Returns:
+        a tensor (*indices.shape, depth) of the dtype.
+    """
     if depth < 0:
         raise ArgumentValueError(f"depth={depth} must be 0 or more")
     for value in (on_value, off_value):
@@ -80,7 +125,16 @@ def one_hot(
 
 @kernel("UnsortedSegmentSum", accepts=NUMERIC)
 def unsorted_segment_sum(x: Spec, segment_ids: Spec, *, num_segments: int) -> Spec:
-    """Return the sum of the elements of each segment; an id outside ``[0, num_segments)`` drops its element."""
+    """Return the sum of the elements of each segment; an id outside ``[0, num_segments)`` drops its element.
+
+    Args:
+        x: a tensor whose first axes are those of the ids.
+        segment_ids: the segment of each element, integers in any order.
+        num_segments: the number of segments.
+
+    Returns:
+        a tensor (num_segments, *rest) in the dtype of x, where rest are the axes of x after those of the ids.
+    """
     check_dtype("UnsortedSegmentSum (segment_ids)", segment_ids, INTEGER)
     rank = len(segment_ids.shape)
     if x.shape[:rank] != segment_ids.shape:

@@ -9,7 +9,17 @@ from plugrad.types.specs import Shape, Shaped, Spec
 
 @kernel("BatchMatMul", accepts=NUMERIC)
 def matmul(a: Spec, b: Spec, *, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
-    """Return the product of matrices, which are the last two axes; the axes before them are broadcast."""
+    """Return the product of matrices, which are the last two axes; the axes before them are broadcast.
+
+    Args:
+        a: matrices (…, rows, inner), or (…, inner, rows) with `transpose_a`.
+        b: matrices (…, inner, columns), or (…, columns, inner) with `transpose_b`, of the dtype of a.
+        transpose_a: whether the last two axes of a are exchanged.
+        transpose_b: whether the last two axes of b are exchanged.
+
+    Returns:
+        matrices (…, rows, columns) in the dtype of a. A product over 0 columns is 0.
+    """
     shape = multiplied(a.shape, b.shape, transpose_a, transpose_b)
     return Shaped(shape, check_same_dtype("BatchMatMul", a, b))
 
@@ -42,6 +52,13 @@ def einsum(*inputs: Spec, equation: str) -> Spec:
 
     Letters that do not follow the arrow are summed over. No operand has a letter twice, and each
     letter of the result is one of an operand.
+
+    Args:
+        inputs: one tensor for each operand, all of one dtype.
+        equation: the letters of the operands, with commas between them, an arrow, and the letters of the result.
+
+    Returns:
+        a tensor with an axis for each letter after the arrow, in the dtype of the inputs.
     """
     operands, _, result = equation.partition("->")
     sizes: dict[str, int] = {}
@@ -73,6 +90,14 @@ def band_part(input: Spec, num_lower: Spec, num_upper: Spec) -> Spec:
 
     The 0-d `num_lower` and `num_upper` say how many diagonals are kept below and above the main one;
     a negative number keeps all.
+
+    Args:
+        input: matrices (…, rows, columns) of any dtype.
+        num_lower: how many diagonals below the main one are kept, a 0-d integer.
+        num_upper: how many diagonals above the main one are kept, a 0-d integer.
+
+    Returns:
+        a tensor of the shape and the dtype of the input.
     """
     if len(input.shape) < 2:
         raise ShapeError(f"shape {input.shape} must have two axes or more")
@@ -85,13 +110,27 @@ def band_part(input: Spec, num_lower: Spec, num_upper: Spec) -> Spec:
 
 @kernel("Diag")
 def diag(x: Spec) -> Spec:
-    """Return zeros of shape ``x.shape + x.shape`` with x on the diagonal."""
+    """Return zeros of shape ``x.shape + x.shape`` with x on the diagonal.
+
+    Args:
+        x: the elements of the diagonal.
+
+    Returns:
+        a tensor with twice the axes of x, in its dtype.
+    """
     return Shaped((*x.shape, *x.shape), x.dtype)
 
 
 @kernel("DiagPart")
 def diag_part(input: Spec) -> Spec:
-    """Return the diagonal that `diag` fills, of a tensor whose first half of axes equals the second half."""
+    """Return the diagonal that `diag` fills, of a tensor whose first half of axes equals the second half.
+
+    Args:
+        input: a tensor of shape ``shape + shape``.
+
+    Returns:
+        a tensor of that shape in the dtype of the input.
+    """
     half = len(input.shape) // 2
     if input.shape[:half] != input.shape[half:]:
         raise ShapeError(f"shape {input.shape} must consist of the same sizes twice")

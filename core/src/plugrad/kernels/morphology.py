@@ -2,6 +2,12 @@
 
 Images are (batch, height, width, channels), filters (height, width, channels). Cells of the padding
 do not count; a window that contains no pixel gives the smallest number.
+
+Args:
+    x: images (batch, height, width, channels).
+    filter: weights (height, width, channels) of the dtype of the images, which are added to the pixels of a window.
+    dy: the gradient of the result of `dilation2d`, of the shape and the dtype of that result.
+    window: how the filter slides over the images; its size is that of the filter.
 """
 
 from plugrad.contract.kernel import check_same_dtype, kernel
@@ -14,7 +20,11 @@ from plugrad.types.windows import Window, check_window
 
 @kernel("Dilation2D", accepts=REAL)
 def dilation2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
-    """Return the largest sum of a pixel and a weight in each window, or NaN if a sum is NaN."""
+    """Return the largest sum of a pixel and a weight in each window, or NaN if a sum is NaN.
+
+    Returns:
+        images (batch, *window.out, channels) in the dtype of x.
+    """
     return Shaped(
         _dilated(x.shape, filter.shape, window), check_same_dtype("Dilation2D", x, filter)
     )
@@ -22,14 +32,22 @@ def dilation2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
 
 @kernel("Dilation2DBackpropInput", accepts=REAL)
 def dilation2d_input_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Window) -> Spec:
-    """Return the gradient of `dilation2d` for its images: dy goes to the first largest sum of each window."""
+    """Return the gradient of `dilation2d` for its images: dy goes to the first largest sum of each window.
+
+    Returns:
+        a tensor of the shape and the dtype of x.
+    """
     check_gradient(dy, x.shape, _dilated(x.shape, filter.shape, window))
     return Shaped(x.shape, check_same_dtype("Dilation2DBackpropInput", x, filter, dy))
 
 
 @kernel("Dilation2DBackpropFilter", accepts=REAL)
 def dilation2d_filter_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Window) -> Spec:
-    """Return the gradient of `dilation2d` for its filter: dy goes to the first largest sum of each window."""
+    """Return the gradient of `dilation2d` for its filter: dy goes to the first largest sum of each window.
+
+    Returns:
+        a tensor of the shape and the dtype of the filter.
+    """
     check_gradient(dy, x.shape, _dilated(x.shape, filter.shape, window))
     return Shaped(filter.shape, check_same_dtype("Dilation2DBackpropFilter", x, filter, dy))
 

@@ -1,4 +1,22 @@
-"""Kernels that bring elements to a common scale."""
+"""Kernels that bring elements to a common scale.
+
+Args:
+    x: a tensor.
+    logits: a tensor with at least one axis.
+    dy: the gradient of the first result of the function, of its shape and dtype.
+    mean: the mean of each channel, a vector of the dtype of x.
+    variance: the variance of each channel, a vector of the dtype of x.
+    offset: what is added at the end, of the dtype of x.
+    scale: the factor of the normalized elements, of the dtype of x.
+    variance_epsilon: what is added to the variance, so that it is not 0.
+    depth_radius: how many neighbours on each side count, 0 or more.
+    bias: what is added to the sum of squares.
+    alpha: the factor of the sum of squares.
+    beta: the exponent.
+
+Returns:
+    a tensor of the shape and the dtype of x.
+"""
 
 from plugrad.contract.annotations import Axis
 from plugrad.contract.kernel import check_same_dtype, kernel
@@ -10,13 +28,27 @@ from plugrad.types.specs import Shape, Shaped, Spec
 
 @kernel("Softmax", accepts=FLOATING)
 def softmax(logits: Spec, *, dim: Axis) -> Spec:
-    """Return ``exp(x) / sum(exp(x))`` along the axis `dim`."""
+    """Return ``exp(x) / sum(exp(x))`` along the axis `dim`.
+
+    Args:
+        dim: the axis along which the results add up to 1.
+
+    Returns:
+        a tensor of the shape and the dtype of the logits.
+    """
     return Shaped(logits.shape, logits.dtype)
 
 
 @kernel("LogSoftmax", accepts=FLOATING)
 def log_softmax(logits: Spec, *, axis: Axis) -> Spec:
-    """Return ``x - log(sum(exp(x)))`` along an axis."""
+    """Return ``x - log(sum(exp(x)))`` along an axis.
+
+    Args:
+        axis: the axis along which the exponentials of the results add up to 1.
+
+    Returns:
+        a tensor of the shape and the dtype of the logits.
+    """
     return Shaped(logits.shape, logits.dtype)
 
 
@@ -33,6 +65,10 @@ def batch_norm(
     """Return ``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset`` (Ioffe and Szegedy, 2015).
 
     All inputs are broadcast to the shape of x. Without a scale it is 1, without an offset 0.
+
+    Args:
+        mean: what is subtracted from x, of the dtype of x.
+        variance: the square of what x is then divided by, of the dtype of x.
     """
     parts = {"mean": mean, "variance": variance, "offset": offset, "scale": scale}
     given = {name: part for name, part in parts.items() if part is not None}
@@ -57,6 +93,9 @@ def layer_norm(
 
     m and v are the mean and the variance over `axis` and all axes after it, whose sizes are also the
     shape of the scale and of the offset. Without a scale it is 1, without an offset 0.
+
+    Args:
+        axis: the first of the axes that are normalized.
     """
     parts = {"offset": offset, "scale": scale}
     return Shaped(x.shape, _dtype_beside("LayerNorm", x, parts, x.shape[axis:]))
@@ -69,6 +108,14 @@ def layer_norm_gradient(
     """Return the gradients of `layer_norm` for x, for the offset and for the scale.
 
     The last two have the shape of a scale also if there is none.
+
+    Args:
+        axis: the first of the axes that are normalized.
+
+    Returns:
+        dx: the gradient for x, of its shape.
+        d_offset: the gradient for the offset, of shape ``x.shape[axis:]``.
+        d_scale: the gradient for the scale, of shape ``x.shape[axis:]``.
     """
     if dy.shape != x.shape:
         raise ShapeError(f"dy and x have shapes {dy.shape} and {x.shape}; they must be equal")
@@ -91,6 +138,16 @@ def batch_norm_training(
 
     The channels are the elements of `axis`. Mean and variance, the average of the squared differences
     from the mean, are over all other axes.
+
+    Args:
+        offset: what is added to each channel at the end, a vector of the dtype of x.
+        scale: the factor of each channel, a vector of the dtype of x.
+        axis: the axis of the channels.
+
+    Returns:
+        y: the normalized tensor, of the shape and the dtype of x.
+        mean: the mean of each channel, a vector.
+        variance: the variance of each channel, a vector.
     """
     channels = (x.shape[axis],)
     parts = {"offset": offset, "scale": scale}
@@ -115,6 +172,14 @@ def batch_norm_gradient(
     and averages M over each channel, that for x is
     ``scale / sqrt(variance + variance_epsilon) * (dy - M(dy) - h M(dy h))``. The others are the sums of
     dy and of ``dy h``; both have one element for each channel also if there is no scale.
+
+    Args:
+        axis: the axis of the channels.
+
+    Returns:
+        dx: the gradient for x, of its shape.
+        d_offset: the gradient for the offset, a vector.
+        d_scale: the gradient for the scale, a vector.
     """
     if dy.shape != x.shape:
         raise ShapeError(f"dy and x have shapes {dy.shape} and {x.shape}; they must be equal")
@@ -159,7 +224,11 @@ def local_response_normalization_gradient(
     alpha: float = 1.0,
     beta: float = 0.5,
 ) -> Spec:
-    """Return the gradient of `local_response_normalization` for x, given its result y."""
+    """Return the gradient of `local_response_normalization` for x, given its result y.
+
+    Args:
+        y: the result of `local_response_normalization`, of the shape and the dtype of x.
+    """
     _check_response(x.shape, depth_radius)
     if not x.shape == y.shape == dy.shape:
         raise ShapeError(

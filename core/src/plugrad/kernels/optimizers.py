@@ -2,8 +2,16 @@
 
 The inputs are a vector of coefficients and then lists of one length: the variables, their gradients, and one list
 for each tensor that the optimizer keeps for a variable. The outputs are the lists of what replaces the variables and
-what is kept. The formulas are in `plugrad.host.optimizers`. The coefficients are an input, and no attributes, because
-they change from step to step.
+what is kept. The coefficients are an input, and no attributes, because they change from step to step.
+
+In the formulas, v is a variable and g its gradient; they are applied element by element.
+
+Args:
+    inputs: the coefficients, a vector in the order that the kernel says, then the lists, all of one dtype. What is kept
+        for a variable has its shape.
+
+Returns:
+    *lists: the updated variables, then what is kept, in the order that the kernel says.
 """
 
 from typing import Any, Final
@@ -18,10 +26,15 @@ ROOMY: Final[frozenset[DType]] = frozenset((float32, float64))  # squares of flo
 
 LISTS: Final[dict[Kernel[..., Any], int]] = {}
 """How many lists of tensors each kernel takes."""
+COEFFICIENTS: Final[dict[Kernel[..., Any], int]] = {}
+"""How many coefficients each kernel takes."""
 
 
-def step(name: str, coefficients: int, kept: int) -> Kernel[..., list[Tensor]]:
-    """Declare the step of an optimizer with a number of coefficients, which keeps some tensors for a variable."""
+def step(name: str, coefficients: int, kept: int, contract: str) -> Kernel[..., list[Tensor]]:
+    """Declare the step of an optimizer with a number of coefficients, which keeps some tensors for a variable.
+
+    `contract` says what the step returns.
+    """
 
     def rule(*inputs: Spec) -> tuple[Spec, ...]:
         numbers, *tensors = inputs
@@ -44,16 +57,103 @@ def step(name: str, coefficients: int, kept: int) -> Kernel[..., list[Tensor]]:
         replaced = (*tensors[:count], *tensors[2 * count :])
         return tuple(Shaped(x.shape, dtype) for x in replaced)
 
+    rule.__doc__ = contract
     kernel = declare(Kernel[..., list[Tensor]](name, rule, "optimizers", accepts=ROOMY))
-    LISTS[kernel] = 2 + kept
+    LISTS[kernel], COEFFICIENTS[kernel] = 2 + kept, coefficients
     return kernel
 
 
-gradient_descent: Final = step("ApplyGradientDescent", 1, 0)
-momentum: Final = step("ApplyMomentum", 3, 1)
-adagrad: Final = step("ApplyAdagrad", 2, 1)
-adadelta: Final = step("ApplyAdadelta", 4, 2)
-rmsprop: Final = step("ApplyRMSProp", 5, 2)
-centered_rmsprop: Final = step("ApplyCenteredRMSProp", 5, 3)
-adam: Final = step("ApplyAdam", 7, 2)
-adamax: Final = step("ApplyAdamax", 5, 2)
+gradient_descent: Final = step(
+    "ApplyGradientDescent",
+    1,
+    0,
+    """Return ``v - rate * g``, a step of stochastic gradient descent.
+
+    Coefficients: rate. Nothing is kept.
+    """,
+)
+momentum: Final = step(
+    "ApplyMomentum",
+    3,
+    1,
+    """Return ``v - rate * a``, a step of gradient descent with momentum (Polyak, 1964).
+
+    The velocity ``a`` becomes ``momentum * a + g`` first. If `is_nesterov` is 1 instead of 0, the step is
+    ``rate * (g + momentum * a)`` (Sutskever and others, 2013).
+
+    Coefficients: rate, momentum, is_nesterov. Kept: a.
+    """,
+)
+adagrad: Final = step(
+    "ApplyAdagrad",
+    2,
+    1,
+    """Return ``v - rate * g / (sqrt(a) + epsilon)``, a step of Adagrad (Duchi and others, 2011).
+
+    The sum ``a`` of the squares of the gradients becomes ``a + g**2`` first.
+
+    Coefficients: rate, epsilon. Kept: a.
+    """,
+)
+adadelta: Final = step(
+    "ApplyAdadelta",
+    4,
+    2,
+    """Return ``v - rate * d``, a step of Adadelta (Zeiler, 2012), with ``d = g * sqrt((u + epsilon) / (s + epsilon))``.
+
+    The average ``s`` of the squares of the gradients becomes ``rho * s + others * g**2`` first. The average ``u`` of
+    the squares of the steps becomes ``rho * u + others * d**2`` afterwards.
+
+    Coefficients: rate, rho, others = 1 - rho, epsilon. Kept: s, u.
+    """,
+)
+rmsprop: Final = step(
+    "ApplyRMSProp",
+    5,
+    2,
+    """Return ``v - rate * a``, a step of RMSProp (Tieleman and Hinton, 2012).
+
+    The average ``s`` of the squares of the gradients becomes ``decay * s + others * g**2`` first, then the velocity
+    ``a`` becomes ``momentum * a + g / (sqrt(s) + epsilon)``.
+
+    Coefficients: rate, decay, others = 1 - decay, momentum, epsilon. Kept: s, a.
+    """,
+)
+centered_rmsprop: Final = step(
+    "ApplyCenteredRMSProp",
+    5,
+    3,
+    """Return ``v - rate * a``, a step of RMSProp that divides by the deviation from the mean gradient (Graves, 2013).
+
+    The average ``s`` of the squares of the gradients becomes ``decay * s + others * g**2`` first, and their ``mean``
+    becomes ``decay * mean + others * g``. Then the velocity ``a`` becomes
+    ``momentum * a + g / (sqrt(max(s - mean**2, 0)) + epsilon)``.
+
+    Coefficients: rate, decay, others = 1 - decay, momentum, epsilon. Kept: s, a, mean.
+    """,
+)
+adam: Final = step(
+    "ApplyAdam",
+    7,
+    2,
+    """Return ``keep * v - rate * m / (sqrt(s) + epsilon)``, a step of Adam (Kingma and Ba, 2015).
+
+    The average ``m`` of the gradients becomes ``beta1 * m + others1 * g`` first, and the average ``s`` of their
+    squares becomes ``beta2 * s + others2 * g**2``. The coefficients contain the corrections for the first steps; a
+    ``keep`` below 1 is the weight decay of AdamW (Loshchilov and Hutter, 2019).
+
+    Coefficients: rate, keep, beta1, others1 = 1 - beta1, beta2, others2 = 1 - beta2, epsilon. Kept: m, s.
+    """,
+)
+adamax: Final = step(
+    "ApplyAdamax",
+    5,
+    2,
+    """Return ``v - rate * m / u``, a step of Adamax (Kingma and Ba, 2015).
+
+    The average ``m`` of the gradients becomes ``beta1 * m + others * g`` first, and their greatest size ``u`` becomes
+    ``max(beta2 * u, abs(g) + epsilon)``.
+
+    Coefficients: rate, beta1, others = 1 - beta1, beta2, epsilon. Kept: m, u.
+    """,
+)

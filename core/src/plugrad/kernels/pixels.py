@@ -12,6 +12,13 @@ def from_pixels(pixels: Spec, *, num_channels: int) -> Spec:
 
     Pixels of one channel are gray: red, green and blue are equal. Without a channel for it, the
     opacity is 255.
+
+    Args:
+        pixels: bytes (height, width, 1, 3 or 4 channels), in this order: red, green, blue, opacity.
+        num_channels: how many channels the result has, 1 to 4.
+
+    Returns:
+        an int32 tensor (height, width, num_channels).
     """
     if len(pixels.shape) != 3 or pixels.shape[2] not in (1, 3, 4):
         raise ShapeError(
@@ -29,6 +36,13 @@ def draw(image: Spec, *, alpha: float = 1.0) -> Spec:
     Floats range from 0 to 1 and integers from 0 to 255; values that do not round to a byte are
     errors. An image with one channel, or without an axis for channels, is gray. Without a channel
     for it, the opacity is `alpha`, from 0 to 1.
+
+    Args:
+        image: (height, width) or (height, width, 1, 3 or 4 channels).
+        alpha: the opacity of an image that has no channel for it.
+
+    Returns:
+        an int32 tensor (height, width, 4).
     """
     rank = len(image.shape)
     if rank not in (2, 3) or (rank == 3 and image.shape[2] not in (1, 3, 4)):

@@ -1,6 +1,13 @@
 """Kernels that summarize windows of (batch, height, width, channels) images; padding does not count.
 
 The cells of a window lie next to each other, except in `pool`.
+
+Args:
+    x: images (batch, height, width, channels).
+    dy: the gradient of the result of the pooling, of the shape and the dtype of that result.
+    input: the images that were pooled.
+    output: the result of pooling them.
+    window: how the window slides over the images.
 """
 
 from typing import Literal
@@ -33,13 +40,21 @@ def pooled(axes: int, image: Shape, window: Window, *, may_lie_apart: bool = Fal
 
 @kernel("MaxPool", accepts=REAL)
 def max_pool(x: Spec, *, window: Window) -> Spec:
-    """Return the largest element of each window, or NaN if there is one."""
+    """Return the largest element of each window, or NaN if there is one.
+
+    Returns:
+        images (batch, *window.out, channels) in the dtype of x.
+    """
     return Shaped(pooled(2, x.shape, window), x.dtype)
 
 
 @kernel("MaxPoolGrad", accepts=FLOATING)
 def max_pool_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) -> Spec:
-    """Return the gradient of `max_pool`: dy goes to the first largest element of each window, in row-major order."""
+    """Return the gradient of `max_pool`: dy goes to the first largest element of each window, in row-major order.
+
+    Returns:
+        a tensor of the shape and the dtype of the input.
+    """
     check_gradient(dy, input.shape, pooled(2, input.shape, window))
     check_gradient(output, input.shape, dy.shape, "output")
     return Shaped(input.shape, check_same_dtype("MaxPoolGrad", dy, input, output))
@@ -47,13 +62,21 @@ def max_pool_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) ->
 
 @kernel("AvgPool", accepts=FLOATING)
 def avg_pool(x: Spec, *, window: Window) -> Spec:
-    """Return the average of each window, over the cells that are not padding."""
+    """Return the average of each window, over the cells that are not padding.
+
+    Returns:
+        images (batch, *window.out, channels) in the dtype of x.
+    """
     return Shaped(pooled(2, x.shape, window), x.dtype)
 
 
 @kernel("AvgPoolGrad", accepts=FLOATING)
 def avg_pool_gradient(dy: Spec, input: Spec, *, window: Window) -> Spec:
-    """Return the gradient of `avg_pool`: dy is shared evenly by the cells of each window that are not padding."""
+    """Return the gradient of `avg_pool`: dy is shared evenly by the cells of each window that are not padding.
+
+    Returns:
+        a tensor of the shape and the dtype of the input.
+    """
     check_gradient(dy, input.shape, pooled(2, input.shape, window))
     return Shaped(input.shape, check_same_dtype("AvgPoolGrad", dy, input))
 
@@ -66,6 +89,13 @@ def max_pool_with_argmax(
 
     A position counts the elements of one image, (row * width + column) * channels + channel, or of
     all images if `include_batch_in_index`. The first element is the first in row-major order.
+
+    Args:
+        include_batch_in_index: whether a position counts the elements of all images, instead of those of its own.
+
+    Returns:
+        output: images (batch, *window.out, channels) in the dtype of x.
+        positions: int32 positions of that shape.
     """
     shape = pooled(2, x.shape, window)
     return Shaped(shape, x.dtype), Shaped(shape, int32)
@@ -73,7 +103,15 @@ def max_pool_with_argmax(
 
 @kernel("Pool", accepts=REAL)
 def pool(input: Spec, *, window: Window, pooling_type: PoolingType) -> Spec:
-    """Return the largest element or the average of windows of dilated cells, on any number of spatial axes."""
+    """Return the largest element or the average of windows of dilated cells, on any number of spatial axes.
+
+    Args:
+        input: images (batch, *spatial, channels); for "avg", floating.
+        pooling_type: what summarizes a window: "max", its largest element, or NaN if there is one; or "avg".
+
+    Returns:
+        images (batch, *window.out, channels) in the dtype of the input.
+    """
     if pooling_type == "avg":
         check_dtype("Pool (pooling_type='avg')", input, FLOATING)
     return Shaped(pooled(len(window.size), input.shape, window, may_lie_apart=True), input.dtype)

@@ -1,6 +1,6 @@
 """Kernels of ragged tensors, whose rows differ in length.
 
-The values of all rows are concatenated, and one or several vectors of *splits* say where the rows
+The values of all rows are concatenated, and one or several vectors of splits say where the rows
 begin and end: row i extends from ``splits[i]`` to ``splits[i + 1]`` of the values, or of the rows of
 the next splits. In an inferred shape, -1 is a size that depends on the values.
 """
@@ -19,6 +19,15 @@ def ragged_range(starts: Spec, limits: Spec, deltas: Spec) -> tuple[Spec, Spec]:
     """Return the splits and the values of rows start, start + delta, … up to the limit, which is excluded.
 
     A single start, limit or delta is used for all rows.
+
+    Args:
+        starts: the first value of each row, a vector or a 0-d tensor.
+        limits: the end of each row, of the dtype of the starts.
+        deltas: the differences between neighbouring values of each row, of the dtype of the starts, not 0.
+
+    Returns:
+        splits: an int32 vector, one longer than the number of rows.
+        values: the values of all rows, a vector in the dtype of the starts.
     """
     dtype = check_same_dtype("RaggedRange", starts, limits, deltas)
     shapes = [x.shape for x in (starts, limits, deltas)]
@@ -42,6 +51,16 @@ def ragged_gather(
     """Return the rows at `indices` as splits and values.
 
     The axes of `indices` replace the first axis of the ragged tensor, so a 0-d index removes it.
+
+    Args:
+        params_dense_values: the values of the ragged tensor, (values, …).
+        indices: positions of rows, integers of any shape.
+        params_nested_splits: the splits of each ragged axis, integer vectors, the outermost first.
+        output_ragged_rank: how many splits the result has: those given, plus the axes of the indices, minus 1.
+
+    Returns:
+        *splits: `output_ragged_rank` int32 vectors, the outermost first.
+        values: the values of the selected rows, (values, …), in the dtype of the given ones.
     """
     check_dtype("RaggedGather (indices)", indices, INTEGER)
     rank = len(params_nested_splits) + len(indices.shape) - 1
@@ -79,6 +98,16 @@ def ragged_tensor_to_tensor(
     axes. A partition of type "ROW_SPLITS" holds splits. One of type "VALUE_ROWIDS" holds the row of
     each value in ascending order; the partition before it gives the number of rows. If it would be
     the first, a partition of type "FIRST_DIM_SIZE" before it holds this number.
+
+    Args:
+        shape: the shape of the result, an integer vector or a 0-d -1.
+        values: the values of the ragged tensor, (values, …).
+        default_value: what fills up short rows, of the dtype of the values; it broadcasts to one of them.
+        row_partition_tensors: the partitions, integers, the outermost first.
+        row_partition_types: the type of each partition: "FIRST_DIM_SIZE", "VALUE_ROWIDS" or "ROW_SPLITS".
+
+    Returns:
+        a tensor of the dtype of the values.
     """
     name = "RaggedTensorToTensor"
     check_same_dtype(name, values, default_value)

@@ -61,6 +61,15 @@ def multinomial(logits: Spec, state: Spec, *, num_samples: int, normalized: bool
     except where u is so close to the border between two classes that rounding decides. The samples
     of a row are unspecified if its logits contain NaN or infinities, or if its probabilities are
     negative or all 0.
+
+    Args:
+        logits: logarithms of probabilities that need not add up to 1, or probabilities, (rows, classes).
+        num_samples: how many classes are drawn for each row, 0 or more.
+        seed: the seed, from 0 to 2**64 - 1.
+        normalized: whether the logits are probabilities.
+
+    Returns:
+        int32 classes (rows, num_samples).
     """
     if state.dtype != int32:
         raise DTypeError(

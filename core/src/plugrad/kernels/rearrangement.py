@@ -1,4 +1,9 @@
-"""Kernels that move elements in blocks or mirror them, and the shape to which two shapes broadcast."""
+"""Kernels that move elements in blocks or mirror them, and the shape to which two shapes broadcast.
+
+Args:
+    x: a tensor.
+    block_shape: the sizes of a block along the axes after the batch, each at least 1.
+"""
 
 from math import prod
 from typing import Literal, NamedTuple
@@ -18,6 +23,13 @@ def batch_to_space_nd(x: Spec, *, block_shape: Shape, crops: Pairs) -> Spec:
 
     The batch of x consists of as many parts as a block has cells; part i holds cell i of every
     block, in row-major order.
+
+    Args:
+        crops: how many elements (before, after) each of these axes then loses.
+
+    Returns:
+        a tensor in the dtype of x; its batch is divided by the number of cells of a block, and
+            the axes are multiplied by the sizes of a block and then cropped.
     """
     _check_blocks(x, block_shape, crops, "crops")
     rank = 1 + len(block_shape)
@@ -43,6 +55,13 @@ def space_to_batch_nd(x: Spec, *, block_shape: Shape, paddings: Pairs) -> Spec:
     """Return x with (before, after) zeros added to the axes after the batch, and the cells of blocks in the batch.
 
     The inverse of `batch_to_space_nd`.
+
+    Args:
+        paddings: how many zeros (before, after) are added to each of these axes first.
+
+    Returns:
+        a tensor in the dtype of x; its batch is multiplied by the number of cells of a block,
+            and the padded axes are divided by the sizes of a block.
     """
     _check_blocks(x, block_shape, paddings, "paddings")
     rank = 1 + len(block_shape)
@@ -64,6 +83,14 @@ def depth_to_space(x: Spec, *, block_size: int, data_format: ImageFormat) -> Spe
 
     Channel ``(i * block_size + j) * channels + c`` becomes channel c of the pixel (i, j) of a block,
     as in sub-pixel convolution (Shi and others, 2016).
+
+    Args:
+        x: images; their channels are a multiple of ``block_size**2``.
+        block_size: the height and the width of a block, at least 2.
+        data_format: whether the channels are the last axis ("NHWC") or come before height and width ("NCHW").
+
+    Returns:
+        images in the dtype of x whose height and width are `block_size` times as large.
     """
     if len(x.shape) != 4:
         raise ShapeError(f"x must have 4 axes ({data_format}); its shape is {x.shape}")
@@ -88,6 +115,14 @@ def mirror_pad(x: Spec, *, paddings: Pairs, mode: MirrorMode) -> Spec:
 
     The mirror stands between the border element and the first added one ("symmetric"), or on the
     border element, which is then not repeated ("reflect").
+
+    Args:
+        x: a tensor with at least one axis.
+        paddings: a pair (before, after) for each axis: at most its size, or less than that for "reflect".
+        mode: where the mirror stands.
+
+    Returns:
+        a tensor of sizes before + size + after, in the dtype of x.
     """
     if len(paddings) != len(x.shape) or not paddings:
         raise ShapeError(
@@ -112,6 +147,13 @@ def broadcast_args(s0: Spec, s1: Spec) -> Spec:
     """Return the shape to which two shapes, given as vectors of sizes, are broadcast.
 
     An implementation raises ShapeError if there is no such shape, which depends on the values.
+
+    Args:
+        s0: the first shape, an int32 vector.
+        s1: the second shape, an int32 vector.
+
+    Returns:
+        an int32 vector, as long as the longer of both.
     """
     check_dtype("BroadcastArgs (s1)", s1, frozenset({int32}))
     for name, sizes in (("s0", s0), ("s1", s1)):

@@ -1,4 +1,15 @@
-"""Kernels that combine the elements along axes, which arrive sorted and counted from the front, or in bins."""
+"""Kernels that combine the elements along axes, which arrive sorted and counted from the front, or in bins.
+
+Args:
+    x: a tensor.
+    axis: the axes along which elements are combined.
+    keep_dims: whether these axes stay, with size 1.
+    size: the number of bins, 0 or more.
+    weights: what each number counts, a tensor of the shape of x; without weights, each number counts 1.
+
+Returns:
+    a tensor of the shape of x without the axes, in its dtype.
+"""
 
 from plugrad.contract.annotations import Axes, Axis
 from plugrad.contract.kernel import check_dtype, kernel
@@ -30,14 +41,22 @@ def mean(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
 
 @kernel("Max", accepts=REAL)
 def max(x: Spec, *, reduction_indices: Axes, keep_dims: bool = False) -> Spec:
-    """Return the largest element, or NaN if there is one."""
+    """Return the largest element, or NaN if there is one.
+
+    Args:
+        reduction_indices: the axes along which elements are compared; they are not empty.
+    """
     _check_not_empty(x.shape, reduction_indices)
     return Shaped(reduced_shape(x.shape, reduction_indices, keep_dims), x.dtype)
 
 
 @kernel("Min", accepts=REAL)
 def min(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
-    """Return the smallest element, or NaN if there is one."""
+    """Return the smallest element, or NaN if there is one.
+
+    Args:
+        axis: the axes along which elements are compared; they are not empty.
+    """
     _check_not_empty(x.shape, axis)
     return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
@@ -56,14 +75,28 @@ def any(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
 
 @kernel("ArgMax", accepts=REAL)
 def argmax(x: Spec, *, axis: Axis) -> Spec:
-    """Return the first position of the largest element, or of the first NaN."""
+    """Return the first position of the largest element, or of the first NaN.
+
+    Args:
+        axis: the axis along which elements are compared; it is not empty.
+
+    Returns:
+        int32 positions in the shape of x without the axis.
+    """
     _check_not_empty(x.shape, (axis,))
     return Shaped(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
 
 
 @kernel("ArgMin", accepts=REAL)
 def argmin(x: Spec, *, axis: Axis) -> Spec:
-    """Return the first position of the smallest element, or of the first NaN."""
+    """Return the first position of the smallest element, or of the first NaN.
+
+    Args:
+        axis: the axis along which elements are compared; it is not empty.
+
+    Returns:
+        int32 positions in the shape of x without the axis.
+    """
     _check_not_empty(x.shape, (axis,))
     return Shaped(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
 
@@ -80,6 +113,12 @@ def bincount(x: Spec, weights: Spec | None = None, *, size: int) -> Spec:
     """Return how often each number from 0 to ``size - 1`` occurs, or the sum of the weights of its occurrences.
 
     Other numbers do not count. Counts are int32.
+
+    Args:
+        x: numbers, a tensor of any shape.
+
+    Returns:
+        a vector of `size` elements, in the dtype of the weights, or int32 without weights.
     """
     return Shaped((size,), _binned("Bincount", x, weights, size))
 
@@ -91,6 +130,13 @@ def dense_bincount(
     """Return the result of `bincount` for a vector, or for each row of a matrix.
 
     With `binary_output`, it is 1 for each number that occurs and 0 for the others.
+
+    Args:
+        x: numbers, a vector or a matrix.
+        binary_output: whether to say only which numbers occur.
+
+    Returns:
+        a vector of `size` elements, or one for each row, in the dtype of the weights, or int32 without weights.
     """
     if len(x.shape) not in (1, 2):
         raise ShapeError(f"x must be a vector or a matrix; its shape is {x.shape}")

@@ -3,6 +3,16 @@
 Row i of the result shows row ``i * height / size[0]`` of the images; ``i * (height - 1) / (size[0] -
 1)`` with `align_corners`, which maps corner pixels to corner pixels; ``(i + 0.5) * height / size[0]
 - 0.5`` with `half_pixel_centers`, which maps the centers of pixels. The columns likewise.
+
+Args:
+    images: (batch, height, width, channels) with at least one pixel.
+    dy: the gradient of the result, of the shape of that result, floating.
+    size: the height and the width of the result, at least 1.
+    align_corners: whether corner pixels are mapped to corner pixels.
+    half_pixel_centers: whether the centers of pixels are mapped.
+
+Returns:
+    images (batch, *size, channels) in the dtype of the images.
 """
 
 from plugrad.contract.kernel import check_dtype, kernel
@@ -16,7 +26,11 @@ from plugrad.types.windows import Pair
 def resize_bilinear(
     images: Spec, *, size: Pair, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Spec:
-    """Return images of `size`, interpolated between the four nearest pixels; integers give float32."""
+    """Return images of `size`, interpolated between the four nearest pixels; integers give float32.
+
+    Returns:
+        images (batch, *size, channels) in the dtype of the images, or float32 for integers.
+    """
     dtype = images.dtype if images.dtype.kind == "floating" else float32
     return Shaped(_resized(images.shape, size), dtype)
 
@@ -30,7 +44,11 @@ def resize_bilinear_gradient(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Spec:
-    """Return the gradient of `resize_bilinear`: dy is shared by the four nearest pixels, as they were weighted."""
+    """Return the gradient of `resize_bilinear`: dy is shared by the four nearest pixels, as they were weighted.
+
+    Returns:
+        a tensor of the shape of the images in the dtype of dy.
+    """
     return _gradient("ResizeBilinearGrad", images, dy, size)
 
 
@@ -55,7 +73,11 @@ def resize_nearest_neighbor_gradient(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Spec:
-    """Return the gradient of `resize_nearest_neighbor`: for each pixel, the sum of dy where it is shown."""
+    """Return the gradient of `resize_nearest_neighbor`: for each pixel, the sum of dy where it is shown.
+
+    Returns:
+        a tensor of the shape of the images in the dtype of dy.
+    """
     return _gradient("ResizeNearestNeighborGrad", images, dy, size)
 
 

@@ -1,4 +1,14 @@
-"""Kernels that accumulate along an axis, which arrives counted from the front."""
+"""Kernels that accumulate along an axis, which arrives counted from the front.
+
+Args:
+    x: a tensor with at least one axis.
+    axis: the axis along which elements accumulate.
+    exclusive: whether an element is not counted itself.
+    reverse: whether to begin at the end.
+
+Returns:
+    a tensor of the shape and the dtype of x; integers wrap around.
+"""
 
 from plugrad.contract.annotations import Axis
 from plugrad.contract.kernel import kernel

@@ -3,6 +3,10 @@
 Coordinates lie along the last axis of `indices`: K of them name a place on the first K axes.
 Indices with one axis are positions on the first axis. Positions are as in `plugrad.kernels.indexing`;
 a device that does not check them writes nothing where one is out of range.
+
+Args:
+    indices: coordinates, integers (…, K), or a vector of positions.
+    updates: a part (…, *shape[K:]) for each place.
 """
 
 from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
@@ -13,7 +17,14 @@ from plugrad.types.specs import Shape, Shaped, Spec
 
 @kernel("ScatterNd", accepts=INTEGER)
 def scatter_nd(indices: Spec, updates: Spec, *, shape: Shape) -> Spec:
-    """Return zeros of `shape` to which the updates are added; several updates for one place add up."""
+    """Return zeros of `shape` to which the updates are added; several updates for one place add up.
+
+    Args:
+        shape: the shape of the result, with at least K axes.
+
+    Returns:
+        a tensor of `shape` in the dtype of the updates.
+    """
     check_dtype("ScatterNd (updates)", updates, NUMERIC)
     _check_updates(indices, updates, shape)
     return Shaped(shape, updates.dtype)
@@ -21,7 +32,14 @@ def scatter_nd(indices: Spec, updates: Spec, *, shape: Shape) -> Spec:
 
 @kernel("TensorScatterUpdate")
 def tensor_scatter_update(tensor: Spec, indices: Spec, updates: Spec) -> Spec:
-    """Return a copy of the tensor with parts replaced by the updates; the last one for a place counts."""
+    """Return a copy of the tensor with parts replaced by the updates; the last one for a place counts.
+
+    Args:
+        tensor: the tensor to copy.
+
+    Returns:
+        a tensor of the shape and the dtype of the tensor.
+    """
     check_dtype("TensorScatterUpdate (indices)", indices, INTEGER)
     _check_updates(indices, updates, tensor.shape)
     return Shaped(tensor.shape, check_same_dtype("TensorScatterUpdate", tensor, updates))
@@ -35,6 +53,15 @@ def sparse_to_dense(
 
     The indices are one position, a vector of positions, or rows of coordinates; the values are one
     for each of them or one for all.
+
+    Args:
+        sparse_indices: a 0-d integer, an integer vector, or a matrix (entries, axes).
+        sparse_values: the value of each entry, or a 0-d one for all.
+        default_value: the value elsewhere, 0-d, of the dtype of the values.
+        output_shape: the shape of the result.
+
+    Returns:
+        a tensor of `output_shape` in the dtype of the values.
     """
     given = sparse_indices.shape
     rank = len(output_shape)

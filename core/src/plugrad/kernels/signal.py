@@ -1,4 +1,11 @@
-"""Discrete Fourier transforms of the last axis."""
+"""Discrete Fourier transforms of the last axis.
+
+Args:
+    input: a tensor whose last axis is transformed; the axis is not empty.
+
+Returns:
+    a tensor of the shape and the dtype of the input.
+"""
 
 from plugrad.contract.kernel import kernel
 from plugrad.errors import ShapeError
@@ -22,7 +29,11 @@ def ifft(input: Spec) -> Spec:
 
 @kernel("RFFT", accepts=FLOATING - {float16})
 def rfft(input: Spec) -> Spec:
-    """Return the first ``n // 2 + 1`` elements of the transform of `n` real numbers."""
+    """Return the first ``n // 2 + 1`` elements of the transform of `n` real numbers.
+
+    Returns:
+        a tensor (…, n // 2 + 1): complex64 for float32, complex128 for float64.
+    """
     _check_axis(input)
     dtype = complex128 if input.dtype is float64 else complex64
     return Shaped((*input.shape[:-1], input.shape[-1] // 2 + 1), dtype)
@@ -34,6 +45,13 @@ def irfft(input: Spec, *, length: int) -> Spec:
 
     Imaginary parts that the transform of real numbers does not have make no difference: that of the first
     element and, if `length` is even, of the last one.
+
+    Args:
+        input: a transform (…, length // 2 + 1).
+        length: the size of the last axis of the result, at least 1.
+
+    Returns:
+        a tensor (…, length): float32 for complex64, float64 for complex128.
     """
     _check_axis(input)
     if length < 1 or input.shape[-1] != length // 2 + 1:

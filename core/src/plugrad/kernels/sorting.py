@@ -2,6 +2,16 @@
 
 NaN counts as the largest number, and complex numbers are ordered by their real parts, then by their
 imaginary parts, as in NumPy.
+
+Args:
+    x: a tensor with at least one axis.
+    axis: the axis along which elements are ordered.
+    descending: whether the largest element comes first.
+    sorted_sequence: rows in ascending order, (…, n).
+    values: what is searched for, (…, m), of the dtype of the sequence; all sizes but the last are equal.
+
+Returns:
+    int32 positions from 0 to n, of the shape of the values.
 """
 
 from typing import Literal
@@ -18,13 +28,24 @@ Side = Literal["left", "right"]
 
 @kernel("Sort", accepts=ORDERED)
 def sort(x: Spec, *, axis: Axis, descending: bool = False) -> Spec:
-    """Return the elements in order along an axis."""
+    """Return the elements in order along an axis.
+
+    Returns:
+        a tensor of the shape and the dtype of x.
+    """
     return Shaped(x.shape, x.dtype)
 
 
 @kernel("ArgSort", accepts=ORDERED)
 def argsort(x: Spec, *, axis: Axis, descending: bool = False, stable: bool = True) -> Spec:
-    """Return the positions that sort an axis; equal elements stay in their order if `stable`."""
+    """Return the positions that sort an axis; equal elements stay in their order if `stable`.
+
+    Args:
+        stable: whether equal elements stay in their order.
+
+    Returns:
+        int32 positions of the shape of x.
+    """
     return Shaped(x.shape, int32)
 
 
@@ -33,6 +54,14 @@ def top_k(x: Spec, *, k: int, sorted: bool = True) -> tuple[Spec, Spec]:
     """Return the k largest elements along the last axis and their positions; of equal elements, the first.
 
     They are in descending order if `sorted`, else in the order of x.
+
+    Args:
+        k: how many elements are selected, from 0 to the size of the last axis.
+        sorted: whether the largest comes first.
+
+    Returns:
+        values: a tensor (…, k) in the dtype of x.
+        positions: int32 positions (…, k).
     """
     if not x.shape:
         raise ShapeError("x is 0-d; it must have at least one axis")
@@ -49,6 +78,9 @@ def search_sorted(sorted_sequence: Spec, values: Spec, *, side: Side = "left") -
     """Return the position at which each value would be inserted into the sorted row with the same index.
 
     It is before the elements that equal the value ("left") or after them ("right").
+
+    Args:
+        side: whether a value is inserted before its equals or after them.
     """
     return _searched("SearchSorted", sorted_sequence, values)
 
@@ -86,5 +118,12 @@ def unique(x: Spec, *, axis: Axis) -> tuple[Spec, Spec]:
     """Return the distinct slices along an axis in the order of their first occurrence, and the index of each slice.
 
     Here NaN equals NaN, and -0.0 equals 0.0. The inferred shape is that for slices that all differ.
+
+    Args:
+        axis: the axis along which slices are compared.
+
+    Returns:
+        values: the distinct slices, in the dtype of x.
+        positions: the position of each slice of x among them, an int32 vector.
     """
     return Shaped(x.shape, x.dtype), Shaped((x.shape[axis],), int32)

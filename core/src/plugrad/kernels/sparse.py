@@ -1,6 +1,11 @@
 """Kernels of sparse tensors, which consist of coordinates (one row for each entry), values and a dense shape.
 
 In an inferred shape, -1 is a size that depends on the values.
+
+Args:
+    indices: the coordinates of each entry, integers (entries, axes).
+    data: a tensor with at least one axis.
+    segment_ids: the segment of each of these positions, an integer vector in ascending order.
 """
 
 from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
@@ -17,6 +22,17 @@ def sparse_fill_empty_rows(
 
     The outputs are the coordinates and the values of the entries, ordered by row and otherwise as
     before; which rows were empty; and, for each original entry, its new position.
+
+    Args:
+        values: the value of each entry, of any dtype.
+        dense_shape: the dense shape, an integer vector with at least one size.
+        default_value: the value of new entries, 0-d, of the dtype of the values.
+
+    Returns:
+        indices: the coordinates, an int32 matrix (entries, axes).
+        values: the values, a vector of their dtype.
+        is_empty: which rows were empty, a bool vector.
+        positions: the new position of each original entry, an int32 vector.
     """
     name = "SparseFillEmptyRows"
     check_dtype(f"{name} (dense_shape)", dense_shape, INTEGER)
@@ -38,7 +54,17 @@ def sparse_fill_empty_rows(
 
 @kernel("SparseReshape", accepts=INTEGER)
 def sparse_reshape(input_indices: Spec, input_shape: Spec, new_shape: Spec) -> tuple[Spec, Spec]:
-    """Return the coordinates in a new dense shape, and this shape; one of its sizes may be -1, which is inferred."""
+    """Return the coordinates in a new dense shape, and this shape; one of its sizes may be -1, which is inferred.
+
+    Args:
+        input_indices: the coordinates of each entry, integers (entries, axes).
+        input_shape: the dense shape, an integer vector.
+        new_shape: the new dense shape, an integer vector, with as many elements.
+
+    Returns:
+        indices: the new coordinates, an int32 matrix (entries, new axes).
+        shape: the new dense shape, an int32 vector.
+    """
     check_dtype("SparseReshape (input_shape)", input_shape, INTEGER)
     check_dtype("SparseReshape (new_shape)", new_shape, INTEGER)
     _check_vectors(input_indices, input_shape, "input_shape")
@@ -56,6 +82,12 @@ def sparse_segment_sum(data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
 
     A negative position counts from the end. The segment ids are in ascending order; one that does not
     occur has the sum 0.
+
+    Args:
+        indices: positions of rows of the data, an integer vector.
+
+    Returns:
+        a tensor (segments, *data.shape[1:]) in the dtype of the data.
     """
     return _segments("SparseSegmentSum", data, indices, segment_ids)
 
@@ -66,6 +98,12 @@ def sparse_segment_mean(data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
 
     A negative position counts from the end. The segment ids are in ascending order; one that does not
     occur has the average 0.
+
+    Args:
+        indices: positions of rows of the data, an integer vector.
+
+    Returns:
+        a tensor (segments, *data.shape[1:]) in the dtype of the data.
     """
     return _segments("SparseSegmentMean", data, indices, segment_ids)
 

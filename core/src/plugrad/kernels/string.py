@@ -19,6 +19,15 @@ def static_regex_replace(
 
     In the rewrite, ``\1`` to ``\9`` stand for the groups of the match, ``\0`` for the whole match, and
     two backslashes for one.
+
+    Args:
+        x: strings of any shape.
+        pattern: a regular expression of Python's module re.
+        rewrite: what replaces a match.
+        replace_global: whether all matches are replaced.
+
+    Returns:
+        strings of the shape of x.
     """
     replacement(pattern, rewrite)
     return Shaped(x.shape, x.dtype)
@@ -57,7 +66,15 @@ def replacement(
 
 @kernel("StringToHashBucketFast", accepts=STRING)
 def string_to_hash_bucket_fast(input: Spec, *, num_buckets: int) -> Spec:
-    """Return the FarmHash fingerprint of each string's UTF-8 bytes, modulo the number of buckets."""
+    """Return the FarmHash fingerprint of each string's UTF-8 bytes, modulo the number of buckets.
+
+    Args:
+        input: strings of any shape.
+        num_buckets: from 1 to 2**31.
+
+    Returns:
+        int32 numbers from 0 to num_buckets - 1, of the shape of the input.
+    """
     if not 0 < num_buckets <= MOST_BUCKETS:
         raise ArgumentValueError(f"num_buckets={num_buckets} must be from 1 to {MOST_BUCKETS}")
     return Shaped(input.shape, int32)
@@ -71,6 +88,16 @@ def string_split(
 
     The pieces are a sparse matrix with a row for each string: coordinates, values, and the shape.
     An empty string has no pieces; other strings may have empty ones unless `skip_empty`.
+
+    Args:
+        input: a vector of strings.
+        delimiter: a 0-d string of the characters at which strings are split.
+        skip_empty: whether empty pieces are left out.
+
+    Returns:
+        indices: the row and the column of each piece, an int32 matrix (pieces, 2).
+        values: the pieces, a vector of strings.
+        shape: the number of strings and the largest number of pieces, an int32 vector.
     """
     check_dtype("StringSplit (delimiter)", delimiter, STRING)
     if len(input.shape) != 1 or delimiter.shape:
@@ -97,6 +124,20 @@ def string_n_grams(
     Row i has the tokens from ``data_splits[i]`` to ``data_splits[i + 1]``, and `pad_width` padding
     tokens on each side; at most, and with -1, one fewer than the width of the n-grams. If
     `preserve_short_sequences`, a row that is too short for any n-gram gives one of all its tokens.
+
+    Args:
+        data: the tokens of all rows, a vector of strings.
+        data_splits: where rows begin and end, an integer vector, one longer than the number of rows.
+        separator: what stands between the tokens of an n-gram.
+        n_gram_widths: the numbers of tokens of n-grams, each at least 1.
+        left_pad: the token before a row.
+        right_pad: the token after a row.
+        pad_width: how many of these tokens a row gets; -1 for as many as the n-grams can use.
+        preserve_short_sequences: whether a row that is too short gives one n-gram.
+
+    Returns:
+        n_grams: the n-grams of all rows, a vector of strings.
+        splits: where those of each row begin and end, an int32 vector of the shape of `data_splits`.
     """
     check_dtype("StringNGrams (data_splits)", data_splits, INTEGER)
     if len(data.shape) != 1 or len(data_splits.shape) != 1:

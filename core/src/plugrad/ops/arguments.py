@@ -17,6 +17,7 @@ from plugrad.errors import (
     ArgumentValueError,
     DTypeError,
     OutOfMemory,
+    PlugradError,
     ShapeError,
     short_repr,
     warn,
@@ -150,6 +151,8 @@ def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
     """
     try:
         return np.asarray(x)
+    except PlugradError:
+        raise
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             f"{op}: {name} is a {type(x).__name__}, which does not convert to an array: {error}"

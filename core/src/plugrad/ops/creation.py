@@ -58,8 +58,8 @@ def host_value(
 ) -> Tensor:
     """A tensor of numbers that a function computes on the host; a traced program computes them anew at each call.
 
-    What Python computes while a function is traced is the same in each of its calls. A value that changes from
-    call to call, such as the number of steps taken, belongs into such a function.
+    It has no gradient. What Python computes while a function is traced is the same in each of its calls. A value
+    that changes from call to call, such as the number of steps taken, belongs into such a function.
 
     >>> from itertools import count
     >>> from plugrad.extend import host_value

@@ -156,11 +156,10 @@ def slogdet(x: TensorLike, /) -> SlogdetResult:
     >>> plugrad.linalg.slogdet([[1.0, 0.0], [0.0, -1.0]]).sign
     tensor(-1., dtype=float32)
 
-    A singular matrix gives 0 and -inf.
+    A singular matrix gives 0 and -inf, and its gradient is NaN; that of `det` exists there.
 
     Raises:
         ShapeError: the matrices are not square.
-        ArgumentValueError: the backward pass reaches a singular matrix, where there is no gradient.
     """
     return SlogdetResult(
         *decomposition.log_determinant(
@@ -178,10 +177,11 @@ def eigh(x: TensorLike, /) -> EighResult:
     Eigenvectors are unique up to a factor. Where eigenvalues are equal, any basis of the same space will
     do. Only results that do not depend on this choice have a gradient. It is found at equal eigenvalues if
     the result depends either on the eigenvalues alone or on the eigenvectors alone, as a projection does.
+    The gradient of other results is NaN at equal eigenvalues; different small numbers on the diagonal
+    of x make them differ.
 
     Raises:
         ShapeError: the matrices are not square.
-        ArgumentValueError: the backward pass needs the gradient of other results at equal eigenvalues.
     """
     return EighResult(*decomposition.eigh(as_supported_dtype(x, decomposition.eigh, "eigh")))
 
@@ -192,12 +192,11 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
     >>> plugrad.linalg.eigvalsh([[2.0, 0.0], [0.0, 1.0]])
     tensor([1., 2.], dtype=float32)
 
-    Equal eigenvalues have a gradient. Second derivatives with respect to them are found only if the
+    Equal eigenvalues have a gradient. Second derivatives with respect to them are NaN unless the
     first does not depend on the eigenvalues.
 
     Raises:
         ShapeError: the matrices are not square.
-        ArgumentValueError: a second derivative is not found at equal eigenvalues.
     """
     return eigh(x).eigenvalues
 
@@ -209,13 +208,11 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
     tensor([4., 3.], dtype=float32)
 
     Without `full_matrices` U and Vh have only as many columns and rows as there are singular
-    values. The others have no gradient. For equal singular values the same holds as for equal
-    eigenvalues (see `eigh`), and also for those that are 0.
+    values. Results that use the others have the gradient NaN: they only complete a basis. For equal
+    singular values the same holds as for equal eigenvalues (see `eigh`), and also for those that are 0.
 
     Raises:
         ShapeError: the tensor has fewer than two axes.
-        ArgumentValueError: the backward pass needs a gradient that is not found at equal singular values, or at 0.
-        GradientNotFound: the backward pass needs the gradient of vectors that only complete a basis.
     """
     x = as_supported_dtype(x, decomposition.svd, "svd")
     is_full = check_flag(full_matrices, "svd", "full_matrices")
@@ -229,12 +226,10 @@ def svdvals(x: TensorLike, /) -> Tensor:
     tensor([4., 3.], dtype=float32)
 
     Equal singular values have a gradient, and one that is 0 up to rounding has the gradient 0, as `abs`
-    does. Second derivatives are as for `eigvalsh`.
+    does; it is NaN if that of the result is infinite there. Second derivatives are as for `eigvalsh`.
 
     Raises:
         ShapeError: the tensor has fewer than two axes.
-        ArgumentValueError: the gradient with respect to a singular value of 0 is infinite, or a second derivative
-            is not found at equal singular values.
     """
     return svd(x, full_matrices=False).S
 
@@ -245,14 +240,13 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
     >>> plugrad.linalg.qr([[3.0], [4.0]]).R
     tensor([[-5.]], dtype=float32)
 
-    "reduced" gives Q as many columns as x has rows or columns, "complete" as many as x has rows; the
-    additional ones have no gradient.
+    "reduced" gives Q as many columns as x has rows or columns, "complete" as many as x has rows.
+    Results that use the additional ones have the gradient NaN, and so have results of a matrix of which
+    a column depends on those before it.
 
     Raises:
         ShapeError: the tensor has fewer than two axes.
-        ArgumentValueError: the mode is unknown, or the backward pass reaches a matrix of which a column depends on
-            those before it.
-        GradientNotFound: the backward pass needs the gradient of additional columns.
+        ArgumentValueError: the mode is unknown.
     """
     check_choice(mode, ("reduced", "complete"), "qr", "mode")
     x = as_supported_dtype(x, decomposition.qr, "qr")
@@ -267,12 +261,11 @@ def pinv(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:
 
     `rtol` is by default the larger size of the matrix times the resolution of its dtype. Where singular
     values count as 0, the gradient is the derivative along changes of the matrix that keep it so (Golub
-    and Pereyra, 1973).
+    and Pereyra, 1973). Second derivatives at equal singular values of a matrix that has no inverse are NaN.
 
     Raises:
         ShapeError: the tensor has fewer than two axes.
         ArgumentError: `rtol` is not a number, or one for each matrix.
-        ArgumentValueError: a second derivative is not found at equal singular values of a matrix that has no inverse.
     """
     x = as_supported_dtype(x, decomposition.svd, "pinv")
     u, s, vh = svd(x, full_matrices=False)
@@ -293,10 +286,12 @@ def _zero_small_vectors(vectors: Tensor, is_large: Tensor) -> Tensor:
     Their gradient depends on what they span, not on which vectors of equal singular values they are.
     If they span everything, they are constants.
     """
-    if vectors.shape[-2] == vectors.shape[-1] and is_large.numpy().all():
-        return stop_gradient(vectors)
     kept = where(is_large[..., None, :], vectors, 0)
-    return linalg.matmul(kept, linalg.matmul(_adjoint(kept), stop_gradient(kept)))
+    spanning = linalg.matmul(kept, linalg.matmul(_adjoint(kept), stop_gradient(kept)))
+    if vectors.shape[-2] != vectors.shape[-1]:
+        return spanning
+    spans_all = sum(is_large.astype(int32), axis=-1) == is_large.shape[-1]
+    return where(spans_all[..., None, None], stop_gradient(vectors), spanning)
 
 
 def matrix_rank(x: TensorLike, /, *, rtol: float | TensorLike | None = None) -> Tensor:

@@ -14,12 +14,14 @@ from plugrad.errors import (
     ArgumentValueError,
     PlugradError,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import asarray
 from plugrad.tensor.backend import (
     HOST,
     backend_failed,
     dlpack_device_of,
+    has_odd_bools,
     invalid_result,
     note_loss,
     unsupported_dtype,
@@ -79,6 +81,11 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
         )
     if as_dtype(values.dtype) not in backend.dtypes():
         raise unsupported_dtype(as_dtype(values.dtype), backend)
+    if values.dtype.kind == "b" and has_odd_bools(values):
+        raise ArgumentValueError(
+            f"from_dlpack: copy=False, but these bools of {type(x).__name__} have other bytes than 0 and 1; leave copy "
+            "out, for a tensor with True in their place"
+        )
     return wrap_array(values, backend)
 
 
@@ -116,6 +123,8 @@ def _imported(x: Any, backend: Backend, *, copy: bool) -> Tensor:
         note_loss(error, backend)
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
+        if is_interruption(error):
+            raise
         raise backend_failed(backend, "from_dlpack()", error) from error
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:

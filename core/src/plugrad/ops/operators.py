@@ -122,6 +122,7 @@ SPECIAL_METHODS: Final = {
     "__divmod__": ("ufuncs", "divmod_op"),
     "__round__": ("methods", "round_to_digits"),
     "__array_ufunc__": ("ufuncs", "apply_ufunc"),
+    "__array_function__": ("array_functions", "apply_array_function"),
     "__neg__": ("unary", "negative"),
     "__abs__": ("unary", "abs"),
     "__invert__": ("bitwise", "bitwise_invert"),

@@ -15,7 +15,13 @@ import numpy as np
 
 from plugrad.engine.results import alias, tensor_from_host
 from plugrad.engine.transfer import copy_to_backend
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, TensorIndexError
+from plugrad.errors import (
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+    TensorIndexError,
+    TracingError,
+)
 from plugrad.kernels import indexing, movement, scatter
 from plugrad.ops.arguments import as_tensor, cast_for_assignment
 from plugrad.ops.attributes import as_list, check_integer
@@ -122,6 +128,11 @@ def assign(x: Tensor, key: Any, value: Any) -> None:
     y = copy_to_backend(
         with_assigned(x, key, value), x.backend
     )  # they differ in a block that transfers
+    if y.backend is not x.backend:
+        raise TracingError(
+            f"x[key] = value: x, of shape {x.shape}, was made outside the function that is being traced, which cannot "
+            "change it; return the new value instead, or use a plugrad.Variable"
+        )
     x.array = y.array
     x.node = y.node
 

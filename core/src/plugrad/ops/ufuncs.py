@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.errors import ArgumentError
-from plugrad.ops import binary, bitwise, linalg, unary
+from plugrad.ops import binary, bitwise, complex as complex_ops, linalg, methods, movement, unary
+from plugrad.ops.arguments import as_tensor
+from plugrad.ops.indexing import first_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.tensor.tensor import Tensor
+    from plugrad.tensor.tensor import Tensor, TensorLike
 
 
 def divmod_op(a: Any, b: Any) -> tuple[Tensor, Tensor]:
@@ -22,10 +24,37 @@ def divmod_op(a: Any, b: Any) -> tuple[Tensor, Tensor]:
 
 OPS: Final[dict[np.ufunc, Callable[..., Any]]] = {
     function: op
-    for module in (binary, bitwise, linalg, unary)
+    for module in (binary, bitwise, complex_ops, linalg, unary)
     for name, op in vars(module).items()
     if isinstance(function := getattr(np, name, None), np.ufunc)
 } | {np.divmod: divmod_op}
+
+REDUCTIONS: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
+    np.add: methods.sum,
+    np.multiply: methods.prod,
+    np.maximum: methods.max,
+    np.minimum: methods.min,
+    np.logical_and: methods.all,
+    np.logical_or: methods.any,
+}
+"""What ``ufunc.reduce`` calls."""
+ACCUMULATIONS: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
+    np.add: methods.cumsum,
+    np.multiply: methods.cumprod,
+}
+"""What ``ufunc.accumulate`` calls."""
+
+_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "reduce": ("axis", "dtype", "keepdims"),
+    "accumulate": ("axis", "dtype"),
+}
+
+
+def _outer(op: Callable[..., Tensor], a: TensorLike, b: TensorLike) -> Tensor:
+    """Apply a binary op to each element of a with each of b: ``ufunc.outer``."""
+    backend = first_backend(a, b)
+    x, y = (as_tensor(z, "outer", backend=backend) for z in (a, b))
+    return op(movement.reshape(x, x.shape + (1,) * y.ndim), y)
 
 
 def apply_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -36,21 +65,26 @@ def apply_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options
     Raises:
         ArgumentError: plugrad does not have the function, or the call has options that only arrays of NumPy have.
     """
-    name = ufunc.__name__
+    name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     op = OPS.get(ufunc)
-    if method != "__call__":
-        raise ArgumentError(
-            f"np.{name}.{method} does not take tensors; pass NumPy's arrays, as in x.numpy()"
-        )
     if any(given is not None for given in options.pop("out", ())):
         raise ArgumentError(
             f"np.{name} does not write tensors into arrays, nor do operators such as +=; assign its result to a name, "
             "or pass NumPy's arrays, as in x.numpy()"
         )
-    if op is None or options:
-        given = f" with {', '.join(options)}" if options else ""
+    lacking = [option for option in options if option not in _OPTIONS.get(method, ())]
+    if method in ("reduce", "accumulate"):
+        op = (REDUCTIONS if method == "reduce" else ACCUMULATIONS).get(ufunc)
+        options = {"axis": 0} | options
+    elif method == "outer" and op is not None and ufunc.nin == 2:
+        inputs = (op, *inputs)
+        op = _outer
+    elif method != "__call__":
+        op = None
+    if op is None or lacking:
+        given = f" with {', '.join(lacking)}" if lacking else ""
         raise ArgumentError(
             f"np.{name}{given} does not take tensors; pass NumPy's arrays, as in np.{name}(x.numpy()), which have no "
             "gradients"
         )
-    return op(*inputs)
+    return op(*inputs, **options)

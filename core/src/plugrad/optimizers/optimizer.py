@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, short_repr
 from plugrad.ops.attributes import as_list, check_integer, check_real
-from plugrad.ops.creation import asarray, zeros_like
-from plugrad.ops.optimizers import apply_update
+from plugrad.ops.creation import asarray, host_value, zeros_like
+from plugrad.ops.optimizers import make_update
 from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.gradients import select_trainable, variable_grads
 from plugrad.transforms.variable import Variable
@@ -18,7 +19,7 @@ from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend
@@ -39,18 +40,28 @@ A call takes some microseconds; but the old and the new values of all its variab
 """
 
 
-class State(dict[str, Tensor]):
-    """The state that an optimizer keeps for one variable: tensors by name, and the number of steps."""
+class State(dict[str, Variable]):
+    """The state that an optimizer keeps for one variable: slots by name, and the number of steps.
+
+    A slot is a variable that is not trainable, called after its variable, as "dense.kernel.momentum" is.
+    """
 
     steps: int = 0
     """The number of steps that the variable has taken."""
 
 
+_Move: TypeAlias = tuple[Variable, Tensor, State]
+"""A variable, its gradient and its state."""
+
+
 class Optimizer(ABC):
     """An object that moves variables against their gradients, and keeps a state for each variable.
 
-    The set of variables may change from step to step. A subclass names in `_slot_names` the tensors of a
+    The set of variables may change from step to step. A subclass names in `_slot_names` the slots of a
     variable's state, and says which kernel takes a step, with which coefficients: `_kernel` and `_coefficients`.
+
+    The slots are variables. The counters and the learning rate are numbers of Python: the coefficients are computed
+    of them, and a step is counted, in a host value, which a traced program computes anew in each of its calls.
     """
 
     def __init_subclass__(cls) -> None:
@@ -92,8 +103,10 @@ class Optimizer(ABC):
         """
         rate = self.learning_rate
         rate = rate(self.iterations) if callable(rate) else rate
-        self._check(learning_rate=rate, least=0)
-        return check_real(rate, self._name, "learning_rate")
+        number = check_real(rate, self._name, "learning_rate")
+        if not number >= 0:
+            self._check(learning_rate=rate, least=0)  # raises
+        return number
 
     @property
     def _name(self) -> str:
@@ -127,7 +140,7 @@ class Optimizer(ABC):
     def apply_gradients(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:
         """Take one step: move each variable of the pairs (variable, gradient).
 
-        If an error is raised, no variable has changed.
+        If an argument is wrong or the schedule fails, no variable has changed, and the step does not count.
 
         Raises:
             ArgumentError: a pair is not a variable and a tensor, or a schedule did not return a number.
@@ -155,25 +168,36 @@ class Optimizer(ABC):
                     f"apply_gradients: variable {variable.name!r} is {variable.dtype}, its gradient "
                     f"{gradient.dtype}; cast it with astype"
                 )
-        rate = self.rate
-        self.iterations += 1
         # A variable that comes twice takes another step, after all that take fewer.
-        groups: dict[tuple[int, object, Backend], list[tuple[Variable, Tensor]]] = {}
+        groups: dict[tuple[int, int, object, Backend], list[_Move]] = {}
+        turns: dict[Variable, int] = {}
+        names = self._slot_names()
         for variable, gradient in pairs:
-            state = self._state_of(variable)
-            state.steps += 1
+            turns[variable] = turn = turns.get(variable, 0) + 1
             dtype = variable.array.dtype
             if gradient.array.dtype is not dtype:
                 gradient = gradient.astype(variable.dtype)
-            key = state.steps, dtype, variable.backend
+            state = self._state_of(variable, names)
+            key = state.steps + turn, turn, dtype, variable.backend
             group = groups.get(key)
             if group is None:
-                groups[key] = [(variable, gradient)]
+                groups[key] = [(variable, gradient, state)]
             else:
-                group.append((variable, gradient))
-        for key in sorted(groups, key=itemgetter(0)):
-            for batch in _batches(groups[key]):
-                self._apply_updates(batch, self._coefficients(key[0], rate))
+                group.append((variable, gradient, state))
+        keys = sorted(groups, key=itemgetter(0))
+        moved = [(key[1], [move[2] for move in groups[key]]) for key in keys]
+        numbers: list[tuple[float, ...]] = []
+
+        def compute(group: int) -> tuple[float, ...]:
+            nonlocal numbers
+            if group == 0:
+                numbers = self._begin_step(moved)
+            return numbers[group]
+
+        if not groups:
+            host_value(lambda: self._begin_step([]), shape=(0,))
+        for i, key in enumerate(keys):
+            self._move(groups[key], names, partial(compute, i))
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -216,45 +240,86 @@ class Optimizer(ABC):
             raise ArgumentError(
                 f"set_state: the state is that of {len(entries)} variables, but {len(variables)} are given"
             )
-        states: dict[Variable, State] = {}
+        restored: dict[Variable, tuple[int, dict[str, Tensor]]] = {}
         for variable, entry in zip(variables, entries, strict=True):
-            restored = states[variable] = State()
             if not isinstance(entry, Mapping):
                 raise ArgumentError(
                     f"set_state: {short_repr(entry)} is not the state of a variable"
                 )
+            steps, slots = 0, dict[str, Tensor]()
             for name, value in cast("Mapping[str, Any]", entry).items():
                 if name == "steps":
-                    restored.steps = check_integer(value, "set_state", "steps", least=0)
+                    steps = check_integer(value, "set_state", "steps", least=0)
                     continue
                 if name not in self._slot_names():
                     raise ArgumentError(
                         f"set_state: {type(self).__name__} keeps {list(self._slot_names())} for a variable, "
                         f"not {short_repr(name)}; the state is that of another optimizer"
                     )
-                restored[name] = asarray(value, dtype=variable.dtype, device=variable.backend)
-                if restored[name].shape != variable.shape:
+                slots[name] = asarray(value, dtype=variable.dtype, device=variable.backend)
+                if slots[name].shape != variable.shape:
                     raise ShapeError(
                         f"set_state: {short_repr(name)} of variable {variable.name!r} has shape "
-                        f"{restored[name].shape}; the variable has {variable.shape}"
+                        f"{slots[name].shape}; the variable has {variable.shape}"
                     )
-        self._states |= states
+            restored[variable] = steps, slots
+        # The variables of the slots stay the same, for programs that have been traced with them.
+        for variable, (steps, slots) in restored.items():
+            state = self._states.setdefault(variable, State())
+            state.steps = steps
+            for name in state.keys() - slots.keys():
+                slots[name] = self._initial_slot(variable, name)
+            for name, value in slots.items():
+                if name in state:
+                    state[name].assign(value)
+                else:
+                    state[name] = _make_slot(variable, name, value)
         self.iterations = iterations
 
-    def _apply_updates(
-        self, pairs: Sequence[tuple[Variable, Tensor]], numbers: tuple[float, ...]
+    def _begin_step(self, groups: list[tuple[int, list[State]]]) -> list[tuple[float, ...]]:
+        """Return the coefficients for each group of variables, and count the step.
+
+        It runs when the coefficients are needed: in a traced program, once in each call. The counters change last,
+        so they remain as they are if an error is raised.
+
+        Args:
+            groups: for each, how often its variables have come in this step, and their states.
+
+        Raises:
+            ArgumentError: the steps that variables have taken differ, and did not when the program was traced.
+        """
+        rate = self.rate
+        numbers: list[tuple[float, ...]] = []
+        for turn, states in groups:
+            first, *others = {state.steps + turn for state in states}
+            found = self._coefficients(first, rate)
+            if others and any(self._coefficients(count, rate) != found for count in others):
+                raise ArgumentError(
+                    f"{self._name}: a traced program moves variables together whose next steps are now number "
+                    f"{sorted((first, *others))}, so their coefficients differ; move them by one optimizer each"
+                )
+            numbers.append(found)
+        self.iterations += 1
+        for _, states in groups:
+            for state in states:
+                state.steps += 1
+        return numbers
+
+    def _move(
+        self,
+        moves: list[_Move],
+        names: tuple[str, ...],
+        compute: Callable[[], tuple[float, ...]],
     ) -> None:
-        """Update variables of one dtype and their slots with one kernel call."""
-        variables, gradients = zip(*pairs, strict=True)
-        states = [self._states[variable] for variable in variables]
-        slots = self._slot_names()
-        kept = [[state[name] for state in states] for name in slots]
-        values, *kept = apply_update(self._kernel, numbers, variables, gradients, *kept)
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)
-        for name, tensors in zip(slots, kept, strict=True):
-            for state, x in zip(states, tensors, strict=True):
-                state[name] = x
+        """Update variables of one dtype and device, and their slots."""
+        update = make_update(self._kernel, compute, moves[0][0])
+        for batch in _batches(moves):
+            variables, gradients, states = zip(*batch, strict=True)
+            slots = [[state[name] for state in states] for name in names]
+            updated = update([variables, gradients, *slots])
+            for targets, values in zip([variables, *slots], updated, strict=True):
+                for target, value in zip(targets, values, strict=True):
+                    target.assign(value)
 
     @property
     @abstractmethod
@@ -265,18 +330,18 @@ class Optimizer(ABC):
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         """Return the kernel's coefficients for step number `steps` of a variable."""
 
-    def _state_of(self, variable: Variable) -> State:
+    def _state_of(self, variable: Variable, names: tuple[str, ...]) -> State:
         """Return the state of a variable, creating missing slots with their initial values."""
         state = self._states.get(variable)
         if state is None:
             state = self._states[variable] = State()
-        for name in self._slot_names():
+        for name in names:
             if name not in state:
-                state[name] = self._initial_slot(variable, name)
+                state[name] = _make_slot(variable, name, self._initial_slot(variable, name))
         return state
 
     def _slot_names(self) -> tuple[str, ...]:
-        """Return the names of the slots: the tensors in a variable's state."""
+        """Return the names of the slots in a variable's state."""
         return ()
 
     def _initial_slot(self, variable: Variable, name: str) -> Tensor:
@@ -291,13 +356,20 @@ class Optimizer(ABC):
                 raise ArgumentValueError(f"{self._name}: {name}={value} must be {limits}")
 
 
-def _batches(pairs: list[tuple[Variable, Tensor]]) -> Iterator[list[tuple[Variable, Tensor]]]:
-    """Yield pairs whose variables have about `MAX_BATCH_ELEMENTS` elements together."""
-    batch: list[tuple[Variable, Tensor]] = []
+def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
+    """Return a slot of a variable."""
+    return Variable(
+        value, trainable=False, name=f"{variable.name}.{name}" if variable.name else name
+    )
+
+
+def _batches(moves: list[_Move]) -> Iterator[list[_Move]]:
+    """Yield moves whose variables have about `MAX_BATCH_ELEMENTS` elements together."""
+    batch: list[_Move] = []
     size = 0
-    for pair in pairs:
-        batch.append(pair)
-        size += pair[0].size
+    for move in moves:
+        batch.append(move)
+        size += move[0].size
         if size >= MAX_BATCH_ELEMENTS:
             yield batch
             batch, size = [], 0

@@ -58,6 +58,6 @@ def register_composite(composite: Composite) -> None:
         # It belongs to no plugin, whoever uses it first; and an import that was interrupted is repeated.
         composites[name] = composite
         return
-    if find_composite(composite.kernel) is not None:
+    find_composite(composite.kernel)  # plugrad's own may not have been asked for yet
+    if not journal.add(composites, name, composite, "composite"):
         raise RegistrationError(f"kernel {name!r} has a body of ops already; it can have only one")
-    journal.put(composites, name, composite, "composite")

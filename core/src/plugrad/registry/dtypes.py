@@ -73,11 +73,7 @@ def register_dtype(
         host: np.dtype[Any] = np.dtype(numpy)
     except TypeError as error:
         raise _wrong(name, f"numpy={short_repr(numpy)} is no dtype of NumPy: {error}") from error
-    for known in every_dtype():
-        if known.name == name:
-            raise _wrong(name, f"there is a dtype of this name, for NumPy's {known.numpy}")
-        if known.numpy == host:
-            raise _wrong(name, f"numpy={short_repr(numpy)} is NumPy's dtype for {known}")
+    _check_is_new(name, host)
     dtype = new_dtype(name, kind, host, info)
     try:
         limits = dtype.info
@@ -88,9 +84,26 @@ def register_dtype(
             f"info={short_repr(info)} must have the attributes of numpy.finfo or numpy.iinfo: {error}",
         ) from error
     rules = _promotion_rules(dtype, promotion or {})
-    journal.note(("dtype", name), partial(remove_dtype, dtype), partial(add_dtype, dtype, rules))
-    add_dtype(dtype, rules)
+    with journal.lock:
+        _check_is_new(name, host)
+        journal.note(
+            ("dtype", name), partial(remove_dtype, dtype), partial(add_dtype, dtype, rules)
+        )
+        add_dtype(dtype, rules)
     return dtype
+
+
+def _check_is_new(name: str, host: np.dtype[Any]) -> None:
+    """Raise if a name or NumPy's dtype has a dtype already.
+
+    Raises:
+        RegistrationError: the message names it.
+    """
+    for known in every_dtype():
+        if known.name == name:
+            raise _wrong(name, f"there is a dtype of this name, for NumPy's {known.numpy}")
+        if known.numpy == host:
+            raise _wrong(name, f"numpy={short_repr(host)} is NumPy's dtype for {known}")
 
 
 def _promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType]:

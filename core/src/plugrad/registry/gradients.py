@@ -8,6 +8,7 @@ from plugrad.contract.kernel import all_contracts
 from plugrad.errors import GradientNotFound, RegistrationError, warn
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
+from plugrad.tensor.context import active_overrides
 from plugrad.types.arguments import check_string
 
 if TYPE_CHECKING:
@@ -94,7 +95,15 @@ def set_loader(loader: Callable[[str], None]) -> None:
 
 
 def find_gradient(kernel_name: str) -> RegisteredGradient | None:
-    """Return the gradient of a kernel, or None."""
+    """Return the gradient of a kernel that is in effect in this context, or None."""
+    overrides = active_overrides()
+    if overrides is not None and kernel_name in overrides.gradients:
+        return overrides.gradients[kernel_name]
+    return find_registered_gradient(kernel_name)
+
+
+def find_registered_gradient(kernel_name: str) -> RegisteredGradient | None:
+    """Return the gradient of a kernel in the registry, whatever this context overrides, or None."""
     if kernel_name not in gradients and _load_family is not None:
         _load_family(kernel_name)
     return gradients.get(kernel_name)
@@ -103,7 +112,7 @@ def find_gradient(kernel_name: str) -> RegisteredGradient | None:
 def complete() -> None:
     """Register every gradient of plugrad's own that nobody has asked for yet."""
     for kernel_name in list(all_contracts()):
-        find_gradient(kernel_name)
+        find_registered_gradient(kernel_name)
 
 
 def set_gradient(gradient: RegisteredGradient, *, replace: bool = False) -> None:
@@ -112,32 +121,41 @@ def set_gradient(gradient: RegisteredGradient, *, replace: bool = False) -> None
     Raises:
         RegistrationError: the kernel has a gradient already and `replace` is False.
     """
-    if find_gradient(gradient.kernel_name):
-        if not replace:
-            raise RegistrationError(
-                f"kernel {gradient.kernel_name!r} has a gradient already; pass replace=True, or "
-                "use override_gradient to replace it temporarily"
-            )
-        if settings.get("debug"):
-            warn(f"the gradient of {gradient.kernel_name} is replaced (the setting debug is on)")
-    journal.put(gradients, gradient.kernel_name, gradient, "gradient")
+    name = gradient.kernel_name
+    replaced = find_registered_gradient(name)  # imports plugrad's own
+    if replace:
+        warn_in_debug_mode(name, replaced)
+        journal.put(gradients, name, gradient, "gradient")
+    elif not journal.add(gradients, name, gradient, "gradient"):
+        raise RegistrationError(
+            f"kernel {name!r} has a gradient already; pass replace=True, or "
+            "use override_gradient to replace it temporarily"
+        )
+
+
+def warn_in_debug_mode(kernel_name: str, replaced: RegisteredGradient | None) -> None:
+    """Warn that a gradient, if there is one, is replaced."""
+    if replaced is not None and settings.get("debug"):
+        warn(f"the gradient of {kernel_name} is replaced (the setting debug is on)")
 
 
 def unregister_gradient(kernel_name: str) -> RegisteredGradient:
-    """Remove the gradient of a kernel and return it.
+    """Remove the gradient of a kernel from the registry and return it; `override_gradient` is not affected.
 
     Raises:
         GradientNotFound: there is none.
     """
-    removed = find_gradient(check_string(kernel_name, "unregister_gradient", "kernel_name"))
-    if removed is None:
-        raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
-    journal.put(gradients, kernel_name, journal.MISSING, "gradient")
-    return removed
+    find_registered_gradient(check_string(kernel_name, "unregister_gradient", "kernel_name"))
+    with journal.lock:
+        removed = gradients.get(kernel_name)
+        if removed is not None:
+            journal.put(gradients, kernel_name, journal.MISSING, "gradient")
+            return removed
+    raise GradientNotFound(f"kernel {kernel_name!r} has no gradient; nothing to unregister")
 
 
 def get_gradients() -> dict[str, RegisteredGradient]:
-    """Return every gradient by the name of its kernel.
+    """Return every gradient that is in effect by the name of its kernel.
 
     >>> import plugrad
     >>> plugrad.get_gradients()["Multiply"].inputs
@@ -146,9 +164,10 @@ def get_gradients() -> dict[str, RegisteredGradient]:
     'they are constant between jumps'
     """
     complete()
-    return dict(gradients)
+    overrides = active_overrides()
+    return gradients | ({} if overrides is None else overrides.gradients)
 
 
 def get_gradient(kernel_name: str) -> RegisteredGradient | None:
-    """Return the gradient of a kernel, or None."""
+    """Return the gradient of a kernel that is in effect, or None."""
     return find_gradient(check_string(kernel_name, "get_gradient", "kernel_name"))

@@ -1,18 +1,16 @@
 """The kernel registry: which implementation of a kernel a device runs.
 
 The first of these that exists is in effect, in whatever order they were registered: what the program
-registered with ``replace=True`` or overrides, the kernel packs in their order, the device's own, and what the
-program registered without ``replace``. The program's registrations are kept here, by the names of kernel and
-backend. The others belong to an opened device, which keeps them in `Backend.kernels`.
+overrides in this context, what it registered with ``replace=True``, the kernel packs in their order, the device's own,
+and what the program registered without ``replace``. The program's registrations are kept here, by the names of kernel
+and backend. Overrides are kept in the context, and the others in `Backend.kernels` of an opened device.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
 from contextlib import contextmanager
 from functools import partial
-from threading import RLock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -30,6 +28,7 @@ from plugrad.errors import (
 from plugrad.settings import journal
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
+from plugrad.tensor.context import Override, active_overrides, overriding
 from plugrad.types.arguments import check_flag, check_string, explain_wrong_calls
 from plugrad.types.dtype import DType
 
@@ -47,25 +46,14 @@ class _Entry(NamedTuple):
 
     config: KernelConfig
     replaces: bool = False
-    """Whether it was registered with ``replace=True``, or overrides."""
+    """Whether it was registered with ``replace=True``."""
 
 
 _entries: Final[dict[Key, tuple[_Entry, ...]]] = {}
 """The program's registrations under each key; the last one counts."""
 _devices: Final[WeakKeyDictionary[Backend, None]] = WeakKeyDictionary()
 """The opened devices, in the order in which they were opened."""
-lock = RLock()
-"""Held while the registry changes, and while the engine looks up what to call."""
 _listeners: Final[list[Callable[[str, str], None]]] = []
-
-
-def _renew_lock() -> None:
-    global lock
-    lock = RLock()  # another thread may have held the old one when the process was forked
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def listen(listener: Callable[[str, str], None]) -> None:
@@ -85,7 +73,7 @@ def _set(key: Key, entries: tuple[_Entry, ...]) -> None:
 
 def _exchange(key: Key, old: tuple[_Entry, ...], new: tuple[_Entry, ...]) -> None:
     """Remove the entries that only `old` has and add those that only `new` has; leave those of others."""
-    with lock:
+    with journal.lock:
         now = _entries.get(key, ())
         others = tuple(e for e in now if all(e is not known for known in (*old, *new)))
         _put(key, new + others)
@@ -103,6 +91,7 @@ def _announce(kernel_names: Iterable[str], backend_name: str) -> None:
     for kernel_name in kernel_names:
         for listener in _listeners:
             listener(kernel_name, backend_name)
+    journal.note_change()
 
 
 # --- the kernels of opened devices ---------------------------------------------------------------
@@ -117,7 +106,7 @@ def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) ->
     configs = list(configs)
     _check(configs)
     own = {config.kernel_name: config for config in configs}
-    with lock:
+    with journal.lock:
         _devices[backend] = None
         set_tables(backend, {owner: own})
         hidden = [name for name in own if _is_hidden(_entries.get((name, backend.name)))]
@@ -135,7 +124,7 @@ def _is_hidden(entries: tuple[_Entry, ...] | None) -> bool:
 
 def remove_device(backend: Backend) -> None:
     """Forget the kernels of a device that has been closed, or could not be opened."""
-    with lock:
+    with journal.lock:
         _devices.pop(backend, None)
         set_tables(backend, {})
 
@@ -147,7 +136,7 @@ def devices_of(backend_name: str) -> list[Backend]:
 
 def set_tables(backend: Backend, tables: KernelTables) -> None:
     """Set the implementations that a device has besides the program's: by owner, the first in effect at the front."""
-    with lock:
+    with journal.lock:
         before = getattr(backend, "kernels", {})
         backend.kernels = tables
         names = {name for table in (*before.values(), *tables.values()) for name in table}
@@ -163,21 +152,21 @@ def add_table(
     """
     _check(configs)
     _warn_in_debug_mode(configs)
-    with lock:
+    with journal.lock:
         tables = {**backend.kernels, owner: {config.kernel_name: config for config in configs}}
         set_tables(backend, _sorted(tables, order))
 
 
 def remove_table(backend: Backend, owner: str) -> None:
     """Take the kernels of a plugin away from a device; those that they replaced are in effect again."""
-    with lock:
+    with journal.lock:
         if owner in backend.kernels:
             set_tables(backend, {o: table for o, table in backend.kernels.items() if o != owner})
 
 
 def order_tables(backend: Backend, order: Sequence[str]) -> None:
     """Change the order of the plugins that bring kernels for a device; see `add_table`."""
-    with lock:
+    with journal.lock:
         tables = _sorted(backend.kernels, order)
         if list(tables) != list(backend.kernels):
             set_tables(backend, tables)
@@ -195,10 +184,24 @@ def find_kernel(kernel_name: str, backend: Backend) -> KernelConfig | None:
 
 def list_implementations(kernel_name: str, backend: Backend) -> list[KernelConfig]:
     """Return all implementations of a kernel on a device: the one in effect first, and then what it replaces."""
+    return [
+        *_list_overrides(kernel_name, backend.name),
+        *_list_registered(kernel_name, backend),
+    ]
+
+
+def _list_registered(kernel_name: str, backend: Backend) -> list[KernelConfig]:
+    """Return all implementations of a kernel on a device, whatever this context overrides."""
     entries = _entries.get((kernel_name, backend.name), ())
     above = [entry.config for entry in reversed(entries) if entry.replaces]
     below = [entry.config for entry in reversed(entries) if not entry.replaces]
     return [*above, *_list_brought(kernel_name, backend), *below]
+
+
+def _list_overrides(kernel_name: str, backend_name: str) -> list[KernelConfig]:
+    """Return what this context overrides an implementation with, the one in effect first."""
+    overrides = active_overrides()
+    return [] if overrides is None else overrides.kernels.get((kernel_name, backend_name), [])
 
 
 def _list_brought(kernel_name: str, backend: Backend) -> list[KernelConfig]:
@@ -209,9 +212,16 @@ def _list_brought(kernel_name: str, backend: Backend) -> list[KernelConfig]:
 def list_kernels(backend: Backend) -> list[KernelConfig]:
     """Return the implementations in effect on a device."""
     names = {name: None for table in reversed(backend.kernels.values()) for name in table}
-    names |= {name: None for name, backend_name in list(_entries) if backend_name == backend.name}
+    names |= dict.fromkeys(_names_of_program(backend.name))
     found = (find_kernel(name, backend) for name in names)
     return [config for config in found if config is not None]
+
+
+def _names_of_program(backend_name: str) -> list[str]:
+    """Return the names of the kernels that the program has registered or overrides for a backend."""
+    overrides = active_overrides()
+    keys = [*list(_entries), *(() if overrides is None else overrides.kernels)]
+    return [name for name, owner in keys if owner == backend_name]
 
 
 # --- the kernels of the program ------------------------------------------------------------------
@@ -245,9 +255,9 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
     _check(configs)
     if replace:
         _warn_in_debug_mode(configs)
-    with lock:
+    with journal.lock:
         for config in configs:
-            if not replace and _find(*config[:2]) is not None:
+            if not replace and _find_registered(*config[:2]) is not None:
                 raise RegistrationError(
                     f"kernel {config.kernel_name!r} is registered for backend {config.backend_name!r} "
                     "already; pass replace=True, or use override_kernel to replace it temporarily"
@@ -327,15 +337,15 @@ def _check_backend(name: str) -> None:
 
 
 def unregister_kernel(kernel_name: str, backend_name: str) -> KernelConfig:
-    """Remove the implementation that is in effect, and return it.
+    """Remove the implementation that is in effect, and return it; `override_kernel` is not affected.
 
     Raises:
         KernelNotFound: there is none.
     """
     check_string(kernel_name, "unregister_kernel", "kernel_name")
     check_string(backend_name, "unregister_kernel", "backend_name")
-    with lock:
-        found = _find(kernel_name, backend_name)
+    with journal.lock:
+        found = _find_registered(kernel_name, backend_name)
         if found is None:
             raise KernelNotFound(
                 f"no kernel {kernel_name!r} is registered for backend {backend_name!r}; nothing to unregister"
@@ -365,7 +375,7 @@ def _remove_from_tables(kernel_name: str, backend: Backend) -> None:
 def _exchange_in_table(
     backend: Backend, table: dict[str, KernelConfig], kernel_name: str, old: object, new: object
 ) -> None:
-    with lock:
+    with journal.lock:
         journal.exchange(table, kernel_name, old, new)
         _announce([kernel_name], backend.name)
 
@@ -382,9 +392,14 @@ def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
 
 
 def _find(kernel_name: str, backend_name: str) -> KernelConfig | None:
+    overrides = _list_overrides(kernel_name, backend_name)
+    return overrides[0] if overrides else _find_registered(kernel_name, backend_name)
+
+
+def _find_registered(kernel_name: str, backend_name: str) -> KernelConfig | None:
     for backend in devices_of(backend_name):
-        if (found := find_kernel(kernel_name, backend)) is not None:
-            return found
+        if registered := _list_registered(kernel_name, backend):
+            return registered[0]
     entries = _entries.get((kernel_name, backend_name))
     return entries[-1].config if entries else None
 
@@ -392,7 +407,9 @@ def _find(kernel_name: str, backend_name: str) -> KernelConfig | None:
 def is_forced(kernel_name: str, backend_name: str) -> bool:
     """Return whether the program's implementation stays in effect when the backend brings its own."""
     entries = _entries.get((kernel_name, backend_name))
-    return bool(entries) and entries[-1].replaces
+    return bool(_list_overrides(kernel_name, backend_name)) or (
+        bool(entries) and entries[-1].replaces
+    )
 
 
 def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
@@ -401,7 +418,7 @@ def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
     names: dict[str, None] = {}
     for backend in devices_of(backend_name):
         names |= {config.kernel_name: None for config in list_kernels(backend)}
-    names |= {name: None for name, owner in list(_entries) if owner == backend_name}
+    names |= dict.fromkeys(_names_of_program(backend_name))
     found = (_find(name, backend_name) for name in names)
     return [config for config in found if config is not None]
 
@@ -418,28 +435,16 @@ def copy_registered_kernels(source: str, target: str, *, replace: bool = False) 
 def override_kernel(
     kernel_name: str, backend_name: str, kernel_func: Callable[..., Any]
 ) -> Generator[None, None, None]:
-    """Use another implementation inside a ``with`` block; the previous one is restored on exit.
+    """Use another implementation inside a ``with`` block, in this thread or task only.
 
-    The override holds for the whole process, not only for the calling thread. It may begin before the
-    backend is loaded.
+    Blocks for one kernel may be nested, and may end in any order. `plugrad.carry_context` carries the override to
+    other threads. It may begin before the backend is loaded.
     """
     config = KernelConfig(kernel_name, backend_name, kernel_func)
     _check([config])
     _warn_in_debug_mode([config])
-    with lock:
-        _set(config[:2], (*_entries.get(config[:2], ()), _Entry(config, replaces=True)))
-    try:
+    with overriding(Override("kernel", config[:2], config)):
         yield
-    finally:
-        _end_override(config)
-
-
-def _end_override(config: KernelConfig) -> None:
-    with lock:
-        entries = _entries.get(config[:2], ())
-        kept = tuple(entry for entry in entries if entry.config is not config)
-        if kept != entries:
-            _set(config[:2], kept)
 
 
 # --- all of it -----------------------------------------------------------------------------------
@@ -454,7 +459,7 @@ class Snapshot(NamedTuple):
 
 def snapshot() -> Snapshot:
     """Return the current registrations, for `restore`."""
-    with lock:
+    with journal.lock:
         return Snapshot(dict(_entries), [(d, _copied(d.kernels)) for d in list(_devices)])
 
 
@@ -464,7 +469,7 @@ def _copied(tables: KernelTables) -> KernelTables:
 
 def restore(before: Snapshot) -> None:
     """Restore the registry to its state when `snapshot` was called, without the devices that are closed now."""
-    with lock:
+    with journal.lock:
         for key in _entries.keys() | before.entries.keys():
             if _entries.get(key) != before.entries.get(key):
                 _set(key, before.entries.get(key, ()))

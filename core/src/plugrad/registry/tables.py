@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from plugrad.errors import RegistrationError
@@ -24,6 +25,8 @@ class KernelTable:
         """Create an empty table for the backend called `backend`."""
         self.backend = backend
         self._configs: dict[str, KernelConfig] = {}
+        self._sources: dict[str, dict[str, Any]] = {}
+        """The variables of the module that declared each kernel."""
 
     def implements(
         self,
@@ -79,17 +82,30 @@ class KernelTable:
         Raises:
             RegistrationError: the table has the kernel already.
         """
-        if config.kernel_name in self._configs:
-            raise RegistrationError(
-                f"backend {self.backend!r} implements {config.kernel_name} twice"
-            )
-        self._configs[config.kernel_name] = config
+        name, source = config.kernel_name, _module_being_imported()
+        if name in self._configs and not _is_another_import(source, self._sources[name]):
+            raise RegistrationError(f"backend {self.backend!r} implements {name} twice")
+        self._configs[name], self._sources[name] = config, source
 
     def __iter__(self) -> Iterator[KernelConfig]:
         return iter(self._configs.values())
 
     def __len__(self) -> int:
         return len(self._configs)
+
+
+def _module_being_imported() -> dict[str, Any]:
+    """Return the variables of the module whose import leads here, or {} if none does."""
+    frame = sys._getframe()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return {} if frame is None else frame.f_globals
+
+
+def _is_another_import(variables: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Return whether a module is imported again, because an interruption ended its import."""
+    name = variables.get("__name__")
+    return variables is not before and name is not None and name == before.get("__name__")
 
 
 def _conditions(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.contract.kernel import KERNELS
 from plugrad.registry import composites, kernels
 from plugrad.registry.gradients import complete, gradients
+from plugrad.settings import journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,5 +30,6 @@ def snapshot() -> Callable[[], None]:
             for name in current.keys() - before.keys():
                 del current[name]
             current.update(before)
+        journal.note_change()
 
     return restore

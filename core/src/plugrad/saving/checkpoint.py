@@ -14,6 +14,7 @@ import numpy as np
 
 from plugrad.discovery.selection import backend_for
 from plugrad.errors import ArgumentError, DamagedFile, PlugradError, UnsupportedDtype, short_repr
+from plugrad.interruptions import is_interruption
 from plugrad.ops.creation import asarray
 from plugrad.saving.atomic_files import check_path, replace_atomically
 from plugrad.saving.structure import Reader, Writer
@@ -160,6 +161,8 @@ def _iter_values(sources: Sequence[Any], backend: Backend | None) -> Generator[N
         note_loss(error, backend)
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise backend_failed(backend, "read()", error) from error
     if left:
         raise invalid_result(backend, "read()", None, f"{left} more values of {dtype}")

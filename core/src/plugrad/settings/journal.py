@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from itertools import count
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+
+lock = RLock()
+"""Held while a registry changes, and while the engine looks up what to call; never while foreign code runs."""
+
+
+def _renew_lock() -> None:
+    global lock
+    lock = RLock()  # another thread may have held the old one when the process was forked
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Change(NamedTuple):
@@ -26,9 +42,11 @@ class Change(NamedTuple):
 class Journal:
     """The changes that were made inside one `recorded` block, by the code that it called."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_deferred: bool = False) -> None:
         """Start without a change."""
         self.changes: list[Change] = []
+        self.is_deferred = is_deferred
+        """Whether it has what was promised before, so that nothing is computed otherwise than without it."""
         self._is_undone = False
 
     def undo(self) -> None:
@@ -56,6 +74,21 @@ class Journal:
 _journal: Final[ContextVar[Journal | None]] = ContextVar("plugrad_journal", default=None)
 
 
+latest_change: int = 0
+"""The number of the latest change of a registry or a setting; see `plugrad.registry.generation`."""
+_numbers: Final = count(1)
+
+
+def note_change() -> None:
+    """Give a change a number; call it when the change is complete.
+
+    Two threads at once may set their numbers in either order, but each number is set only once, so that what was
+    computed before a change never has the number of a later one.
+    """
+    global latest_change
+    latest_change = next(_numbers)
+
+
 def note(
     what: tuple[str, ...],
     undo: Callable[[], None],
@@ -74,31 +107,45 @@ MISSING: Final = object()
 
 def put(table: dict[Any, Any], key: object, value: object, kind: str) -> None:
     """Change an entry of a table, or remove it if `value` is `MISSING`, and note the change."""
-    before = table.get(key, MISSING)
-    redo = partial(exchange, table, key, before, value)
-    undo = partial(exchange, table, key, value, before)
-    note((kind, str(key)), undo, redo, replaced=before is not MISSING)
-    redo()
+    with lock:
+        before = table.get(key, MISSING)
+        redo = partial(exchange, table, key, before, value)
+        undo = partial(exchange, table, key, value, before)
+        note((kind, str(key)), undo, redo, replaced=before is not MISSING)
+        redo()
+
+
+def add(table: dict[Any, Any], key: object, value: object, kind: str) -> bool:
+    """Add an entry to a table, and note it; return whether the key was free."""
+    with lock:
+        if key in table:
+            return False
+        put(table, key, value, kind)
+        return True
 
 
 def exchange(table: dict[Any, Any], key: object, old: object, new: object) -> None:
     """Change an entry, unless somebody else has changed it since."""
-    if table.get(key, MISSING) is not old:
-        return
-    if new is MISSING:
-        table.pop(key, None)
-    else:
-        table[key] = new
+    with lock:
+        if table.get(key, MISSING) is not old:
+            return
+        if new is MISSING:
+            table.pop(key, None)
+        else:
+            table[key] = new
+    journal = _journal.get()
+    if journal is None or not journal.is_deferred:
+        note_change()
 
 
 @contextmanager
-def recorded() -> Generator[Journal, None, None]:
+def recorded(*, is_deferred: bool = False) -> Generator[Journal, None, None]:
     """Record what this thread registers inside a block; if the block raises, take it back.
 
     What other threads register meanwhile stays. So does what a block inside this one has recorded:
     it belongs to another plugin, or has been completed.
     """
-    journal = Journal()
+    journal = Journal(is_deferred)
     token = _journal.set(journal)
     try:
         yield journal

@@ -126,8 +126,9 @@ KEYS: Final[Mapping[str, Key]] = {
         Key(
             "debug",
             "whether the result of each kernel is compared with its contract (number of outputs, shapes, "
-            "dtypes), changed inputs are an error, and replacing the gradient or the implementation of a "
-            "kernel is a warning",
+            "dtypes), changed inputs and positions out of range are errors, and there are warnings when the "
+            "gradient or the implementation of a kernel is replaced, and when a tensor that is being "
+            "differentiated is read as a number or a text",
             BOOLEAN,
             _parse_boolean,
             False,

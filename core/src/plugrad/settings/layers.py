@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from threading import RLock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.errors import ConfigError, short_repr, suggestion
@@ -39,7 +40,26 @@ if TYPE_CHECKING:
 Suggestions = list[tuple[str, "Mapping[str, Any]"]]
 """Layers that plugins suggest: the name of each, and its settings."""
 
-_overrides: Final = ContextVar[dict[str, Any]]("plugrad_overrides")
+
+class _Overrides(NamedTuple):
+    """What `config.override` has set in one context: each value with the mark of its block, and the last by name."""
+
+    entries: tuple[tuple[object, str, Any], ...] = ()
+    values: Mapping[str, Any] = MappingProxyType({})
+
+
+_NONE: Final = _Overrides()
+_overrides: Final = ContextVar("plugrad_overrides", default=_NONE)
+
+
+def overridden_settings() -> Mapping[str, Any]:
+    """Return the values that `config.override` has set in this context."""
+    return _overrides.get().values
+
+
+def _set_overrides(entries: tuple[tuple[object, str, Any], ...]) -> None:
+    _overrides.set(_Overrides(entries, {name: value for _, name, value in entries}))
+
 
 TEST_VARIABLES: Final = ("PLUGRAD_EXPECT_BACKENDS",)
 """Variables that test suites read: they are neither settings nor misspelt settings."""
@@ -87,7 +107,7 @@ class Config:
     @property
     def state(self) -> tuple[object, ...]:
         """A key that changes whenever a setting does, for caching decisions that depend on settings."""
-        return self._changes, *_overrides.get({}).items()
+        return self._changes, *overridden_settings().items()
 
     def keys(self) -> tuple[Key, ...]:
         """Return all settings: name, meaning, accepted values, default, environment variable.
@@ -129,7 +149,7 @@ class Config:
 
     @contextmanager
     def override(self, name: str, value: Any) -> Generator[None]:
-        """Set a value for a block, in this thread or task only.
+        """Set a value for a block, in this thread or task only. Blocks may end in any order.
 
         >>> with plugrad.config.override("fallback", "silent"):
         ...     plugrad.config.explain("fallback")
@@ -141,13 +161,13 @@ class Config:
             ConfigError: the key is unknown, or the value is malformed.
         """
         parsed = self._parse_value(name, value, "plugrad.config.override")
-        before = _overrides.get({})
-        _overrides.set({**before, name: parsed})
-        self._notify_listeners(name)
+        mark = object()
         try:
+            _set_overrides((*_overrides.get().entries, (mark, name, parsed)))
+            self._notify_listeners(name)
             yield
         finally:
-            _overrides.set(before)
+            _set_overrides(tuple([e for e in _overrides.get().entries if e[0] is not mark]))
             self._notify_listeners(name)
 
     def reset(self, name: str | None = None) -> None:
@@ -158,6 +178,7 @@ class Config:
             changed = [(n, value) for n, value in self._set.items() if name in (n, None)]
             self._files = None
             self._changes += 1
+        journal.note_change()
         for n, value in changed:
             self._change(n, value, journal.MISSING)
 
@@ -168,7 +189,7 @@ class Config:
     def explain(self, name: str) -> Setting:
         """Return the value of a setting and the layer that decided it."""
         key = self._key(name, "plugrad.config")
-        if name in (values := _overrides.get({})):
+        if name in (values := overridden_settings()):
             return Setting(name, values[name], "plugrad.config.override")
         if name in self._set:
             return Setting(name, self._set[name], "plugrad.config.set")
@@ -202,7 +223,7 @@ class Config:
         named = {
             f"{backend}.{option}" for option in (*declared, *self._environment_options(backend))
         }
-        for values in (_overrides.get({}), self._set, *(values for _, values in self.files())):
+        for values in (overridden_settings(), self._set, *(values for _, values in self.files())):
             named.update(name for name in values if name.partition(".")[0] == backend)
         return {name.partition(".")[2]: self.explain(name) for name in sorted(named)}
 

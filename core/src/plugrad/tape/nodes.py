@@ -9,6 +9,8 @@ hold arrays, never tensors, so there are no reference cycles.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import count
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, cast, final
@@ -21,7 +23,7 @@ from plugrad.types.shapes import broadcast, broadcast_axes
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     from plugrad.registry.gradients import Plan
     from plugrad.tensor.backend import Backend
@@ -42,6 +44,26 @@ class Node:
     __slots__ = ("order", "parents")
     order: int
     parents: Sequence[Node | None]
+
+    def is_being_differentiated(self) -> bool:
+        """Whether the result of a function that still runs, and is being differentiated, may depend on the node.
+
+        Arguments of a function with its own gradient are constants inside it.
+        """
+        if not open_leaves:
+            return False
+        opened = [leaf.order for leaf in tuple(open_leaves)]
+        first = max(min(opened, default=0), constants_before.get())
+        found: set[Node | None] = {None, self}
+        nodes: list[Node] = [self]
+        for node in nodes:  # it grows
+            if node in open_leaves and node.order >= first:
+                return True
+            for parent in node.parents:
+                if parent is not None and parent not in found and parent.order >= first:
+                    found.add(parent)
+                    nodes.append(parent)
+        return False
 
 
 @final
@@ -176,6 +198,22 @@ _WITHOUT_LEAVES: Final = _references()
 def leaves_alive() -> int:
     """Return the number of leaves, of all threads, on which a tensor or a function may depend."""
     return _references() - _WITHOUT_LEAVES
+
+
+open_leaves: Final[set[Node]] = set()
+"""The leaves of the functions that are running, in all threads."""
+constants_before: Final[ContextVar[int]] = ContextVar("plugrad_constants_before", default=0)
+"""The order below which nodes count as constants: in a function with its own gradient, that of its call."""
+
+
+@contextmanager
+def recording(leaves: Collection[Leaf]) -> Generator[None]:
+    """Run a function on leaves: until the block ends, what depends on them is being differentiated."""
+    open_leaves.update(leaves)
+    try:
+        yield
+    finally:
+        open_leaves.difference_update(leaves)
 
 
 class Bundle(Step):

@@ -28,9 +28,9 @@ from plugrad.contract.parameters import inspect_parameters
 from plugrad.errors import ArgumentError, RegistrationError, short_repr
 from plugrad.registry.gradients import (
     RegisteredGradient,
-    get_gradient,
+    find_gradient,
     set_gradient,
-    unregister_gradient,
+    warn_in_debug_mode,
 )
 from plugrad.tape.plans import (
     EVERY_INPUT,
@@ -41,6 +41,7 @@ from plugrad.tape.plans import (
     RulePlan,
     make_application,
 )
+from plugrad.tensor.context import Override, overriding
 from plugrad.types.arguments import (
     check_callable,
     check_flag,
@@ -251,7 +252,7 @@ def _compile_gradient(
 def override_gradient(
     config: GradientConfig | Kernel[..., Any], **rules: Rule
 ) -> Generator[None, None, None]:
-    """Use another gradient for the calls made inside a ``with`` block; the previous one, or none, is restored on exit.
+    """Use another gradient for the calls made inside a ``with`` block, in this thread or task only.
 
     >>> import plugrad
     >>> from plugrad.kernels import unary
@@ -261,14 +262,10 @@ def override_gradient(
     ...     plugrad.grad(plugrad.sign)(plugrad.asarray([0.5]))
     tensor([1.], dtype=float32)
 
-    The override holds for the whole process, not only for the calling thread.
+    Blocks for one kernel may be nested, and may end in any order. `plugrad.carry_context` carries the override to other
+    threads.
     """
     compiled = _compile_gradient(config, rules)
-    previous = get_gradient(compiled.kernel_name)
-    set_gradient(compiled, replace=True)
-    try:
+    warn_in_debug_mode(compiled.kernel_name, find_gradient(compiled.kernel_name))
+    with overriding(Override("gradient", compiled.kernel_name, compiled)):
         yield
-    finally:
-        unregister_gradient(compiled.kernel_name)
-        if previous is not None:
-            set_gradient(previous)

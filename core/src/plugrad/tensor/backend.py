@@ -20,6 +20,7 @@ from plugrad.errors import (
     describe_exception,
     short_repr,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.tensor.choice import choose
 from plugrad.types.arguments import explain_wrong_fields
 from plugrad.types.dtype import as_dtype
@@ -201,9 +202,18 @@ class Backend(ABC):
         A backend that records calls instead of running them keeps the function, so that each run computes the
         value anew.
         """
-        return store(np.asarray(function(), dtype.numpy).reshape(shape), self)
+        values = np.asarray(function(), dtype.numpy)
+        return store(values if values.shape == shape else values.reshape(shape), self)
 
     # --- what a backend may offer besides ---------------------------------------------------------
+
+    def compile(self, graph: Any) -> Callable[..., list[Any]] | None:
+        """Return a function that runs a `plugrad.graph.graph.Graph`, or None to have its calls replayed one by one.
+
+        The function takes the arrays of the arguments and then those of the variables. It returns a list of arrays:
+        the results, and then what the variables become.
+        """
+        return None
 
     def dlpack_device(self) -> tuple[int, int] | None:
         """Return the DLPack type and number of the device, or None if arrays are exchanged on the host only.
@@ -298,15 +308,27 @@ def store(values: NDArray[Any], backend: Backend) -> Any:
         DeviceLost: the device does not work any more.
     """
     check_alive(backend, "from_numpy()")
+    if values.dtype.kind == "b" and has_odd_bools(values):
+        values = values.view(np.uint8) != 0
     try:
         array = backend.from_numpy(values)
     except PlugradError as error:
         note_loss(error, backend)
         raise
     except Exception as error:  # so that a plugin's failure is not plugrad's
+        if is_interruption(error):
+            raise
         raise backend_failed(backend, "from_numpy()", error) from error
     check_array(array, values.shape, values.dtype, backend, "from_numpy()")
     return array
+
+
+def has_odd_bools(values: NDArray[Any]) -> bool:
+    """Return whether bools have other bytes than 0 and 1, as a view of bytes or a file may.
+
+    NumPy takes them for True. Kernels may count them, or choose by their lowest bit.
+    """
+    return bool(values.view(np.uint8).max(initial=0) > 1)
 
 
 def check_array(
@@ -351,7 +373,8 @@ def unsupported_dtype(dtype: DType, backend: Backend) -> UnsupportedDtype:
     same_kind = [d for d in has if d.kind == dtype.kind] or has
     return UnsupportedDtype(
         f"backend {backend.name!r} does not have {dtype}; it has {', '.join(map(str, has))}. Ask for one of them, "
-        f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend"
+        f"as in asarray(x, dtype={str(same_kind[-1])!r}), or compute on the cpu backend",
+        dtype.name,
     )
 
 
@@ -377,3 +400,46 @@ def invalid_result(backend: Backend, method: str, returned: object, expected: st
         f"{method} of backend {backend.name!r} ({backend.distribution}) returned {short_repr(returned)}; "
         f"it must return {expected}"
     )
+
+
+def read_array(array: Any, backend: Backend) -> NDArray[Any]:
+    """Return the values of a backend array as a read-only NumPy array. All reading of tensors comes here.
+
+    Raises:
+        DeviceLost: the device is gone.
+        BackendFailed: the backend raises an error of its own, or returns something else.
+    """
+    check_alive(backend, "numpy()")
+    try:
+        values = backend.to_numpy(array)
+        values.flags.writeable = False
+    except PlugradError as error:
+        note_loss(error, backend)
+        raise
+    except Exception as error:  # so that a plugin's failure is not plugrad's
+        if is_interruption(error):
+            raise
+        raise backend_failed(backend, "to_numpy()", error) from error
+    check_array(values, array.shape, array.dtype, backend, "to_numpy()")
+    return values
+
+
+def export_array(
+    array: Any, backend: Backend, *, copy: bool, stream: Any, max_version: tuple[int, int] | None
+) -> Any:
+    """Return the DLPack capsule of an array of a backend that makes them.
+
+    Raises:
+        DeviceLost: the device is gone.
+        BackendFailed: the backend raises an error of its own.
+    """
+    check_alive(backend, "__dlpack__")
+    try:
+        return backend.to_dlpack(array, copy=copy, stream=stream, max_version=max_version)
+    except (PlugradError, BufferError) as error:
+        note_loss(error, backend)
+        raise
+    except Exception as error:  # so that a plugin's failure is not plugrad's
+        if is_interruption(error):
+            raise
+        raise backend_failed(backend, "to_dlpack()", error) from error

@@ -1,21 +1,23 @@
-"""The context in which ops run: an open `tidy` block, a backend to transfer inputs to, or (usually) neither.
+"""The context in which ops run: an open `tidy` block, a backend to transfer inputs to, overrides, or (usually) nothing.
 
-One context variable holds both, so that the hot path needs one look-up.
+One context variable holds all of them, so that the hot path needs one look-up.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 from weakref import ref
 
+from plugrad.settings.layers import config, overridden_settings
 from plugrad.types.arguments import check_callable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Hashable, Mapping
 
-    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.backend import Backend, KernelConfig
     from plugrad.tensor.tensor import Tensor
 
 Params = ParamSpec("Params")
@@ -43,11 +45,49 @@ class Scope:
             self.track(tensor)
 
 
+class Override(NamedTuple):
+    """An entry that stands for one of a registry in one context."""
+
+    registry: str
+    """``"kernel"`` or ``"gradient"``."""
+    key: Hashable
+    value: Any
+
+
+class Overrides:
+    """The entries of registries that a context overrides, and the settings on which every call depends.
+
+    A change makes another object.
+    """
+
+    __slots__ = ("__weakref__", "checks", "entries", "gradients", "kernels")
+
+    def __init__(self, entries: tuple[Override, ...], checks: Mapping[str, Any]) -> None:
+        """Sort the entries, of which the last one counts."""
+        self.entries = entries
+        self.checks = checks
+        self.gradients: dict[str, Any] = {}
+        self.kernels: dict[tuple[str, str], list[KernelConfig]] = {}
+        """By the names of kernel and backend; the one in effect comes first."""
+        for registry, key, value in entries:
+            if registry == "gradient":
+                self.gradients[cast("str", key)] = value
+            else:
+                self.kernels.setdefault(cast("tuple[str, str]", key), []).insert(0, value)
+
+
 class Context(NamedTuple):
-    """The innermost `tidy` block, and the backend to which inputs are transferred."""
+    """The innermost `tidy` block, the backend to which inputs are transferred, and what is overridden."""
 
     scope: Scope | None = None
     transfer: Backend | None = None
+    overrides: Overrides | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+_EMPTY: Final = Context()
+CHECKS: Final = ("check_finite", "debug")
+"""The settings on which the functions that the engine calls depend."""
 
 
 _context: ContextVar[Context | None] = ContextVar("plugrad_surroundings", default=None)
@@ -66,9 +106,66 @@ def transfer_target() -> Backend | None:
     return None if context is None else context.transfer
 
 
-def set_context(scope: Scope | None, transfer: Backend | None) -> None:
-    """Set the context of the ops that follow."""
-    _context.set(None if scope is None and transfer is None else Context(scope, transfer))
+def active_overrides() -> Overrides | None:
+    """Return what this context overrides."""
+    context = current_context()
+    return None if context is None else context.overrides
+
+
+def set_scope(scope: Scope | None) -> None:
+    """Set the innermost `tidy` block."""
+    context = current_context() or _EMPTY
+    _set(Context(scope, *context[1:]))
+
+
+def set_transfer_target(backend: Backend | None) -> None:
+    """Set the backend to which the inputs of the ops that follow are transferred."""
+    context = current_context() or _EMPTY
+    _set(context._replace(transfer=backend))
+
+
+def _set(context: Context) -> None:
+    _context.set(None if context == _EMPTY else context)
+
+
+@contextmanager
+def overriding(override: Override) -> Generator[None]:
+    """Put an entry before those of its registry in a block, in this thread or task only.
+
+    Blocks may end in any order. The entry ends where its block ends: a task that was started inside keeps it.
+    """
+    try:
+        _set_entries(*_entries(), override)
+        yield
+    finally:
+        _set_entries(*[entry for entry in _entries() if entry is not override])
+
+
+def _entries() -> tuple[Override, ...]:
+    overrides = active_overrides()
+    return () if overrides is None else overrides.entries
+
+
+def _set_entries(*entries: Override) -> None:
+    context = current_context() or _EMPTY
+    settings = overridden_settings()
+    checks = {name: settings[name] for name in CHECKS if name in settings}
+    overrides = context.overrides
+    if not entries and not checks:
+        overrides = None
+    elif overrides is None or overrides.entries != entries or overrides.checks != checks:
+        overrides = Overrides(entries, checks)
+    _set(context._replace(overrides=overrides, settings=settings or None))
+
+
+def _follow_settings(_: str) -> None:
+    """Note what `config.override` has changed in this context."""
+    context = current_context() or _EMPTY
+    if overridden_settings() != (context.settings or {}):
+        _set_entries(*_entries())
+
+
+config.listeners.append(_follow_settings)
 
 
 def carry_context(function: Callable[Params, Result]) -> Callable[Params, Result]:

@@ -17,18 +17,13 @@ from plugrad.errors import (
     ArgumentValueError,
     DisposedTensor,
     DTypeError,
-    PlugradError,
+    GradientLost,
     ShapeError,
     short_repr,
+    warn,
 )
-from plugrad.tensor.backend import (
-    HOST,
-    backend_failed,
-    check_alive,
-    check_array,
-    dlpack_device_of,
-    note_loss,
-)
+from plugrad.settings.layers import config
+from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, read_array
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
 
@@ -148,20 +143,12 @@ class Tensor(Methods):
     # --- values on the host ----------------------------------------------------------------------
 
     def numpy(self) -> NDArray[Any]:
-        """Return the values as a read-only NumPy array; on the CPU it shares the tensor's memory."""
-        array = self.array  # raises if the tensor has been disposed
-        backend = self.backend
-        check_alive(backend, "numpy()")
-        try:
-            values = backend.to_numpy(array)
-            values.flags.writeable = False
-        except PlugradError as error:
-            note_loss(error, backend)
-            raise
-        except Exception as error:  # so that a plugin's failure is not plugrad's
-            raise backend_failed(backend, "to_numpy()", error) from error
-        check_array(values, array.shape, array.dtype, backend, "to_numpy()")
-        return values
+        """Return the values as a read-only NumPy array; on the CPU it shares the tensor's memory.
+
+        Raises:
+            GradientLost: the tensor is being differentiated; the array would have no gradient.
+        """
+        return self._read("numpy()")
 
     async def numpy_async(self) -> NDArray[Any]:
         """Await the values, as `numpy` returns them; other tasks of the event loop run meanwhile.
@@ -176,6 +163,7 @@ class Tensor(Methods):
         array = self.array  # raises if the tensor has been disposed
         if not self.backend.is_asynchronous:
             return self.numpy()
+        self._check_gradient_kept("numpy_async()")
         from asyncio import to_thread  # it takes as long to import as all of plugrad
 
         # The thread has a tensor of its own, which the program cannot dispose of.
@@ -188,11 +176,11 @@ class Tensor(Methods):
     else:
 
         def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-            return np.array(self.numpy(), dtype, copy=copy)
+            return np.array(self._read("a conversion to a NumPy array"), dtype, copy=copy)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        values = self.numpy()
+        values = self._read("a conversion to a NumPy array")
         if not values.dtype.isbuiltin == 1:
             raise AttributeError(
                 f"{self.dtype} tensors do not have '__array_interface__': it is for numbers",
@@ -215,7 +203,7 @@ class Tensor(Methods):
 
         The address is valid until the tensor is assigned to, is disposed of or dies. Nobody may write to it.
         """
-        values = self.numpy()
+        values = self._read("ctypes")
         packed = np.asarray(values, order="C")
         if packed is not values or not isinstance(self.array, np.ndarray):
             # The address of a copy says nothing of how long it is needed.
@@ -224,7 +212,7 @@ class Tensor(Methods):
 
     def tobytes(self) -> bytes:
         """Return the bytes of the elements in C order."""
-        return self.numpy().tobytes()
+        return self._read("tobytes()").tobytes()
 
     def __dlpack__(
         self,
@@ -234,6 +222,7 @@ class Tensor(Methods):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
+        self._check_gradient_kept("__dlpack__")
         # Some consumers ignore the read-only flag, so only copy=False shares the memory. The flag exists from
         # version 1.0 on; a consumer of an older one gets a copy, since it could not know.
         is_shared = copy is False and max_version is not None and max_version >= (1, 0)
@@ -245,21 +234,14 @@ class Tensor(Methods):
             )
         backend = self.backend
         if wanted == dlpack_device_of(backend) and self.dtype is not string:
-            check_alive(backend, "__dlpack__")
-            try:
-                return backend.to_dlpack(
-                    self.array, copy=not is_shared, stream=stream, max_version=max_version
-                )
-            except (PlugradError, BufferError) as error:
-                note_loss(error, backend)
-                raise
-            except Exception as error:  # so that a plugin's failure is not plugrad's
-                raise backend_failed(backend, "to_dlpack()", error) from error
+            return export_array(
+                self.array, backend, copy=not is_shared, stream=stream, max_version=max_version
+            )
         if stream is not None:
             raise ArgumentError(
                 f"__dlpack__: stream={short_repr(stream)} must be None, because the values are in host memory"
             )
-        values = self.numpy() if is_shared else self.numpy().copy()
+        values = host_values(self) if is_shared else host_values(self).copy()
         return values.__dlpack__(max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -276,11 +258,11 @@ class Tensor(Methods):
             raise ShapeError(
                 f"item() is for tensors with one element; this one has shape {self.shape}"
             )
-        return self.numpy().item()
+        return self._read_aside("item()").item()
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python scalars or strings."""
-        return self.numpy().tolist()
+        return self._read("tolist()").tolist()
 
     def __float__(self) -> float:
         return self._as_python_scalar(float)
@@ -306,7 +288,39 @@ class Tensor(Methods):
             raise ShapeError(
                 f"{kind}() needs a tensor with one element; this one has shape {self.shape}"
             )
-        return self.numpy().item()
+        return self._read_aside(f"{kind}()").item()
+
+    def _read(self, access: str) -> NDArray[Any]:
+        """Return the values, unless the tensor is being differentiated: what is computed with them has no gradient."""
+        self._check_gradient_kept(access)
+        return host_values(self)
+
+    def _check_gradient_kept(self, access: str) -> None:
+        if self.is_being_differentiated():
+            raise GradientLost(
+                f"{access} of a {self.dtype} tensor of shape {self.shape} that is being differentiated would lose its "
+                "gradient; compute with plugrad's ops, or write plugrad.stop_gradient(x).numpy() for constants"
+            )
+
+    def _read_aside(self, access: str) -> NDArray[Any]:
+        """Return the values for a number or a text. With the setting ``debug``, lost gradients cause a warning."""
+        if self.node is not None and config.get("debug") and self.is_being_differentiated():
+            warn(
+                f"{access} of a tensor that is being differentiated gives a constant, which has no gradient (the "
+                "setting debug is on); plugrad.stop_gradient(x) says that this is meant"
+            )
+        return host_values(self)
+
+    def is_being_differentiated(self) -> bool:
+        """Return whether a function that still runs is differentiated, and its result may depend on the tensor.
+
+        >>> import plugrad
+        >>> plugrad.grad(lambda x: x * x.is_being_differentiated())(2.0)
+        tensor(1., dtype=float32)
+        """
+        return (
+            self.node is not None and self.dtype.is_inexact and self.node.is_being_differentiated()
+        )
 
     def _as_python_scalar(self, kind: Callable[[Any], Result]) -> Result:
         name = getattr(kind, "__name__", "conversion")
@@ -334,7 +348,10 @@ class Tensor(Methods):
     def _format_values(self, prefix: str) -> str:
         """Format the values as text that follows a prefix; of many values, only the first and the last are shown."""
         return np.array2string(
-            self.numpy(), separator=", ", prefix=prefix, threshold=MAX_PRINTED_ELEMENTS
+            self._read_aside("printing"),
+            separator=", ",
+            prefix=prefix,
+            threshold=MAX_PRINTED_ELEMENTS,
         )
 
     def _repr_html_(self) -> str:
@@ -554,6 +571,11 @@ class Tensor(Methods):
         def top_k(self, k: int = 1, *, sorted: bool = True) -> TopK: ...
 
         def unique(self, *, axis: int = 0) -> UniqueInverse: ...
+
+
+def host_values(x: Tensor) -> NDArray[Any]:
+    """Return the values for checks, decisions and copies, also while the tensor is being differentiated."""
+    return read_array(x.array, x.backend)  # raises if the tensor has been disposed
 
 
 @cache

@@ -15,6 +15,7 @@ from plugrad.registry.kernels import find_kernel
 from plugrad.testing.finite_differences import check_gradient
 from plugrad.testing.rows import ROW, TEXT, Array, Row
 from plugrad.types.dtype import as_dtype
+from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +63,46 @@ def require_dtypes(names: Sequence[str] | set[str], backend: Backend) -> None:
     """
     if missing := sorted({n for n in names if as_dtype(n) not in backend.dtypes()}):
         raise NotClaimed(f"{backend.name} does not store {', '.join(missing)}")
+
+
+def is_implemented(kernel: Kernel[..., Any], backend: Backend) -> bool:
+    """Return whether a backend runs a kernel: it implements the kernel, or runs the kernel's body of ops."""
+    return find_kernel(kernel.name, backend) is not None or find_composite(kernel) is not None
+
+
+FLOAT32_PROGRAM: Final = ("float32", "int32", "bool")
+"""The dtypes of programs in float32: numbers, positions and conditions."""
+
+
+def check_in_float32(row: Row, backend: Backend) -> None:
+    """Compare a row with NumPy, and its gradient with finite differences, if a program in float32 may run it.
+
+    Raises:
+        NotClaimed: it needs other dtypes, or one of the program's that the backend does not store.
+        AssertionError: the backend lacks the kernel, or it is wrong.
+    """
+    usable = [dtype for dtype in FLOAT32_PROGRAM if dtype in row.runs_on]
+    dtype = (usable or row.runs_on)[0]
+    arrays = row.drawn(dtype)
+    outputs = row.kernel.infer(*map(spec_of, arrays), **row.attributes(dtype))
+    dtypes = row.needs(dtype) | {
+        str(x.dtype) for x in ([outputs] if isinstance(outputs, Shaped) else outputs)
+    }
+    if beyond := sorted(dtypes - {*FLOAT32_PROGRAM}):
+        raise NotClaimed(f"{row.kernel.name} needs {', '.join(beyond)}")
+    require_dtypes(dtypes, backend)
+    if not is_implemented(row.kernel, backend):
+        raise AssertionError(
+            f"{backend.name} does not implement {row.kernel.name}, which programs in float32 may run"
+        )
+    check_values(row, dtype, arrays)
+    if dtype == "float32" and is_differentiable(row):
+        _check_gradient_in(row, dtype)
+
+
+def spec_of(array: Array | None) -> Shaped | None:
+    """Return the shape and the dtype of an array, which is None if an input is absent."""
+    return None if array is None else Shaped(array.shape, as_dtype(array.dtype))
 
 
 def main_dtype(row: Row, backend: Backend) -> str:
@@ -153,13 +194,13 @@ def _describe_call(row: Row, dtype: str, arrays: Sequence[Array | None]) -> str:
 def is_differentiable(row: Row) -> bool:
     """Whether a row's gradient can be compared with finite differences."""
     gradient = get_gradient(row.kernel.name)
-    places = _differentiated_inputs(row)
+    places = differentiated_inputs(row)
     if not row.is_smooth or row.is_edge or gradient is None or not places:
         return False
     return bool(PRECISE.keys() & set(row.runs_on)) and bool(gradient.planner(row.kernel, places))
 
 
-def _differentiated_inputs(row: Row) -> list[int]:
+def differentiated_inputs(row: Row) -> list[int]:
     """Return the positions of the inputs that are differentiated."""
     return [i for i, x in enumerate(row.inputs) if x and x.dtype == ROW and i not in row.fixed]
 
@@ -190,7 +231,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
 
 def _check_gradient_in(row: Row, dtype: str) -> None:
     tensors = tensors_of(row.drawn(dtype))
-    places = _differentiated_inputs(row)
+    places = differentiated_inputs(row)
 
     def function(*xs: Tensor) -> Tensor:
         inputs = list(tensors)

@@ -14,11 +14,11 @@ import pytest
 
 from plugrad.discovery.listing import backends
 from plugrad.discovery.selection import first_usable_backend, use
-from plugrad.errors import KernelNotFound, PlugradError
+from plugrad.errors import KernelNotFound, PlugradError, UnsupportedDtype
 from plugrad.registry.kernels import get_kernel
 from plugrad.settings.layers import config as settings
 from plugrad.testing.checks import NotClaimed
-from plugrad.testing.report import LEVELS, Outcome, Report, badge
+from plugrad.testing.report import FLOAT32, LEVELS, Outcome, Report, badge
 from plugrad.testing.xfail import XFAIL_FILE, Excuses
 
 if TYPE_CHECKING:
@@ -99,16 +99,18 @@ class Session:
 
 
 def _levels(last: str) -> tuple[str, ...]:
-    """Return the levels up to one that is named, or counted from 1.
+    """Return the levels up to one that is named, or counted from 1; the level float32 needs only the first one.
 
     Raises:
         UsageError: there is no such level.
     """
+    if last == FLOAT32:
+        return LEVELS[0], FLOAT32
     for number, level in enumerate(LEVELS, 1):
         if last in (level, str(number)):
             return LEVELS[:number]
     raise pytest.UsageError(
-        f"--plugrad-level={last} must be 1 to {len(LEVELS)} or one of {', '.join(LEVELS)}"
+        f"--plugrad-level={last} must be 1 to {len(LEVELS)} or one of {', '.join((*LEVELS, FLOAT32))}"
     )
 
 
@@ -158,7 +160,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--plugrad-level",
         default=LEVELS[-1],
-        help=f"how far to go: 1 to {len(LEVELS)}, or one of {', '.join(LEVELS)} (default: all)",
+        help=f"how far to go: 1 to {len(LEVELS)}, or one of {', '.join(LEVELS)} (default: all of these); or {FLOAT32}",
     )
     group.addoption("--plugrad-report", metavar="FILE", help="write the results as JSON")
     group.addoption("--plugrad-badge", metavar="FILE", help="write the result as an SVG badge")
@@ -268,6 +270,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
             return (yield)
     except NotClaimed as reason:
         pytest.skip(str(reason))
+    except UnsupportedDtype as refusal:
+        if not refusal.not_stored:
+            raise
+        pytest.skip(f"{backend} does not store {refusal.not_stored}, which this test needs")
     except KernelNotFound as missing:
         if not missing.kernel_name or get_kernel(missing.kernel_name, backend) is not None:
             raise

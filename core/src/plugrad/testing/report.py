@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges", "reopening", "devices")
+"""The levels that build on each other."""
+FLOAT32: Final = "float32"
+"""The level that stands beside them: whether a backend is complete for programs in float32."""
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "skipped", "xfailed")
 FORMAT: Final = 1
@@ -52,7 +55,11 @@ class Findings:
             "device": self.device,
             "versions": self.versions,
             "total": _counts(total),
-            "levels": {name: _counts(self.levels[name]) for name in LEVELS if name in self.levels},
+            "levels": {
+                name: _counts(self.levels[name])
+                for name in (*LEVELS, FLOAT32)
+                if name in self.levels
+            },
             "kernels": {name: _counts(counts) for name, counts in sorted(self.kernels.items())},
             "failures": self.failures,
             "xfailures": self.xfailures,
@@ -96,7 +103,7 @@ class Report:
             if not found.levels:
                 continue
             yield f"{name} on {found.device or 'an unknown device'}: {_kernels_passing(found.as_dict())}"
-            for level in LEVELS:
+            for level in (*LEVELS, FLOAT32):
                 if counts := found.levels.get(level):
                     yield f"  {level:10}" + ", ".join(
                         f"{counts[outcome]:5} {outcome}" for outcome in OUTCOMES if counts[outcome]

@@ -36,6 +36,8 @@ class Input:
     draw: Draw
     shape: Shape = (3, 5)
     dtype: str = ROW
+    allowed: tuple[float, float] = (-np.inf, np.inf)
+    """The smallest and the largest number that the contract allows."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,12 @@ def numbers(
     shape: Shape = (3, 5),
     avoid: Sequence[float] = (),
     dtype: str = ROW,
+    allowed: tuple[float, float] = (-np.inf, np.inf),
 ) -> Input:
-    """Numbers between two bounds; `avoid` are the kinks of a function, and what whole numbers may not be."""
+    """Numbers between two bounds; `avoid` are the kinks of a function, and what whole numbers may not be.
+
+    The contract may allow more numbers than are drawn, such as infinity; special values are taken from `allowed`.
+    """
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
         kind = as_dtype(dtype).kind
@@ -149,7 +155,7 @@ def numbers(
             x = np.where(np.abs(x - kink) < 0.1, x + 0.2, x)
         return (x + 1j * rng.uniform(-1, 1, shape) if kind == "complex" else x).astype(dtype)
 
-    return Input(draw, shape, dtype)
+    return Input(draw, shape, dtype, allowed)
 
 
 def whole(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:

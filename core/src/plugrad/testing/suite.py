@@ -15,6 +15,7 @@ from plugrad.errors import UnsupportedDtype
 from plugrad.tensor.backend import Backend
 from plugrad.testing import devices, edges, lifecycle
 from plugrad.testing.checks import (
+    check_in_float32,
     check_row_gradient,
     check_values,
     is_differentiable,
@@ -168,3 +169,9 @@ def test_reopening(what: Check, opened: Backend, plugrad_backend: str) -> None:
 @pytest.mark.parametrize("what", devices.DEVICES, ids=lambda check: check.__name__)
 def test_devices(what: Check, opened: Backend, plugrad_backend: str) -> None:
     what(opened, plugrad_backend)
+
+
+@pytest.mark.plugrad_level("float32")
+@on(list(rows()))
+def test_float32(row: Row, opened: Backend) -> None:
+    check_in_float32(row, opened)

@@ -10,7 +10,7 @@ from plugrad.errors import ArgumentError, ShapeError
 from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, zeros, zeros_like
 from plugrad.ops.movement import reshape, stack, unstack
-from plugrad.tape.nodes import InputGradients, Leaf, Node, Step
+from plugrad.tape.nodes import InputGradients, Leaf, Node, Step, recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_leaves, map_tree
@@ -274,7 +274,8 @@ class _CheckpointedCall(Step):
         kwargs = {name: _detach(x) for name, x in self.kwargs.items()}
         token = watched_variables.set(dict(zip(self.variables, unused, strict=True)))
         try:
-            value = self.function(*args, **kwargs)
+            with recording(leaves):
+                value = self.function(*args, **kwargs)
         finally:
             watched_variables.reset(token)
         return list(enumerate(BackwardPass(value.node, leaves).run(dy)))

@@ -12,7 +12,7 @@ from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeErr
 from plugrad.kernels import creation
 from plugrad.ops.attributes import check_flag, check_integer, is_sequence, to_list
 from plugrad.ops.creation import asarray, zeros_like
-from plugrad.tape.nodes import Bundle, Leaf, leaves_alive
+from plugrad.tape.nodes import Bundle, Leaf, leaves_alive, recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_leaves, iter_tensors, map_tree
@@ -196,7 +196,8 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     leaves: list[Leaf] = []
     inputs: list[Place] = []
     renamed = [map_tree(lambda x: _make_leaf(x, leaves, inputs), arg) for arg in args]
-    result = map_tree(_check_result, function(*renamed))
+    with recording(leaves):
+        result = map_tree(_check_result, function(*renamed))
     is_one = isinstance(result, Tensor)
     ends = [result] if is_one else list(iter_tensors(result))
     root = result.node if is_one else Bundle(tuple([end.node for end in ends]))
@@ -313,7 +314,8 @@ def _compute_gradients(
     dy: Any,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Run a function on leaves, and return its value and the gradient for each leaf."""
-    value = _check_result(function(*args, **kwargs))
+    with recording(leaves):
+        value = _check_result(function(*args, **kwargs))
     walk = BackwardPass(value.node, leaves)
     constant = _detach(value)
     if dy is None and constant.size != 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError, DTypeError, ShapeError
@@ -12,12 +12,24 @@ from plugrad.ops import creation, subscript
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.operators import ARITHMETIC_OPERATORS
 from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.tensor.tracer import Tracer, current_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
     from plugrad.tape.nodes import Leaf, Node
+    from plugrad.tensor.backend import Backend
+
+
+# The slots of the tensor that a variable is, whatever is being traced.
+_ARRAY: Final[Any] = Tensor.array
+_BACKEND: Final[Any] = Tensor.backend
+get_array: Final[Callable[[Tensor], Any]] = _ARRAY.__get__
+set_array: Final[Callable[[Tensor, Any], None]] = _ARRAY.__set__
+delete_array: Final[Callable[[Tensor], None]] = _ARRAY.__delete__
+get_backend: Final[Callable[[Tensor], Backend]] = _BACKEND.__get__
+set_backend: Final[Callable[[Tensor, Backend], None]] = _BACKEND.__set__
 
 
 class Variable(Tensor):
@@ -45,10 +57,40 @@ class Variable(Tensor):
     def __init__(self, initial: TensorLike, *, trainable: bool = True, name: str = "") -> None:
         """Create a variable on the backend of its initial value."""
         value = creation.asarray(initial)
+        if isinstance(value.backend, Tracer):
+            value = value.backend.initial_value(self, value)
         self.name: str = name
         self.trainable: bool = check_flag(trainable, "Variable", "trainable")
-        self.array = value.array
-        self.backend = value.backend
+        set_array(self, value.array)
+        set_backend(self, value.backend)
+
+    # While a function is traced, its tracer says what a variable holds, so that no value is recorded as a constant.
+    @property
+    def array(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The backend's array with the value."""
+        tracer = current_tracer()
+        return get_array(self) if tracer is None else tracer.read_variable(self)
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        tracer = current_tracer()
+        if tracer is None:
+            set_array(self, value)
+        else:
+            tracer.assign_variable(self, value)
+
+    @array.deleter
+    def array(self) -> None:
+        delete_array(self)
+
+    @property
+    def backend(self) -> Backend:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The backend on which the value is."""
+        return current_tracer() or get_backend(self)
+
+    @backend.setter
+    def backend(self, value: Backend) -> None:
+        set_backend(self, value)
 
     @property
     def node(self) -> Node | None:

@@ -86,6 +86,11 @@ class DType:
         return self.numpy
 
     @property
+    def char(self) -> str:
+        """NumPy's letter for the dtype, which SciPy's sparse matrices ask for."""
+        return self.numpy.char
+
+    @property
     def byteorder(self) -> str:
         """NumPy's sign for the order of the bytes: that of the machine, or none for single bytes."""
         return self.numpy.byteorder

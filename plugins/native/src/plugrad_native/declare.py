@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.extend import KernelTable, count_elements
+from plugrad.extend import KernelTable, broadcast as broadcast_shapes, count_elements
 from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, write
 from plugrad_native.variants import current_variant
 
@@ -94,7 +94,7 @@ def binary_kernel(
             return out
         if broadcast is None:
             return numpy_function(a, b)
-        shape = np.broadcast_shapes(a.shape, b.shape)
+        shape = broadcast_shapes(a.shape, b.shape)
         size = count_elements(shape)
         if not 0 < size < MAX_ELEMENTS:
             return numpy_function(a, b)

@@ -44,8 +44,8 @@ few blocks do; exp takes 1.4 times as long with a result 1800 to 3600 bytes furt
 HOST_VIEW_MIN_BYTES: Final = (
     1 << 16
 )  # bytes from which a view on the host takes less time than a copy
-KEPT_FREE_BYTES: Final = 256 << 20  # bytes of free blocks that are worth keeping
-MERGE_MIN_FREE_BYTES: Final = 1 << 26  # bytes of free blocks that are worth the time to join them
+KEPT_FREE_BYTES: Final = 64 << 20  # bytes of free memory that are worth keeping
+MERGE_MIN_FREE_BYTES: Final = 1 << 22  # bytes of free blocks that are worth the time to join them
 TRIM_AFTER_PREPARATIONS: Final = (
     1000  # preparations after which free blocks that nothing needed are given back
 )
@@ -257,6 +257,7 @@ class LinearMemory:
         self.returned: list[Block] = []  # by arrays that have died; they still count as used
         self.free: defaultdict[int, list[Block]] = defaultdict(list)
         self._spans: list[tuple[int, int]] = []  # (address, size) of merged free blocks
+        self._discarded = 0  # bytes of spans that were given back to the system and not used since
         self._top = -(-base // ALIGNMENT) * ALIGNMENT
         self._host = store.host_view()
         self._needed = 0  # the most bytes in use at one time, and the number of preparations, since
@@ -362,14 +363,15 @@ class LinearMemory:
             self.add_block(capacity)
 
     def _trim(self) -> None:
-        """Give free blocks back to the system if there are many that nothing has needed for a while."""
-        blocks = sum(size * len(free) for size, free in list(self.free.items()))
-        if self.used + blocks > self._needed + max(KEPT_FREE_BYTES, self._needed):
+        """Give free memory back to the system if there is much that nothing has needed for a while."""
+        resident = self.used + self._free_bytes() - self._discarded
+        if resident > self._needed + max(KEPT_FREE_BYTES, self._needed // 2):
             with self.store.lock:
                 self._merge()
                 above = self._top, self.store.memory_size() - self._top
                 for address, size in (*self._spans, above):
                     self.store.discard(address, size)
+                self._discarded = sum(size for _, size in self._spans)
         self._preparations = self._needed = 0
         self.set_limit(self.limit)
 
@@ -408,10 +410,10 @@ class LinearMemory:
         return blocks + sum(size for _, size in self._spans)
 
     def _is_worth_merging(self, capacity: int) -> bool:
-        """Return whether memory would grow although much of it, more than a quarter, is free."""
+        """Return whether memory would grow although much is free: half of what was lately in use at one time."""
         extent = self.store.memory_size()
         return self._top + capacity > extent and self._free_bytes() > max(
-            capacity, extent // 4, MERGE_MIN_FREE_BYTES
+            capacity, self._needed // 2, MERGE_MIN_FREE_BYTES
         )
 
     def _carve_at_end(self, capacity: int) -> bool:
@@ -440,6 +442,7 @@ class LinearMemory:
                 spans[i : i + 1] = (
                     [(address + capacity, size - capacity)] if size > capacity else []
                 )
+                self._discarded = max(0, self._discarded - capacity)
                 free += (block,)
                 return True
         return False
@@ -464,6 +467,7 @@ class LinearMemory:
             top = joined.pop()[0]
         self._spans = joined
         self._top = top
+        self._discarded = min(self._discarded, sum(size for _, size in joined))
 
 
 def host_buffer(address: int, owner: object) -> memoryview:

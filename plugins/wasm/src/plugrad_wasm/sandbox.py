@@ -13,6 +13,7 @@ import atexit
 import ctypes
 import struct
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
 
@@ -26,8 +27,10 @@ from plugrad.extend import (
     as_dtype,
     count_elements,
 )
+from plugrad_wasm.compile_server import new_engine
 from plugrad_wasm.dtypes import supported
 from plugrad_wasm.forks import ForkLock
+from plugrad_wasm.stoppable import run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,11 +44,9 @@ HEADER: Final = Path(__file__).with_name("plugrad_kernel.h")
 """The header for kernels in C."""
 
 ABI: Final = 1
-MAX_START_SECONDS = 10.0  # for what a module does when it is instantiated
 MAX_TABLE_ELEMENTS, MAX_TABLES = 1 << 20, 4  # of tables, of 16 bytes at most each
 ALIGNMENT: Final = 64
 PAGE: Final = 1 << 16
-MAGIC: Final = b"\0asm"
 DTYPE_CODES: Final = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64"),
@@ -68,7 +69,7 @@ def load_wasm_kernel(
     Args:
         source: the path of a module, in binary or in text form; or the module itself.
         contract: the kernel that it implements.
-        seconds: how long one call may take. Ctrl-C stops it at any time.
+        seconds: how long one call may take; the first one compiles the module. Ctrl-C stops it at any time.
         memory: how many bytes the module may use, inputs and outputs included.
 
     Raises:
@@ -174,34 +175,50 @@ class Sandbox:
             OutOfMemory: it may not use that much memory.
         """
         with self._lock:
-            instance = self._instance or self._start_instance()
-            self._instance = None  # after a failure, nothing is known about its memory
-            instance.call(inputs, outputs, attrs, self._seconds)
+            instance, self._instance = (
+                self._instance,
+                None,
+            )  # nothing is known of it after a failure
+            try:
+                spent = 0.0 if self._program else self._compile()
+                deadline = monotonic() + self._seconds - spent
+                instance = instance or self._new_instance()
+                instance.allow()
+                run_stoppable(
+                    lambda: instance.call(inputs, outputs, attrs), instance.stop, deadline
+                )
+            except TimeoutError:
+                raise self.failed_error(
+                    f"was stopped after {self._seconds:g} seconds; load it with a larger seconds="
+                ) from None
             if not instance.has_grown:
                 self._instance = instance
 
-    def _start_instance(self) -> Instance:
-        """Return a new instance of the module."""
+    def _compile(self) -> float:
+        """Compile the module, and return how many seconds that took, without the start of the compiler.
+
+        Raises:
+            ArgumentValueError: it cannot be used.
+            TimeoutError: it takes more than the seconds of a call.
+        """
         import wasmtime
 
-        if self._program is None:
-            config = wasmtime.Config()
-            config.epoch_interruption = True
-            # A trap is not a signal here, because other handlers of signals, such as those of
-            # faulthandler, would end the process.
-            config.signals_based_traps = False
-            config.parallel_compilation = False  # a forked child does not have the threads for it
-            config.wasm_gc = False  # no limit holds for its objects
-            config.wasm_memory64 = False
-            engine = wasmtime.Engine(config)
-            try:
-                is_text = not self._code.startswith(MAGIC)
-                code = bytes(wasmtime.wat2wasm(self._code)) if is_text else self._code
-                module = wasmtime.Module(engine, code)
-            except (wasmtime.WasmtimeError, UnicodeDecodeError) as error:
-                raise self.refused_error(f"it is not a valid module: {error}") from None
-            self._check(module)
-            self._program = engine, module
+        from plugrad_wasm.compiler import RefusedModule, ready_compiler
+
+        compiler = ready_compiler()
+        begin = monotonic()
+        try:
+            code = compiler.compile(self._code, begin + self._seconds)
+        except RefusedModule as error:
+            raise self.refused_error(f"it is not a valid module: {error}") from None
+        engine = new_engine(parallel=False)  # a forked child does not have the threads for it
+        module = wasmtime.Module.deserialize(engine, code)
+        self._check(module)
+        self._program = engine, module
+        return monotonic() - begin
+
+    def _new_instance(self) -> Instance:
+        assert self._program is not None
         return Instance(self, *self._program, self._limit)
 
     def _check(self, module: wasmtime.Module) -> None:
@@ -267,36 +284,62 @@ class Instance:
     def __init__(
         self, sandbox: Sandbox, engine: wasmtime.Engine, module: wasmtime.Module, limit: int
     ) -> None:
-        """Instantiate the module."""
+        """Prepare to instantiate the module; the first call does it."""
         import wasmtime
 
         self._sandbox = sandbox
         self.has_grown: bool = False  # has the module put its own data behind that of the call?
         self._engine = engine
+        self._module = module
         self._store = wasmtime.Store(engine)
         self._store.set_limits(
             memory_size=limit, table_elements=MAX_TABLE_ELEMENTS, tables=MAX_TABLES, memories=1
         )
+        self._exports: dict[str, Any] = {}
+
+    def allow(self) -> None:
+        """Let the module run from now on, until it is stopped."""
         self._store.set_epoch_deadline(1)
-        instance = self._run_guarded(
-            lambda: wasmtime.Instance(self._store, module, []), MAX_START_SECONDS
-        )
-        exports = instance.exports(self._store)
-        self._exports: dict[str, Any] = {name: exports[name] for name in exports}
+
+    def stop(self) -> None:
+        """Make the module trap."""
+        self._engine.increment_epoch()
+
+    def _instantiate(self) -> None:
+        """Instantiate the module, which may run some of it.
+
+        Raises:
+            ArgumentValueError: it is for another version of plugrad.
+        """
+        import wasmtime
+
+        exports = wasmtime.Instance(self._store, self._module, []).exports(self._store)
+        self._exports = {name: exports[name] for name in exports}
         self._memory: wasmtime.Memory = self._exports["memory"]
         self._end = self._memory.data_len(self._store)  # of what belongs to the module
-        version = self._run_guarded(
-            lambda: self._exports["plugrad_abi_version"](self._store), MAX_START_SECONDS
-        )
+        version = self._exports["plugrad_abi_version"](self._store)
         if version != ABI:
-            raise sandbox.refused_error(
+            raise self._sandbox.refused_error(
                 f"its plugrad_abi_version is {version}, and this plugrad's is {ABI}"
             )
 
-    def call(
-        self, inputs: Sequence[Any], outputs: Sequence[Any], attrs: list[float], seconds: float
-    ) -> None:
-        """Copy the inputs, call the kernel, and copy its outputs."""
+    def call(self, inputs: Sequence[Any], outputs: Sequence[Any], attrs: list[float]) -> None:
+        """Copy the inputs, call the kernel, and copy its outputs.
+
+        Raises:
+            KernelFailed: it trapped, or reported a failure.
+        """
+        import wasmtime
+
+        try:
+            self._call(inputs, outputs, attrs)
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as failure:
+            reason = str(failure).strip().splitlines()[-1].strip()
+            raise self._sandbox.failed_error(f"trapped: {reason}") from failure
+
+    def _call(self, inputs: Sequence[Any], outputs: Sequence[Any], attrs: list[float]) -> None:
+        if not self._exports:
+            self._instantiate()
         # The numbers of the descriptor are known once every part has its place.
         arrays = [*inputs, *outputs]
         place = Placement(self._end)
@@ -322,12 +365,12 @@ class Instance:
         head = [len(inputs), len(outputs), numbers, len(attrs), 0, 0, descriptor + 28]
         self._write(descriptor, struct.pack("<7I", *head) + tensors)
         if "scratch_size" in self._exports:
-            needed = self._call("scratch_size", descriptor, seconds) & 0xFFFFFFFF
+            needed = self._run("scratch_size", descriptor) & 0xFFFFFFFF
             head[4:6] = place.take(needed), needed
             self._reserve(place.end)
             self._write(descriptor, struct.pack("<7I", *head))
         extent = self._memory.data_len(self._store)
-        status = self._call("kernel", descriptor, seconds)
+        status = self._run("kernel", descriptor)
         self.has_grown = self._memory.data_len(self._store) > extent
         if status:
             raise self._sandbox.failed_error(f"reported failure {status}")
@@ -335,33 +378,10 @@ class Instance:
             if x.size:
                 x[...] = self._window(x, address)
 
-    def _call(self, name: str, descriptor: int, seconds: float) -> int:
+    def _run(self, name: str, descriptor: int) -> int:
         """Call a function of the module."""
         signed = descriptor - (1 << 32) if descriptor >= 1 << 31 else descriptor
-        return self._run_guarded(lambda: self._exports[name](self._store, signed), seconds)
-
-    def _run_guarded(self, work: Callable[[], Any], seconds: float) -> Any:
-        """Return what `work` returns, which runs the module; stop it after some seconds, or on Ctrl-C."""
-        import wasmtime
-
-        from plugrad_wasm.watchdog import watchdog  # needs sockets, and most programs need neither
-
-        with watchdog.guard(self._engine, seconds) as guarded:
-            try:
-                return work()
-            except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
-                failure = error
-            finally:
-                if guarded.is_stopped:
-                    self._store.set_epoch_deadline(1)  # from now on
-        if guarded.is_late:
-            raise self._sandbox.failed_error(
-                f"was stopped after {seconds:g} seconds; load it with a larger seconds="
-            ) from None
-        if guarded.is_interrupted:
-            raise self._sandbox.failed_error("was interrupted")
-        reason = str(failure).strip().splitlines()[-1].strip()
-        raise self._sandbox.failed_error(f"trapped: {reason}") from failure
+        return self._exports[name](self._store, signed)
 
     def _reserve(self, end: int) -> None:
         """Let the memory of the module reach to an address.

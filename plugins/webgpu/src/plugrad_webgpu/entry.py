@@ -4,13 +4,23 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from weakref import WeakSet
 
 import numpy as np
 
-from plugrad.extend import Backend, BackendUnavailable, DeviceLost, Memory, Probe, as_dtype, string
+from plugrad.extend import (
+    Backend,
+    BackendUnavailable,
+    DeviceLost,
+    Memory,
+    Probe,
+    as_dtype,
+    is_interruption,
+    string,
+)
 from plugrad_webgpu.memory.transfers import download, read, upload
 from plugrad_webgpu.shaders.elements import DTYPES, require_dtype
 
@@ -63,6 +73,8 @@ class WebGpuBackend(Backend):
 
             found = tuple(describe(adapter, i) for i, adapter in enumerate(adapters()))
         except Exception as failure:  # a broken driver or library must not break listing backends
+            if is_interruption(failure):
+                raise
             return Probe(False, f"wgpu cannot start: {failure}")
         if not found:
             return Probe(False, f"no adapter with compute shaders was found; {INSTALL_HINT}")
@@ -82,6 +94,8 @@ class WebGpuBackend(Backend):
             # It imports wgpu, as above.
             from plugrad_webgpu.device.adapters import open_device
         except Exception as failure:  # the library is missing or does not load
+            if is_interruption(failure):
+                raise
             raise BackendUnavailable(f"webgpu: wgpu does not load: {failure}") from failure
 
         # The kernels of all families take longer to import than the rest of the package, which is
@@ -89,6 +103,7 @@ class WebGpuBackend(Backend):
         from plugrad_webgpu.narrow import table_with_narrow_dtypes
 
         most = self._max_host_elements()
+        _release_closed()
         self._device, self.device = open_device(device)
         self._device.hosting.most = most
         opened_backends.add(self)
@@ -153,10 +168,30 @@ class WebGpuBackend(Backend):
     def close(self) -> None:
         """Submit the recorded work and release the device; live arrays keep their buffers."""
         device, self._device = self._device, None
-        if device is not None and not device.is_abandoned:
-            with suppress(DeviceLost):  # nothing is left of it
-                device.synchronize()
-                device.pool.trim()
+        if device is not None:
+            if not device.is_abandoned:
+                with suppress(DeviceLost):  # nothing is left of it
+                    device.synchronize()
+            _closed_devices.append(device)
+            _release_closed()
+
+
+_closed_devices: Final[list[Device]] = []
+"""The closed devices of whose buffers arrays still used some when they were looked at last."""
+_uncollected_devices: Final[WeakSet[Device]] = WeakSet()
+"""The others that still exist: devices, and those of the library, refer to themselves."""
+MAX_UNCOLLECTED_DEVICES: Final = 3
+"""The number of devices, of 4 MB each, that need not be collected before another one is opened."""
+
+
+def _release_closed() -> None:
+    """Release what closed devices have left, and forget those that have nothing left or are the parent's."""
+    for device in list(_closed_devices):
+        if device.is_abandoned or not device.release_unused():
+            _closed_devices.remove(device)
+            _uncollected_devices.add(device)
+    if len(_uncollected_devices) > MAX_UNCOLLECTED_DEVICES:
+        gc.collect()
 
 
 opened_backends: Final[WeakSet[WebGpuBackend]] = WeakSet()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges", "reopening", "devices")
+FLOAT32: Final = "float32"
 BOOTSTRAP: Final = (
     "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('path'); "
     "from plugrad.testing import run_conformance; sys.exit(run_conformance(**request))"
@@ -36,10 +37,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--level",
-        type=one_of(LEVELS),
+        type=one_of((*LEVELS, FLOAT32)),
         default=LEVELS[-1],
         metavar="LEVEL",
-        help=f"the last level to run: {', '.join(LEVELS)} (default: all)",
+        help=f"the last level to run: {', '.join(LEVELS)} (default: all); or {FLOAT32}",
     )
     parser.add_argument(
         "-k", dest="only", metavar="WORDS", help="run only tests whose names match, as in pytest"

@@ -1,4 +1,4 @@
-"""``plugrad kernels``: which backend implements which kernel."""
+"""``plugrad kernels``: which backend implements which kernel, and the contract of one."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _UNDECLARED: Final[dict[str, Any]] = {
     "inputs": [],
     "attributes": [],
     "composite": False,
+    "contract": "",
 }
 
 Packs = dict[str, dict[str, list[str]]]
@@ -38,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="PATTERN",
         nargs="?",
         default="*",
-        help="a family, a part of the name, or a pattern such as 'Conv*' (default: all)",
+        help="a kernel, whose contract is printed; a family, a part of a name, or a pattern such as 'Conv*'",
     )
     parser.add_argument(
         "--backend", action="append", default=[], metavar="NAME", help="show only this backend"
@@ -95,6 +96,9 @@ def run(arguments: Namespace) -> None:
     elif arguments.matrix:
         _print_matrix(names, contracts, have)
     else:
+        if arguments.pattern in contracts:
+            layout.verbatim(contracts[arguments.pattern]["contract"], indent="")
+            layout.say()
         _print_list(names, contracts, have, packs)
     if reasons:
         layout.say()
@@ -104,6 +108,8 @@ def run(arguments: Namespace) -> None:
 
 def _matches(pattern: str, name: str, contracts: dict[str, dict[str, Any]]) -> bool:
     """Return whether a pattern matches a kernel: its name, a part of it, or its family."""
+    if pattern in contracts:
+        return name == pattern
     if not set(pattern) & set("*?["):
         if any(contract["family"] == pattern for contract in contracts.values()):
             return name in contracts and contracts[name]["family"] == pattern

@@ -78,17 +78,17 @@ ROWS = [
     ),
     Row(
         activation.relu6_gradient,
-        lambda dy, y: np.where((y <= 0) | (y >= 6), 0, dy),
-        [numbers(), numbers(-3, 9, avoid=(0, 6))],
+        lambda dy, y: np.where((y == 0) | (y == 6), 0, dy),
+        [numbers(), numbers(0, 6, allowed=(0, 6))],
     ),
     Row(
         activation.sigmoid_gradient,
         lambda dy, y: dy * y * (1 - y),
-        [numbers(), numbers()],
+        [numbers(), numbers(0, 1, allowed=(0, 1))],
     ),
     Row(
         activation.elu_gradient,
         lambda dy, y: np.where(y >= 0, dy, dy * (y + 1)),
-        [numbers(), away_from_0],
+        [numbers(), numbers(-1, 3, avoid=(0,), allowed=(-1, np.inf))],
     ),
 ]

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from plugrad.extend import broadcast
 from plugrad.kernels import binary
 from plugrad_cpu.declare import Array, table
 from plugrad_cpu.memory import empty, empty_like
@@ -13,6 +14,16 @@ from plugrad_cpu.memory import empty, empty_like
 def squared_difference(a: Array, b: Array, out: Array | None = None) -> Array:
     """Return (a - b)^2."""
     return np.square(np.subtract(a, b, out=out), out=out)
+
+
+def maximum(a: Array, b: Array, out: Array | None = None) -> Array:
+    """Return the larger element, or NaN; the second one of two zeros, where NumPy gives the first one of float16."""
+    return np.maximum(b, a, out=out) if a.dtype == np.float16 else np.maximum(a, b, out=out)
+
+
+def minimum(a: Array, b: Array, out: Array | None = None) -> Array:
+    """Return the smaller element, or NaN; the second one of two zeros, where NumPy gives the first one of float16."""
+    return np.minimum(b, a, out=out) if a.dtype == np.float16 else np.minimum(a, b, out=out)
 
 
 def in_blocks(
@@ -87,7 +98,7 @@ def log_add_exp(a: Array, b: Array) -> Array:
     """Return log(exp(a) + exp(b)), the larger one and a little more."""
     if a.dtype.char not in "fd" or max(a.size, b.size) <= WHERE_MAX_ELEMENTS:
         return np.logaddexp(a, b)
-    shape = np.broadcast_shapes(a.shape, b.shape)
+    shape = broadcast(a.shape, b.shape)
     y, larger = empty(shape, a.dtype), empty(shape, a.dtype)
     np.maximum(a, b, out=larger)
     np.minimum(a, b, out=y)
@@ -102,8 +113,18 @@ POWERS: Final[dict[float, Callable[[Array], Array]]] = {
     3: lambda a: np.multiply(y := np.square(a, out=empty_like(a)), a, out=y),
     4: lambda a: np.square(y := np.square(a, out=empty_like(a)), out=y),
     -1: lambda a: np.reciprocal(a, out=empty_like(a)),
+    0.5: lambda a: root(a),
+    -0.5: lambda a: np.reciprocal(y := root(a), out=y),
 }
 """The common exponents: a few products take a hundredth of the time of `np.power` with a negative base."""
+
+
+def root(a: Array) -> Array:
+    """Return a to the power of 1/2: infinity of -infinity, and 0 of -0, of which `np.sqrt` gives NaN and -0."""
+    y = np.sqrt(a, out=empty_like(a))
+    np.add(y, 0, out=y)
+    np.copyto(y, np.inf, where=a == -np.inf)
+    return y
 
 
 def power(a: Array, b: Array) -> Array:
@@ -141,7 +162,7 @@ def select(condition: Array, t: Array, e: Array) -> Array:
 def zero_where_false(x: Array, condition: Array) -> Array:
     """Return x where the condition holds, else 0, without branches: the bits of x times 1 or 0."""
     bits = x.view(f"u{x.itemsize}")
-    y = empty(np.broadcast_shapes(x.shape, condition.shape), bits.dtype)
+    y = empty(broadcast(x.shape, condition.shape), bits.dtype)
     return np.multiply(bits, condition, out=y).view(x.dtype)
 
 
@@ -155,8 +176,8 @@ table.update(
         binary.remainder: in_blocks(_remainder, np.remainder, np.float64),
         binary.power: power,
         binary.squared_difference: squared_difference,
-        binary.maximum: np.maximum,
-        binary.minimum: np.minimum,
+        binary.maximum: maximum,
+        binary.minimum: minimum,
         binary.atan2: np.arctan2,
         binary.hypot: in_blocks(_hypotenuse, np.hypot, np.float32),
         binary.log_add_exp: log_add_exp,

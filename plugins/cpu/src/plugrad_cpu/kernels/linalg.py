@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from plugrad.extend import broadcast
 from plugrad.kernels import linalg
 from plugrad_cpu.declare import Array, accumulation_dtype, table, tracked
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, empty, track_allocation
@@ -32,7 +33,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
         return y
     batch, others = a.shape[:-2], b.shape[:-2]
     if batch != others:
-        batch = np.broadcast_shapes(batch, others)
+        batch = broadcast(batch, others)
     return np.matmul(a, b, out=empty((*batch, a.shape[-2], b.shape[-1]), a.dtype))
 
 

@@ -65,7 +65,7 @@ def layer_norm(
 ) -> Array:
     """Return the standardized rows, times the scale, plus the offset."""
     length = math.prod(x.shape[axis:])
-    y = np.empty_like(x)
+    y = np.empty(x.shape, x.dtype)  # not in the layout of x: its rows are written
     rows, out = x.reshape(-1, max(length, 1)), y.reshape(-1, max(length, 1))
     for few in _iter_row_groups(rows):
         h, _ = _standardize_rows(
@@ -90,7 +90,7 @@ def layer_norm_gradient(
     wide = accumulation_dtype(x.dtype)
     row = x.shape[axis:]
     length = math.prod(row)
-    dx = np.empty_like(x)
+    dx = np.empty(x.shape, x.dtype)
     rows, dys, out = (array.reshape(-1, max(length, 1)) for array in (x, dy, dx))
     sums = np.zeros((2, length))
     for few in _iter_row_groups(rows):
@@ -138,7 +138,7 @@ def batch_norm_training(
     """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
     batch = _Batch(x, axis)
     parts = batch.parts
-    y = np.empty_like(x)
+    y = np.empty(x.shape, x.dtype)  # not in the layout of x: its parts are written
     mean = batch.means(lambda few: parts[few])
     column = mean.astype(batch.dtype)[:, None]
     variance = batch.means(lambda few: np.square(parts[few] - column))
@@ -174,7 +174,7 @@ def batch_norm_gradient(
     """
     batch = _Batch(x, axis)
     parts, dys = batch.parts, dy.reshape(batch.parts.shape)
-    dx = np.empty_like(x)
+    dx = np.empty(x.shape, x.dtype)
     column = mean.astype(batch.dtype)[:, None]
     inverse = 1 / np.sqrt(variance.astype(batch.dtype) + variance_epsilon)
     a = inverse if scale is None else inverse * scale

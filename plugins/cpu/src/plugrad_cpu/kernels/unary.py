@@ -23,7 +23,7 @@ def expm1(x: Array) -> Array:
     z: Any = x
     y: Any = np.asarray(np.expm1(z))
     y.real += 0  # makes 0 of -0
-    if np.all(np.isfinite(z)):
+    if np.all(np.isfinite(y)):
         return y
     of_real: Any = np.empty_like(z)
     of_real.real, of_real.imag = np.expm1(z.real) + 0, z.imag

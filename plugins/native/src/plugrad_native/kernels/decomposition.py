@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad.extend import count_elements
+from plugrad.extend import broadcast, count_elements
 from plugrad.kernels import decomposition
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
@@ -46,7 +46,7 @@ def inverse(input: Array) -> Array:
 def solve(matrix: Array, rhs: Array) -> Array:
     """Return X with ``matrix X = rhs``."""
     if matrix.shape[:-2] != rhs.shape[:-2]:
-        batch = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+        batch = broadcast(matrix.shape[:-2], rhs.shape[:-2])
         matrix, rhs = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (matrix, rhs))
     found = solve_or_invert(matrix, rhs, rhs.shape[-1])
     return numpy_solve(matrix, rhs) if found is None else found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from plugrad.extend import count_elements
+from plugrad.extend import broadcast, count_elements
 from plugrad.kernels import linalg
 from plugrad_cpu.extend import (
     empty,
@@ -74,7 +74,7 @@ def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Mat
     """Return the geometry of the product of dense arrays of two shapes."""
     depth, rows = a[-2:] if transpose_a else a[-2:][::-1]
     columns = b[-2] if transpose_b else b[-1]
-    batch = np.broadcast_shapes(a[:-2], b[:-2])
+    batch = broadcast(a[:-2], b[:-2])
     shape = (*batch, rows, columns)
     if len(b) == 2 and not transpose_a:
         rows, batch = count_elements(a[:-1]), ()  # one product of many rows
@@ -166,8 +166,8 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     if run is None or not 0 < input.size < MAX_ELEMENTS:
         return numpy_band_part(input, num_lower, num_upper)
     rows, columns = input.shape[-2:]
-    lower = num_lower if int(num_lower) <= rows else np.array(rows, INT32)
-    upper = num_upper if int(num_upper) <= columns else np.array(columns, INT32)
+    lower = np.array(min(int(num_lower), rows), INT32)  # whatever integers they are: C reads these
+    upper = np.array(min(int(num_upper), columns), INT32)
     out = empty(input.shape, input.dtype)
     if input.size < UNTRACKED_MAX_ELEMENTS:
         run(as_contiguous(input), out, input.size // (rows * columns), rows, columns, lower, upper)

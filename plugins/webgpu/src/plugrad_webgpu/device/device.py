@@ -9,14 +9,14 @@ are gathered in one compute pass until the batch is full or a value is read.
 from __future__ import annotations
 
 from collections import deque
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from wgpu import GPUError
 
-from plugrad.extend import ArgumentValueError, OutOfMemory, as_dtype
+from plugrad.extend import ArgumentValueError, DeviceLost, OutOfMemory, as_dtype
 from plugrad_webgpu.algorithms.subgroups import subgroup_size
 from plugrad_webgpu.device.hosting import HostArrays
 from plugrad_webgpu.device.pending import FusionQueue
@@ -138,6 +138,25 @@ class Device:
             self._driver.release_bind_group(self._bind_groups.pop(key))
         for storage in storages:
             self._driver.release_buffer(storage.handle)
+
+    def release_unused(self) -> bool:
+        """Give back what the device has compiled and pooled; return whether arrays still use some of its buffers.
+
+        All that is made again if it is needed. The library keeps a device as long as anything of it exists.
+        """
+        with self._lock, uninterruptible:
+            with suppress(DeviceLost):
+                self._before_trim()
+                self.flush()
+            self.pool.release_free()
+            self._drop_bind_groups()
+            for pipeline in (*self._pipelines.values(), *self._split_pipelines.values()):
+                self._driver.release_pipeline(pipeline)
+            self._pipelines.clear()
+            self._split_pipelines.clear()
+            self._layouts.clear()
+            self._raw.release_staging()
+            return self.pool.usage.buffers > 0
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""

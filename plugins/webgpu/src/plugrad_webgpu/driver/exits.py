@@ -13,6 +13,7 @@ import os
 import threading
 from time import sleep
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -24,15 +25,22 @@ _is_ending = False
 
 
 def wait_at_exit(lock: AbstractContextManager[object]) -> None:
-    """Make the interpreter's exit wait for the calls that hold a lock."""
-    atexit.register(_on_exit, lock, os.getpid())
+    """Make the interpreter's exit wait for the calls that hold a lock, as long as the lock exists."""
+    _processes_by_lock[lock] = os.getpid()
 
 
-def _on_exit(lock: AbstractContextManager[object], process: int) -> None:
+_processes_by_lock: Final[WeakKeyDictionary[AbstractContextManager[object], int]] = (
+    WeakKeyDictionary()
+)
+
+
+@atexit.register
+def _on_exit() -> None:
     global _is_ending
-    if os.getpid() == process:  # in a forked child, nobody would release the lock
-        with lock:
-            _is_ending = True
+    for lock, process in list(_processes_by_lock.items()):
+        if os.getpid() == process:  # in a forked child, nobody would release the lock
+            with lock:
+                _is_ending = True
 
 
 def pause_if_exiting() -> None:

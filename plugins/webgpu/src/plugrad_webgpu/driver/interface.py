@@ -116,6 +116,10 @@ class RawDevice(Protocol):
         """Return whether values have arrived, after waiting for them unless an interrupt comes first."""
         ...
 
+    def release_staging(self) -> None:
+        """Give the memory for transfers back, except where values are on their way."""
+        ...
+
 
 class Driver(Protocol):
     """The calls that record dispatches."""

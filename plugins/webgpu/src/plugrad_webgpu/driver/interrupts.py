@@ -1,55 +1,70 @@
-"""Sections that Ctrl-C may not cut in two.
+"""Sections that no handler of a signal may cut in two.
 
-Python raises `KeyboardInterrupt` after any call in the main thread. Between the end of a batch and its
-submission, that would lose all work that was recorded, among it the values of tensors that live on.
+Python calls handlers after any call in the main thread, and what they raise, such as `KeyboardInterrupt`, comes out
+there. Between the end of a batch and its submission, that would lose all work that was recorded, among it the
+values of tensors that live on. In a callback of the library it would be lost itself.
 """
 
 # `_signal` has no type stubs.
-# pyright: reportMissingImports=false, reportUnknownMemberType=false
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 
 from __future__ import annotations
 
 # The functions of `signal` turn numbers into members of enumerations and back. That takes ten times as long as the
 # calls themselves, and every read-back makes several.
 import _signal
+import sys
 import threading
-from signal import SIGINT
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType, TracebackType
+
+SIGNALS: Final[list[int]] = sorted(_signal.valid_signals())
 
 
 class Uninterruptible:
-    """A block during which interrupts wait: the last one is handled at the end of the block.
+    """A block during which signals wait: their handlers are called at the end of the block, once for each signal.
 
-    Blocks may be nested, and other threads, which Python never interrupts, may enter them as well.
+    Blocks may be nested, and other threads, in which Python calls no handlers, may enter them as well.
     """
 
     def __init__(self) -> None:
         """Begin outside any block."""
         self._depth = 0
-        self._handler: Any = None
-        self._waiting: tuple[int, FrameType | None] | None = None
+        self._found: list[Any] = []
+        self._places: list[int] = []
+        """Where in `SIGNALS` those with a handler stand; most blocks find the same."""
+        self._replaced: dict[int, Any] = {}
+        self._waiting: dict[int, Any] = {}
 
     def __enter__(self) -> None:
-        """Let interrupts wait from here on."""
+        """Let signals wait from here on."""
         if threading.get_ident() != threading.main_thread().ident:
             return
         if self._depth == 0:
-            self._waiting = None
-            self._handler = _signal.getsignal(SIGINT)
-            if callable(self._handler):
-                _signal.signal(SIGINT, self._wait)  # from here on, no call is interrupted
+            found = list(map(_signal.getsignal, SIGNALS))
+            if found != self._found:
+                self._places = [i for i, handler in enumerate(found) if callable(handler)]
+                self._found = found
+            try:
+                for i in self._places:
+                    self._replaced[SIGNALS[i]] = found[i]
+                    _signal.signal(SIGNALS[i], self._wait)
+            except BaseException:  # raised by a handler that was not replaced yet
+                self._end()
+                raise
         self._depth += 1
 
     @property
     def must_end(self) -> bool:
-        """Whether an interrupt waits for the end of the block: what takes long stops for it.
+        """Whether a signal waits for the end of the block: what takes long stops for it.
 
         An inner block may go on; its end is not the end of the wait.
         """
-        if self._waiting is None or self._depth != 1:
+        if not self._waiting or self._depth != 1:
             return False
         return threading.get_ident() == threading.main_thread().ident
 
@@ -59,18 +74,45 @@ class Uninterruptible:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Handle the interrupt that waits."""
+        """Call the handlers of the signals that wait."""
         if threading.get_ident() != threading.main_thread().ident:
             return
         self._depth -= 1
-        if self._depth == 0 and callable(self._handler):
-            _signal.signal(SIGINT, self._handler)
-            if self._waiting is not None:
-                self._handler(*self._waiting)
+        if self._depth == 0:
+            self._end()
+
+    def _end(self) -> None:
+        """Put the handlers back, and call those of the signals that wait."""
+        waiting, self._waiting = iter(self._waiting.items()), {}
+        try:
+            self._restore()
+        finally:
+            _handle(waiting)
 
     def _wait(self, number: int, frame: FrameType | None) -> None:
-        self._waiting = number, frame
+        self._waiting[number] = self._replaced[number]
+
+    def _restore(self) -> None:
+        """Put the handlers back, also if one of them, which is back, raises meanwhile."""
+        try:
+            for number, handler in list(self._replaced.items()):
+                _signal.signal(number, handler)
+                del self._replaced[number]
+        finally:
+            if self._replaced:
+                self._restore()
+
+
+def _handle(waiting: Iterator[tuple[int, Any]]) -> None:
+    """Call handlers one after the other, also if one of them raises."""
+    for number, handler in waiting:
+        try:
+            handler(
+                number, sys._getframe()
+            )  # as the interpreter does: with the frame that it interrupts
+        finally:
+            _handle(waiting)
 
 
 uninterruptible: Final = Uninterruptible()
-"""The one object of this class, because a process has one handler of interrupts."""
+"""The one object of this class, because a process has one handler of each signal."""

@@ -37,6 +37,7 @@ from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from wgpu import GPUBuffer, GPUDevice
 
@@ -210,9 +211,9 @@ class Staging:
         _called_back.discard(self)
         self.status = int(status)
 
-    def _fail(self, _kind: object, failure: BaseException, _trace: object) -> None:
+    def _fail(self, _kind: object, failure: BaseException, trace: TracebackType | None) -> None:
         """Note what a handler of signals raised in the callback, where it would be lost."""
-        self.failure = failure
+        self.failure = failure.with_traceback(trace)
         self.status = lib.WGPUMapAsyncStatus_Error
         _called_back.discard(self)
 
@@ -367,6 +368,15 @@ class NativeDevice:
         late, self._late = self._late, []
         for staging in late:
             self.give_back(staging)
+
+    def release_staging(self) -> None:
+        """Give the memory for transfers back, except where values are on their way."""
+        self._take_back_late_ones()
+        idle, self._idle = self._idle, []
+        uploads, self._uploads = self._uploads, []
+        for staging in (*idle, *uploads):
+            staging.unmap()
+            release_buffer(staging.handle)
 
     def fetch(self, encoder: Handle | None, staging: Staging, parts: Sequence[Part]) -> None:
         """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later."""

@@ -220,6 +220,9 @@ class PortableDevice:
         checked(encoder.copy_buffer_to_buffer, handle, start, target[0], target[1], size)
         self.submit(encoder)
 
+    def release_staging(self) -> None:
+        """Do nothing: memory is for one transfer."""
+
     def wait_for(self, staging: Staging, lock: AbstractContextManager[object]) -> bool:
         """Return True after waiting for values.
 

@@ -90,7 +90,7 @@ class HostStore(Protocol):
         """Return a copy of the values of a hosted array."""
         ...
 
-    def deliver(self, buffer: HostBuffer) -> None:
+    def move_to_device(self, buffer: HostBuffer) -> None:
         """Give a buffer a storage with its values."""
         ...
 
@@ -407,8 +407,12 @@ class Pool:
         """Give all free buffers back to the driver."""
         with self._lock, uninterruptible:
             self._before_trim()
-            self._collect_dead()
-            self._release(self._free_storages())
+            self.release_free()
+
+    def release_free(self) -> None:
+        """Give the buffers that are free now back to the driver; the caller holds the lock."""
+        self._collect_dead()
+        self._release(self._free_storages())
 
     def _keep_to_budget(self) -> None:
         """Give buffers back that have been free for the longest if free ones take more than they may."""

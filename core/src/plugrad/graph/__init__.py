@@ -1,0 +1,1 @@
+"""Graphs: what a traced function does, as calls of kernels on numbered values."""

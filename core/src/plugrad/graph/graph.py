@@ -1,0 +1,225 @@
+"""The graph of a traced function: immutable records of its values and steps.
+
+A *value* is a number, which stands for an array of a known shape and dtype. A graph says where each value comes from:
+an argument, a constant, a variable as it is when a call begins, or a step. Steps run in their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from plugrad.errors import short_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.backend import Backend
+    from plugrad.transforms.variable import Variable
+    from plugrad.types.specs import Shaped
+
+Value: TypeAlias = int
+
+
+class Line(NamedTuple):
+    """The line of the program that made a step."""
+
+    file: str
+    number: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.number}, in {self.function}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """The call of a kernel."""
+
+    kernel: Kernel[..., Any]
+    inputs: tuple[Value | None, ...]
+    """The values of the inputs; None is an optional one that is absent."""
+    attrs: Mapping[str, Any]
+    outputs: tuple[Value, ...]
+    returns_list: bool
+    """Whether the kernel has several outputs, even if their number is one."""
+    line: Line
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs inside the step: none."""
+        return ()
+
+    def __str__(self) -> str:
+        attrs = [f"{name}={short_repr(self.attrs[name])}" for name in sorted(self.attrs)]
+        inputs = [_values(self.inputs)] if self.inputs else []
+        return f"{self.kernel.name}({', '.join([*inputs, *attrs])})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostValue:
+    """A value that a function on the host computes anew each time; see `plugrad.extend.host_value`."""
+
+    function: Callable[[], Any]
+    outputs: tuple[Value]
+    line: Line
+
+    @property
+    def inputs(self) -> tuple[()]:
+        """The values that the step reads: none."""
+        return ()
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs inside the step: none."""
+        return ()
+
+    def __str__(self) -> str:
+        return f"host value of {getattr(self.function, '__qualname__', 'a function')}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """A loop: a graph that runs once for each slice of some values, and hands its carry on to the next time.
+
+    The arguments of the body are the carry, then the slices, then the captured values. Its results are the next carry,
+    then what is stacked.
+    """
+
+    body: Graph
+    length: int
+    carry: tuple[Value, ...]
+    """What the carry is at first."""
+    slices: tuple[Value, ...]
+    """The values whose slices along the first axis the body gets one by one."""
+    captured: tuple[Value, ...]
+    """The values that the body gets whole each time."""
+    outputs: tuple[Value, ...]
+    """The last carry, then the stacked results."""
+    is_reversed: bool
+    """Whether the last slice comes first; results are stacked in the order of the slices all the same."""
+    line: Line
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that the loop reads."""
+        return (*self.carry, *self.slices, *self.captured)
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs inside the step."""
+        return (self.body,)
+
+    def __str__(self) -> str:
+        direction = " backwards" if self.is_reversed else ""
+        return (
+            f"scan {self.length} times{direction}, carry ({_values(self.carry)}), "
+            f"slices of ({_values(self.slices)}), with ({_values(self.captured)})"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cond:
+    """A choice: the graph that runs depends on a flag."""
+
+    flag: Value
+    branches: tuple[Graph, Graph]
+    """What runs if the flag is true, and if not. Both take the operands, and their results have the same specs."""
+    operands: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    line: Line
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that the choice reads."""
+        return (self.flag, *self.operands)
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs inside the step."""
+        return self.branches
+
+    def __str__(self) -> str:
+        return f"if %{self.flag}, with ({_values(self.operands)})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class While:
+    """A loop that runs while a graph says so: both graphs take the carry and then the captured values."""
+
+    condition: Graph
+    body: Graph
+    carry: tuple[Value, ...]
+    captured: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    line: Line
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that the loop reads."""
+        return (*self.carry, *self.captured)
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs inside the step."""
+        return (self.condition, self.body)
+
+    def __str__(self) -> str:
+        return f"while, carry ({_values(self.carry)}), with ({_values(self.captured)})"
+
+
+Step: TypeAlias = Call | HostValue | Scan | Cond | While
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """What a function does on one device."""
+
+    backend: Backend
+    """The device for which the function was traced."""
+    specs: Mapping[Value, Shaped]
+    """The shape and dtype of each value."""
+    arguments: tuple[Value, ...]
+    steps: tuple[Step, ...]
+    results: tuple[Value, ...]
+    constants: Mapping[Value, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Arrays that the function has closed over."""
+    variables: Mapping[Value, Variable] = field(default_factory=lambda: MappingProxyType({}))
+    """The variables that are read, by the value that they have when a call begins."""
+    updates: tuple[tuple[Variable, Value], ...] = ()
+    """What variables become after a call that succeeds."""
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self, f"graph on {self.backend.label}", "return", ""))
+
+
+def _lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[str]:
+    """Yield the lines of a graph as text; those of the graphs inside it are indented."""
+    specs = graph.specs
+    arguments = ", ".join(f"%{value}: {format_spec(specs[value])}" for value in graph.arguments)
+    yield f"{indent}{title} ({arguments})"
+    inner = f"{indent}  "
+    for value in graph.constants:
+        yield f"{inner}%{value} = constant {format_spec(specs[value])}"
+    for value, variable in graph.variables.items():
+        name = f" {variable.name!r}" if variable.name else ""
+        yield f"{inner}%{value} = variable{name} {format_spec(specs[value])}"
+    for step in graph.steps:
+        found = ", ".join(format_spec(specs[value]) for value in step.outputs)
+        yield f"{inner}{_values(step.outputs)} = {step}  {found}"
+        for body in step.graphs:
+            yield from _lines(body, "do", "give", f"{inner}  ")
+    for variable, value in graph.updates:
+        yield f"{inner}{variable.name or 'variable'!r} becomes %{value}"
+    yield f"{indent}{end} {_values(graph.results)}"
+
+
+def format_spec(spec: Shaped) -> str:
+    """Return a shape and dtype as text, such as ``float32[2, 3]``."""
+    return f"{spec.dtype}{list(spec.shape)}"
+
+
+def _values(values: Iterable[Value | None]) -> str:
+    return ", ".join("_" if value is None else f"%{value}" for value in values)

@@ -1,0 +1,98 @@
+"""Exceptions that come from outside the code in which they appear: Ctrl-C, handlers of signals, other threads.
+
+They pass through plugrad unchanged. They are no failures of the backend or the plugin that was running.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+_RAISES: Final = ("RAISE_VARARGS", "RERAISE")
+"""The instructions of a ``raise``, and of the end of a ``finally`` or ``except``."""
+_LOOKS_FOR_SIGNALS: Final = ("JUMP_BACKWARD", "RESUME")
+"""Instructions that raise nothing themselves; the interpreter looks there for what came from outside."""
+CO_VARARGS: Final = 4
+"""The flag of functions that take any number of arguments; `inspect` takes long to import."""
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether an exception came from outside the code that it appeared in, which must let it pass.
+
+    >>> import signal
+    >>> from plugrad.extend import is_interruption
+    >>> def stop(number, frame):
+    ...     raise TimeoutError
+    >>> before = signal.signal(signal.SIGINT, stop)
+    >>> try:
+    ...     signal.raise_signal(signal.SIGINT)
+    ... except Exception as error:
+    ...     print(is_interruption(error))
+    True
+    >>> _ = signal.signal(signal.SIGINT, before)
+
+    Of these it is true:
+
+    * `KeyboardInterrupt`;
+    * what a function raises that received the frame of its caller: the interpreter calls handlers of signals and
+      trace functions so;
+    * what appears at an instruction that does not raise, as what another thread raises here with
+      ``PyThreadState_SetAsyncExc``. During a call of compiled code, only an exception whose class no compiled code
+      has can be told from a failure: one of a program or of a package without compiled modules.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        if _takes(trace.tb_next.tb_frame, trace.tb_frame):
+            return True
+        trace = trace.tb_next
+    instruction = _instruction(trace)
+    if instruction in _LOOKS_FOR_SIGNALS:
+        return True
+    return instruction not in (*_RAISES, "") and not _may_be_compiled(type(error))
+
+
+def _takes(frame: FrameType, caller: FrameType) -> bool:
+    """Return whether a function was called with the frame of its caller."""
+    code, variables = frame.f_code, frame.f_locals
+    count = code.co_argcount
+    names = code.co_varnames[:count]
+    if code.co_flags & CO_VARARGS:
+        names += (code.co_varnames[count + code.co_kwonlyargcount],)
+    values = [variables.get(name) for name in names]
+    return any(
+        value is caller or (type(value) is tuple and any(item is caller for item in value))
+        for value in values
+    )
+
+
+def _instruction(trace: TracebackType) -> str:
+    """Return the name of the instruction at which an exception appeared, or "" if it was no Python code."""
+    from opcode import opname  # rarely needed
+
+    code = trace.tb_frame.f_code.co_code
+    if not 0 <= trace.tb_lasti < len(code):
+        return ""
+    name = opname[code[trace.tb_lasti]]
+    is_inside = (
+        name == "RESUME" and code[trace.tb_lasti + 1] != 0
+    )  # of a generator: an exception is thrown in
+    return "" if is_inside else name
+
+
+def _may_be_compiled(kind: type[BaseException]) -> bool:
+    """Return whether compiled code may raise exceptions of a class."""
+    package = kind.__module__.partition(".")[0]
+    if package == "builtins" or package in sys.stdlib_module_names:
+        return True
+    return any(
+        name.partition(".")[0] == package
+        and not (getattr(module, "__file__", None) or ".py").endswith((".py", ".pyc"))
+        for name, module in list(sys.modules.items())
+    )

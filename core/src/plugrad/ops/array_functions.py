@@ -1,0 +1,220 @@
+"""NumPy's functions on tensors: the protocol ``__array_function__`` (NEP 18).
+
+The functions that `plugrad.ops.numpy_table` does not have raise an error, which names what to write instead.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from plugrad.errors import ArgumentError
+from plugrad.ops.numpy_table import (
+    CREATORS,
+    FACTS,
+    FOR_ARRAYS,
+    INSTEAD,
+    OPS,
+    READERS,
+    WITHOUT_ARRAYS,
+    Op,
+)
+from plugrad.tensor.tensor import Tensor, host_values
+from plugrad.tensor.trees import iter_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+def find_function(name: str) -> Any:
+    """Return NumPy's function of a name such as ``"linalg.norm"``, or None where this version of NumPy has none."""
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _by_function(names: Iterable[str]) -> dict[Any, str]:
+    return {find_function(name): name for name in names}
+
+
+_OPS: Final = _by_function(OPS)
+_CREATORS: Final = _by_function(CREATORS)
+_FACTS: Final = _by_function(FACTS)
+_READERS: Final = _by_function(READERS)
+_INSTEAD: Final = _by_function(INSTEAD)
+
+
+def apply_array_function(
+    x: Tensor,
+    function: Callable[..., Any],
+    types: Iterable[type],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """Apply a function of NumPy to arguments of which x is the first tensor: the protocol ``__array_function__``.
+
+    Raises:
+        ArgumentError: plugrad does not have the function, or not the options that are given.
+        GradientLost: the function makes a file or an array of a tensor that is being differentiated.
+    """
+    if not all(issubclass(t, Tensor) or t in (np.ndarray, np.memmap) for t in types):
+        return NotImplemented  # an array of another library decides, or NumPy names all of them
+    if function in _OPS:
+        name = _OPS[function]
+        if name in FOR_ARRAYS and not any(
+            y.is_being_differentiated() for y in iter_tensors([args, dict(kwargs)])
+        ):
+            return function(*_replaced(args, Tensor.numpy), **_replaced(kwargs, Tensor.numpy))
+        return _call(name, function, OPS[name], args, kwargs, {})
+    if function in _FACTS:
+        return function(*_replaced(args, _stand_in), **_replaced(kwargs, _stand_in))
+    if function in _READERS:
+        name = _READERS[function]
+        if name == "copyto" and isinstance(args[0] if args else kwargs.get("dst"), Tensor):
+            raise ArgumentError("np.copyto does not write into tensors; write x[...] = values")
+        read = host_values if name in WITHOUT_ARRAYS else Tensor.numpy
+        return function(*_replaced(args, read), **_replaced(kwargs, read))
+    if function in _CREATORS and not any(isinstance(a, Tensor) for a in args[1:]):
+        name = _CREATORS[function]
+        return _call(name, function, CREATORS[name], args, kwargs, {"device": x.backend})
+    name = _INSTEAD.get(function) or f"{function.__module__}.{function.__name__}"
+    raise _refusal(name.removeprefix("numpy."))
+
+
+def _refusal(name: str, options: str = "", op: str = "") -> ArgumentError:
+    """Return the error for a function, or for options of it, that plugrad does not have."""
+    instead = f"write {INSTEAD[name]}, or " if name in INSTEAD and not options else ""
+    given = f" with {options}" if options else ""
+    return ArgumentError(
+        f"np.{name}{given} does not take tensors; {op}{instead}pass NumPy's arrays, as in np.{name}(x.numpy()), which "
+        "have no gradients"
+    )
+
+
+class Binding(NamedTuple):
+    """How the parameters of a function become those of an op."""
+
+    signature: Signature
+    positions: frozenset[str]
+    """The parameters of NumPy that are passed on by position."""
+    names: Mapping[str, str]
+    """The op's names for those that are passed on by name."""
+
+
+@cache
+def bind(
+    function: Callable[..., Any], op: Callable[..., Any], names: tuple[tuple[str, str], ...]
+) -> Binding:
+    """Find out which parameter of an op each parameter of a function is."""
+    own = signature(op).parameters
+    try:
+        theirs = signature(function)
+    except ValueError:  # NumPy before 2.4 does not tell the signatures of functions in C
+        theirs = signature(op)
+    renamed = dict(names)
+    places = [
+        p for p in own.values() if p.kind not in (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD)
+    ]
+    positions: list[str] = []
+    known: dict[str, str] = {}
+    for i, (name, parameter) in enumerate(theirs.parameters.items()):
+        by_position = i < len(places) and len(positions) == i
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            positions.append(name)
+        elif (
+            renamed.get(name, name) in own
+            and own[renamed.get(name, name)].kind is not Parameter.POSITIONAL_ONLY
+        ):
+            known[name] = renamed.get(name, name)
+        elif by_position and parameter.default is Parameter.empty:
+            positions.append(name)
+    return Binding(theirs, frozenset(positions), known)
+
+
+def _call(
+    name: str,
+    function: Callable[..., Any],
+    op: Op,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    more: Mapping[str, Any],
+) -> Any:
+    """Call an op with the arguments of a function.
+
+    Raises:
+        ArgumentError: there are options that it does not have.
+    """
+    how = bind(function, op.function, tuple(op.names.items()))
+    try:
+        given = how.signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise ArgumentError(f"np.{name}: {error}") from None
+    ordered: list[Any] = []
+    named: dict[str, Any] = dict(more)
+    for key, value in given.items():
+        parameter = how.signature.parameters[key]
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            ordered += value
+        elif parameter.kind is Parameter.VAR_KEYWORD:
+            named |= _known_options(name, value, op.function)
+        elif key in how.positions:
+            ordered.append(value)
+        elif _is_default(value, parameter.default):
+            continue
+        elif key in how.names:
+            named[how.names[key]] = value
+        elif key == "out":
+            raise ArgumentError(
+                f"np.{name} does not write tensors into arrays; assign its result to a name, or pass NumPy's arrays, "
+                "as in x.numpy()"
+            )
+        else:
+            raise _refusal(name, key)
+    return op.function(*ordered, **named)
+
+
+def _known_options(
+    name: str, options: Mapping[str, Any], op: Callable[..., Any]
+) -> Mapping[str, Any]:
+    """Return options that a function collects, all of which the op must have.
+
+    Raises:
+        ArgumentError: it lacks one.
+    """
+    own = signature(op).parameters
+    lacking = [option for option in options if option not in own]
+    if lacking:
+        raise _refusal(name, ", ".join(lacking))
+    return options
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """Return whether an argument is what NumPy takes without it."""
+    no_value = np._NoValue  # pyright: ignore[reportPrivateUsage]
+    if value is default or value is no_value or (value is None and default is no_value):
+        return True
+    return (
+        type(value) is type(default)
+        and type(value) in (bool, int, float, str, tuple)
+        and value == default
+    )
+
+
+def _stand_in(x: Tensor) -> Any:
+    """Return an array with the shape and dtype of a tensor, which takes no memory."""
+    return np.broadcast_to(np.zeros((), x.dtype.numpy), x.shape)
+
+
+def _replaced(tree: Any, convert: Callable[[Tensor], Any]) -> Any:
+    """Return arguments with arrays in place of the tensors among them."""
+    if isinstance(tree, Tensor):
+        return convert(tree)
+    if type(tree) is dict:
+        return {key: _replaced(part, convert) for key, part in cast("dict[str, Any]", tree).items()}
+    if type(tree) in (list, tuple):
+        return type(tree)(_replaced(part, convert) for part in tree)
+    return tree

@@ -1,0 +1,357 @@
+"""The tracing backend: its arrays have a shape and a dtype, and calling a kernel adds a step to a graph."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import ref
+
+from plugrad.contract.kernel import get_contract
+from plugrad.engine.composites import of_arrays
+from plugrad.errors import BackendMismatch, TracingError
+from plugrad.graph.graph import Call, Graph, HostValue, Line, Step
+from plugrad.passes.dead import has_effect, remove_dead_steps
+from plugrad.registry.composites import find_composite
+from plugrad.registry.kernels import list_implementations
+from plugrad.tape.nodes import next_order
+from plugrad.tensor.backend import Backend, Memory, Probe, check_alive
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import Tracer
+from plugrad.tracing.lines import asked_operation, user_line
+from plugrad.tracing.replay import compile_replay
+from plugrad.transforms.variable import Variable, get_array, get_backend, watched_variables
+from plugrad.types.dtype import DType, as_dtype
+from plugrad.types.specs import Shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad.tensor.backend import Implementation, KernelConfig, KernelTables
+    from plugrad.types.specs import Shape
+
+
+class TracedArray:
+    """A value of a graph in the place of a backend's array."""
+
+    __slots__ = ("__weakref__", "dtype", "shape", "value")
+
+    def __init__(self, value: int, spec: Shaped) -> None:
+        """Represent a value by its number."""
+        self.value: int = value
+        self.shape: Shape = spec.shape
+        self.dtype: DType = spec.dtype
+
+    def __repr__(self) -> str:
+        return f"<traced {self.dtype}{list(self.shape)}>"
+
+
+class OtherDevice(Exception):
+    """The first tensor that a function without tensors among its arguments uses lives on another device."""
+
+    def __init__(self, backend: Backend) -> None:
+        """Name the device."""
+        self.backend: Backend = backend
+
+
+class GraphTracer(Tracer):
+    """Records the calls of one function for one device."""
+
+    def __init__(
+        self, target: Backend, arguments: Sequence[Any] = (), *, may_move: bool = False
+    ) -> None:
+        """Begin an empty graph; with `may_move`, a tensor from outside on another device raises `OtherDevice`."""
+        self.target = target
+        self.name = target.name  # pyright: ignore[reportAttributeAccessIssue] - for others it is that of the class
+        self.device = target.device
+        self.distribution = target.distribution
+        self.options = target.options
+        self.functions = RecordingFunctions(self)
+        self.constants = {}
+        self.first_arguments: Sequence[Any] = arguments
+        """The arrays of the call for which the function is traced, by value."""
+        self.may_move: bool = may_move
+        self.start: int = next_order()
+        """Nodes of the tape that are older are not part of the trace."""
+        self.specs: dict[int, Shaped] = {}
+        self.steps: list[Step] = []
+        self.lines: dict[int, Line] = {}
+        self.traced_arrays: list[ref[TracedArray]] = []
+        self.fixed: dict[int, Any] = {}
+        """The constants of the graph by value."""
+        self._fixed_by_identity: dict[int, TracedArray] = {}
+        self.variables: dict[int, Variable] = {}
+        """The variables by the value that they have when a call begins."""
+        self.held: dict[Variable, TracedArray] = {}
+        """What the variables hold at this point of the trace."""
+        self.assigned: dict[Variable, None] = {}
+        self.made: list[ref[Variable]] = []
+        """The variables that the function has made."""
+        self.bound_hosts: Iterator[Tensor] | None = None
+        """What host values are while the function of another program is traced as part of this one."""
+
+    # --- values ----------------------------------------------------------------------------------
+
+    def new_value(self, spec: Shaped) -> TracedArray:
+        """Return an array for a new value."""
+        array = TracedArray(len(self.specs), spec)
+        self.specs[array.value] = spec
+        self.traced_arrays.append(ref(array))
+        return array
+
+    def constant(self, array: Any) -> TracedArray:
+        """Return the value of an array of the target; one array is one value."""
+        known = self._fixed_by_identity.get(id(array))
+        if known is None:
+            known = self.new_value(Shaped(tuple(array.shape), as_dtype(array.dtype)))
+            self._fixed_by_identity[id(array)] = known
+            self.fixed[known.value] = (
+                array  # which keeps it alive, so that no other one gets its identity
+            )
+        return known
+
+    def value_of(self, x: Tensor) -> int:
+        """Return the value of a tensor, be it of the trace or from outside."""
+        return (x if x.backend is self else self.lift(x)).array.value
+
+    def finish(self, arguments: Sequence[int], results: Sequence[int]) -> Graph:
+        """Return the graph, after which nothing more is recorded."""
+        return Graph(
+            self.target,
+            self.specs,
+            tuple(arguments),
+            tuple(self.steps),
+            tuple(results),
+            self.fixed,
+            self.variables,
+            tuple([(v, self.held[v].value) for v in self.assigned]),
+        )
+
+    def release(self) -> None:
+        """Drop the arrays that the tracer itself keeps."""
+        self.functions.clear()
+        self.constants.clear()
+        self.held.clear()
+        self._fixed_by_identity.clear()
+
+    # --- what a traced function closes over ------------------------------------------------------
+
+    def lift(self, x: Tensor) -> Tensor:
+        """Return a tensor for one from outside, which is a constant."""
+        backend = x.backend
+        if isinstance(backend, GraphTracer):
+            raise TracingError(
+                f"a tensor of shape {x.shape} was made while another function was traced, and has no values; return "
+                "it from that function instead of keeping it"
+            )
+        self.check_device(backend)
+        if x.node is not None and x.node.order < self.start:
+            raise TracingError(
+                f"the function that is being traced closes over a tensor of shape {x.shape} that is being "
+                f"differentiated outside of it, at {user_line()}; pass it as an argument"
+            )
+        return Tensor(self.constant(x.array), self, x.node)
+
+    def check_device(self, backend: Backend) -> None:
+        """Raise unless a tensor's backend is the target.
+
+        Raises:
+            OtherDevice: the trace may begin again on that device.
+            BackendMismatch: it may not.
+            DisposedTensor, DeviceLost: the backend is closed, or its device lost.
+        """
+        if backend is self.target:
+            return
+        check_alive(backend, "jit")
+        if self.may_move and not self.steps:
+            raise OtherDevice(backend)
+        raise BackendMismatch(
+            f"jit: the function runs on {self.target.label}, and uses a tensor on {backend.label} that is not among "
+            "its arguments; copy it first, as in x.to(…)"
+        )
+
+    def read_variable(self, variable: Tensor) -> Any:
+        """Return what a variable holds; the first time, a new value of the graph."""
+        assert isinstance(variable, Variable)
+        held = self.held.get(variable)
+        if held is None:
+            self.check_device(get_backend(variable))
+            array = get_array(variable)
+            held = self.new_value(Shaped(tuple(array.shape), as_dtype(array.dtype)))
+            self.held[variable] = held
+            self.variables[held.value] = variable
+        return held
+
+    def assign_variable(self, variable: Tensor, array: Any) -> None:
+        """Note what a variable becomes."""
+        assert isinstance(variable, Variable)
+        self.held[variable] = array
+        self.assigned[variable] = None
+
+    def initial_value(self, variable: Tensor, x: Tensor) -> Tensor:
+        """Return the value that a tensor has in the call for which the function is traced.
+
+        The host values that it needs are taken out of the graph: later calls do not compute them.
+        """
+        assert isinstance(variable, Variable)
+        graph = self.finish(range(len(self.first_arguments)), [self.value_of(x)])
+        graph = remove_dead_steps(replace(graph, updates=()), keeps_effects=False)
+        self.steps = [s for s in self.steps if not has_effect(s) or s not in graph.steps]
+        variables = map(get_array, graph.variables.values())
+        (array,) = compile_replay(graph)(*self.first_arguments, *variables)
+        self.made.append(ref(variable))
+        return Tensor(array, self.target)
+
+    @contextmanager
+    def bound(
+        self, variables: Mapping[Variable, Tensor], hosts: Sequence[Tensor]
+    ) -> Generator[None, None, None]:
+        """Let variables hold tensors of the trace inside the block, and host values be others.
+
+        What is assigned inside is lost.
+        """
+        before = self.held, self.assigned, self.bound_hosts
+        self.held = {v: x.array for v, x in variables.items()}
+        self.assigned, self.bound_hosts = {}, iter(hosts)
+        watched = {v: x.node for v, x in variables.items() if x.node is not None}
+        token = watched_variables.set({**(watched_variables.get() or {}), **watched})
+        try:
+            yield
+        finally:
+            watched_variables.reset(token)
+            self.held, self.assigned, self.bound_hosts = before
+
+    def replaces(self, backend: Backend) -> Backend:
+        """Return the tracer for its target."""
+        if backend in (self, self.target):
+            return self
+        raise TracingError(
+            f"jit: the function that is being traced runs on {self.target.label}, and asks for {backend.label}, at "
+            f"{user_line()}; compute there outside of it"
+        )
+
+    def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
+        """Record a function that is called whenever the graph runs."""
+        if self.bound_hosts is not None:
+            return next(self.bound_hosts).array
+        output = self.new_value(Shaped(shape, dtype))
+        self.steps.append(HostValue(function, (output.value,), user_line()))
+        return output
+
+    # --- what it shows of the target -------------------------------------------------------------
+
+    @property
+    def kernels(self) -> KernelTables:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The kernels of the target."""
+        return self.target.kernels
+
+    def dtypes(self) -> frozenset[DType]:
+        """Return the dtypes of the target."""
+        return self.target.dtypes()
+
+    def probe(self) -> Probe:
+        """Say that it can start."""
+        return Probe(ok=True)
+
+    def open(self, device: str) -> Iterable[KernelConfig]:
+        """Bring nothing: a tracer is made open."""
+        return ()
+
+    def from_numpy(self, array: NDArray[Any]) -> Any:
+        """Return a constant."""
+        return self.constant(self.target.from_numpy(array))
+
+    def to_numpy(self, array: Any) -> NoReturn:
+        """Raise, because there are no values.
+
+        Raises:
+            TracingError: always.
+        """
+        asked = asked_operation()
+        what = READS.get(asked, f"{asked}()")
+        raise TracingError(
+            f"{what} needs the values of a tensor of shape {array.shape} and dtype {array.dtype}, which is being "
+            f"traced and has none, at {user_line()}. {REMEDIES.get(asked, OTHER_REMEDY)}"
+        )
+
+    def synchronize(self) -> None:
+        """Do nothing: no work has been submitted."""
+
+    def memory(self) -> Memory:
+        """Return the memory of the target."""
+        return self.target.memory()
+
+    def set_memory_limit(self, limit: int | None) -> None:
+        """Limit the memory of the target."""
+        self.target.set_memory_limit(limit)
+
+    def close(self) -> None:
+        """Do nothing: the target stays open."""
+
+
+READS = {
+    "__bool__": "`if`, `while`, `and`, `or` or bool()",
+    "__repr__": "Printing",
+    "__format__": "Printing",
+}
+"""What the user has written for the methods of a tensor that read its values."""
+CHOOSE = (
+    "Choose with plugrad.where(condition, a, b) or plugrad.cond(flag, f, g, *args), loop with plugrad.scan or "
+    "plugrad.while_loop, or pass what decides as an argument that is not a tensor"
+)
+OTHER_REMEDY = "Return the tensor and read it after the call, or compute with plugrad's functions"
+REMEDIES = {
+    "__bool__": CHOOSE,
+    "__index__": "Index with the tensor itself, as in plugrad.take(x, i), or pass a Python integer, which is static",
+    "__repr__": "Return the tensor and print it after the call",
+    "__format__": "Return the tensor and print it after the call",
+}
+
+
+class RecordingFunctions(dict[str, "Implementation"]):
+    """The functions that the engine calls for a tracer: each of them adds a step."""
+
+    def __init__(self, tracer: GraphTracer) -> None:
+        """Start empty."""
+        super().__init__()
+        self._tracer = tracer
+
+    def __missing__(self, kernel_name: str) -> Implementation:
+        """Return the function that records the calls of a kernel.
+
+        Raises:
+            TracingError: the outputs' shapes are not known before the kernel has run.
+        """
+        tracer = self._tracer
+        contract = get_contract(kernel_name)
+        if contract is None:
+            raise TracingError(
+                f"kernel {kernel_name!r} has no contract, so that the shape of its result is known only after it has "
+                "run; declare one with plugrad.extend.kernel, or call it outside the traced function, at "
+                f"{user_line()}"
+            )
+        if contract.dynamic_shape:
+            raise TracingError(
+                f"the shape of the result of {kernel_name} depends on values, which a tensor that is being traced "
+                f"does not have, at {user_line()}. Call it outside the traced function, or use a mask, as in "
+                "plugrad.where(condition, x, 0)"
+            )
+        composite = find_composite(contract)
+        if composite is not None and not list_implementations(kernel_name, tracer.target):
+            return of_arrays(composite, tracer)
+        has_inputs = bool(contract.inputs)
+
+        def record(*arrays: Any, **attrs: Any) -> Any:
+            inputs = arrays if has_inputs else ()
+            found = contract.infer_cached(inputs, attrs)
+            returns_list = not hasattr(found, "dtype")
+            outputs = [tracer.new_value(spec) for spec in (found if returns_list else (found,))]
+            numbers = tuple([None if x is None else x.value for x in inputs])
+            results = tuple([y.value for y in outputs])
+            tracer.steps.append(Call(contract, numbers, attrs, results, returns_list, user_line()))
+            return outputs if returns_list else outputs[0]
+
+        self[kernel_name] = record
+        return record

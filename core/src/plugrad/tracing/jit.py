@@ -1,0 +1,320 @@
+"""`plugrad.jit`: a function is traced once for each kind of arguments, and from then on its graph runs."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cached_property, partial, update_wrapper
+from threading import RLock
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from plugrad.discovery.selection import active_backend
+from plugrad.engine.transfer import copy_to_backend
+from plugrad.errors import ArgumentError, BackendMismatch, TracingError, short_repr, warn
+from plugrad.registry.generation import generation
+from plugrad.tensor.context import transfer_target
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import current_tracer
+from plugrad.tensor.trees import map_tree
+from plugrad.tracing.backend import OtherDevice
+from plugrad.tracing.program import Program
+from plugrad.tracing.structure import END, Identity, check_hashable, flatten
+from plugrad.transforms.variable import Variable
+from plugrad.types.arguments import check_callable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from plugrad.graph.graph import Graph
+    from plugrad.tensor.backend import Backend
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+MANY_TRACES: Final = 8
+"""The number of traces of one function after which a warning says what differs between its calls."""
+SLOT: Final = object()
+"""What stands for a tensor in the arguments that a program keeps."""
+
+
+@overload
+def jit(
+    function: Callable[Params, Result], *, static: Sequence[str] = ()
+) -> Jitted[Params, Result]: ...
+@overload
+def jit(
+    function: None = None, *, static: Sequence[str] = ()
+) -> Callable[[Callable[Params, Result]], Jitted[Params, Result]]: ...
+def jit(function: Any = None, *, static: Sequence[str] = ()) -> Any:
+    """Return a function that traces `function` once for each kind of arguments, and then runs what was recorded.
+
+    >>> import plugrad
+    >>> @plugrad.jit
+    ... def step(x, rate):
+    ...     return x - rate * plugrad.grad(lambda x: plugrad.sum(x * x))(x)
+    >>> step(plugrad.asarray([1.0, 2.0]), 0.25)
+    tensor([0.5, 1. ], dtype=float32)
+
+    Arguments and results are nested lists, tuples and dicts. Tensors and NumPy's arrays are inputs. Everything else,
+    such as numbers, strings, functions and None, is static: it must be hashable, and the function is traced for each
+    value. New shapes and dtypes are traced anew, too.
+
+    While a function is traced, its tensors have no values. Python's `if` on one, and everything else that needs values,
+    raises `TracingError`. Tensors that the function closes over are constants. `Variable`s are read at each call, and
+    what it assigns to them takes effect when the call has succeeded. Python computes its own values only while it is
+    traced, but for random numbers, the optimizers' counters and schedules, and `plugrad.extend.host_value`.
+
+    A call inside another traced function becomes a part of that. `grad` of the returned function runs a backward pass
+    that is traced, too.
+
+    Args:
+        function: what is traced. Without it, the result is a decorator.
+        static: names of arguments that are not part of the graph and are compared by identity, such as arrays that the
+            function looks at, or objects that are not hashable.
+
+    Raises:
+        ArgumentError: `function` is not callable, or `static` does not name parameters of it; at a call, an argument is
+            neither a tensor nor hashable.
+        TracingError: at a call, what the function does cannot be recorded.
+    """
+    if function is None:
+        return partial(jit, static=static)
+    check_callable("jit", function)
+    return Jitted(function, _check_static(function, static))
+
+
+def _check_static(function: Callable[..., Any], static: Sequence[str]) -> frozenset[str]:
+    names = (static,) if isinstance(static, str) else tuple(static)
+    known = _parameter_names(function)
+    for name in names:
+        if name not in known:
+            raise ArgumentError(
+                f"jit: static={short_repr(name)} is not a parameter of {_name_of(function)}, which has {list(known)}"
+            )
+    return frozenset(names)
+
+
+def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # Python cannot inspect a compiled function
+        return ()
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or short_repr(function)
+
+
+class Jitted(Generic[Params, Result]):
+    """A function that is traced at its first call with arguments of a new kind; see `jit`."""
+
+    def __init__(
+        self, function: Callable[Params, Result], static: frozenset[str] = frozenset()
+    ) -> None:
+        """Wrap a function."""
+        update_wrapper(self, function)
+        self.function = function
+        self.static = static
+        self._programs: dict[Any, Program] = {}
+        self._kinds: list[dict[str, Any]] = []
+        """What each trace was made for: the part of the key by the name of the argument."""
+        self._lock = RLock()
+
+    def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        """Run the graph of the function for these arguments, which are traced if there is none yet."""
+        if current_tracer() is not None:
+            return self.function(*args, **kwargs)
+        tensors: list[Tensor] = []
+        key = self._key(args, kwargs, tensors)
+        try:
+            program = self._programs.get(key)
+        except TypeError:
+            check_hashable(self._named(args, kwargs))
+            raise
+        if program is None:
+            program = self._trace(key, tensors, args, kwargs)
+        return program(tensors)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Return the function as a method of an object, which is a static argument."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> Any:
+        return Jitted, (self.function, self.static)
+
+    def __repr__(self) -> str:
+        return f"<jit of {_name_of(self.function)}, traced {len(self._programs)} times>"
+
+    def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> Graph:
+        """Return the graph that a call with these arguments runs; the function is traced, but not run."""
+        tensors: list[Tensor] = []
+        key = self._key(args, kwargs, tensors)
+        return (self._programs.get(key) or self._trace(key, tensors, args, kwargs)).graph
+
+    def _key(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
+    ) -> tuple[Any, ...]:
+        """Return what decides which graph runs; append the tensors of the arguments to a list."""
+        key: list[Any] = [generation()]
+        if self.static:
+            args, kwargs = self._with_identities(args, kwargs)
+        for argument in args:
+            flatten(argument, key, tensors)
+        if kwargs:
+            for name in sorted(kwargs):
+                key.append(name)
+                flatten(kwargs[name], key, tensors)
+        target = transfer_target()
+        if target is not None:
+            tensors[:] = [copy_to_backend(x, target) for x in tensors]
+        elif tensors:
+            target = tensors[0].backend
+            for x in tensors:
+                if x.backend is not target:
+                    raise _apart(tensors)
+        else:
+            target = active_backend()
+        key.append(target)
+        return tuple(key)
+
+    def _trace(
+        self, key: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Program:
+        """Trace the function for arguments of a new kind."""
+        with self._lock:
+            known = self._programs.get(key)
+            if known is not None:
+                return known
+            name = _name_of(self.function)
+            function = self._of_tensors(args, kwargs)
+            backend: Backend = key[-1]
+            try:
+                program = Program(name, function, tensors, backend, may_move=not tensors)
+            except OtherDevice as elsewhere:
+                program = Program(name, function, tensors, elsewhere.backend)
+            self._programs[key] = program
+            self._note_kind(args, kwargs)
+            return program
+
+    def _of_tensors(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[[list[Tensor]], Any]:
+        """Return the function as one of the list of the tensors; other arguments are as in this call."""
+        template = map_tree(
+            _as_slot, (args, kwargs) if not self.static else self._with_identities(args, kwargs)
+        )
+        function: Callable[..., Any] = self.function
+        name = _name_of(function)
+
+        def of_tensors(tensors: list[Tensor]) -> Any:
+            remaining = iter(tensors)
+            given, named = map_tree(lambda leaf: _fill(leaf, remaining), template)
+            before: list[Any] = []
+            flatten([*given, named], before, [])
+            result = function(*given, **named)
+            after: list[Any] = []
+            flatten([*given, named], after, [])
+            if len(before) != len(after) or any(
+                a is not b and a != b for a, b in zip(before, after, strict=True)
+            ):
+                raise TracingError(
+                    f"jit: {name} changes a list or dict among its arguments, which the caller's would not show; "
+                    "return the new value instead"
+                )
+            return result
+
+        return of_tensors
+
+    def _with_identities(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments with those that are compared by identity wrapped."""
+        names = self._names
+        wrapped = [
+            Identity(x) if i < len(names) and names[i] in self.static else x
+            for i, x in enumerate(args)
+        ]
+        return tuple(wrapped), {
+            name: Identity(x) if name in self.static else x for name, x in kwargs.items()
+        }
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        return _parameter_names(self.function)
+
+    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name."""
+        names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
+        return {**dict(zip(names, args, strict=True)), **kwargs}
+
+    def _note_kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Remember what a trace was made for, and warn once if there are many of them."""
+        kind: dict[str, Any] = {}
+        for name, value in self._named(args, kwargs).items():
+            parts: list[Any] = []
+            if name not in self.static:
+                flatten(value, parts, [])
+            kind[name] = tuple(parts)
+        self._kinds.append(kind)
+        if len(self._kinds) == MANY_TRACES + 1:
+            changing = [
+                name
+                for name in kind
+                if len({known.get(name) for known in self._kinds}) > MANY_TRACES // 2
+            ]
+            what = (
+                f"argument {changing[0]!r} differs"
+                if changing
+                else "the arguments or settings differ"
+            )
+            last = short_repr(_without_end(kind[changing[0]])) if changing else ""
+            warn(
+                f"jit: {_name_of(self.function)} has been traced {MANY_TRACES + 1} times, because {what} from call "
+                f"to call{f' (now {last})' if last else ''}. Pass a number that changes as a tensor, "
+                "plugrad.asarray(x), and pad tensors whose shape changes to a fixed size"
+            )
+
+
+def _without_end(parts: tuple[Any, ...]) -> list[Any]:
+    return [part for part in parts if part is not END and not isinstance(part, type)]
+
+
+def _as_slot(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor | np.ndarray | np.generic) and not isinstance(leaf, Variable):
+        return SLOT
+    return leaf.target if isinstance(leaf, Identity) else leaf
+
+
+def _fill(leaf: Any, tensors: Iterator[Tensor]) -> Any:
+    return next(tensors) if leaf is SLOT else leaf
+
+
+def _apart(tensors: Sequence[Tensor]) -> BackendMismatch:
+    """Return the error for tensors on different devices."""
+    places = list(dict.fromkeys(x.backend.label for x in tensors))
+    return BackendMismatch(
+        f"jit: the tensors among the arguments live on {' and '.join(places)}; move one of them, as in "
+        f"x.to({places[0]!r}), or call inside plugrad.use({places[0]!r}, transfer=True)"
+    )
+
+
+def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
+    """Return a function that takes the arguments of `function` and returns the graph that `jit` would run.
+
+    >>> import plugrad
+    >>> print(plugrad.make_graph(lambda x: plugrad.sum(x * 2))(plugrad.asarray([1.0, 2.0])))
+    graph on cpu:0 (%0: float32[2])
+      %1 = constant float32[]
+      %2 = Multiply(%0, %1)  float32[2]
+      %3 = Sum(%2, axis=(0,), keep_dims=False)  float32[]
+    return %3
+
+    Raises:
+        ArgumentError, TracingError: see `jit`.
+    """
+    if isinstance(function, Jitted):
+        return function.graph
+    check_callable("make_graph", function)
+    return Jitted(function).graph

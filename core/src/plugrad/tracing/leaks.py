@@ -1,0 +1,50 @@
+"""What a traced function must not leave behind: tensors without values, and variables that nobody keeps."""
+
+from __future__ import annotations
+
+import gc
+from sys import getrefcount
+from typing import TYPE_CHECKING
+
+from plugrad.errors import TracingError
+from plugrad.transforms.variable import get_array
+
+if TYPE_CHECKING:
+    from plugrad.graph.graph import Graph
+    from plugrad.tracing.backend import GraphTracer, TracedArray
+
+
+def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
+    """Raise if something that was made during a trace is still reachable, or is made anew at each call.
+
+    Raises:
+        TracingError: the message names the line that made it.
+    """
+    steps = tuple(tracer.steps)
+    tracer.release()
+    if _alive(tracer):
+        gc.collect()
+    for array in _alive(tracer):
+        line = next((s.line for s in steps if array.value in s.outputs), None)
+        made = f"made at {line}" if line else f"argument number {array.value}"
+        raise TracingError(
+            f"jit: after {name} has been traced, its tensor of shape {array.shape}, {made}, is still reachable, as "
+            "through a global variable, an attribute or a list; it has no values. Return it from the function, or "
+            "keep the value in a plugrad.Variable"
+        )
+    used = [*graph.variables.values(), *(variable for variable, _ in graph.updates)]
+    for made in tracer.made:
+        variable = made()
+        if variable is None:
+            continue
+        holders = sum(each is variable for each in used)
+        # The list above and the tables of the graph hold it, and so do the name and the argument of getrefcount.
+        if getrefcount(variable) <= 2 * holders + 2:
+            raise TracingError(
+                f"jit: {name} makes a Variable of shape {get_array(variable).shape} that nothing keeps after the "
+                "call, so that each call would begin with what the last one left in it; make it outside the function"
+            )
+
+
+def _alive(tracer: GraphTracer) -> list[TracedArray]:
+    return [array for made in tracer.traced_arrays if (array := made()) is not None]

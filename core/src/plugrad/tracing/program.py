@@ -1,0 +1,271 @@
+"""A traced function: its graph, the function that runs it, and the gradient of a call."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from plugrad.discovery.selection import active_on
+from plugrad.errors import TracingError
+from plugrad.graph.graph import Graph, HostValue
+from plugrad.ops.creation import zeros_like
+from plugrad.passes.dead import has_effect, remove_dead_steps
+from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Part, Step
+from plugrad.tape.tape import BackwardPass
+from plugrad.tensor.backend import check_alive
+from plugrad.tensor.context import (
+    active_scope,
+    set_scope,
+    set_transfer_target,
+    transfer_target,
+)
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import current_tracer
+from plugrad.tensor.trees import iter_tensors
+from plugrad.tracing.backend import GraphTracer
+from plugrad.tracing.leaks import check_leaks
+from plugrad.tracing.replay import compile_replay
+from plugrad.tracing.structure import Rebuilder
+from plugrad.transforms.variable import Variable, get_array, set_array, watched_variables
+from plugrad.types.specs import Shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from plugrad.tensor.backend import Backend
+
+
+@contextmanager
+def tracing_with(tracer: GraphTracer) -> Generator[None, None, None]:
+    """Record what runs inside the block, and nothing on the tapes outside it."""
+    scope, transfer = active_scope(), transfer_target()
+    watched = watched_variables.set(None)
+    set_scope(None)
+    set_transfer_target(tracer)
+    try:
+        with active_on(tracer):
+            yield
+    finally:
+        set_scope(scope)
+        set_transfer_target(transfer)
+        watched_variables.reset(watched)
+
+
+class Program:
+    """A function of a list of tensors, traced for their shapes and dtypes on one device."""
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[list[Tensor]], Any],
+        tensors: Sequence[Tensor],
+        backend: Backend,
+        *,
+        may_move: bool = False,
+    ) -> None:
+        """Trace the function.
+
+        Raises:
+            TracingError: the function reads values, or what it does cannot be recorded.
+            OtherDevice: with `may_move`, it uses tensors on another device.
+        """
+        self.name = name
+        self.function = function
+        self.backend = backend
+        tracer = GraphTracer(backend, [x.array for x in tensors], may_move=may_move)
+        self.graph, self.rebuild = _trace(name, function, tensors, tracer)
+        check_leaks(tracer, self.graph, name)
+        self.variables = list(self.graph.variables.values())
+        self.updated = [v for v, _ in self.graph.updates]
+        self.run = compile_graph(self.graph)
+        self.gradients: dict[Any, Program] = {}
+        """The programs of the backward pass, by which inputs and outputs take part."""
+
+    def __call__(self, tensors: Sequence[Tensor]) -> Any:
+        """Run the program on tensors, and return what the function returns.
+
+        Raises:
+            DisposedTensor, DeviceLost: the device is closed or lost, or a tensor is disposed.
+        """
+        backend = self.backend
+        if backend.is_closed or backend.lost:
+            check_alive(backend, self.name)
+        watched = watched_variables.get()
+        if watched is not None or any(x.node is not None for x in tensors):
+            nodes = [*[x.node for x in tensors], *[v.node for v in self.variables]]
+            if any(nodes):
+                return self._call_recorded(tensors, nodes)
+        outputs = self.run(*[x.array for x in tensors], *map(read_array, self.variables))
+        if self.updated:
+            self._commit(outputs[len(self.graph.results) :])
+        result = self.rebuild(outputs, backend)
+        scope = active_scope()
+        if scope is not None:
+            for x in iter_tensors(result):
+                scope.track(x)
+        return result
+
+    def _commit(self, arrays: Sequence[Any]) -> None:
+        """Make the variables hold their new values, all of them or none.
+
+        The loop runs in C, between two instructions of Python: no signal handler and no other thread sees half of it.
+        The old values are kept until it has ended, because to release one may run code of its backend.
+        """
+        old = [*map(get_array, self.updated)]
+        deque(map(set_array, self.updated, arrays), maxlen=0)
+        del old
+
+    # --- the gradient of a call ------------------------------------------------------------------
+
+    def _call_recorded(self, tensors: Sequence[Tensor], nodes: Sequence[Node | None]) -> Any:
+        """Run the program as one step of the tape."""
+        values = [*[x.array for x in tensors], *map(read_array, self.variables)]
+        outputs = self._run_with_hosts(*values)
+        count = len(self.graph.results)
+        end = count + len(self.updated)
+        if self.updated:
+            self._commit(outputs[count:end])
+        result = self.rebuild(outputs, self.backend)
+        step = ProgramCall(self, nodes, [*values, *outputs[end:]])
+        for index, x in enumerate(iter_tensors(result)):
+            if x.dtype.is_inexact:
+                x.node = Part(step, index)
+        return result
+
+    @cached_property
+    def _run_with_hosts(self) -> Callable[..., list[Any]]:
+        """Run the graph and return the host values, too, which the backward pass needs as they were."""
+        graph = self.graph
+        if any(has_effect(step) for step in graph.steps if not isinstance(step, HostValue)):
+            raise TracingError(
+                f"jit: {self.name} draws random numbers inside scan, cond or while_loop, and is differentiated from "
+                "outside; differentiate inside the traced function, as in plugrad.jit(plugrad.grad(f))"
+            )
+        updates = [value for _, value in graph.updates]
+        hosts = [s.outputs[0] for s in graph.steps if isinstance(s, HostValue)]
+        results = (*graph.results, *updates, *hosts)
+        return compile_graph(replace(graph, results=results, updates=()))
+
+    @cached_property
+    def hosts(self) -> list[Shaped]:
+        """The specs of the host values, in their order."""
+        graph = self.graph
+        return [graph.specs[s.outputs[0]] for s in graph.steps if isinstance(s, HostValue)]
+
+    def backward(
+        self, wanted: tuple[bool, ...], given: tuple[bool, ...]
+    ) -> Callable[[list[Tensor]], Any]:
+        """Return a function that computes the gradients of a call.
+
+        It takes the arguments, the values of the variables, the host values, and the gradients of the results that are
+        `given`; it returns the gradients of the arguments and variables that are `wanted`. It calls the function again,
+        so that it can be traced and differentiated like any other.
+        """
+
+        def gradients_of_call(tensors: list[Tensor]) -> list[Tensor]:
+            tracer = current_tracer()
+            assert isinstance(tracer, GraphTracer)
+            places = iter(tensors)
+            leaves: list[Leaf] = []
+            inputs: list[Tensor] = []
+            for is_wanted in wanted:
+                x = next(places)
+                if is_wanted:
+                    leaf = Leaf((x.node,))
+                    leaves.append(leaf)
+                    x = Tensor(x.array, x.backend, leaf)
+                inputs.append(x)
+            count = len(wanted) - len(self.variables)
+            hosts = [next(places) for _ in self.hosts]
+            held = zip(self.variables, inputs[count:], strict=True)
+            with tracer.bound(dict(held), hosts):
+                results = [*iter_tensors(self.function(inputs[:count]))]
+            ends = [x.node for x, is_given in zip(results, given, strict=True) if is_given]
+            found = BackwardPass(Bundle(tuple(ends)), leaves).run(list(places))
+            differentiated = [x for x, is_wanted in zip(inputs, wanted, strict=True) if is_wanted]
+            return [
+                zeros_like(Tensor(x.array, x.backend)) if g is None else g
+                for x, g in zip(differentiated, found, strict=True)
+            ]
+
+        return gradients_of_call
+
+
+class ProgramCall(Step):
+    """The call of a program on the tape."""
+
+    __slots__ = ("arrays", "program")
+
+    def __init__(self, program: Program, nodes: Sequence[Node | None], arrays: list[Any]) -> None:
+        """Keep the arguments, the values of the variables and the host values of a call."""
+        super().__init__(tuple(nodes))
+        self.program = program
+        self.arrays = arrays
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
+        """Run the compiled backward pass."""
+        program, backend = self.program, self.program.backend
+        parents = self.parents
+        tensors = [
+            Tensor(array, backend, parents[i] if linked and i < len(parents) else None)
+            for i, array in enumerate(self.arrays)
+        ]
+        chosen = tuple(
+            [
+                parent is not None and (wanted is None or wanted[i]) and tensors[i].dtype.is_inexact
+                for i, parent in enumerate(parents)
+            ]
+        )
+        given = tuple([index in dy for index in range(len(program.graph.results))])
+        tensors += [dy[index] for index in sorted(dy)]
+        key = chosen, given
+        backward = program.gradients.get(key)
+        if backward is None:
+            function = program.backward(chosen, given)
+            backward = Program(f"the gradient of {program.name}", function, tensors, backend)
+            program.gradients[key] = backward
+        positions = [i for i, is_chosen in enumerate(chosen) if is_chosen]
+        return list(zip(positions, backward(tensors), strict=True))
+
+
+def read_array(variable: Variable) -> Any:
+    """Return the array of a variable.
+
+    Raises:
+        DisposedTensor: the variable is disposed.
+    """
+    try:
+        return get_array(variable)
+    except AttributeError:
+        return variable.array  # which says so
+
+
+def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
+    """Return a function of the arguments' arrays and then the variables', as the device of the graph compiles it."""
+    return graph.backend.compile(graph) or compile_replay(graph)
+
+
+def _trace(
+    name: str,
+    function: Callable[[list[Tensor]], Any],
+    tensors: Sequence[Tensor],
+    tracer: GraphTracer,
+) -> tuple[Graph, Callable[[Any, Any], Any]]:
+    """Return the graph of a function, and the function that makes its results of arrays."""
+    arguments = [tracer.new_value(Shaped(x.shape, x.dtype)) for x in tensors]
+    stand_ins = [Tensor(array, tracer) for array in arguments]
+    rebuilder = Rebuilder()
+    with tracing_with(tracer):
+        text = rebuilder.expression(function(stand_ins))
+        values = [tracer.value_of(x) for x in rebuilder.results]
+    for position, (x, array) in enumerate(zip(stand_ins, arguments, strict=True)):
+        if x.array is not array:
+            raise TracingError(
+                f"jit: {name} assigns to elements of an argument, tensor number {position} of shape {array.shape}, "
+                "which the tensor of the caller would not show; return the new value instead"
+            )
+    graph = tracer.finish([x.value for x in arguments], values)
+    return remove_dead_steps(graph), rebuilder.compiled(text)

@@ -1,0 +1,129 @@
+"""The replay of a graph: straight-line Python that calls a device's implementations, with nothing in between.
+
+The text has one line for each step, and local variables for the values. Each is deleted after its last use.
+"""
+
+from __future__ import annotations
+
+import linecache
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.engine.explain import explained
+from plugrad.engine.implementations import functions_in
+from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
+from plugrad.tensor.context import active_overrides
+from plugrad.tracing.loops import compile_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.tensor.backend import Backend
+
+_numbers: Final = count()
+
+
+def compile_replay(graph: Graph) -> Callable[..., list[Any]]:
+    """Return a function of the arguments' arrays and then the variables', which returns results and then updates."""
+    writer = _Writer(graph)
+    return writer.compiled()
+
+
+class _Writer:
+    """Writes the text of one graph, with the objects that it names."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Plan which values are kept until when."""
+        self.graph = graph
+        self.names: dict[str, Any] = {"backend": graph.backend}
+        self.lines: list[str] = []
+        self.steps: list[Step | None] = []
+        """The step of each line."""
+        last: dict[Value, int] = {}
+        for index, step in enumerate(graph.steps):
+            for value in (*step.inputs, *step.outputs):
+                if value is not None:
+                    last[value] = index
+        kept = {*graph.results, *(value for _, value in graph.updates), *graph.constants}
+        self.dying: list[list[Value]] = [[] for _ in graph.steps]
+        for value, index in last.items():
+            if value not in kept:
+                self.dying[index].append(value)
+
+    def compiled(self) -> Callable[..., list[Any]]:
+        graph = self.graph
+        for value, array in graph.constants.items():
+            self.names[f"v{value}"] = array
+        values = [f"v{value}" for value in (*graph.arguments, *graph.variables)]
+        parameters = ", ".join(("functions", *values))
+        self.write(f"def replay({parameters}):", None)
+        for index, step in enumerate(graph.steps):
+            self.write(f"    {self.text_of(step, index)}", step)
+            if dying := self.dying[index]:
+                self.write(f"    del {', '.join(f'v{value}' for value in dying)}", step)
+        ends = (*graph.results, *(value for _, value in graph.updates))
+        self.write(f"    return [{', '.join(f'v{value}' for value in ends)}]", None)
+        return self.guarded("\n".join(self.lines))
+
+    def write(self, line: str, step: Step | None) -> None:
+        self.lines.append(line)
+        self.steps.append(step)
+
+    def text_of(self, step: Step, index: int) -> str:
+        """Return the line of a step."""
+        outputs = ", ".join(f"v{value}" for value in step.outputs)
+        if isinstance(step, Call):
+            inputs = ["None" if value is None else f"v{value}" for value in step.inputs]
+            if not step.kernel.inputs:
+                inputs = ["backend"]
+            if step.attrs:
+                self.names[f"attrs{index}"] = step.attrs
+                inputs.append(f"**attrs{index}")
+            comma = "," * (step.returns_list and len(step.outputs) == 1)
+            return f"{outputs}{comma} = functions[{step.kernel.name!r}]({', '.join(inputs)})"
+        if isinstance(step, HostValue):
+            self.names[f"host{index}"] = step.function
+            self.names[f"spec{index}"] = self.graph.specs[step.outputs[0]]
+            return (
+                f"{outputs} = backend.host_value(host{index}, spec{index}.shape, spec{index}.dtype)"
+            )
+        self.names[f"run{index}"] = compile_loop(step, self.graph.backend, compile_replay)
+        inputs = ", ".join(f"v{value}" for value in step.inputs)
+        comma = "," * (len(step.outputs) == 1)
+        return f"{outputs}{comma} = run{index}({inputs})" if outputs else f"run{index}({inputs})"
+
+    def guarded(self, text: str) -> Callable[..., list[Any]]:
+        """Compile the text; an error in it says which kernel failed, and at which line of the program it was traced."""
+        file = f"<plugrad: replay {next(_numbers)}>"
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+        exec(compile(text, file, "exec"), self.names)
+        replay: Callable[..., list[Any]] = self.names["replay"]
+        steps, backend = self.steps, self.graph.backend
+
+        def run(*arrays: Any) -> list[Any]:
+            try:
+                return replay(functions_in(backend, active_overrides()), *arrays)
+            except Exception as failure:
+                raise _explain_failure(failure, file, steps, backend) from failure.__cause__
+
+        return run
+
+
+def _explain_failure(
+    failure: Exception, file: str, steps: Sequence[Step | None], backend: Backend
+) -> Exception:
+    """Return the error that a call outside of a trace would have raised, with the line that was traced."""
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != file:
+        trace = trace.tb_next
+    step = None if trace is None else steps[trace.tb_lineno - 1]
+    if step is None:
+        return failure
+    assert trace is not None
+    error = failure
+    if isinstance(step, Call):
+        values = trace.tb_frame.f_locals
+        arrays = [values.get(f"v{value}") for value in step.inputs]
+        error = explained(failure, step.kernel, backend, arrays, step.attrs)
+    error.add_note(f"It was traced at {step.line}.")
+    return error

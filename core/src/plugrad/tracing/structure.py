@@ -1,0 +1,145 @@
+"""Arguments and results as flat lists of tensors, and what is left of them: their structure and static values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from plugrad.errors import ArgumentError, short_repr
+from plugrad.ops.creation import asarray
+from plugrad.tensor.tensor import Tensor
+from plugrad.transforms.variable import Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+END: Final = object()
+"""What stands in a key behind the parts of a container."""
+
+
+class Identity:
+    """A static argument that is compared by identity."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: object) -> None:
+        """Refer to an object, which stays alive, so that no other one gets its identity."""
+        self.target: object = target
+
+    def __hash__(self) -> int:
+        return id(self.target)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.target is other.target
+
+
+def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
+    """Append the tensors of an argument to a list, and all else that decides what is traced to a key.
+
+    Arrays of NumPy become tensors on the active backend. Variables are static: they are the same ones at each call.
+    """
+    kind = cast("type[Any]", type(tree))
+    if kind is Tensor:
+        array = tree.array
+        key.append(array.shape)
+        key.append(array.dtype)
+        tensors.append(tree)
+    elif kind is tuple or kind is list:
+        key.append(kind)
+        for part in tree:
+            flatten(part, key, tensors)
+        key.append(END)
+    elif kind is dict:
+        key.append(kind)
+        for name, part in cast("dict[Any, Any]", tree).items():
+            key.append(name)
+            flatten(part, key, tensors)
+        key.append(END)
+    else:
+        _flatten_other(tree, kind, key, tensors)
+
+
+def _flatten_other(tree: Any, kind: type, key: list[Any], tensors: list[Tensor]) -> None:
+    if isinstance(tree, Variable):
+        key.append(Identity(tree))
+    elif isinstance(tree, Tensor):
+        flatten(Tensor(tree.array, tree.backend, tree.node), key, tensors)
+    elif isinstance(tree, np.ndarray | np.generic):
+        flatten(asarray(tree), key, tensors)
+    elif isinstance(tree, tuple | list):
+        key.append(kind)
+        for part in cast("Sequence[Any]", tree):
+            flatten(part, key, tensors)
+        key.append(END)
+    elif isinstance(tree, dict):
+        key.append(kind)
+        flatten(dict(cast("dict[Any, Any]", tree)), key, tensors)
+    else:
+        key.append(kind)  # 1, 1.0 and True are equal
+        key.append(repr(tree) if kind is float or kind is complex else tree)  # so are 0.0 and -0.0
+
+
+def check_hashable(arguments: Mapping[str, Any]) -> None:
+    """Raise for the argument that cannot be part of a key.
+
+    Raises:
+        ArgumentError: the message names it.
+    """
+    for name, value in arguments.items():
+        key: list[Any] = []
+        flatten(value, key, [])
+        for part in key:
+            try:
+                hash(part)
+            except TypeError:
+                raise ArgumentError(
+                    f"jit: argument {name!r} has a {type(part).__name__}, {short_repr(part)}, which is neither a "
+                    "tensor nor hashable, so that nobody can tell whether it is the same at the next call; pass a "
+                    "tensor, make it hashable, as a dataclass with frozen=True is, or take it by identity, with "
+                    f"static=({name!r},)"
+                ) from None
+
+
+class Rebuilder:
+    """Writes an expression that makes the results of a traced function anew from the arrays of a call."""
+
+    def __init__(self) -> None:
+        """Begin without any result."""
+        self.results: list[Tensor] = []
+        self.objects: dict[str, Any] = {}
+
+    def expression(self, tree: Any) -> str:
+        """Return the text of a result: ``a`` is the list of arrays, ``b`` is a backend, and ``t`` makes a tensor."""
+        if isinstance(tree, Tensor):
+            self.results.append(tree)
+            return f"t(a[{len(self.results) - 1}], b)"
+        if isinstance(tree, tuple) and hasattr(cast("Any", tree), "_fields"):
+            return f"{self.name(type(cast('Any', tree)))}({self.parts(cast('Any', tree))})"
+        if type(tree) is tuple:
+            return f"({self.parts(cast('Any', tree))})"
+        if isinstance(tree, tuple | list):
+            text = f"[{self.parts(cast('Any', tree))}]"
+            return (
+                text
+                if type(cast("Any", tree)) is list
+                else f"{self.name(type(cast('Any', tree)))}({text})"
+            )
+        if isinstance(tree, dict):
+            pairs = cast("dict[Any, Any]", tree).items()
+            return f"{{{', '.join(f'{self.name(k)}: {self.expression(v)}' for k, v in pairs)}}}"
+        return self.name(tree)
+
+    def parts(self, trees: Sequence[Any]) -> str:
+        """Return the text of the parts of a container."""
+        return "".join(f"{self.expression(tree)}, " for tree in trees)
+
+    def name(self, item: Any) -> str:
+        """Return the name under which the text finds an object."""
+        name = f"o{len(self.objects)}"
+        self.objects[name] = item
+        return name
+
+    def compiled(self, text: str) -> Callable[[Any, Any], Any]:
+        """Return the expression as a function of the arrays and the backend."""
+        return eval(f"lambda a, b: {text}", {**self.objects, "t": Tensor})

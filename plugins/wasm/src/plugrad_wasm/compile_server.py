@@ -1,0 +1,71 @@
+"""The program of a process that compiles foreign modules: it can be stopped, and its memory is limited.
+
+It is run as a script, with the folder of wasmtime and a limit in bytes as arguments, and imports nothing
+else, so that it starts quickly. A request is the size of a module and the module; the answer is a byte, a
+size, and the machine code or a message.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import wasmtime
+
+MAGIC: Final = b"\0asm"
+MAX_STACK_BYTES: Final = 512 << 10
+"""The stack of a module."""
+SIZE: Final = struct.Struct("<Q")
+READY, COMPILED, REFUSED = b"R", b"C", b"E"
+
+
+def new_engine(*, parallel: bool) -> wasmtime.Engine:
+    """Return an engine for foreign modules, which can be stopped."""
+    import wasmtime
+
+    config = wasmtime.Config()
+    config.epoch_interruption = True
+    # A trap is not a signal here, because other handlers of signals, such as those of
+    # faulthandler, would end the process.
+    config.signals_based_traps = False
+    config.parallel_compilation = parallel
+    config.wasm_gc = False  # no limit holds for its objects
+    config.wasm_memory64 = False
+    config.max_wasm_stack = MAX_STACK_BYTES
+    return wasmtime.Engine(config)
+
+
+def compile_module(engine: wasmtime.Engine, source: bytes) -> tuple[bytes, bytes]:
+    """Return COMPILED and machine code, or REFUSED and why."""
+    import wasmtime
+
+    try:
+        code = source if source.startswith(MAGIC) else bytes(wasmtime.wat2wasm(source))
+        return COMPILED, bytes(wasmtime.Module(engine, code).serialize())
+    except (wasmtime.WasmtimeError, UnicodeDecodeError) as error:
+        return REFUSED, str(error).encode()
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    folder, limit = sys.argv[1], int(sys.argv[2])
+    sys.path.insert(0, folder)
+    with suppress(ImportError, ValueError, OSError):  # not all systems limit memory
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    engine = new_engine(parallel=True)
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    answers.write(READY)
+    answers.flush()
+    while head := requests.read(SIZE.size):
+        kind, answer = compile_module(engine, requests.read(*SIZE.unpack(head)))
+        answers.write(kind + SIZE.pack(len(answer)) + answer)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

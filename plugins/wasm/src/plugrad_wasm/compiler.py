@@ -1,0 +1,149 @@
+"""The compiler of foreign modules: a process, because nothing else can be stopped whatever a module makes it do."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+from contextlib import suppress
+from multiprocessing import spawn
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import wasmtime
+
+from plugrad.extend import KernelFailed
+from plugrad_wasm.compile_server import COMPILED, READY, SIZE
+from plugrad_wasm.stoppable import run_stoppable
+
+if TYPE_CHECKING:
+    from typing import IO
+
+MAX_START_SECONDS: Final = 60.0
+"""Seconds that the process may take to start."""
+MAX_MEMORY_BYTES: Final = 4 << 30
+"""Bytes of addresses that the process may use."""
+MAX_IDLE: Final = 1
+"""Processes that wait for the next module."""
+
+
+class RefusedModule(Exception):
+    """A module that cannot be compiled; the message says why."""
+
+
+def ready_compiler() -> CompilerProcess:
+    """Return a process that waits for a module.
+
+    Raises:
+        KernelFailed: none can be started.
+    """
+    while _idle:
+        compiler = _idle.pop()
+        if compiler.process_id == os.getpid():
+            return compiler
+        compiler.close()  # it is a parent's
+    return CompilerProcess()
+
+
+class CompilerProcess:
+    """A process that runs compile_server.py."""
+
+    def __init__(self) -> None:
+        """Start the process, and wait until it has started.
+
+        Raises:
+            KernelFailed: that is not possible.
+        """
+        self.process_id: int = os.getpid()
+        script = Path(__file__).with_name("compile_server.py")
+        folder = Path(wasmtime.__file__).parents[1]
+        executable = os.fsdecode(spawn.get_executable() or "python")
+        try:
+            self._process = subprocess.Popen(
+                [executable, "-I", "-S", script, folder, str(MAX_MEMORY_BYTES)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C in the terminal is for this process
+            )
+        except OSError as error:
+            raise KernelFailed(
+                f"wasm: {executable!r} cannot be started to compile a module: {error}; a program that embeds Python "
+                "names an interpreter by multiprocessing.set_executable"
+            ) from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests: IO[bytes] = self._process.stdin
+        self._answers: IO[bytes] = self._process.stdout
+
+        begun = b""
+        with suppress(TimeoutError):
+            deadline = monotonic() + MAX_START_SECONDS
+            begun = run_stoppable(lambda: self._answers.read(1), self.stop, deadline)
+        if begun != READY:
+            raise KernelFailed(
+                f"wasm: the process that compiles modules did not start; it runs {executable!r} with at most "
+                f"{MAX_MEMORY_BYTES >> 30} GB of addresses"
+            )
+
+    def compile(self, source: bytes, deadline: float) -> bytes:
+        """Return the machine code of a module, given in text form or in binary form.
+
+        Raises:
+            RefusedModule: it is not valid, or needs too much memory.
+            TimeoutError: that takes longer than until the deadline, by `time.monotonic`.
+        """
+        try:
+            kind, answer = run_stoppable(lambda: self._ask(source), self.stop, deadline)
+        except BaseException:
+            self.close()
+            raise
+        if len(_idle) < MAX_IDLE:
+            _idle.append(self)
+        else:
+            self.close()
+        if kind != COMPILED:
+            raise RefusedModule(answer.decode(errors="replace"))
+        return answer
+
+    def _ask(self, source: bytes) -> tuple[bytes, bytes]:
+        """Return the kind of the answer and the answer.
+
+        Raises:
+            RefusedModule: the process ended.
+        """
+        with suppress(OSError):
+            self._requests.write(SIZE.pack(len(source)) + source)
+            self._requests.flush()
+            kind, head = self._answers.read(1), self._answers.read(SIZE.size)
+            if len(head) == SIZE.size:
+                (size,) = SIZE.unpack(head)
+                answer = self._answers.read(size)
+                if len(answer) == size:
+                    return kind, answer
+        raise RefusedModule(
+            f"the compiler failed; perhaps it needs more than {MAX_MEMORY_BYTES >> 30} GB of memory"
+        )
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process if it is of this process, and forget it."""
+        if self.process_id == os.getpid():
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._requests, self._answers):
+            with suppress(OSError):
+                pipe.close()
+
+
+_idle: Final[list[CompilerProcess]] = []
+
+
+@atexit.register
+def _close_idle() -> None:
+    while _idle:
+        _idle.pop().close()

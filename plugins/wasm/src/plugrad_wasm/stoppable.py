@@ -1,0 +1,137 @@
+"""Work in a thread of its own, which its caller stops when the time is over or a signal handler raises.
+
+The caller waits in Python, where handlers of signals run at once. The thread has a stack of a known size: the
+caller's may be smaller than what foreign code is allowed to use.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+from plugrad.extend import KernelFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STACK_BYTES: Final = 2 << 20
+"""The stack of the thread."""
+TICK_SECONDS: Final = 0.05
+"""Seconds after which a caller looks up from its wait: some systems run handlers of signals only then."""
+
+Result = TypeVar("Result")
+
+
+def run_stoppable(work: Callable[[], Result], stop: Callable[[], None], deadline: float) -> Result:
+    """Return what `work` returns; raise what it raises, or what a handler of signals raises meanwhile.
+
+    Args:
+        work: runs in another thread.
+        stop: makes the work end soon. It is called once, when nobody waits for the result any more.
+        deadline: the time, by `time.monotonic`, until which the work may take.
+
+    Raises:
+        TimeoutError: it took longer, and was stopped.
+        KernelFailed: no thread can start, because there are too many or the program ends.
+    """
+    task = Task(work)
+    try:
+        task.start()
+        while not task.wait(min(TICK_SECONDS, max(0.0, deadline - monotonic()))):
+            if monotonic() >= deadline:
+                raise TimeoutError
+    except BaseException:
+        task.cancel(stop)
+        raise
+    return task.result()
+
+
+class Task(Generic[Result]):
+    """Work that runs once, in a thread."""
+
+    __slots__ = ("_ended", "_failure", "_is_cancelled", "_result", "_running", "_work")
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        """Prepare the work."""
+        self._work = work
+        self._ended = threading.Lock()  # held until the work has ended
+        self._ended.acquire()
+        self._running: list[bool] = []  # a thread adds to it first, and asks then whether to work
+        self._is_cancelled = False
+        self._result: Result | None = None
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            KernelFailed: that is not possible.
+        """
+        with _stack_size_lock:
+            usual = threading.stack_size()
+            try:
+                threading.stack_size(STACK_BYTES)
+                _thread.start_new_thread(self._run, ())
+            except RuntimeError as error:
+                raise KernelFailed(
+                    f"wasm: a foreign module has no thread to run in: {error}"
+                ) from None
+            finally:
+                threading.stack_size(usual)
+
+    def _run(self) -> None:
+        self._running.append(True)
+        try:
+            if not self._is_cancelled:
+                self._result = self._work()
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._running.clear()
+            self._ended.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether the work has ended, after waiting for so long at most."""
+        return self._ended.acquire(timeout=seconds)
+
+    def cancel(self, stop: Callable[[], None]) -> None:
+        """Stop the work, and return when it has ended; raise what a handler of signals raises, but not before."""
+        self._is_cancelled = True
+        interrupt: BaseException | None = None
+        stopped = False
+        while self._running:
+            try:
+                if not stopped:
+                    stopped = True
+                    stop()
+                self.wait(TICK_SECONDS)
+            except BaseException as raised:
+                interrupt = raised
+        if interrupt is not None:
+            raise interrupt
+
+    def result(self) -> Result:
+        """Return what the work has returned, or raise what it has raised."""
+        if self._failure is not None:
+            try:
+                raise self._failure
+            finally:
+                self._failure = None  # it would refer to itself by its traceback
+        return cast("Result", self._result)
+
+
+_stack_size_lock = threading.Lock()
+"""Held while the size of new stacks, which is one for the process, is changed."""
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked child: another thread of the parent may have held it."""
+    global _stack_size_lock
+    _stack_size_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)

@@ -1,0 +1,247 @@
+"""A call of each function of NumPy that takes tensors, and of some that do not."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+RNG = np.random.default_rng(20)
+X = RNG.permutation(np.linspace(-1.4, 1.6, 12)).reshape(3, 4)
+"""The argument: different numbers, none of them 0 or near it."""
+OTHER = RNG.uniform(0.5, 1.5, (3, 4))
+ROW = RNG.uniform(0.5, 1.5, 4)
+MASK = np.array([[True, False, True, True], [False, True, False, True], [True, True, False, False]])
+
+
+def square(x: Any) -> Any:
+    """Return a matrix whose inverse is harmless."""
+    return x[:, :3] + 3 * np.eye(3)
+
+
+def symmetric(x: Any) -> Any:
+    """Return a symmetric matrix with positive, different eigenvalues."""
+    return square(x).T @ square(x)
+
+
+def waves(x: Any) -> Any:
+    """Return complex numbers."""
+    return x + 1j * x[::-1]
+
+
+def filled(make: Any) -> Callable[[Any], Any]:
+    """Return a call that assigns to a new array."""
+
+    def call(x: Any) -> Any:
+        y = make(x)
+        y[1] = x[0] * 2
+        return y
+
+    return call
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    # elements
+    "clip": lambda x: np.clip(x, -0.5, x[::-1] * 2),
+    "fix": lambda x: np.fix(x * 3),
+    "isclose": lambda x: np.isclose(x, X + 1e-9),
+    "nan_to_num": lambda x: np.nan_to_num(np.where(MASK, x, np.nan), nan=2.0),
+    "real": lambda x: np.real(waves(x)) + np.real(x),
+    "imag": lambda x: np.imag(waves(x)) + np.imag(x),
+    "angle": lambda x: np.angle(waves(x)),
+    "round": lambda x: np.round(x, 1),
+    "around": lambda x: np.around(x, 2),
+    "select": lambda x: np.select([x > 1, MASK], [x, x * x], OTHER),
+    "where": lambda x: np.where(MASK, x, OTHER) + np.where(x > 0, 1.0, x),
+    "astype": lambda x: np.astype(x, x.dtype),
+    "copy": lambda x: np.copy(x) * x,
+    # shapes
+    "append": lambda x: np.append(x, OTHER, axis=0),
+    "array_split": lambda x: np.array_split(x, 3, axis=1),
+    "atleast_1d": lambda x: np.atleast_1d(x[0, 0]),
+    "atleast_2d": lambda x: np.atleast_2d(x[0], OTHER),
+    "atleast_3d": lambda x: np.atleast_3d(x),
+    "broadcast_arrays": lambda x: np.broadcast_arrays(x, x[0], ROW)[:2],
+    "broadcast_to": lambda x: np.broadcast_to(x, (2, 3, 4)),
+    "column_stack": lambda x: np.column_stack([x[:, 0], x, OTHER]),
+    "concatenate": lambda x: np.concatenate([OTHER, x, x[:1]]),
+    "dsplit": lambda x: np.dsplit(np.reshape(x, (1, 3, 4)), 2),
+    "dstack": lambda x: np.dstack([x, OTHER]),
+    "expand_dims": lambda x: np.expand_dims(x, (0, 2)),
+    "flip": lambda x: np.flip(x, 1),
+    "fliplr": lambda x: np.fliplr(x),
+    "flipud": lambda x: np.flipud(x),
+    "hsplit": lambda x: np.hsplit(x, [1, 3]),
+    "hstack": lambda x: np.hstack([x[0], ROW]),
+    "matrix_transpose": lambda x: np.matrix_transpose(x),
+    "meshgrid": lambda x: tuple(np.meshgrid(x[0], x[:, 0], indexing="ij")),
+    "moveaxis": lambda x: np.moveaxis(x, 0, 1),
+    "pad": lambda x: np.pad(x, ((1, 2), (2, 1)), mode="reflect") + np.pad(x, ((1, 2), (2, 1))),
+    "ravel": lambda x: np.ravel(x),
+    "repeat": lambda x: np.repeat(x, [1, 0, 2], axis=0),
+    "reshape": lambda x: np.reshape(x, (2, -1)),
+    "roll": lambda x: np.roll(x, 1, axis=1) + np.roll(x, 2),
+    "rollaxis": lambda x: np.rollaxis(x, 1),
+    "rot90": lambda x: (np.rot90(x), np.rot90(x, 2), np.rot90(x, -1)),
+    "split": lambda x: np.split(x, 2, axis=1),
+    "squeeze": lambda x: np.squeeze(x[None]),
+    "stack": lambda x: np.stack([x, OTHER, x], axis=1),
+    "swapaxes": lambda x: np.swapaxes(x, 0, 1),
+    "tile": lambda x: np.tile(x, (2, 1)),
+    "transpose": lambda x: np.transpose(x) @ x,
+    "unstack": lambda x: np.unstack(x, axis=1),
+    "vsplit": lambda x: np.vsplit(x, 3),
+    "vstack": lambda x: np.vstack([x, ROW, x[0]]),
+    # sums, and what else combines elements
+    "all": lambda x: np.all(x > -1, axis=0),
+    "amax": lambda x: np.amax(x, axis=1),
+    "amin": lambda x: np.amin(x),
+    "any": lambda x: np.any(x > 1, axis=1, keepdims=True),
+    "argmax": lambda x: np.argmax(x, axis=0),
+    "argmin": lambda x: np.argmin(x),
+    "average": lambda x: np.average(x, axis=1, weights=ROW),
+    "bincount": lambda x: np.bincount(np.array([0, 2, 0, 1]), weights=x[0]),
+    "convolve": lambda x: np.convolve(x[0], ROW[:3], mode="same"),
+    "correlate": lambda x: np.correlate(x[0, :2], ROW, mode="full"),
+    "count_nonzero": lambda x: np.count_nonzero(x > 0, axis=0),
+    "cumprod": lambda x: np.cumprod(x, axis=1),
+    "cumsum": lambda x: np.cumsum(x),
+    "cumulative_prod": lambda x: np.cumulative_prod(x, axis=0),
+    "cumulative_sum": lambda x: np.cumulative_sum(x, axis=1, include_initial=True),
+    "diff": lambda x: np.diff(x, 2, axis=1, prepend=OTHER[:, :1]),
+    "max": lambda x: np.max(x, axis=(0, 1)),
+    "mean": lambda x: np.mean(x, axis=0),
+    "min": lambda x: np.min(x, axis=1, keepdims=True),
+    "prod": lambda x: np.prod(x, axis=1),
+    "ptp": lambda x: np.ptp(x, axis=1),
+    "std": lambda x: np.std(x, axis=0, ddof=1),
+    "sum": lambda x: np.sum(x, axis=1, keepdims=True, dtype=x.dtype),
+    "var": lambda x: np.var(x, correction=1),
+    # searching, sorting, sets
+    "argsort": lambda x: np.argsort(x, axis=None),
+    "argwhere": lambda x: np.argwhere(x > 0),
+    "flatnonzero": lambda x: np.flatnonzero(x > 0),
+    "isin": lambda x: np.isin(np.round(x), [0, 1]),
+    "nonzero": lambda x: np.nonzero(x > 0),
+    "searchsorted": lambda x: np.searchsorted(np.sort(x[0]), [0.0, 0.5]),
+    "setdiff1d": lambda x: np.setdiff1d(np.round(x), [1.0]),
+    "sort": lambda x: (np.sort(x, axis=0), np.sort(x, axis=None, kind="stable")),
+    "take": lambda x: (np.take(x, [2, 0, 2], axis=1), np.take(x, [11, 0])),
+    "take_along_axis": lambda x: np.take_along_axis(x, np.array([[0], [3], [1]]), axis=1),
+    "unique": lambda x: np.unique(x, return_counts=True),
+    "unique_all": lambda x: tuple(np.unique_all(x)),
+    "unique_counts": lambda x: tuple(np.unique_counts(x)),
+    "unique_inverse": lambda x: tuple(np.unique_inverse(x)),
+    "unique_values": lambda x: np.unique_values(x),
+    # matrices
+    "cross": lambda x: np.cross(x[:, :3], OTHER[:, :3]),
+    "diag": lambda x: (np.diag(x[0], 1), np.diag(x, -1)),
+    "diagonal": lambda x: np.diagonal(x, 1),
+    "dot": lambda x: (np.dot(x, ROW), np.dot(x, x.T), np.dot(2.0, x), np.dot(x[None], x.T)),
+    "einsum": lambda x: np.einsum("ij,kj->ik", x, OTHER),
+    "inner": lambda x: np.inner(x, OTHER),
+    "kron": lambda x: np.kron(x, ROW),
+    "outer": lambda x: np.outer(x, ROW),
+    "tensordot": lambda x: np.tensordot(x, OTHER, axes=([0], [0])),
+    "trace": lambda x: np.trace(x, 1),
+    "tril": lambda x: np.tril(x, 1),
+    "triu": lambda x: np.triu(x),
+    "vdot": lambda x: np.vdot(x, OTHER),
+    "linalg.cholesky": lambda x: np.linalg.cholesky(symmetric(x)),
+    "linalg.cross": lambda x: np.linalg.cross(x[:, :3], OTHER[:, :3]),
+    "linalg.det": lambda x: np.linalg.det(square(x)),
+    "linalg.diagonal": lambda x: np.linalg.diagonal(x, offset=1),
+    "linalg.eigh": lambda x: np.linalg.eigh(symmetric(x))[0],
+    "linalg.eigvalsh": lambda x: np.linalg.eigvalsh(symmetric(x)),
+    "linalg.inv": lambda x: np.linalg.inv(square(x)),
+    "linalg.matmul": lambda x: np.linalg.matmul(x, OTHER.T),
+    "linalg.matrix_norm": lambda x: np.linalg.matrix_norm(x, ord="nuc"),
+    "linalg.matrix_power": lambda x: np.linalg.matrix_power(square(x), 3),
+    "linalg.matrix_rank": lambda x: np.linalg.matrix_rank(square(x)),
+    "linalg.matrix_transpose": lambda x: np.linalg.matrix_transpose(x),
+    "linalg.multi_dot": lambda x: np.linalg.multi_dot([x, OTHER.T, x]),
+    "linalg.norm": lambda x: (
+        np.linalg.norm(x),
+        np.linalg.norm(x, axis=1, keepdims=True),
+        np.linalg.norm(x, 2),
+        np.linalg.norm(x[0], 3),
+    ),
+    "linalg.outer": lambda x: np.linalg.outer(x[0], ROW),
+    "linalg.pinv": lambda x: np.linalg.pinv(x),
+    "linalg.qr": lambda x: np.abs(np.linalg.qr(square(x))[1]),
+    "linalg.slogdet": lambda x: np.linalg.slogdet(square(x))[1],
+    "linalg.solve": lambda x: np.linalg.solve(square(x), OTHER),
+    "linalg.svd": lambda x: np.linalg.svd(x, compute_uv=False),
+    "linalg.svdvals": lambda x: np.linalg.svdvals(x),
+    "linalg.tensordot": lambda x: np.linalg.tensordot(x, OTHER),
+    "linalg.trace": lambda x: np.linalg.trace(x),
+    "linalg.vecdot": lambda x: np.linalg.vecdot(x, OTHER),
+    "linalg.vector_norm": lambda x: np.linalg.vector_norm(x, ord=3, axis=0),
+    # Fourier transforms
+    "fft.fft": lambda x: np.fft.fft(x),
+    "fft.fft2": lambda x: np.fft.fft2(x),
+    "fft.fftn": lambda x: np.fft.fftn(x, norm="ortho"),
+    "fft.fftshift": lambda x: np.fft.fftshift(x),
+    "fft.hfft": lambda x: np.fft.hfft(waves(x)),
+    "fft.ifft": lambda x: np.fft.ifft(waves(x), n=5),
+    "fft.ifft2": lambda x: np.fft.ifft2(waves(x)),
+    "fft.ifftn": lambda x: np.fft.ifftn(waves(x)),
+    "fft.ifftshift": lambda x: np.fft.ifftshift(x, axes=1),
+    "fft.ihfft": lambda x: np.fft.ihfft(x),
+    "fft.irfft": lambda x: np.fft.irfft(waves(x)),
+    "fft.irfft2": lambda x: np.fft.irfft2(waves(x)),
+    "fft.irfftn": lambda x: np.fft.irfftn(waves(x)),
+    "fft.rfft": lambda x: np.fft.rfft(x, axis=0),
+    "fft.rfft2": lambda x: np.fft.rfft2(x),
+    "fft.rfftn": lambda x: np.fft.rfftn(x),
+    # new arrays
+    "empty_like": filled(lambda x: np.empty_like(x)[:0].reshape(0, 4).sum() + np.zeros_like(x)),
+    "full_like": filled(lambda x: np.full_like(x, x[0, 0])),
+    "ones_like": filled(lambda x: np.ones_like(x)),
+    "zeros_like": filled(lambda x: np.zeros_like(x)),
+}
+"""A call of each function in `plugrad.ops.array_functions.OPS`."""
+OTHERS: dict[str, Callable[[Any], Any]] = {
+    # conversions
+    "array": lambda x: np.array(x) * x,
+    "asarray": lambda x: np.asarray(x) * x,
+    "asarray of a list": lambda x: np.asarray([x[0], x[1]]),
+    "from_dlpack": lambda x: np.from_dlpack(x),
+    "x.numpy()": lambda x: np.exp(x if isinstance(x, np.ndarray) else x.numpy()),
+    "x.tolist()": lambda x: np.exp(x.tolist()),
+    "a[...] = x": filled(lambda x: np.zeros((3, 4))),
+    # functions that plugrad does not have
+    "apply_along_axis": lambda x: np.apply_along_axis(np.sum, 0, x),
+    "block": lambda x: np.block([[x, x]]),
+    "cov": lambda x: np.cov(x),
+    "delete": lambda x: np.delete(x, 0),
+    "gradient": lambda x: np.gradient(x, axis=0),
+    "histogram": lambda x: np.histogram(x, weights=x)[0],
+    "insert": lambda x: np.insert(x, 0, x[0, 0]),
+    "interp": lambda x: np.interp([0.5, 1.5], [0.0, 1.0, 2.0], x[:, 0]),
+    "linalg.cond": lambda x: np.linalg.cond(x),
+    "linalg.eigvals": lambda x: np.linalg.eigvals(symmetric(x)),
+    "linalg.lstsq": lambda x: np.linalg.lstsq(x, OTHER)[0],
+    "median": lambda x: np.median(x),
+    "nansum": lambda x: np.nansum(x),
+    "partition": lambda x: np.partition(x, 1),
+    "percentile": lambda x: np.percentile(x, 30),
+    "polyval": lambda x: np.polyval(x[0], 2.0),
+    "resize": lambda x: np.resize(x, (2, 4)),
+    "trapezoid": lambda x: np.trapezoid(x),
+    "unwrap": lambda x: np.unwrap(x),
+    # elementwise functions
+    "exp": lambda x: np.exp(x),
+    "add.reduce": lambda x: np.add.reduce(x, axis=1),
+    "multiply.outer": lambda x: np.multiply.outer(x, ROW),
+    "maximum.reduce": lambda x: np.maximum.reduce(x),
+    "add.accumulate": lambda x: np.add.accumulate(x, axis=1),
+    "add.reduceat": lambda x: np.add.reduceat(x, [0, 2]),
+    "conjugate": lambda x: np.conjugate(waves(x)),
+    "cbrt": lambda x: np.cbrt(x),
+    "exp with where": lambda x: np.exp(x, where=MASK),
+    "a += x": lambda x: OTHER.copy().__iadd__(x),
+    # operators with an array on the left
+    "a @ x": lambda x: OTHER.T @ x,
+    "a * x": lambda x: OTHER * x,
+}
+"""Other calls by which a gradient might get lost."""

@@ -1,0 +1,149 @@
+"""The key that changes with everything that may change what a call computes."""
+
+import time
+import timeit
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import plugrad
+from core.test_races import Racing, restless, together  # noqa: F401 - a fixture
+from plugrad import GradientConfig, KernelConfig
+from plugrad.extend import Spec, composite, kernel
+from plugrad.kernels import unary
+from plugrad.registry.generation import generation
+from plugrad.registry.transaction import snapshot
+from plugrad.settings.layers import config
+
+
+def ninefold(x):
+    return x * 9
+
+
+def declare():
+    @kernel("Declared", family="example")
+    def declared(x: Spec) -> Spec:
+        return x
+
+    return declared
+
+
+CHANGES = {
+    "register_kernel": lambda: plugrad.register_kernel(KernelConfig("Racing", "cpu", ninefold)),
+    "replace a kernel": lambda: plugrad.register_kernel(
+        KernelConfig("Abs", "cpu", ninefold), replace=True
+    ),
+    "unregister_kernel": lambda: plugrad.unregister_kernel("Abs", "cpu"),
+    "copy_registered_kernels": lambda: plugrad.copy_registered_kernels("cpu", "example_device"),
+    "register_gradient": lambda: plugrad.register_gradient(
+        GradientConfig("Racing", lambda dy, saved, attrs: {})
+    ),
+    "replace a gradient": lambda: plugrad.register_gradient(
+        unary.abs, x=lambda dy: dy, replace=True
+    ),
+    "unregister_gradient": lambda: plugrad.unregister_gradient("Abs"),
+    "a contract": declare,
+    "a composite": lambda: composite(declare())(lambda x: x + x),
+    "config.set": lambda: config.set("fallback", "silent"),
+    "config.reset": config.reset,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_it_changes_with_every_change(name):
+    before = generation()
+    restore = snapshot()
+    CHANGES[name]()
+    changed = generation()
+    assert changed != before
+    restore()
+    config.reset()
+    assert generation() not in (before, changed)
+
+
+def test_it_changes_when_hooks_come_and_go():
+    before = generation()
+    plugrad.register_plugin(Racing())
+    changed = generation()
+    plugrad.unregister_plugin("Racing")
+    assert len({before, changed, generation()}) == 3
+
+
+def test_it_changes_when_a_device_is_opened_or_closed(fake):
+    before = generation()
+    with plugrad.use(fake):
+        plugrad.zeros(1)
+    opened = generation()
+    plugrad.close_backend(plugrad.asarray(0.0, device=fake).backend)
+    assert len({before, opened, generation()}) == 3
+
+
+BLOCKS = {
+    "override_kernel": lambda: plugrad.override_kernel("Abs", "cpu", ninefold),
+    "debug": lambda: config.override("debug", True),
+    "fallback": lambda: config.override("fallback", "silent"),
+    "fallback_order": lambda: config.override("fallback_order", ["webgpu", "cpu"]),
+    "transfer": lambda: plugrad.use("cpu", transfer=True),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_it_is_another_one_in_blocks_and_the_same_in_equal_blocks(name):
+    before = generation()
+    keys = []
+    for _ in range(2):
+        with BLOCKS[name]():
+            keys.append(generation())
+        assert generation() == before
+    assert keys[0] == keys[1] != before
+    with BLOCKS[name](), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(generation).result() == before
+        assert pool.submit(plugrad.carry_context(generation)).result() == keys[0]
+    hash(keys[0])
+
+
+def test_it_is_another_one_while_a_gradient_is_overridden():
+    before = generation()
+    with plugrad.override_gradient(unary.abs, x=lambda dy: dy):
+        first = generation()
+        with plugrad.override_gradient(unary.abs, x=lambda dy: dy):
+            assert generation() not in (before, first)
+        assert generation() == first != before
+    assert generation() == before
+
+
+def test_what_does_not_change_a_result_does_not_change_it():
+    before = generation()
+    with plugrad.use("cpu"), plugrad.tidy(), plugrad.profile():
+        assert generation() == before
+        plugrad.grad(lambda x: plugrad.sum(plugrad.erf(x) + plugrad.cumulative_sum(x)))(np.ones(3))
+    assert generation() == before
+
+
+def test_gradients_that_are_imported_when_asked_for_do_not_change_it():
+    before = generation()
+    plugrad.get_gradients()
+    assert generation() == before
+
+
+def test_a_number_is_never_given_twice(restless):  # noqa: F811 - the fixture
+    seen = []
+
+    def replace():
+        plugrad.register_kernel(KernelConfig("Racing", "cpu", ninefold), replace=True)
+
+    def look():
+        key = generation()
+        if not seen or seen[-1] != key:
+            seen.append(key)
+        time.sleep(0)
+
+    together(replace, replace, look)
+    assert len(seen) == len(set(seen))
+
+
+def test_it_is_cheap():
+    least = min(timeit.repeat(generation, number=10_000, repeat=20)) / 10_000
+    nothing = min(timeit.repeat(lambda: None, number=10_000, repeat=20)) / 10_000
+    assert least < 8 * nothing  # 0.1 µs, where a call of nothing takes 0.03

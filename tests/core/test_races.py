@@ -1,0 +1,402 @@
+"""What one thread changes, others do not see, and what several register at once, one of them has registered."""
+
+import asyncio
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import GradientConfig, KernelConfig
+from plugrad.contract.kernel import KERNELS
+from plugrad.errors import PlugradError
+from plugrad.extend import Spec, composite, kernel, register_dtype
+from plugrad.kernels import unary
+from plugrad.registry.composites import composites
+from plugrad.settings import journal
+from plugrad.types.dtype import as_dtype, remove_dtype
+
+SECONDS = 0.3
+THREADS = 4
+
+
+@pytest.fixture(autouse=True)
+def restless():
+    """Let threads take turns a hundred times as often as usual."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(5e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(*functions):
+    """Call functions again and again, each in a thread of its own, for a while; raise what one of them raises."""
+    end = time.monotonic() + SECONDS
+    start = threading.Barrier(len(functions))
+
+    def repeat(function):
+        start.wait()
+        calls = 0
+        while calls < 3 or time.monotonic() < end:
+            function()
+            calls += 1
+        return calls
+
+    with ThreadPoolExecutor(len(functions)) as pool:
+        return [future.result() for future in [pool.submit(repeat, f) for f in functions]]
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+
+def value():
+    return plugrad.tanh(plugrad.asarray([0.5])).item()
+
+
+def gradient():
+    return plugrad.grad(plugrad.tanh)(plugrad.asarray(0.5)).item()
+
+
+def is_debugging():
+    """Whether a kernel that changes its input is an error."""
+    try:
+        plugrad.run_kernel("Changer", {"x": plugrad.asarray([0.5])})
+    except PlugradError:
+        return True
+    return False
+
+
+@pytest.fixture(autouse=True)
+def changer():
+    """A kernel that changes its input."""
+    kernel("Changer", family="example")(rule)
+    plugrad.register_kernel(KernelConfig("Changer", "cpu", lambda x: np.add(x, 1, out=x)))
+
+
+def finite():
+    """Whether an infinite result is an error."""
+    try:
+        with np.errstate(divide="ignore"):
+            plugrad.log(plugrad.asarray([0.0]))
+    except PlugradError:
+        return True
+    return False
+
+
+def made_here():
+    """How many tensors the innermost `tidy` block has noted."""
+    x = plugrad.asarray([1.0]) + 1.0
+    with plugrad.tidy():
+        y = x + 1.0
+    return x.is_disposed, y.is_disposed
+
+
+@contextmanager
+def profiled():
+    """Measure; that the result is there, and only while it is measured, is the observation."""
+    with plugrad.profile() as measured:
+        yield
+    assert "Tanh" in [k.kernel for k in measured.kernels]
+
+
+@dataclass
+class Block:
+    """A block, and what is observed outside and inside it."""
+
+    make: object
+    observe: object
+    inside: object
+
+
+BLOCKS = {
+    "override_kernel": Block(
+        lambda: plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7), value, 7.0
+    ),
+    "override_gradient": Block(
+        lambda: plugrad.override_gradient(unary.tanh, x=lambda dy: dy * 7), gradient, 7.0
+    ),
+    "override_gradient, explicit": Block(
+        lambda: plugrad.override_gradient(
+            GradientConfig("Tanh", lambda dy, saved, attrs: {"x": dy * 7})
+        ),
+        gradient,
+        7.0,
+    ),
+    "debug": Block(lambda: plugrad.config.override("debug", True), is_debugging, True),
+    "check_finite": Block(lambda: plugrad.config.override("check_finite", True), finite, True),
+    "fallback": Block(
+        lambda: plugrad.config.override("fallback", "silent"),
+        lambda: plugrad.config.get("fallback"),
+        "silent",
+    ),
+    "use": Block(
+        lambda: plugrad.use("fake_device"), lambda: plugrad.which().device, "fake_device:0"
+    ),
+    "use, transfer": Block(
+        lambda: plugrad.use("fake_device", transfer=True),
+        lambda: plugrad.exp(plugrad.asarray(1.0, device="cpu")).device,
+        "fake_device:0",
+    ),
+    "tidy": Block(plugrad.tidy, made_here, (False, True)),
+    "profile": Block(profiled, value, np.tanh(np.float32(0.5)).item()),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_block_is_seen_in_its_own_thread_only(name, fake):
+    block = BLOCKS[name]
+    outside = block.observe()
+    assert (outside != block.inside) == (name not in ("tidy", "profile"))
+
+    def enter():
+        with block.make():
+            assert block.observe() == block.inside
+        assert block.observe() == outside
+
+    def stay_outside():
+        assert block.observe() == outside
+
+    together(enter, enter, stay_outside, stay_outside)
+    assert block.observe() == outside
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in BLOCKS if n not in ("tidy", "profile") and "use" not in n]
+)
+def test_blocks_end_in_any_order(name):
+    block = BLOCKS[name]
+    outside = block.observe()
+    for order in ((0, 1), (1, 0)):
+        blocks = [block.make(), block.make()]
+        for each in blocks:
+            each.__enter__()
+        for i in order:
+            assert block.observe() == block.inside
+            blocks[i].__exit__(None, None, None)
+        assert block.observe() == outside
+
+
+def test_the_last_override_counts_and_the_one_before_it_is_in_effect_again():
+    with ExitStack() as stack:
+        for rule in (lambda dy: dy * 2, lambda dy: dy * 3, lambda dy: dy * 4):
+            stack.enter_context(plugrad.override_gradient(unary.tanh, x=rule))
+        assert gradient() == 4
+    first = plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 1)
+    with first, plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 2):
+        assert value() == 2
+        with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 3):
+            assert value() == 3
+        assert value() == 2
+        assert plugrad.get_kernel("Tanh", "cpu").kernel_func(np.ones(1)) == 2
+
+
+@pytest.mark.parametrize("name", [n for n in BLOCKS if n not in ("tidy", "profile")])
+def test_tasks_see_their_own_blocks(name, fake):
+    block = BLOCKS[name]
+    outside = block.observe()
+
+    async def inside():
+        with block.make():
+            for _ in range(3):
+                assert block.observe() == block.inside
+                await asyncio.sleep(0)
+
+    async def elsewhere():
+        for _ in range(3):
+            assert block.observe() == outside
+            await asyncio.sleep(0)
+
+    async def main():
+        await asyncio.gather(inside(), elsewhere(), inside(), elsewhere())
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", [n for n in BLOCKS if n not in ("tidy", "profile")])
+def test_carry_context_carries_blocks(name, fake):
+    block = BLOCKS[name]
+    with ThreadPoolExecutor(2) as pool:
+        with block.make():
+            carried = plugrad.carry_context(block.observe)
+        assert [f.result() for f in [pool.submit(carried) for _ in range(20)]] == [
+            block.inside
+        ] * 20
+
+
+def test_generator_that_is_closed_in_another_context_leaves_nothing():
+    def generator():
+        with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7):
+            yield value()
+
+    right = value()
+    suspended = generator()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(next, suspended).result() == 7
+    assert value() == right
+    suspended.close()
+    assert value() == right
+
+
+def test_registry_changes_while_other_threads_override():
+    right = value()
+
+    def override():
+        with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7):
+            assert value() == 7
+
+    def replace():
+        plugrad.register_kernel(KernelConfig("Tanh", "cpu", lambda x: np.tanh(x)), replace=True)
+        plugrad.unregister_kernel("Tanh", "cpu")
+
+    together(override, override, replace, lambda: np.testing.assert_equal(value(), right))
+    assert value() == right
+
+
+def test_an_override_does_not_hide_what_is_registered_meanwhile():
+    with plugrad.override_gradient(unary.tanh, x=lambda dy: dy * 7):
+        plugrad.register_gradient(unary.tanh, x=lambda dy: dy * 3, replace=True)
+        assert gradient() == 7
+    assert gradient() == 3
+    with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7):
+        plugrad.register_kernel(KernelConfig("Tanh", "cpu", lambda x: x * 0 + 3), replace=True)
+        assert value() == 7
+        assert plugrad.unregister_kernel("Tanh", "cpu").kernel_func(np.ones(1)) == 3
+        assert value() == 7
+
+
+# --- registrations --------------------------------------------------------------------------------
+
+
+def rule(x: Spec) -> Spec:
+    return x
+
+
+def add_contract():
+    kernel("RacingContract", family="example")(rule)
+
+
+def remove_contract():
+    journal.put(KERNELS, "RacingContract", journal.MISSING, "contract")
+
+
+def add_composite():
+    composite(KERNELS["RacingBody"])(lambda x: x + x)
+
+
+def remove_composite():
+    journal.put(composites, "RacingBody", journal.MISSING, "composite")
+
+
+RACING_DTYPE = np.dtype([("racing", "V2")])
+
+
+class Racing:
+    """A plugin that suggests nothing."""
+
+    @plugrad.hookimpl
+    def plugrad_configure(self):
+        return {}
+
+
+REGISTRATIONS = {
+    "register_kernel": (
+        lambda: plugrad.register_kernel(KernelConfig("Racing", "cpu", lambda x: x)),
+        lambda: plugrad.unregister_kernel("Racing", "cpu"),
+    ),
+    "register_gradient": (
+        lambda: plugrad.register_gradient(GradientConfig("Racing", lambda dy, saved, attrs: {})),
+        lambda: plugrad.unregister_gradient("Racing"),
+    ),
+    "kernel": (add_contract, remove_contract),
+    "composite": (add_composite, remove_composite),
+    "register_dtype": (
+        lambda: register_dtype(
+            "racing",
+            RACING_DTYPE,
+            kind="signed",
+            promotion={"int16": "int32"},
+            info=np.iinfo(np.int16),
+        ),
+        lambda: remove_dtype(as_dtype("racing")),
+    ),
+    "register_backend": (
+        lambda: plugrad.register_backend("racing_device", object),
+        None,
+    ),
+    "register_plugin": (
+        lambda: plugrad.register_plugin(Racing()),
+        lambda: plugrad.unregister_plugin("Racing"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REGISTRATIONS)
+def test_one_of_several_threads_registers_a_name(name, monkeypatch):
+    add, remove = REGISTRATIONS[name]
+    if name == "composite":
+        kernel("RacingBody", family="example")(rule)
+    rounds = 30
+    start = threading.Barrier(THREADS)
+    added = []
+
+    def compete():
+        for i in range(rounds):
+            start.wait(30)
+            with suppress(PlugradError):
+                add()
+                added.append(i)
+            start.wait(30)
+            if start.wait(30) == 0:
+                if remove is not None:
+                    remove()
+                else:
+                    from core.conftest import forget
+
+                    forget("racing_device")
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for future in [pool.submit(compete) for _ in range(THREADS)]:
+            future.result()
+    assert sorted(added) == list(range(rounds))
+
+
+@pytest.mark.parametrize("name", ["register_kernel", "register_gradient", "register_plugin"])
+def test_one_of_several_threads_takes_a_name_back(name):
+    add, remove = REGISTRATIONS[name]
+    rounds = 30
+    start = threading.Barrier(THREADS)
+    removed = []
+
+    def compete():
+        for i in range(rounds):
+            if start.wait(30) == 0:
+                add()
+            start.wait(30)
+            with suppress(PlugradError):
+                remove()
+                removed.append(i)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for future in [pool.submit(compete) for _ in range(THREADS)]:
+            future.result()
+    assert sorted(removed) == list(range(rounds))
+
+
+def test_settings_that_threads_set_at_once_are_those_of_one_of_them():
+    def choose(policy):
+        def act():
+            plugrad.config.set("fallback", policy)
+            assert plugrad.config.get("fallback") in ("silent", "warn", "error")
+
+        return act
+
+    together(choose("silent"), choose("warn"), choose("error"))
+    plugrad.config.set("fallback", "warn")
+    assert plugrad.config.explain("fallback") == ("fallback", "warn", "plugrad.config.set")
+    plugrad.config.reset()
+    assert plugrad.config.explain("fallback").layer == "default"

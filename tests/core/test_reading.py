@@ -1,0 +1,197 @@
+"""What reads the values of a tensor, and which of it loses gradients without an error: nothing."""
+
+import asyncio
+import ctypes
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import GradientLost
+
+REMEDY = r"plugrad\.stop_gradient\(x\)\.numpy\(\)"
+ARRAYS = {
+    "numpy": lambda x: x.numpy(),
+    "numpy_async": lambda x: asyncio.run(x.numpy_async()),
+    "asarray": lambda x: np.asarray(x),
+    "array of a list": lambda x: np.array([x, x]),
+    "assignment to an array": lambda x: np.zeros(2).__setitem__(slice(None), x),
+    "dlpack": lambda x: np.from_dlpack(x),
+    "interface": lambda x: x.__array_interface__,
+    "ctypes": lambda x: x.ctypes.data_as(ctypes.c_void_p),
+    "tobytes": lambda x: x.tobytes(),
+    "tolist": lambda x: x.tolist(),
+    "pickle": pickle.dumps,
+    "fill value": lambda x: plugrad.full((), x[0]),
+}
+SCALARS = {
+    "item": lambda x: x[0].item(),
+    "float": lambda x: float(x[0]),
+    "int": lambda x: int(x[0]),
+    "complex": lambda x: complex(x[0]),
+    "bool": lambda x: bool(x[0]),
+    "repr": repr,
+    "format": lambda x: f"{x[0]:.3f} {x}",
+    "html": lambda x: x._repr_html_(),
+}
+
+
+def read_inside(call, x=None):
+    """Return what a call reads inside a function that is being differentiated."""
+    found = []
+
+    def function(x):
+        found.append(call(x * 2))
+        return plugrad.sum(x * x)
+
+    assert plugrad.grad(function)(plugrad.asarray([1.0, 2.0])).tolist() == [2, 4]
+    return found[0]
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_differentiated_tensor_gives_no_array(name, backend):
+    with pytest.raises(GradientLost, match=REMEDY):
+        read_inside(ARRAYS[name])
+    read_inside(lambda x: ARRAYS[name](plugrad.stop_gradient(x)))
+    ARRAYS[name](plugrad.asarray([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_it_gives_numbers_and_text_of_which_debug_warns(name, backend):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_inside(SCALARS[name]) == SCALARS[name](plugrad.asarray([2.0, 4.0]))
+    with (
+        plugrad.config.override("debug", True),
+        pytest.warns(RuntimeWarning, match=r"being differentiated gives a constant.*setting debug"),
+    ):
+        read_inside(SCALARS[name])
+
+
+def test_it_is_saved(tmp_path):
+    read_inside(lambda x: plugrad.save(tmp_path / "x", {"x": x}))
+    assert plugrad.load(tmp_path / "x")["x"].tolist() == [2, 4]
+    read_inside(lambda x: np.save(tmp_path / "x.npy", x))
+    assert np.load(tmp_path / "x.npy").tolist() == [2, 4]
+
+
+def test_values_without_a_gradient_are_read(backend):
+    assert read_inside(lambda x: (x > 3).numpy().tolist()) == [False, True]
+    assert read_inside(lambda x: plugrad.argmax(x).numpy()) == 1
+    assert read_inside(lambda x: x.astype("int32").tolist()) == [2, 4]
+    assert read_inside(lambda x: x[x > 3].shape) == (1,)
+    assert read_inside(lambda x: plugrad.ones(2).tolist()) == [1, 1]
+
+
+def test_what_is_left_of_a_function_is_read(backend):
+    """The tape of a function ends with it, although tensors that it made still hang on it."""
+    left = []
+
+    def function(x):
+        left.append(x * 3)
+        return plugrad.sum(x * x)
+
+    plugrad.grad(function)(plugrad.asarray([1.0, 2.0]))
+    assert left.pop().tolist() == [3, 6]
+    y, pull = plugrad.vjp(function, plugrad.asarray([1.0, 2.0]))
+    assert (left.pop().tolist(), y.item()) == ([3, 6], 5)
+    assert pull(plugrad.asarray(1.0))[0].tolist() == [2, 4]
+    with pytest.raises(ZeroDivisionError):
+        plugrad.grad(lambda x: left.append(x * 3) or 1 / 0)(plugrad.asarray([1.0]))
+    assert left.pop().tolist() == [3]
+
+
+def test_an_inner_function_that_has_ended_leaves_the_outer_one(backend):
+    """A gradient inside a function is differentiated with it, though its own tape has ended."""
+
+    def outer(x):
+        inner = plugrad.grad(lambda z: z**3)(x)
+        with pytest.raises(GradientLost):
+            inner.numpy()
+        left.append(inner)
+        constant = plugrad.grad(lambda z: z**3)(plugrad.stop_gradient(x))
+        return inner * plugrad.asarray(constant.numpy())
+
+    left = []
+    assert plugrad.grad(outer)(2.0).item() == 12 * 12
+    assert left[0].numpy() == 12
+
+
+def test_variables(backend):
+    w = plugrad.Variable([1.0, 2.0])
+    fixed = plugrad.Variable([3.0, 4.0], trainable=False)
+    with pytest.raises(GradientLost, match=REMEDY):
+        plugrad.variable_grads(lambda: plugrad.sum(w * w.numpy()), [w, fixed])
+    _, (dw,) = plugrad.variable_grads(lambda: plugrad.sum(w * fixed.numpy()), [w, fixed])
+    assert dw.tolist() == fixed.tolist()
+    assert w.numpy().tolist() == [1, 2]
+
+
+def test_a_function_with_its_own_gradient_reads_its_arguments(backend):
+    """Its result has the gradient that it returns, whatever it did with the values."""
+
+    @plugrad.custom_grad
+    def cube(x, save):
+        save(x)
+        inner = plugrad.grad(lambda z: z * z)
+        with pytest.raises(GradientLost):
+            plugrad.grad(lambda z: z * float(z.numpy()))(plugrad.asarray(1.0))
+        assert inner(plugrad.asarray(3.0)).item() == 6
+        return plugrad.asarray(x.numpy() ** 3), lambda dy, saved: dy * 3 * saved[0] ** 2
+
+    assert plugrad.grad(cube)(2.0).item() == 12
+    assert plugrad.grad(plugrad.grad(cube))(2.0).item() == 12
+    with pytest.raises(GradientLost):  # a second derivative would lack what the first one read
+        plugrad.grad(plugrad.grad(wrong_second_derivative))(2.0)
+
+
+@plugrad.custom_grad
+def wrong_second_derivative(x, save):
+    save(x)
+    return x**3, lambda dy, saved: dy * plugrad.asarray(3 * saved[0].numpy() ** 2)
+
+
+@pytest.mark.parametrize("transform", [plugrad.checkpoint, lambda f: f])
+def test_checkpoints_and_jvps(transform, backend):
+    f = transform(lambda x: plugrad.sum(x * x.numpy()))
+    with pytest.raises(GradientLost):
+        plugrad.grad(f)(plugrad.asarray([1.0, 2.0]))
+    with pytest.raises(GradientLost):
+        plugrad.jvp(f, [plugrad.asarray([1.0])], [plugrad.asarray([1.0])])
+
+
+def test_decompositions_decide_by_values_also_in_second_derivatives(backend):
+    x = plugrad.asarray([[2.0, 0.5], [0.5, 1.0]])
+    second = plugrad.grad(
+        lambda x: plugrad.sum(plugrad.grad(lambda x: plugrad.linalg.slogdet(x)[1])(x)[0])
+    )
+    assert np.isfinite(second(x).numpy()).all()
+    push = plugrad.jvp(lambda x: plugrad.linalg.eigh(x)[0], [x], [plugrad.eye(2)])
+    np.testing.assert_allclose(push[1].numpy(), [1, 1], rtol=1e-5)
+
+
+def test_threads_do_not_mix_their_functions(backend):
+    constant, barrier, found = plugrad.ones(2) * 3, threading.Barrier(2, timeout=60), []
+
+    def function(x):
+        barrier.wait()
+        found.append(constant.tolist())  # while the other thread differentiates
+        with pytest.raises(GradientLost):
+            (x * 2).numpy()
+        barrier.wait()
+        return plugrad.sum(x)
+
+    threads = [
+        threading.Thread(
+            target=plugrad.carry_context(lambda: plugrad.grad(function)(plugrad.ones(2)))
+        )
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[3, 3], [3, 3]]

@@ -1,0 +1,176 @@
+"""Ops and gradient rules compute without looking at a value, for which a device would have to be waited for.
+
+What has to look, because a shape or a number of Python depends on values, stands here by name.
+"""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import plugrad
+from consistency.coverage import FAMILIES, cases_of
+from consistency.derivatives import checks
+from families.test_decomposition_edges import FOUND, NOT_DETERMINED
+from families.test_every_gradient import WITH_GRADIENT, different
+from plugrad import linalg, optimizers
+from plugrad.errors import PlugradError
+from plugrad.testing.ops import OPS
+
+OPS_THAT_READ = {
+    "creation": {"<lambda>(5)", "<lambda>(3.5)"},  # arange up to a tensor
+    "indexing": {"boolean_mask", "boolean_mask axis=1"},
+}
+"""The rows of families whose shapes depend on values."""
+
+
+class ReadError(PlugradError):
+    """A value has been looked at."""
+
+
+@pytest.fixture
+def unreadable(monkeypatch):
+    """Make cpu the active backend, and let it refuse to give values."""
+
+    def refuse(array):
+        raise ReadError("a value was read")
+
+    checks()  # which rows differentiate through a kernel is found out once
+    with plugrad.use("cpu"):
+        monkeypatch.setattr(plugrad.which().backend, "to_numpy", refuse)
+        yield
+
+
+def stored(arrays):
+    return [x if x is None else plugrad.asarray(x) for x in arrays]
+
+
+def test_values_cannot_be_read(unreadable):
+    for read in (plugrad.Tensor.numpy, plugrad.Tensor.item, float, bool, repr):
+        with pytest.raises(ReadError):
+            read(plugrad.asarray(1.0))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ops_read_nothing(family, unreadable, rng):
+    reading = set()
+    for case in cases_of(family):
+        try:
+            with np.errstate(all="ignore"):
+                case.op(*stored(case.drawn(rng, case.main)), **case.attributes(case.main))
+        except ReadError:
+            reading.add(str(case))
+    assert reading == OPS_THAT_READ.get(family, set())
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if op.name != "x[x > 0]"], ids=str)
+def test_composed_ops_read_nothing(op, unreadable, rng):
+    op.of_tensors(*[plugrad.asarray(rng.uniform(0.5, 3, shape)) for shape in op.shapes])
+
+
+@pytest.mark.parametrize("name", WITH_GRADIENT)
+def test_gradient_rules_read_nothing(name, unreadable, rng):
+    """Not to the second order either."""
+    cases = [c for c in checks()[name] if str(c) not in set().union(*OPS_THAT_READ.values())]
+    for case in different(cases):
+        with np.errstate(all="ignore"):
+            case.derivative_tensors(case.drawn_for_gradient(rng, "float64"))
+
+
+@pytest.mark.parametrize(("function", "x"), [*FOUND, *NOT_DETERMINED], ids=lambda x: "")
+def test_edge_cases_of_factorizations_read_nothing(function, x, unreadable):
+    plugrad.grad(lambda x: plugrad.sum(plugrad.abs(function(x))))(plugrad.asarray(x))
+
+
+@pytest.mark.parametrize("n", range(1, 6))
+def test_derivatives_of_determinants_read_nothing(n, unreadable):
+    x = plugrad.asarray(np.stack([np.eye(n), np.ones((n, n)), np.zeros((n, n))]))
+    gradient = plugrad.grad(lambda x: plugrad.sum(linalg.det(x)))
+    plugrad.grad(lambda x: plugrad.sum(gradient(x) ** 2) + plugrad.sum(x))(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])  # one kernel call, and formulas
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: optimizers.Momentum(0.1, nesterov=True),
+        lambda: optimizers.Adagrad(0.1),
+        lambda: optimizers.Adadelta(1.0),
+        lambda: optimizers.RMSProp(0.01, centered=True),
+        lambda: optimizers.AdamW(0.1),
+        lambda: optimizers.Adamax(0.1),
+    ],
+)
+def test_optimizers_read_nothing(make, dtype, unreadable):
+    w, optimizer = plugrad.Variable(plugrad.ones(3, dtype=dtype)), make()
+    for _ in range(2):
+        _, gradients = plugrad.variable_grads(lambda: plugrad.sum(w * w), [w])
+        gradients = optimizers.clip_by_global_norm(gradients, 1.0)
+        optimizer.apply_gradients([(w, gradients[0])])
+
+
+READING = {
+    "arange of a tensor": lambda x: plugrad.arange(x[0]),
+    "bincount without size": lambda x: plugrad.bincount(x),
+    "repeat by a tensor": lambda x: plugrad.repeat(x, x),
+    "a mask as a key": lambda x: x[x > 1],
+    "to_pixels": lambda x: plugrad.image.to_pixels(plugrad.zeros((2, 2, 3))),
+    "get_state": lambda x: taken().get_state([W]),
+    "a copy to another backend": lambda x: plugrad.to_device(x, "wasm"),
+}
+W = plugrad.Variable([1.0])
+
+
+def taken():
+    """Return an optimizer that has taken a step."""
+    optimizer = optimizers.Momentum(0.1)
+    optimizer.apply_gradients([(W, plugrad.ones_like(W))])
+    return optimizer
+
+
+@pytest.mark.parametrize("what", READING)
+def test_what_must_read_does(what, unreadable):
+    """So the list above stays right."""
+    with pytest.raises(ReadError):
+        READING[what](plugrad.asarray([1, 2, 3]))
+
+
+PLACES = {
+    "ops/arguments.py": {"_as_string_array", "_convert_values"},  # of arrays of NumPy
+    "ops/creation.py": {"_check_end", "_fill_attrs"},  # arange; a number
+    "ops/indexing.py": {"_as_fill_scalar"},  # a number
+    "ops/keys.py": {"_resolve_positions"},  # a mask as a key
+    "ops/methods.py": {"reduce_for_pickle"},
+    "ops/numpy_shapes.py": {"pad"},  # of arrays of NumPy
+    "ops/pixels.py": {"to_pixels"},
+    "ops/rearrangement.py": {"repeat", "_repetition_counts"},
+    "ops/reduction.py": {"_max_or_minus_one"},  # bincount without size
+    "optimizers/optimizer.py": {"get_state"},
+    "plugrad_nn/initializers.py": {"__call__"},  # of orthogonal matrices
+    "plugrad_nn/training.py": {"fit", "evaluate"},  # once for each epoch, and for the progress bar
+}
+"""Where code that computes calls `numpy`, `item` or `tolist`: files and functions."""
+
+
+def test_no_other_code_that_computes_reads():
+    core, nn = Path(plugrad.__file__).parent, Path(__import__("plugrad_nn").__file__).parent
+    folders = ("ops", "gradients", "composites", "transforms", "optimizers")
+    files = {f"{f}/{p.name}": p for f in folders for p in (core / f).glob("*.py")}
+    files |= {f"plugrad_nn/{p.name}": p for p in nn.glob("*.py")}
+    found = {}
+    for name, path in files.items():
+        for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(function, ast.FunctionDef) and reads(function):
+                found.setdefault(name, set()).add(function.name)
+    assert found == PLACES
+
+
+def reads(function):
+    """Return whether a function calls something that reads a tensor."""
+    called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+    names = {f.attr for f in called if isinstance(f, ast.Attribute)}
+    return bool(
+        names & {"numpy", "numpy_async", "item", "tolist", "__array__"}
+        or {f.id for f in called if isinstance(f, ast.Name)} & {"host_values", "read_array"}
+    )

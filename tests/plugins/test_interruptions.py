@@ -1,0 +1,320 @@
+"""What comes from outside, such as the handler of a signal, passes unchanged, and spoils nothing.
+
+    pytest tests/plugins/test_interruptions.py --tries 300      each kind three hundred times
+
+`plugins/interruptions.py` is the program that is interrupted.
+"""
+
+import builtins
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import plugrad
+from core.conftest import FakeBackend, forget
+from plugrad.errors import BackendFailed, KernelFailed, RegistrationError, describe_exception
+from plugrad.extend import KernelTable, is_interruption
+from plugrad.kernels import unary
+
+PROGRAM = Path(__file__).with_name("interruptions.py")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no alarms and no fork")
+
+
+class Late(Exception):
+    """What a handler raises; no backend knows it."""
+
+
+@pytest.mark.parametrize(("what", "tries"), [("alarms", 15), ("threads", 15), ("first", 3)])
+def test_interrupted_work_ends_with_the_exception_and_is_right_afterwards(
+    what, tries, backend, request
+):
+    tries = max(tries, request.config.getoption("--tries"))
+    done = subprocess.run(
+        [sys.executable, PROGRAM, what, backend, str(tries)],
+        capture_output=True,
+        text=True,
+        timeout=60 + 5 * tries,
+        check=False,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- which exceptions -----------------------------------------------------------------------------
+
+
+def raise_late(number, frame):
+    raise Late
+
+
+def raise_deeper(number, frame):
+    raise_late(None, None)
+
+
+def raise_anything(*arguments):
+    raise Late
+
+
+class Handler:
+    def method(self, number, frame):
+        raise Late
+
+    def __call__(self, number, frame):
+        raise Late
+
+
+def raise_with_name(name, number, frame):
+    raise Late(name)
+
+
+def raise_timeout(number, frame):
+    raise TimeoutError
+
+
+HANDLERS = {
+    "function": raise_late,
+    "function that calls another": raise_deeper,
+    "any arguments": raise_anything,
+    "method": Handler().method,
+    "callable": Handler(),
+    "partial": partial(raise_with_name, "a name"),
+    "built-in class": raise_timeout,
+}
+
+
+@pytest.fixture
+def ring(request):
+    """A function that raises in a handler of signals."""
+    handler = getattr(request, "param", raise_late)
+    before = signal.signal(signal.SIGUSR1, handler)
+    yield partial(signal.raise_signal, signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+def caught(function, *arguments):
+    try:
+        function(*arguments)
+    except BaseException as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize("ring", HANDLERS.values(), ids=HANDLERS, indirect=True)
+def test_what_a_handler_raises_is_an_interruption(ring):
+    assert is_interruption(caught(ring))
+    assert is_interruption(caught(lambda: [ring() for _ in range(2)]))
+
+
+@pytest.mark.parametrize("kind", [Late, TimeoutError, SystemExit])
+def test_what_another_thread_raises_is_an_interruption(kind):
+    """During a loop, where no call can have failed."""
+
+    def work():
+        me = ctypes.c_ulong(threading.get_ident())
+        timer = threading.Timer(
+            0.05, ctypes.pythonapi.PyThreadState_SetAsyncExc, (me, ctypes.py_object(kind))
+        )
+        timer.start()
+        while True:
+            pass
+
+    error = caught(work)
+    assert type(error) is kind
+    assert is_interruption(error)
+
+
+def throw_into_a_generator():
+    generator = (x for x in [1, 2])
+    next(generator)
+    generator.throw(ValueError())
+
+
+def recurse():
+    recurse()
+
+
+def raise_in_finally():
+    try:
+        raise Late
+    finally:
+        threading.current_thread()
+
+
+FAILURES = {
+    "raise": lambda: raise_late(1, None),
+    "raise at the end of finally": raise_in_finally,
+    "a built-in function": lambda: int("x"),
+    "NumPy's compiled code": lambda: np.ones(2) @ np.ones(3),
+    "a class of NumPy": lambda: np.add("a", 1),
+    "a class of NumPy, of which NumPy says the module": lambda: np.sum(np.ones(1), axis=3),
+    "a key": lambda: {}["x"],
+    "division": lambda: 1 / 0,
+    "too deep": recurse,
+    "a generator": throw_into_a_generator,
+    "exit": sys.exit,
+    "import": lambda: __import__("no_such_module"),
+    "JSON": lambda: __import__("json").loads("{"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_code_raises_itself_is_none(name):
+    assert not is_interruption(caught(FAILURES[name]))
+
+
+def test_ctrl_c_is_an_interruption():
+    assert is_interruption(KeyboardInterrupt())
+    assert not is_interruption(ValueError())
+
+
+# --- where they pass ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ringing(ring, monkeypatch):
+    """A backend of whose methods one, which a function sets, is interrupted once."""
+    FakeBackend.events.clear()
+
+    class Ringing(FakeBackend):
+        name = "ringing_device"
+
+    plugrad.register_backend(Ringing.name, Ringing)
+
+    def spoil(method):
+        right = getattr(Ringing, method)
+
+        def interrupted(*arguments, **attributes):
+            setattr(Ringing, method, right)
+            ring()
+
+        setattr(Ringing, method, interrupted)
+        return Ringing.name
+
+    yield spoil
+    forget(Ringing.name)
+
+
+def compute(device):
+    return plugrad.exp(plugrad.asarray([0.0, 0.0], device=device)).tolist()
+
+
+METHODS = {
+    "probe": compute,
+    "open": compute,
+    "dtypes": compute,
+    "from_numpy": compute,
+    "to_numpy": compute,
+    "set_memory_limit": compute,
+    "synchronize": lambda device: plugrad.synchronize(compute(device) and device),
+    "memory": lambda device: compute(device) and plugrad.memory(),
+    "read": lambda device: plugrad.save("saved", {"x": plugrad.zeros(3, device=device)}),
+    "close": lambda device: plugrad.close_backend(plugrad.zeros(1, device=device).backend),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_interrupted_method_of_a_backend_is_no_failure(method, ringing, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    device = ringing(method)
+    error = caught(METHODS[method], device)
+    assert type(error) is Late
+    assert error.__cause__ is None
+    assert [p.status for p in plugrad.backends() if p.name == device] != ["failed"]
+    assert compute(device) == [1.0, 1.0]
+
+
+def test_failing_method_is_still_a_failure(ringing, monkeypatch):
+    device = ringing("from_numpy")
+    assert type(caught(compute, device)) is Late
+    kind = type(plugrad.zeros(1, device=device).backend)
+    monkeypatch.setattr(kind, "from_numpy", lambda self, array: raise_late(0, None))
+    error = caught(compute, device)
+    assert type(error) is BackendFailed
+    assert type(error.__cause__) is Late
+
+
+def test_interrupted_kernel_is_no_failure(ring):
+    x = plugrad.asarray([1.0], device="cpu")
+    with plugrad.override_kernel("Exp", "cpu", lambda x: ring()):
+        error = caught(plugrad.exp, x)
+    assert type(error) is Late
+    assert error.__cause__ is None
+    with plugrad.override_kernel("Exp", "cpu", lambda x: raise_late(0, None)):
+        error = caught(plugrad.exp, x)
+    assert type(error) is KernelFailed
+
+
+def test_interrupted_setup_of_a_kernel_is_no_failure(ring, ringing):
+    calls = []
+
+    def setup(backend):
+        calls.append(backend)
+        if len(calls) == 1:
+            ring()
+
+    device = ringing("dtypes")
+    with plugrad.override_kernel("Exp", device, np.exp):
+        assert type(caught(compute, device)) is Late
+    plugrad.register_kernel(
+        plugrad.KernelConfig("Exp", device, np.exp, setup_func=setup), replace=True
+    )
+    assert type(caught(compute, device)) is Late
+    assert compute(device) == [1.0, 1.0]
+    assert len(calls) == 2
+
+
+def test_interrupted_import_of_a_plugin_is_repeated(ring, site):
+    source = """
+        import builtins
+        builtins.ring_once()
+    """
+    site.install_pack("ops", "acme", source)
+    rings = [ring]
+    builtins.ring_once = lambda: rings.pop()() if rings else None
+    try:
+        assert type(caught(plugrad.op_pack, "acme")) is Late
+        assert plugrad.op_pack("acme").__name__ == "acme_acme"
+    finally:
+        del builtins.ring_once
+
+
+def test_interrupted_import_of_kernels_is_repeated():
+    table = KernelTable("toy")
+    module = {"__name__": "toy_kernels", "table": table, "np": np, "unary": unary}
+    source = "table.update({unary.exp: np.exp})\n"
+    exec(compile(source, "toy_kernels.py", "exec"), dict(module))
+    again = dict(module)
+    exec(compile(source, "toy_kernels.py", "exec"), again)
+    with pytest.raises(RegistrationError, match="implements Exp twice"):
+        exec(compile(source, "toy_kernels.py", "exec"), again)
+    with pytest.raises(RegistrationError, match="implements Exp twice"):
+        exec(compile(source, "other.py", "exec"), module | {"__name__": "other_kernels"})
+
+
+def test_interrupted_hook_is_no_failure(ring):
+    class Plugin:
+        @plugrad.hookimpl
+        def plugrad_configure(self):
+            ring()
+
+    plugrad.register_plugin(Plugin())
+    try:
+        assert type(caught(plugrad.config.get, "fallback")) is Late
+    finally:
+        plugrad.unregister_plugin("Plugin")
+
+
+def test_interrupted_text_of_an_error_is_not_replaced(ring):
+    class Ringing(Exception):
+        def __str__(self):
+            ring()
+
+    assert type(caught(describe_exception, Ringing())) is Late

@@ -1,0 +1,488 @@
+"""What must not change a result: how its inputs lie in memory, are cut, repeated or counted.
+
+Each property takes a row of the kit's tables and a dtype, and returns what is wrong, or "". No reference is
+needed, so inputs hold every special value, and sizes go around every width of vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import cycle, product
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+import plugrad
+from plugrad.errors import DTypeError, PlugradError, UnsupportedDtype
+from plugrad.kernels import binary, random
+from plugrad.testing.checks import TOLERANCES, run
+from plugrad.testing.edges import stretches
+from plugrad.testing.rows import INTEGERS, ROW, TEXT, Array, Row
+from plugrad.testing.tables import rows
+from plugrad.types.dtype import as_dtype
+from plugrad.types.shapes import broadcast
+from plugrad.types.specs import Shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from plugrad.tensor.tensor import Tensor
+
+SIZES: Final = range(1, 71)
+"""Below, at and above one and several vectors of each dtype and instruction set."""
+COUNT: Final = sum(SIZES)
+ENDS: Final = {
+    "f": [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 4.0, -2.5, 100.0, -100.0, np.nan, np.inf, -np.inf],
+    "i": [0, 1, 2, 3, 7],
+}
+ROUNDING: Final = 4
+"""The units in the last place by which two ways to the same result may differ."""
+CANCELLING: Final = {binary.log_add_exp: 64}
+"""The same for kernels whose result may be small although its terms are not."""
+
+
+@dataclass(frozen=True)
+class Property:
+    """What must not change a result, and the rows on which it is tried."""
+
+    find_violation: Callable[[Row, str], str]
+    applies: Callable[[Row], bool]
+
+    def cases(self) -> dict[str, list[Row]]:
+        """Return the rows by their families."""
+        found: dict[str, list[Row]] = {}
+        for row in different_rows():
+            if self.applies(row):
+                found.setdefault(row.kernel.family, []).append(row)
+        return found
+
+
+PROPERTIES: Final[dict[str, Property]] = {}
+
+
+def tried_on(applies: Callable[[Row], bool]) -> Callable[..., Callable[[Row, str], str]]:
+    """Add a function to the properties."""
+
+    def add(function: Callable[[Row, str], str]) -> Callable[[Row, str], str]:
+        PROPERTIES[function.__name__] = Property(function, applies)
+        return function
+
+    return add
+
+
+def is_elementwise(row: Row) -> bool:
+    """Return whether a row is about a function of elements."""
+    return row.kernel.is_elementwise
+
+
+@cache
+def different_rows() -> list[Row]:
+    """Return the rows of each kernel that differ in attributes."""
+    found: dict[tuple[str, str, int], Row] = {}
+    for row in rows():
+        if row.inputs and not row.is_edge and row.kernel is not random.multinomial:
+            found.setdefault((row.kernel.name, repr(row.attrs), len(row.inputs)), row)
+    return list(found.values())
+
+
+# --- inputs --------------------------------------------------------------------------------------
+
+
+@cache
+def ends(dtype: str) -> Array:
+    """Return the special values of a dtype."""
+    kind = np.dtype(dtype).kind
+    with np.errstate(all="ignore"):
+        if kind == "b":
+            return np.array([False, True])
+        if kind in "iu":
+            span = np.iinfo(dtype)
+            least = [span.min, span.min + 1, -1, -3] if kind == "i" else []
+            return np.array([*ENDS["i"], *least, span.max - 1, span.max]).astype(dtype)
+        limits = np.finfo(dtype)
+        large = [limits.max, limits.min, limits.max / 3, limits.tiny, -limits.tiny]
+        if kind == "c":
+            parts = np.array([0.0, -0.0, 1.5, np.nan, np.inf, limits.max, limits.tiny])
+            pairs = np.array(list(product(parts, parts)))
+            return (pairs[:, 0] + 0j + 1j * pairs[:, 1]).astype(dtype)
+        return np.array([*ENDS["f"], *large, limits.smallest_subnormal * 3], dtype)
+
+
+def operands(row: Row, dtype: str, size: int) -> list[Array]:
+    """Return the inputs of an elementwise row: all combinations of special values, among ordinary ones."""
+    count = len(row.inputs)
+    arrays = [x for x in row.with_shapes(*[(size,)] * count).drawn(dtype) if x is not None]
+    special = ends(dtype) if dtype != "string" else np.array(["", "a", "å\0"], TEXT)
+    own = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype == ROW]
+    grids = list(np.meshgrid(*[np.arange(len(special))] * len(own))) if len(own) < 3 else []
+    rng = np.random.default_rng(len(own))
+    for i in own:
+        places = (
+            grids.pop().reshape(-1)[:size] if grids else rng.integers(0, len(special), size // 2)
+        )
+        arrays[i][: len(places)] = special[places]
+    order = rng.permutation(size)
+    return [x[order] for x in arrays]
+
+
+# --- comparison ----------------------------------------------------------------------------------
+
+
+def difference(
+    actual: Array, expected: Array, *, within: float = ROUNDING, loose: float = 0
+) -> str:
+    """Return how two arrays differ, or "": in NaN, the signs of zeros, or by more than some units.
+
+    Args:
+        actual: one array.
+        expected: the other.
+        within: units in the last place, 0 for the same bits except those of NaN.
+        loose: a tolerance relative to the largest number, which takes the place of `within`.
+    """
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return f"{actual.dtype}{actual.shape} instead of {expected.dtype}{expected.shape}"
+    if actual.dtype.kind == "c":
+        wrong = is_other_complex(actual, expected, within, loose)
+    elif actual.dtype.kind == "b":
+        wrong = actual.view(np.uint8) != expected.view(np.uint8)
+    elif actual.dtype.kind != "f":
+        wrong = actual != expected
+    else:
+        if actual.tobytes() == expected.tobytes():
+            return ""
+        nans = np.isnan(expected)
+        with np.errstate(all="ignore"):
+            if loose:
+                finite = np.isfinite(expected)
+                allowed = loose * max(1.0, float(np.abs(expected[finite]).max(initial=1)))
+                wrong = np.where(
+                    finite, ~(np.abs(actual - expected) <= allowed), actual != expected
+                )
+            else:
+                wrong = units_between(actual, expected) > within
+                wrong |= (
+                    (actual == 0) & (expected == 0) & (np.signbit(actual) != np.signbit(expected))
+                )
+        wrong = np.where(nans, ~np.isnan(actual), wrong | np.isnan(actual) & ~nans)
+    if not wrong.any():
+        return ""
+    where = tuple(int(n) for n in np.argwhere(wrong)[0])
+    return f"{wrong.sum()} of {wrong.size} differ, at {where}: {actual[where]} is not {expected[where]}"
+
+
+def is_other_complex(actual: Array, expected: Array, within: float, loose: float) -> Array:
+    """Return where complex numbers differ, by more than some units of their absolute values."""
+    with np.errstate(all="ignore"):
+        size = np.abs(expected)
+        unit = np.finfo(expected.dtype).eps * within * size + np.finfo(expected.dtype).tiny
+        if loose:
+            unit = loose * max(1.0, float(size[np.isfinite(size)].max(initial=1)))
+        close = np.abs(actual - expected) <= unit
+    both = [(part(actual), part(expected)) for part in (np.real, np.imag)]
+    is_infinite = np.isinf(actual) & np.isinf(expected)
+    same = [(x == y) | (np.isnan(x) & np.isnan(y)) for x, y in both]
+    return ~(close | is_infinite | (same[0] & same[1]))
+
+
+def units_between(a: Array, b: Array) -> Array:
+    """Return how many floats of the dtype lie between numbers; both zeros are one of them."""
+    places: list[Array] = []
+    for x in (a, b):
+        bits = np.ascontiguousarray(x).view(f"i{x.itemsize}")
+        places.append(np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits))
+    first, second = places
+    between = np.where(first > second, first - second, second - first)
+    return between.view(
+        f"u{a.itemsize}"
+    )  # from one end to the other, it is more than signed numbers hold
+
+
+def outputs(row: Row, arrays: Sequence[Array | Tensor | None], dtype: str) -> list[Array]:
+    """Return what a row gives, on the host."""
+    tensors = [plugrad.asarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
+    return [x.numpy() for x in run(row, tensors, dtype)]
+
+
+def first_difference(
+    found: Sequence[Array], wanted: Sequence[Array], what: str, **options: float
+) -> str:
+    """Return what is wrong with one of several outputs."""
+    for actual, expected in zip(found, wanted, strict=True):
+        if wrong := difference(actual, expected, **options):
+            return f"{what}: {wrong}"
+    return ""
+
+
+# --- the properties ------------------------------------------------------------------------------
+
+
+LENGTHS: Final = (5, 16, 33, 70)
+NUMBERS: Final = (-0.0, 0.5, -0.5, 1, 2, 3, 4, -1, -2, np.nan)
+"""Scalars for which implementations have ways of their own, as for exponents."""
+
+
+def broadcast_shapes(
+    count: int, columns: int, lengths: Iterator[int]
+) -> Iterator[list[tuple[int, ...]]]:
+    """Yield shapes of inputs that are broadcast: columns with rows, and rows or one number with matrices."""
+    kinds = "crmn"
+    for chosen in product(kinds, repeat=count):
+        # Of three inputs, those that are alike for the first two are tried with the others only.
+        if len(set(chosen)) == 1 or (count > 2 and "n" in chosen[:-1]):
+            continue
+        n = next(lengths)
+        known = {"c": (columns, 1), "r": (1, n), "m": (columns, n), "n": ()}
+        yield [known[kind] for kind in chosen]
+    long = (2, *[1] * 15, 2, *[1] * 15, 3)
+    yield [long if i % 2 else (1, 2, *[1] * 31) for i in range(count)]
+    yield [(1,) * 33 if i % 2 else long for i in range(count)]
+
+
+@tried_on(lambda row: is_elementwise(row) and len(row.inputs) > 1 and stretches(row))
+def broadcast_equals_materialized(row: Row, dtype: str) -> str:
+    """Inputs that are broadcast give what copies of the full shape give."""
+    count = len(row.inputs)
+    pool = operands(row, dtype, COUNT)
+    special = ends(dtype) if dtype != "string" else pool[-1][:5]
+    own = [x is not None and x.dtype == ROW for x in row.inputs]
+    for shapes in broadcast_shapes(count, len(special), cycle(LENGTHS)):
+        arrays = [
+            np.resize(special if is_own and shape == (len(special), 1) else x, shape)
+            for x, shape, is_own in zip(pool, shapes, own, strict=True)
+        ]
+        if wrong := compare_broadcast(row, dtype, arrays):
+            return wrong
+    if count == 2 and np.dtype(dtype).kind in "fic":
+        for number, place in product(NUMBERS, range(2)):
+            if np.dtype(dtype).kind == "i" and int(number if number == number else 0) != number:
+                continue
+            arrays = [pool[0], np.array(number, dtype)]
+            if wrong := compare_broadcast(row, dtype, arrays if place else arrays[::-1]):
+                return wrong
+    return ""
+
+
+def compare_broadcast(row: Row, dtype: str, arrays: Sequence[Array]) -> str:
+    """Return how inputs and copies of the full shape differ in what they give."""
+    shape = broadcast(*(x.shape for x in arrays))
+    full = [np.array(np.broadcast_to(x, shape)) for x in arrays]
+    shapes = " and ".join(str(x.shape) for x in arrays)
+    return first_difference(outputs(row, arrays, dtype), outputs(row, full, dtype), f"of {shapes}")
+
+
+@tried_on(is_elementwise)
+def an_array_equals_its_pieces(row: Row, dtype: str) -> str:
+    """A large array gives what its pieces of 1 to 70 elements give, one after the other."""
+    arrays = operands(row, dtype, COUNT)
+    (whole,) = outputs(row, arrays, dtype)
+    starts = np.cumsum([0, *SIZES])
+    pieces = [
+        run(row, [plugrad.asarray(x[start : start + size]) for x in arrays], dtype)[0]
+        for start, size in zip(starts, SIZES, strict=False)
+    ]
+    within = CANCELLING.get(row.kernel, ROUNDING)
+    return difference(whole, plugrad.concat(pieces).numpy(), within=within)
+
+
+def transposed(x: Array) -> Tensor:
+    """Return the same values as a transposed view."""
+    order = tuple(reversed(range(x.ndim)))
+    return plugrad.permute_dims(plugrad.asarray(x.transpose(order)), order)
+
+
+def reversed_twice(x: Array) -> Tensor:
+    """Return the same values as a reversed view."""
+    return plugrad.flip(plugrad.asarray(np.flip(x)))
+
+
+def cut_out(x: Array) -> Tensor:
+    """Return the same values as every second element from the middle of a larger tensor."""
+    larger = np.resize(x, [2 * n + 3 for n in x.shape])
+    middle = tuple(slice(1, 1 + 2 * n, 2) for n in x.shape)
+    larger[middle] = x
+    return plugrad.asarray(larger)[middle]
+
+
+def shifted(x: Array) -> Tensor:
+    """Return the same values as the end of a tensor that is longer by one element."""
+    return plugrad.reshape(
+        plugrad.asarray(np.concatenate([x.reshape(-1)[:1], x.reshape(-1)]))[1:], x.shape
+    )
+
+
+VIEWS: Final = (transposed, reversed_twice, cut_out, shifted)
+
+
+@tried_on(lambda row: True)
+def views_equal_contiguous(row: Row, dtype: str) -> str:
+    """Views give what contiguous inputs give."""
+    if row.kernel.is_elementwise:
+        arrays: list[Array | None] = [x.reshape(5, 71) for x in operands(row, dtype, 355)]
+    else:
+        arrays = drawn(row, dtype)
+    wanted = outputs(row, arrays, dtype)
+    for view in VIEWS:
+        given = [
+            view(x) if x is not None and x.ndim and x.size and x.dtype != TEXT else x
+            for x in arrays
+        ]
+        loose = {} if row.kernel.is_elementwise else tolerance(row, wanted)
+        if wrong := first_difference(outputs(row, given, dtype), wanted, view.__name__, **loose):
+            return wrong
+    return ""
+
+
+def tolerance(row: Row, found: Sequence[Array]) -> dict[str, float]:
+    """Return how far sums in another order may be off."""
+    return {"loose": 4 * row.factor * max(TOLERANCES.get(str(x.dtype), 0) for x in found)}
+
+
+REPEATS: Final = (2, 9, 33)
+ROW_LENGTHS: Final = (None, 1, 9, 17, 33, 70)
+
+
+@tried_on(lambda row: not is_elementwise(row) and row.settled is None)
+def a_repeated_batch_equals_one(row: Row, dtype: str) -> str:
+    """Inputs that are repeated along the first axis give repeated results, where the reference says so."""
+    if dtype == "string":
+        return ""
+    choices = batches(row)
+    single = len(row.inputs) == 1 and row.inputs[0] is not None and len(row.inputs[0].shape) > 1
+    for length, chosen in product(ROW_LENGTHS if single else (None,), choices):
+        case = row if length is None else with_length(row, length)
+        try:
+            arrays = drawn(case, dtype)
+            infer(case, arrays, dtype)
+        except (PlugradError, ValueError):
+            continue  # the attributes, or the reference's arguments, are for another length
+        one = outputs(case, arrays, dtype)
+        for times in REPEATS if length is None else REPEATS[-1:]:
+            given = [repeated(x, times) if i in chosen else x for i, x in enumerate(arrays)]
+            wanted = [repeated(x, times) for x in one]
+            what = f"length {length}, {times} times"
+            found = outputs(case, given, dtype)
+            if wrong := first_difference(found, wanted, what, **tolerance(row, wanted)):
+                return wrong
+    return ""
+
+
+def with_length(row: Row, length: int) -> Row:
+    """Return a row of one input with another last axis."""
+    (x,) = row.inputs
+    assert x is not None
+    return row.with_shapes((*x.shape[:-1], length))
+
+
+def infer(row: Row, arrays: Sequence[Array | None], dtype: str) -> Any:
+    """Return what the contract promises for arrays."""
+    specs = [x if x is None else Shaped(x.shape, as_dtype(x.dtype)) for x in arrays]
+    return row.kernel.infer(*specs, **row.attributes(dtype))
+
+
+def drawn(row: Row, dtype: str) -> list[Array | None]:
+    """Return the inputs of a row as arrays, not as NumPy's scalars."""
+    return [x if x is None else np.asarray(x) for x in row.drawn(dtype)]
+
+
+def repeated(x: Array | None, times: int) -> Any:
+    """Return an array repeated along the first axis."""
+    return None if x is None else np.concatenate([x] * times)
+
+
+_batches: dict[str, list[tuple[int, ...]]] = {}
+
+
+def batches(row: Row) -> list[tuple[int, ...]]:
+    """Return the sets of inputs along whose first axis the reference works item by item."""
+    if str(row) not in _batches:
+        dtype = row.runs_on[0]
+        arrays = drawn(row, dtype)
+        own = [i for i, x in enumerate(arrays) if x is not None and x.ndim]
+        sets = {tuple(own), *[(i,) for i in own]} if len(own) < 6 else set[tuple[int, ...]]()
+        _batches[str(row)] = [chosen for chosen in sorted(sets) if is_batch(row, arrays, chosen)]
+    return _batches[str(row)]
+
+
+def is_batch(row: Row, arrays: Sequence[Array | None], chosen: tuple[int, ...]) -> bool:
+    """Return whether the reference gives repeated results for repeated inputs."""
+    given = [repeated(x, 2) if i in chosen else x for i, x in enumerate(arrays)]
+    try:
+        infer(row, given, row.runs_on[0])
+        one, two = row.expected(arrays), row.expected(given)
+    except (ValueError, IndexError, TypeError, np.linalg.LinAlgError, PlugradError):
+        return False
+    return all(
+        x.ndim
+        and y.shape == (2 * len(x), *x.shape[1:])
+        and not difference(y, repeated(x, 2), loose=1e-9)
+        for x, y in zip(one, two, strict=True)
+    )
+
+
+@tried_on(lambda row: any(x is not None and x.dtype in INTEGERS for x in row.inputs))
+def positions_equal_int64_positions(row: Row, dtype: str) -> str:
+    """Positions of each dtype that a kernel takes give what int32 gives."""
+    places = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype in INTEGERS]
+    if dtype != row.runs_on[0]:
+        return ""
+    arrays = drawn(row, dtype)
+    wanted = outputs(row, arrays, dtype)
+    for other in INTEGERS:
+        given = list(arrays)
+        for i in places:
+            x = arrays[i]
+            if x is not None and (other[0] != "u" or x.min(initial=0) >= 0):
+                given[i] = x.astype(other)
+        try:
+            found = outputs(row, given, dtype)
+        except (DTypeError, UnsupportedDtype):
+            continue
+        found = [x.astype(y.dtype) for x, y in zip(found, wanted, strict=True)]
+        if wrong := first_difference(found, wanted, other, **tolerance(row, wanted)):
+            return wrong
+    return ""
+
+
+@tried_on(lambda row: "bool" in row.runs_on or any(x and x.dtype == "bool" for x in row.inputs))
+def bytes_of_true_do_not_matter(row: Row, dtype: str) -> str:
+    """Bools whose bytes are others than 0 and 1 give what True gives."""
+    arrays = drawn(row, dtype)
+    odd = [with_odd_bytes(x) if x is not None and x.dtype == bool else x for x in arrays]
+    return first_difference(outputs(row, odd, dtype), outputs(row, arrays, dtype), "other bytes")
+
+
+def with_odd_bytes(x: Array) -> Array:
+    """Return bools of which True has other bytes than 1."""
+    return np.asarray(x.view(np.uint8) * np.resize(np.uint8([2, 255, 128, 3]), x.shape)).view(bool)
+
+
+THREADS: Final = (1, 2, 7)
+
+
+class Threads:
+    """How many threads the active backend computes in; `set_count` is None if it has none of its own."""
+
+    set_count: Callable[[int], None] | None = None
+
+
+threads: Final = Threads()
+
+
+@tried_on(lambda row: True)
+def threads_equal_one(row: Row, dtype: str) -> str:
+    """1, 2 and 7 threads give the same bits."""
+    if row.kernel.is_elementwise:
+        arrays: list[Array | None] = [*operands(row, dtype, COUNT)]
+    else:
+        chosen = max(batches(row), key=len, default=())
+        arrays = [repeated(x, 9) if i in chosen else x for i, x in enumerate(drawn(row, dtype))]
+    wanted: list[Array] = []
+    assert threads.set_count is not None
+    for count in THREADS:
+        threads.set_count(count)
+        found = outputs(row, arrays, dtype)
+        wanted = wanted or found
+        if wrong := first_difference(found, wanted, f"{count} threads", within=0):
+            return wrong
+    return ""

@@ -1,0 +1,212 @@
+"""Every kernel, dtype, backend and variant of native code: the properties of `invariances`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import numpy as np
+import pytest
+
+import plugrad
+from conftest import chosen
+from plugrad.discovery.loading import open_backend
+from plugrad.discovery.selection import active_backend
+from plugrad.errors import UnsupportedDtype
+from plugrad.kernels import binary, indexing, normalization, reduction, unary
+from plugrad.registry.kernels import set_tables
+from plugrad.tensor import backend as stored
+from plugrad.testing.checks import NotClaimed, require_dtypes, require_kernel
+from plugrad_cpu.threads import thread_pool
+from properties import invariances
+from properties.forced_variants import available_variants, forced_variant
+
+VARIANT = "cpu-"
+WITH_PACKS = "cpu-with-packs"
+"""What users have: NumPy computes small arrays, and C large ones."""
+FORCED = "a forced variant"
+"""The owner of its kernels."""
+
+
+def pytest_generate_tests(metafunc):
+    if "machine" not in metafunc.fixturenames:
+        return
+    names = chosen(metafunc.config)
+    if "cpu" in names:
+        names = [*names, WITH_PACKS, *(f"{VARIANT}{name}" for name in available_variants())]
+    cases = [
+        pytest.param(machine, name, family, id=f"{machine}-{name}-{family}")
+        for machine in names
+        for name, prop in invariances.PROPERTIES.items()
+        if concerns(name, machine)
+        for family in prop.cases()
+    ]
+    metafunc.parametrize(("machine", "name", "family"), cases, indirect=["machine"], scope="module")
+
+
+def concerns(name, machine):
+    """Whether a property is tried on a machine: NumPy and C apart, and threads where there are several."""
+    if machine == WITH_PACKS:
+        return name == "an_array_equals_its_pieces"
+    return name != "threads_equal_one" or machine not in ("cpu", "webgpu")
+
+
+@contextmanager
+def running(name):
+    """Make a backend the active one; `cpu` is without packs, and `cpu-v3` with a variant alone."""
+    backend, _, variant = name.partition("-")
+    with ExitStack() as stack:
+        device = open_backend(backend)
+        if backend == "cpu" and name != WITH_PACKS:
+            tables = device.kernels
+            own = list(tables)[-1]
+            forced = {FORCED: forced_variant(variant).configs} if variant else {}
+            stack.callback(set_tables, device, tables)
+            set_tables(device, {**forced, own: tables[own]})
+        stack.enter_context(plugrad.use(backend))
+        stack.enter_context(plugrad.config.override("unsupported_dtype", "error"))
+        stack.enter_context(plugrad.config.override("fallback", "error"))
+        yield name
+
+
+@pytest.fixture(scope="module")
+def machine(request):
+    with running(request.param):
+        yield request.param
+
+
+WEBGPU = ("float32", "int32", "int8", "int64", "bool", "complex64")
+"""Dtypes of webgpu that differ in their shaders: others are computed as one of these."""
+
+
+def is_worth_trying(row, dtype):
+    """Whether an implementation is one that no other machine has, or no other dtype."""
+    device = active_backend()
+    if device.name == "webgpu":
+        return dtype in WEBGPU
+    forced = device.kernels.get(FORCED)
+    config = forced and forced.get(row.kernel.name)
+    return forced is None or bool(config and (config.dtypes is None or dtype in config.dtypes))
+
+
+def wrong_in(rows, holds):
+    """Return what is wrong, a line for each kernel and dtype."""
+    device = active_backend()
+    found = []
+    for row in rows:
+        for dtype in filter(partial(is_worth_trying, row), row.runs_on):
+            try:
+                require_kernel(row.kernel, device)
+                require_dtypes(row.needs(dtype), device)
+                wrong = holds(row, dtype)
+            except (NotClaimed, UnsupportedDtype):
+                continue
+            if wrong:
+                found.append(f"{row.kernel.name} {dict(row.attrs) or ''} of {dtype}: {wrong}")
+    return found
+
+
+def thread_setter(machine, monkeypatch):
+    """Let little work be shared; return the function that sets the number of threads."""
+    if machine == "wasm":
+        from plugrad_wasm import declare
+
+        for module in [m for name, m in sys.modules.items() if name.startswith("plugrad_wasm.")]:
+            for name, steps in vars(declare).items():
+                if isinstance(steps, declare.PartSteps) and hasattr(module, name):
+                    monkeypatch.setattr(module, name, declare.PartSteps(64, 1 << 20))
+            if hasattr(module, "RELEASE_LOCK_MIN_ELEMENTS"):
+                monkeypatch.setattr(module, "RELEASE_LOCK_MIN_ELEMENTS", 10)
+        store = active_backend().linear.store
+        workers = store.perform.__self__
+        monkeypatch.setattr(workers, "threads", workers.threads)
+        monkeypatch.setattr(store, "threads", store.threads)
+
+        def set_threads(count):
+            store.threads = workers.threads = count
+
+        return set_threads
+    for module in forced_variant(machine.removeprefix(VARIANT)).modules:
+        if hasattr(module, "PARALLEL_MIN_WORK"):
+            monkeypatch.setattr(module, "PARALLEL_MIN_WORK", 64)
+    monkeypatch.setattr(thread_pool, "count", 1)
+    return lambda count: setattr(thread_pool, "count", count)
+
+
+def test_invariance(machine, name, family, monkeypatch):
+    prop = invariances.PROPERTIES[name]
+    if name == "threads_equal_one":
+        set_count = thread_setter(machine, monkeypatch)
+        monkeypatch.setattr(invariances.threads, "set_count", set_count)
+    wrong = wrong_in(prop.cases()[family], prop.find_violation)
+    assert not wrong, "\n".join(wrong)
+
+
+# --- that each property catches a defect --------------------------------------------------------
+
+
+def loses_signs(a, b):
+    """Return a / b as if b were added to a vector of zeros where it is broadcast."""
+    return np.divide(a, b if b.shape == a.shape else b + a.dtype.type(0))
+
+
+def misses_the_end(x):
+    """Return exp(x), but one element too few after whole vectors of eight."""
+    y = np.exp(x)
+    if x.size % 8 == 5:
+        y.reshape(-1)[-1] = 0
+    return y
+
+
+def reads_memory_in_order(x, *, axis, keep_dims):
+    """Return sums of the elements as they lie in memory."""
+    return np.add.reduce(x.ravel("K").reshape(x.shape), axis, keepdims=keep_dims)
+
+
+def confuses_items(logits, *, dim):
+    """Return a softmax of which rows beyond the eighth are those of others."""
+    y = np.exp(logits - logits.max(dim, keepdims=True))
+    y /= y.sum(dim, keepdims=True)
+    y[8:] = y[7:-1]
+    return y
+
+
+def reads_int32(x, indices, *, axis, batch_dims):
+    """Return elements at positions that it takes for int32, whatever they are."""
+    return x.take(np.resize(indices.view(np.int32), indices.shape), axis, mode="clip")
+
+
+def adds_in_parts(x):
+    """Return x^2, rounded differently with more threads."""
+    return np.square(x) * x.dtype.type(1 + (thread_pool.count > 1) * 2**-10)
+
+
+DEFECTS = {
+    "broadcast_equals_materialized": (binary.divide, loses_signs),
+    "an_array_equals_its_pieces": (unary.exp, misses_the_end),
+    "views_equal_contiguous": (reduction.sum, reads_memory_in_order),
+    "a_repeated_batch_equals_one": (normalization.softmax, confuses_items),
+    "positions_equal_int64_positions": (indexing.gather, reads_int32),
+    "threads_equal_one": (unary.square, adds_in_parts),
+}
+
+
+@pytest.mark.parametrize(("name", "kernel", "defective"), [(n, *d) for n, d in DEFECTS.items()])
+def test_a_defect_is_caught(name, kernel, defective, monkeypatch):
+    set_count = partial(monkeypatch.setattr, thread_pool, "count")
+    monkeypatch.setattr(invariances.threads, "set_count", set_count)
+    prop = invariances.PROPERTIES[name]
+    rows = [row for row in prop.cases()[kernel.family] if row.kernel is kernel]
+    with running("cpu"), np.errstate(all="ignore"):
+        assert not wrong_in(rows, prop.find_violation)
+        with plugrad.override_kernel(kernel.name, "cpu", defective):
+            wrong = wrong_in(rows, prop.find_violation)
+    assert any(kernel.name in line for line in wrong)
+
+
+def test_bools_as_they_come_are_caught(monkeypatch):
+    monkeypatch.setattr(stored, "has_odd_bools", lambda values: False)
+    prop = invariances.PROPERTIES["bytes_of_true_do_not_matter"]
+    with running("cpu"):
+        assert wrong_in(prop.cases()["movement"], prop.find_violation)
