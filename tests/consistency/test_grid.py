@@ -31,7 +31,8 @@ SOURCES = sorted(
 PUBLIC_PAGE = CORE / "__init__.py"  # a list of names, as long as there are names
 OPS_ONLY = {
     # made of other families' ops
-    "distributions", "dlpack",
+    "distributions",
+    "dlpack",
     "einsum",
     "evaluation",
     "fft",
