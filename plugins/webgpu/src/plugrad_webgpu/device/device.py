@@ -25,6 +25,7 @@ from plugrad_webgpu.driver.forks import ForkedLock, abandon_when_forked
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import (
     check_operands,
+    check_parts,
     check_shared_memory,
     check_source,
     foreign_buffer_error,
@@ -517,6 +518,7 @@ class Device:
             source = split_bindings(source, label, counts, self.part_bytes)
             last = operands - program.has_table
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
+            check_parts(label, operands, self._raw.most_operands, self.part_bytes)
         elif self.has_long_words:
             source = load_by_long_words(source)
         check_operands(label, operands, self._raw.most_operands)

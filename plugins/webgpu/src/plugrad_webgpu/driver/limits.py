@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from plugrad.extend import ArgumentValueError, BackendUnavailable, ShapeError
+from plugrad.extend import ArgumentValueError, BackendUnavailable, OutOfMemory, ShapeError
 
 IMMEDIATE_BYTES: Final = 128
 """The parameters that a call brings along, which every adapter allows; more are in a buffer."""
@@ -41,6 +41,19 @@ def check_operands(label: str, operands: int, most: int) -> None:
         raise ArgumentValueError(
             f"webgpu: the program {label!r} has {operands} operands, inputs and output, more than the {most} that this "
             f"device can bind; combine the inputs in several steps, or {REMEDY}"
+        )
+
+
+def check_parts(label: str, parts: int, most: int, part_bytes: int) -> None:
+    """Raise unless a device can bind the parts of the inputs and the output of a program.
+
+    Raises:
+        OutOfMemory: there are more than `most`.
+    """
+    if parts > most:
+        raise OutOfMemory(
+            f"webgpu: the arrays of the program {label!r} have {parts} parts of at most {part_bytes} bytes, more than "
+            f"the {most} that this device can bind at once; split them into smaller arrays, or {REMEDY}"
         )
 
 
