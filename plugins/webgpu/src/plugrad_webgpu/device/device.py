@@ -26,6 +26,7 @@ from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import (
     check_operands,
     check_parts,
+    check_private_memory,
     check_shared_memory,
     check_source,
     foreign_buffer_error,
@@ -524,6 +525,7 @@ class Device:
         check_operands(label, operands, self._raw.most_operands)
         check_source(label, source)
         check_shared_memory(label, source, self.shared_bytes)
+        check_private_memory(label, source, is_software=self.is_software)
         with uninterruptible:  # the library calls back, where an interrupt would be lost
             layout = self._layout(operands, outputs, program.has_table)
             pipeline = self._raw.compiled(
