@@ -143,8 +143,8 @@ def check_shared_memory(label: str, source: str, most: int) -> None:
 def check_private_memory(label: str, source: str, *, is_software: bool) -> None:
     """Raise unless a device compiles the arrays of one invocation in a short time.
 
-    Compilers for processors make a chain of branches of each access to an array: 1,000 floats take 20 seconds, and
-    the time grows with the square.
+    Compilers for processors make a chain of branches of each access to an array: 400 floats take 3 seconds and 512
+    take 6, and the time grows with the square.
 
     Raises:
         ArgumentValueError: they take more bytes than `MAX_PRIVATE_BYTES`.
