@@ -47,42 +47,59 @@ static inline doubles selu_doubles(doubles x) {
 // sigmoid that is close to P. Far from 0, the limits are reached: 0 must not meet infinity.
 #define FAR 40
 #define GELU_FAR 14.6f  // where x P(x) and x p(x) are less than half of the least float32
-#define ROOT_HALF 0.70710678118654752440
 #define DENSITY_AT_0 0.39894228040143267794
-#define LOG2_E 1.4426950408889634074
 #define GELU_SLOPE 1.5957691216057308
 #define GELU_CUBIC (0.044715 * GELU_SLOPE)
 
-// The q for which 2^(m q - 1) is P(-m), of 0 <= m <= 14.6. Its error is less than that of rounding up to 1, and then
-// grows, to 1 percent of P(-m) where that is less than 1e-9. Odd powers apart: fewer steps wait for another.
-static inline floats exponent_below(floats m) {
-    const floats square = m * m;
-    floats even = splat(2.3752144695521338e-9f), odd = splat(-3.347632934747047e-11f);
-    even = multiply_add(even, square, splat(1.2146487051722943e-6f));
-    odd = multiply_add(odd, square, splat(-7.190443795934698e-8f));
-    even = multiply_add(even, square, splat(8.035901555558667e-5f));
-    odd = multiply_add(odd, square, splat(-1.2541717296699062e-5f));
-    even = multiply_add(even, square, splat(1.0700504162741709e-6f));
-    odd = multiply_add(odd, square, splat(-2.8461666079238057e-4f));
-    even = multiply_add(even, square, splat(-5.244794487953186e-2f));
-    odd = multiply_add(odd, square, splat(6.952270865440369e-3f));
-    even = multiply_add(even, square, splat(-1.1511045694351196f));
-    odd = multiply_add(odd, square, splat(-4.5921793580055237e-1f));
-    return multiply_add(odd, m, even);
+// P(-m) = exp(-m^2 / 2) p(t) / (m + k), where t = (m - k) / (m + k), and the polynomial p has the least relative
+// error: of floats, 2^-26 for m up to 14.6, and of doubles 2^-55 up to 40.
+#define TAIL_CENTRE 4
+#define TAIL_CENTRE_OF_DOUBLES 6
+static const float TAIL_TERMS[] = {
+    -0.0001235153559f, 0.0001935910708f, 0.001568784782f, -0.003523051908f, -0.007526833246f,
+    0.0604064176f, -0.1865230677f, 0.3871366799f, -0.6078966037f, 0.7552851385f};
+static const double TAIL_TERMS_OF_DOUBLES[] = {
+    2.74939182610010595e-9, 2.27871102717622372e-10, -3.77816564629587916e-8, 1.24650612702751983e-8,
+    3.04596480536068656e-7, -4.35534213216657667e-7, -1.79629291688064992e-6, 6.80045157779861814e-6,
+    1.07441238205911918e-6, -0.0000647536961202941844, 0.000181360657341464736, 0.0000328704572900531207,
+    -0.00213160523618629576, 0.0100298205711239414, -0.0309853155064862378, 0.0751719156753218431,
+    -0.152680232064472745, 0.267974245841355142, -0.413903585775592664, 0.568968891814789236,
+    -0.701009029590865525, 0.777351771893362174};
+
+// P(-m) / exp(-m^2 / 2). Odd powers apart: fewer steps wait for another.
+static inline floats tail_factor(floats m) {
+    const floats inverse = 1.f / (m + TAIL_CENTRE), t = (m - TAIL_CENTRE) * inverse, square = t * t;
+    floats odd = splat(TAIL_TERMS[0]), even = splat(TAIL_TERMS[1]);
+    UNROLLED for (int i = 2; i < 10; i += 2) {
+        odd = multiply_add(odd, square, splat(TAIL_TERMS[i]));
+        even = multiply_add(even, square, splat(TAIL_TERMS[i + 1]));
+    }
+    return multiply_add(odd, t, even) * inverse;
+}
+
+// exp(-m^2 / 2) 2^64 of 0 <= m <= 14.6. Its square needs more digits than a float has: the square of the upper half
+// of the digits is exact.
+static inline floats bell_times(floats m) {
+    const floats upper = (floats)((ints)m & ~0xfff);
+    floats magic = splat(MAGIC + 64);
+    OPAQUE(magic);
+    const floats shifted = multiply_add(m * m, splat(-0.72134752f), magic), n = shifted - magic;
+    floats r = multiply_add(n, splat(-LN2_HIGH), upper * upper * -0.5f);
+    r += (upper - m) * (upper + m) * 0.5f;
+    return exp_of_rest(multiply_add(n, splat(-LN2_LOW), r), shifted);
 }
 
 // x P(x) = max(x, 0) - |x| P(-|x|), which is -0 far below 0
 static inline floats gelu_floats(floats x) {
     const floats m = at_most(absolute(x), GELU_FAR);
-    const floats below = scaled_power(m, exponent_below(m));
-    return multiply_add(m * -0x1p-65f, below, at_least(x, -0.f));
+    const floats below = bell_times(m) * tail_factor(m);
+    return multiply_add(m * below, splat(-0x1p-64f), at_least(x, -0.f));
 }
 
 static inline floats gelu_gradient_floats(floats dy, floats x) {
-    const floats m = at_most(absolute(x), GELU_FAR);
-    const floats bell = scaled_power(m, m * (float)(-0.5 * LOG2_E));  // exp(-m^2 / 2)
-    const floats below = scaled_power(m, exponent_below(m)) * 0x1p-65f;
-    const floats rest = multiply_add(m * (float)(DENSITY_AT_0 * 0x1p-64), bell, -below);
+    const floats m = at_most(absolute(x), GELU_FAR), bell = bell_times(m);
+    const floats slope = multiply_add(m, splat((float)DENSITY_AT_0), -tail_factor(m));
+    const floats rest = bell * slope * 0x1p-64f;
     return dy * choose(x > splat(0.f), rest + 1.f, -rest);
 }
 
@@ -104,16 +121,34 @@ static inline floats gelu_tanh_gradient_floats(floats dy, floats x) {
     return dy * multiply_add(slope, least * inverse, s);
 }
 
+static inline doubles tail_factor_of_doubles(doubles m) {
+    const doubles inverse = 1. / (m + TAIL_CENTRE_OF_DOUBLES);
+    const doubles t = (m - TAIL_CENTRE_OF_DOUBLES) * inverse;
+    return polynomial(TAIL_TERMS_OF_DOUBLES, 22, t, t * t) * inverse;
+}
+
+// exp(-m^2 / 2) of 0 <= m <= 40
+static inline doubles bell_of_doubles(doubles m) {
+    const doubles upper = upper_half(m);
+    const doubles shifted =
+        multiply_add_doubles(m * m, repeated(-0.72134752044448170368), repeated(ROUNDING));
+    const doubles n = shifted - ROUNDING;
+    doubles r = multiply_add_doubles(n, repeated(-LN2_DOUBLE_HIGH), upper * upper * -0.5);
+    r += (upper - m) * (upper + m) * 0.5;
+    r = multiply_add_doubles(n, repeated(-LN2_DOUBLE_LOW), r);
+    return scaled_fraction(exp_fraction(r), (longs)shifted - (longs)repeated(ROUNDING));
+}
+
 static inline doubles gelu_doubles(doubles x) {
-    return 0.5 * choose_doubles(x < repeated(-FAR), repeated(-FAR), x) *
-           (1. + erf_doubles(x * ROOT_HALF));
+    const doubles m = lesser_doubles(absolute_doubles(x), repeated(FAR));
+    const doubles above = choose_doubles(x > repeated(0), x, repeated(-0.));
+    return above - m * tail_factor_of_doubles(m) * bell_of_doubles(m);
 }
 
 static inline doubles gelu_gradient_doubles(doubles dy, doubles x) {
-    x = choose_doubles(x < repeated(-FAR), repeated(-FAR), x);
-    x = choose_doubles(x > repeated(FAR), repeated(FAR), x);
-    const doubles density = DENSITY_AT_0 * exp_doubles(-0.5 * x * x);
-    return dy * (0.5 * (1. + erf_doubles(x * ROOT_HALF)) + x * density);
+    const doubles m = lesser_doubles(absolute_doubles(x), repeated(FAR));
+    const doubles rest = (m * DENSITY_AT_0 - tail_factor_of_doubles(m)) * bell_of_doubles(m);
+    return dy * choose_doubles(x > repeated(0), 1. + rest, -rest);
 }
 
 static inline doubles gelu_tanh_doubles(doubles x) {

@@ -273,7 +273,9 @@ static inline doubles plain_power_doubles(doubles a, doubles b) {
         const integers is_usual =                                                                  \
             (magnitude >= zero + (type)least) & ((a - a) + (b - b) == zero); /* all are finite */  \
         if (any_lane((ints)~is_usual)) return unusual_power_##vector(a, b);                        \
-        const vector y = plain_power_##vector(magnitude, b);                                       \
+        const vector y = plain_power_##vector(magnitude, b), infinity = zero + (type)INFINITY;     \
+        /* A power close to the largest number may have been rounded up. */                        \
+        if (any_lane((ints)(y == infinity))) return unusual_power_##vector(a, b);                  \
         if (!any_lane((ints)(a < zero))) return y;                                                 \
         const vector half = b * (type)0.5;                                                         \
         const integers is_integer = __builtin_elementwise_trunc(b) == b;                           \
@@ -300,10 +302,11 @@ static inline doubles plain_power_doubles(doubles a, doubles b) {
         const int lanes = sizeof(vector) / sizeof(type);                                           \
         product_##vector products[AT_ONCE * sizeof(type) / sizeof(vector)];                        \
         for (; count >= AT_ONCE; count -= AT_ONCE, out += AT_ONCE) {                               \
-            const integers is_unusual =                                                            \
+            integers is_unusual =                                                                  \
                 products_of_##vector(left, right, left_step, right_step, products);                \
             for (int i = 0; i < AT_ONCE; i += lanes) {                                             \
                 const vector y = power_of_##vector(products[i / lanes]);                           \
+                is_unusual |= y == (vector){} + (type)INFINITY;                                    \
                 memcpy(out + i, &y, sizeof y);                                                     \
             }                                                                                      \
             if (any_lane((ints)is_unusual))                                                        \

@@ -89,11 +89,9 @@ static inline floats shifted_exponent(floats x) {
     return multiply_add(x, splat(1.44269504088896341f), magic);
 }
 
-// exp(x) 2^k for an n that is shifted by k more. The polynomial has the least relative error, 3e-9. If `is_near`,
-// |n| <= 32, and n * ln(2) is not rounded before it is subtracted, so that an error of 2e-9 in ln(2) does not matter.
-static inline floats exp_times(floats x, floats shifted, floats n, int is_near) {
-    floats r = multiply_add(n, splat(is_near ? -LN2 : -LN2_HIGH), x);
-    if (!is_near) r = multiply_add(n, splat(-LN2_LOW), r);
+// exp(r) 2^(n + k) of |r| <= ln(2) / 2, for an n that is shifted by k more. The polynomial has the least relative
+// error, 3e-9.
+static inline floats exp_of_rest(floats r, floats shifted) {
     floats p = splat(1.3814467e-3f);
     p = multiply_add(p, r, splat(8.368781e-3f));
     p = multiply_add(p, r, splat(4.1668393e-2f));
@@ -102,6 +100,14 @@ static inline floats exp_times(floats x, floats shifted, floats n, int is_near) 
     p = multiply_add(p, r, splat(1.f));
     p = multiply_add(p, r, splat(1.f));
     return p * (floats)((ints)shifted << 23);
+}
+
+// exp(x) 2^k for an n that is shifted by k more. If `is_near`, |n| <= 32, and n * ln(2) is not rounded before it is
+// subtracted, so that an error of 2e-9 in ln(2) does not matter.
+static inline floats exp_times(floats x, floats shifted, floats n, int is_near) {
+    floats r = multiply_add(n, splat(is_near ? -LN2 : -LN2_HIGH), x);
+    if (!is_near) r = multiply_add(n, splat(-LN2_LOW), r);
+    return exp_of_rest(r, shifted);
 }
 
 // exp(x) for a shifted n.
@@ -125,21 +131,6 @@ static inline floats exp_of_negative(floats x) {
     const floats magic = splat(MAGIC + 64);
     const floats shifted = multiply_add(x, splat(1.44269504088896341f), magic);
     return exp_times(x, shifted, shifted - magic, false) * 0x1p-64f;
-}
-
-// 2^(ab + 64) for -189 <= ab <= 63. A factor of 2^-64 makes it 2^(ab), which may be denormal. ab is n + r, where n
-// is an integer; it is not rounded where the target fuses. The bits of n are added to those of 2^r.
-static inline floats scaled_power(floats a, floats b) {
-    const floats magic = splat(12582912.f + 64);
-    const floats shifted = multiply_add(a, b, magic), r = multiply_add(a, b, magic - shifted);
-    floats p = splat(1.5326471475418657e-4f);
-    p = multiply_add(p, r, splat(1.3390806270763278e-3f));
-    p = multiply_add(p, r, splat(9.618505835533142e-3f));
-    p = multiply_add(p, r, splat(5.550359934568405e-2f));
-    p = multiply_add(p, r, splat(2.4022647738456726e-1f));
-    p = multiply_add(p, r, splat(6.931471824645996e-1f));
-    p = multiply_add(p, r, splat(1.f));
-    return (floats)((unsigned_ints)p + ((unsigned_ints)shifted << 23));
 }
 
 static inline floats expm1_floats(floats x) {

@@ -195,3 +195,108 @@ def test_literals_go_where_the_tensor_is(backend):
             plugrad.where([True, False, True], x, 0),
         ]
     assert {y.device for y in results} == {f"{backend}:0"}
+
+
+def _assigned(x, places):
+    y = +x
+    y[places] = 9.0
+    return y
+
+
+OPS_WITH_POSITIONS = {
+    "take": lambda x, places: plugrad.take(x, places, axis=0),
+    "take in batches": lambda x, places: plugrad.take(x[None], places[None], axis=1, batch_dims=1),
+    "take_along_axis": lambda x, places: plugrad.take_along_axis(x, places, axis=0),
+    "x[places]": lambda x, places: x[places],
+    "x[place]": lambda x, places: x[places[0]],
+    "gather_nd": lambda x, places: plugrad.gather_nd(x, places[:, None]),
+    "gradient of take": lambda x, places: plugrad.grad(
+        lambda x: plugrad.sum(plugrad.take(x, places, axis=0))
+    )(x),
+    "scatter_nd": lambda x, places: plugrad.scatter_nd(places[:, None], [9.0], (3,)),
+    "tensor_scatter_update": lambda x, places: plugrad.tensor_scatter_update(
+        x, places[:, None], [9.0]
+    ),
+    "sparse_to_dense": lambda x, places: plugrad.sparse_to_dense(places, [9.0], (3,)),
+    "x[places] = 9": _assigned,
+    "crop_and_resize": lambda x, places: plugrad.image.crop_and_resize(
+        plugrad.reshape(x, (3, 1, 1, 1)), [[0.0, 0.0, 0.0, 0.0]], places, (1, 1)
+    ),
+    "unsorted_segment_sum": lambda x, places: plugrad.unsorted_segment_sum([9.0], places, 3),
+    "one_hot": lambda x, places: plugrad.one_hot(places, 3),
+    "bincount": lambda x, places: plugrad.bincount(places, size=3),
+    "confusion_matrix": lambda x, places: plugrad.confusion_matrix(places, places, 3),
+    "in_top_k": lambda x, places: plugrad.in_top_k(x[None], places),
+}
+ARE_LABELS = {"unsorted_segment_sum", "one_hot", "bincount", "confusion_matrix", "in_top_k"}
+"""The ops whose integers are labels: others than the known ones are dropped everywhere."""
+WRITE = {"tensor_scatter_update", "x[places] = 9"}
+FAR = [
+    *(
+        (dtype, 2**bits - 1)
+        for dtype, bits in (("uint8", 8), ("uint16", 16), ("uint32", 32), ("uint64", 64))
+    ),
+    ("uint32", 2**31),
+    ("uint64", 2**32),
+    ("uint64", 2**63),
+    *(("int64", place) for place in (2**31, 2**32, 2**32 + 1, -(2**32), 2**63 - 1, -(2**63))),
+]
+
+
+@pytest.mark.parametrize("name", OPS_WITH_POSITIONS)
+@pytest.mark.parametrize(("dtype", "place"), FAR)
+def test_no_position_wraps_around(name, dtype, place, backend):
+    """What a position is, is its value: the largest one of an unsigned dtype is not the last one."""
+    if getattr(plugrad, dtype) not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    op, x = OPS_WITH_POSITIONS[name], plugrad.asarray([5.0, 6.0, 7.0])
+    near = plugrad.asarray(np.array([2], dtype))
+    same = op(x, plugrad.asarray(np.array([2], "int32")))
+    assert op(x, near).tolist() == same.tolist()
+    far = plugrad.asarray(np.array([place], dtype))
+    if backend == "cpu" and name not in ARE_LABELS:
+        with pytest.raises(TensorIndexError, match=r"is out of range|is not in \["):
+            op(x, far)
+        return
+    found = op(x, far).numpy()
+    if name in WRITE:
+        assert found.tolist() == [5, 6, 7]
+    else:
+        assert not found.any()
+
+
+@pytest.mark.parametrize("name", OPS_WITH_POSITIONS.keys() - ARE_LABELS)
+def test_debug_finds_positions_out_of_range_on_devices(name, backend):
+    x, far = plugrad.asarray([5.0, 6.0, 7.0]), on_device(3)
+    with (
+        plugrad.config.override("debug", True),
+        pytest.raises(TensorIndexError, match=r"3 (is out of range|is not in \[)"),
+    ):
+        OPS_WITH_POSITIONS[name](x, far)
+
+
+@pytest.mark.parametrize("name", ["take", "gather_nd", "scatter_nd", "tensor_scatter_update"])
+def test_compiled_functions_check_positions_as_others_do(name, backend):
+    op = plugrad.jit(OPS_WITH_POSITIONS[name])
+    x = plugrad.asarray([5.0, 6.0, 7.0])
+    expected = op(x, on_device(2)).tolist()
+    assert expected == OPS_WITH_POSITIONS[name](x, on_device(2)).tolist()
+    for place in (3, -4, 2**31 - 1):
+        if backend == "cpu":
+            with pytest.raises(TensorIndexError, match=f"index {place} is out of range"):
+                op(x, on_device(place))
+        else:
+            found = op(x, on_device(place)).tolist()
+            assert found == ([5, 6, 7] if name in WRITE else [0] * len(found))
+    assert op(x, on_device(2)).tolist() == expected
+
+
+def test_the_check_finds_positions_that_wrap_around(monkeypatch):
+    """A cast to int32, as it once was, fails the test above."""
+    from plugrad.ops import indexing
+    from plugrad.ops.arguments import cast
+    from plugrad.types.dtype import int32
+
+    monkeypatch.setattr(indexing, "as_signed", lambda x: cast(x, int32))
+    with plugrad.use("cpu"), pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_no_position_wraps_around("take", "uint32", 2**32 - 1, "cpu")

@@ -97,6 +97,23 @@ def test_average_of_equal_values_has_no_bias_with_a_step(backend):
     assert plugrad.moving_average([0.0], [2.0], 0.5, step=1).tolist() == [2]
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("step", [1, 3])
+def test_average_takes_the_step_and_the_decay_as_tensors(decay, step, backend):
+    """So a traced program does not keep those of its first call, and nothing waits for a device."""
+    expected = plugrad.moving_average([1.0, 4.0], [2.0, 2.0], decay, step=step).numpy()
+    for given in (
+        (plugrad.asarray(decay), step),
+        (decay, plugrad.asarray(step)),
+        (plugrad.asarray(decay), plugrad.asarray(step)),
+    ):
+        found = plugrad.jit(lambda d, n: plugrad.moving_average([1.0, 4.0], [2.0, 2.0], d, step=n))(
+            *given
+        )
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+        assert found.dtype is plugrad.float32
+
+
 REFUSALS = [
     Refusal(lambda: plugrad.dropout(ones(2), 1), ArgumentValueError, ["dropout", "rate=1"]),
     Refusal(lambda: plugrad.dropout(ones(2), 1.5), ArgumentValueError, ["rate=1.5", "less than 1"]),

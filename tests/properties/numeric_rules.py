@@ -5,16 +5,21 @@ Calls and values are Python expressions, so that the page shows what was run.
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import plugrad
 from plugrad.errors import ArgumentValueError, KernelNotFound, TensorIndexError, UnsupportedDtype
+from plugrad.testing.tables import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from plugrad.contract.kernel import Kernel
 
 BACKENDS = ("cpu", "wasm", "webgpu")
 ABSENT = "–"
@@ -433,6 +438,60 @@ def outcome(rule: Rule, backend: str) -> Any:
             return ABSENT
         except (TensorIndexError, ArgumentValueError) as error:
             return type(error)
+
+
+# --- the same rules for many elements -------------------------------------------------------------
+
+TIMES = 301
+"""How often elements are repeated, so that native code runs, whole vectors of it and a rest."""
+
+
+def elementwise_ops() -> set[str]:
+    """Return the names of the ops of elementwise kernels, and of `asarray`, which makes their inputs."""
+    found = {"asarray"}
+    for row in rows():
+        if row.kernel.is_elementwise:
+            found |= {kernel_op(row.kernel), getattr(row.op, "__name__", "asarray")}
+    return found & set(dir(plugrad))
+
+
+def kernel_op(kernel: Kernel[..., Any]) -> str:
+    """Return the name of a kernel's contract, which is that of its op."""
+    family = import_module(f"plugrad.kernels.{kernel.family}")
+    return next(name for name, value in vars(family).items() if value is kernel)
+
+
+class ManyElements:
+    """plugrad, but each of its elementwise ops gets lists and arrays with their elements repeated."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        op = getattr(plugrad, name)
+        return lambda *xs, **options: op(*map(repeated, xs), **options)
+
+
+def repeated(x: Any) -> Any:
+    """Return a list or an array of one axis with its elements repeated; anything else as it is."""
+    return np.tile(narrow(x), TIMES) if isinstance(x, list | np.ndarray) and np.ndim(x) == 1 else x
+
+
+def narrow(x: Any) -> Any:
+    """Return a list as plugrad converts it: Python's numbers are int32 and float32."""
+    return plugrad.asarray(x).numpy() if isinstance(x, list) else x
+
+
+def is_elementwise(rule: Rule) -> bool:
+    """Return whether a rule is about elementwise ops of elements in one axis."""
+    names = re.findall(r"plugrad\.(\w+)", rule.call)
+    return set(names) <= elementwise_ops() and np.ndim(value(rule.value)) == 1
+
+
+def outcome_of_many(rule: Rule, backend: str) -> Any:
+    """Return what a call gives on a backend for repeated elements, or `ABSENT`."""
+    with plugrad.use(backend), plugrad.config.override("unsupported_dtype", "error"):
+        try:
+            return eval(rule.call, {**NAMES, "plugrad": ManyElements()}).numpy()
+        except (KernelNotFound, UnsupportedDtype):
+            return ABSENT
 
 
 def agrees(actual: Any, expected: Any, within: float) -> bool:

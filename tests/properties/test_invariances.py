@@ -16,12 +16,15 @@ from plugrad.discovery.selection import active_backend
 from plugrad.errors import UnsupportedDtype
 from plugrad.kernels import binary, indexing, normalization, reduction, unary
 from plugrad.registry.kernels import set_tables
+from plugrad.tensor import backend as stored
 from plugrad.testing.checks import NotClaimed, require_dtypes, require_kernel
 from plugrad_cpu.threads import thread_pool
 from properties import invariances
 from properties.forced_variants import available_variants, forced_variant
 
 VARIANT = "cpu-"
+WITH_PACKS = "cpu-with-packs"
+"""What users have: NumPy computes small arrays, and C large ones."""
 FORCED = "a forced variant"
 """The owner of its kernels."""
 
@@ -31,8 +34,22 @@ def pytest_generate_tests(metafunc):
         return
     names = chosen(metafunc.config)
     if "cpu" in names:
-        names = [*names, *(f"{VARIANT}{name}" for name in available_variants())]
-    metafunc.parametrize("machine", names, indirect=True, scope="module")
+        names = [*names, WITH_PACKS, *(f"{VARIANT}{name}" for name in available_variants())]
+    cases = [
+        pytest.param(machine, name, family, id=f"{machine}-{name}-{family}")
+        for machine in names
+        for name, prop in invariances.PROPERTIES.items()
+        if concerns(name, machine)
+        for family in prop.cases()
+    ]
+    metafunc.parametrize(("machine", "name", "family"), cases, indirect=["machine"], scope="module")
+
+
+def concerns(name, machine):
+    """Whether a property is tried on a machine: NumPy and C apart, and threads where there are several."""
+    if machine == WITH_PACKS:
+        return name == "an_array_equals_its_pieces"
+    return name != "threads_equal_one" or machine not in ("cpu", "webgpu")
 
 
 @contextmanager
@@ -41,7 +58,7 @@ def running(name):
     backend, _, variant = name.partition("-")
     with ExitStack() as stack:
         device = open_backend(backend)
-        if backend == "cpu":
+        if backend == "cpu" and name != WITH_PACKS:
             tables = device.kernels
             own = list(tables)[-1]
             forced = {FORCED: forced_variant(variant).configs} if variant else {}
@@ -91,7 +108,7 @@ def wrong_in(rows, holds):
 
 
 def thread_setter(machine, monkeypatch):
-    """Let little work be shared; return the function that sets the number of threads, None if there is one only."""
+    """Let little work be shared; return the function that sets the number of threads."""
     if machine == "wasm":
         from plugrad_wasm import declare
 
@@ -110,29 +127,17 @@ def thread_setter(machine, monkeypatch):
             store.threads = workers.threads = count
 
         return set_threads
-    if machine.startswith(VARIANT):
-        for module in forced_variant(machine.removeprefix(VARIANT)).modules:
-            if hasattr(module, "PARALLEL_MIN_WORK"):
-                monkeypatch.setattr(module, "PARALLEL_MIN_WORK", 64)
-        monkeypatch.setattr(thread_pool, "count", 1)
-        return lambda count: setattr(thread_pool, "count", count)
-    return None
+    for module in forced_variant(machine.removeprefix(VARIANT)).modules:
+        if hasattr(module, "PARALLEL_MIN_WORK"):
+            monkeypatch.setattr(module, "PARALLEL_MIN_WORK", 64)
+    monkeypatch.setattr(thread_pool, "count", 1)
+    return lambda count: setattr(thread_pool, "count", count)
 
 
-CASES = [
-    pytest.param(name, family, id=f"{name}-{family}")
-    for name, prop in invariances.PROPERTIES.items()
-    for family in prop.cases()
-]
-
-
-@pytest.mark.parametrize(("name", "family"), CASES)
 def test_invariance(machine, name, family, monkeypatch):
     prop = invariances.PROPERTIES[name]
     if name == "threads_equal_one":
         set_count = thread_setter(machine, monkeypatch)
-        if set_count is None:
-            pytest.skip(f"{machine} has no threads of its own")
         monkeypatch.setattr(invariances.threads, "set_count", set_count)
     wrong = wrong_in(prop.cases()[family], prop.find_violation)
     assert not wrong, "\n".join(wrong)
@@ -198,3 +203,10 @@ def test_a_defect_is_caught(name, kernel, defective, monkeypatch):
         with plugrad.override_kernel(kernel.name, "cpu", defective):
             wrong = wrong_in(rows, prop.find_violation)
     assert any(kernel.name in line for line in wrong)
+
+
+def test_bools_as_they_come_are_caught(monkeypatch):
+    monkeypatch.setattr(stored, "has_odd_bools", lambda values: False)
+    prop = invariances.PROPERTIES["bytes_of_true_do_not_matter"]
+    with running("cpu"):
+        assert wrong_in(prop.cases()["movement"], prop.find_violation)

@@ -1,11 +1,23 @@
 """Extreme numbers follow one rule on all backends, and the page of the rules says what is so."""
 
+import numpy as np
 import pytest
 
 from consistency.generated import FOLDER
 from plugrad.discovery.loading import open_backend
 from plugrad.errors import BackendNotFound, BackendUnavailable
-from properties.numeric_rules import ABSENT, BACKENDS, RULES, agrees, outcome, page, value
+from properties.numeric_rules import (
+    ABSENT,
+    BACKENDS,
+    RULES,
+    TIMES,
+    agrees,
+    is_elementwise,
+    outcome,
+    outcome_of_many,
+    page,
+    value,
+)
 
 REMEDY = "run `make docs` and commit what it writes"
 
@@ -19,6 +31,20 @@ def test_rule(rule, backend):
     if rule.difference and backend in rule.difference.backends:
         is_mended = agrees(found, value(rule.value), rule.within)
         assert not is_mended, f"remove {backend} from the difference, then {REMEDY}"
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if is_elementwise(rule)], ids=lambda rule: rule.call
+)
+def test_rule_of_many_elements(rule, backend):
+    found = outcome_of_many(rule, backend)
+    if found is ABSENT:
+        pytest.skip(f"{backend} does not have the kernel or the dtype")
+    assert agrees(found, np.tile(value(rule.on(backend)), TIMES), rule.within), found
+
+
+def test_most_rules_run_with_many_elements():
+    assert sum(map(is_elementwise, RULES)) > 90
 
 
 def test_page_is_up_to_date():

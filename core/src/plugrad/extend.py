@@ -52,6 +52,7 @@ from plugrad.tensor.backend import (
     Probe as Probe,
 )
 from plugrad.tensor.tensor import Tensor as Tensor
+from plugrad.tensor.tracer import is_traced as is_traced
 from plugrad.types.contractions import (
     Contraction as Contraction,
     Preparation as Preparation,
@@ -81,6 +82,7 @@ from plugrad.types.dtype import (
     int16 as int16,
     int32 as int32,
     int64 as int64,
+    position_dtype as position_dtype,
     string as string,
     uint8 as uint8,
     uint16 as uint16,

@@ -13,8 +13,9 @@ import numpy as np
 
 from plugrad.contract.kernel import get_contract
 from plugrad.errors import KernelFailed, NotFinite, PlugradError, TensorIndexError, short_repr
+from plugrad.tensor.backend import has_odd_bools
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.dtype import as_dtype, numpy_kind, string
+from plugrad.types.dtype import as_dtype, bool_, numpy_kind, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -104,6 +105,7 @@ def with_contract_checks(
                 contract,
                 where,
             )
+        _check_bools(result, backend, where)
         for i, (x, values) in enumerate(zip(arrays, before, strict=True)):
             if values is not None and not _sizes_equal(values, _host_copy(x, backend)):
                 name = repr(contract.input_name(i)) if contract is not None else str(i)
@@ -114,6 +116,16 @@ def with_contract_checks(
         return result
 
     return implementation
+
+
+def _check_bools(result: Any, backend: Backend, where: str) -> None:
+    """Raise if a result holds bools with other bytes than 0 and 1, which other kernels may count."""
+    outputs = cast("Sequence[Any]", result if type(result) in (list, tuple) else [result])
+    for output in outputs:
+        if as_dtype(output.dtype) is bool_ and has_odd_bools(np.asarray(backend.to_numpy(output))):
+            raise KernelFailed(
+                f"{where} returned bools with other bytes than 0 and 1; it must return comparisons, such as x != 0"
+            )
 
 
 def with_finite_checks(

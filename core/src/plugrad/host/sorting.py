@@ -9,19 +9,21 @@ from numpy.typing import NDArray
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import sorting
 from plugrad.kernels.sorting import Side
+from plugrad.types.dtype import position_dtype
 
 Array = NDArray[Any]
 
 
 def sort(x: Array, *, axis: int, descending: bool) -> Array:
     """Return the elements in order."""
-    y = np.sort(x, axis)
+    y = np.sort(_sortable(x), axis).astype(x.dtype, copy=False)
     return np.flip(y, axis) if descending else y
 
 
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     """Return the positions that sort the elements."""
-    return _sorting_positions(x, axis, descending, stable).astype(np.int32)
+    dtype = position_dtype(x.shape[axis]).numpy
+    return _sorting_positions(_sortable(x), axis, descending, stable).astype(dtype)
 
 
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
@@ -29,9 +31,9 @@ def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
     places = _positions_of_largest(x, k)
     values = np.take_along_axis(x, places, -1)
     if sorted:
-        order = _sorting_positions(values, -1, descending=True, stable=True)
+        order = _sorting_positions(_sortable(values), -1, descending=True, stable=True)
         values, places = (np.take_along_axis(part, order, -1) for part in (values, places))
-    return values, places.astype(np.int32)
+    return values, places.astype(position_dtype(x.shape[-1]).numpy)
 
 
 def _positions_of_largest(x: Array, k: int) -> Array:
@@ -43,6 +45,7 @@ def _positions_of_largest(x: Array, k: int) -> Array:
         return np.zeros((*x.shape[:-1], 0), np.intp)
     if k == 1:
         return np.argmax(x, -1, keepdims=True)
+    x = _sortable(x)
     least = np.partition(x, x.shape[-1] - k, -1)[..., x.shape[-1] - k, None]
     larger, equal = x > least, x == least
     if x.dtype.kind == "f":
@@ -52,6 +55,11 @@ def _positions_of_largest(x: Array, k: int) -> Array:
     if (equal.sum(-1, keepdims=True) > room).any():
         equal &= equal.cumsum(-1) <= room
     return np.nonzero(larger | equal)[-1].reshape(*x.shape[:-1], k)
+
+
+def _sortable(x: Array) -> Array:
+    """Return float32 for float16, of which NumPy leaves NaN and infinities out of order on some processors."""
+    return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
 def _sorting_positions(x: Array, axis: int, descending: bool, stable: bool) -> Array:
@@ -82,14 +90,16 @@ def _search_rows(sorted_sequence: Array, values: Array, side: Side) -> Array:
     sequences = sorted_sequence.reshape(math.prod(lead), length)
     rows = values.reshape(math.prod(lead), values.shape[-1])
     positions = [np.searchsorted(s, row, side) for s, row in zip(sequences, rows, strict=True)]
-    return np.array(positions, np.int32).reshape(values.shape)
+    return np.array(positions, position_dtype(length + 1).numpy).reshape(values.shape)
 
 
 def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
     """Return the distinct slices; elements are compared by number, so that NaN equals NaN, and -0.0 equals 0.0."""
     axis %= x.ndim
     count = x.shape[axis]
-    slices = np.moveaxis(x, axis, 0).reshape(count, math.prod(x.shape[:axis] + x.shape[axis + 1 :]))
+    slices = np.moveaxis(_sortable(x), axis, 0).reshape(
+        count, math.prod(x.shape[:axis] + x.shape[axis + 1 :])
+    )
     if slices.shape[1] == 1:
         _, first, which = np.unique(slices, return_index=True, return_inverse=True)
     else:
@@ -99,7 +109,9 @@ def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
         )
     order = np.argsort(first)
     rank = np.argsort(order)
-    return np.take(x, first[order], axis), rank[which.reshape(-1)].astype(np.int32)
+    return np.take(x, first[order], axis), rank[which.reshape(-1)].astype(
+        position_dtype(count).numpy
+    )
 
 
 BODIES: Final[dict[Kernel[..., Any], Any]] = {

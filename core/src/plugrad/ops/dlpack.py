@@ -21,6 +21,7 @@ from plugrad.tensor.backend import (
     HOST,
     backend_failed,
     dlpack_device_of,
+    has_odd_bools,
     invalid_result,
     note_loss,
     unsupported_dtype,
@@ -80,6 +81,11 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
         )
     if as_dtype(values.dtype) not in backend.dtypes():
         raise unsupported_dtype(as_dtype(values.dtype), backend)
+    if values.dtype.kind == "b" and has_odd_bools(values):
+        raise ArgumentValueError(
+            f"from_dlpack: copy=False, but these bools of {type(x).__name__} have other bytes than 0 and 1; leave copy "
+            "out, for a tensor with True in their place"
+        )
     return wrap_array(values, backend)
 
 

@@ -26,7 +26,7 @@ from plugrad.errors import (
 from plugrad.kernels import indexing, movement
 from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, host_array
 from plugrad.ops.attributes import check_integer
-from plugrad.ops.binary import not_equal
+from plugrad.ops.binary import minimum, not_equal
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
     DType,
@@ -38,6 +38,7 @@ from plugrad.types.dtype import (
     float32,
     int32,
     int64,
+    position_dtype,
     string,
 )
 from plugrad.types.shapes import broadcast, normalize_axis
@@ -309,7 +310,19 @@ def as_positions(
         return tensor_from_host(positions, backend or active_backend())
     if not indices.dtype.is_integer:
         raise _positions_dtype_error(indices.dtype, op, name)
-    return cast(indices, int32)
+    return as_signed(indices)
+
+
+def as_signed(x: Tensor) -> Tensor:
+    """Return integers as int32 or int64, of which none is negative that was not before.
+
+    The largest unsigned ones become the largest signed one, which is no position of any axis either.
+    """
+    if x.dtype in (int32, int64):
+        return x
+    wide = int64 if int64 in x.backend.dtypes() else int32
+    dtype = int32 if int32.info.max >= x.dtype.info.max else wide
+    return cast(minimum(x, dtype.info.max) if dtype.info.max < x.dtype.info.max else x, dtype)
 
 
 def as_checked_positions(
@@ -325,7 +338,8 @@ def as_checked_positions(
         return as_positions(indices, op, x.backend, name)
     values = host_positions(indices, op, name)
     check_range(values, x.shape[axis], axis, op)
-    return tensor_from_host(values.astype(np.int32, copy=False), x.backend)
+    dtype = position_dtype(x.shape[axis]).numpy
+    return tensor_from_host(values.astype(dtype, copy=False), x.backend)
 
 
 def as_coordinates(

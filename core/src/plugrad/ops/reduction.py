@@ -14,7 +14,7 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, with_attributes
 from plugrad.ops.attributes import check_flag, check_integer
-from plugrad.tensor.tensor import Tensor
+from plugrad.ops.indexing import as_signed, first_backend
 from plugrad.types.dtype import (
     BOOL,
     INTEGER,
@@ -22,16 +22,15 @@ from plugrad.types.dtype import (
     bool_,
     equivalents,
     int32,
-    int64,
+    position_dtype,
     uint32,
-    uint64,
 )
 from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel, ValidatedAttributes
-    from plugrad.tensor.tensor import TensorLike
+    from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import AxisLike, Shape
 
@@ -319,6 +318,8 @@ def as_summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
     x = as_tensor(x, op)
     if dtype is not None:
         return cast(x, as_dtype(dtype), op)
+    if x.array.dtype in _BOOL_DTYPES:
+        return cast(x, position_dtype(x.size + 1))
     if x.array.dtype in _NARROW_DTYPES:
         return cast(x, uint32 if x.dtype.kind == "unsigned" else int32)
     return x
@@ -367,12 +368,13 @@ def _as_bins_and_weights(
     x: TensorLike, weights: TensorLike | None, op: str
 ) -> tuple[Tensor, Tensor | None]:
     """Convert x and its weights to dtypes that the bin-count kernels support."""
-    numbers = as_tensor(x, op, backend=weights.backend if isinstance(weights, Tensor) else None)
+    home = None if weights is None else first_backend(weights)
+    numbers = as_tensor(x, op, backend=home)
     if not numbers.dtype.is_integer:
         raise DTypeError(
             f"{op}: x is {numbers.dtype}; only integers are counted, as after astype('int32')"
         )
-    numbers = cast(numbers, int64 if numbers.dtype in (int64, uint64) else int32)
+    numbers = as_signed(numbers)
     if weights is None:
         return numbers, None
     return numbers, as_tensor(weights, op, "weights", backend=numbers.backend)

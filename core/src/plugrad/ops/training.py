@@ -24,7 +24,11 @@ SeedLike: TypeAlias = int | Generator | None
 
 
 def moving_average(
-    average: TensorLike, x: TensorLike, decay: float | Tensor, *, step: int | None = None
+    average: TensorLike,
+    x: TensorLike,
+    decay: float | Tensor,
+    *,
+    step: int | Tensor | None = None,
 ) -> Tensor:
     """The moving average after one more value x: ``decay * average + (1 - decay) * x``.
 
@@ -38,19 +42,19 @@ def moving_average(
         x: the new value, in the shape of the average.
         decay: the fraction of the average that remains, between 0 and 1: a number, or a tensor,
             whose values are not checked.
-        step: the number of this value, from 1 on. If it is given, the update is divided by ``1 -
-            decay**step``, which removes the bias of an average that starts at 0 (Kingma and Ba,
-            2014); `decay` is then a number or a 0-d tensor.
+        step: the number of this value, from 1 on: an integer, or a tensor, whose values are not
+            checked. If it is given, the update is divided by ``1 - decay**step``, which removes the
+            bias of an average that starts at 0 (Kingma and Ba, 2014).
 
     Raises:
         ShapeError: the shapes differ.
         DTypeError: an argument holds strings.
-        ArgumentError: `decay` is neither a number nor a tensor, or `step` is not an integer.
+        ArgumentError: `decay` is neither a number nor a tensor, or `step` neither an integer nor a tensor.
         ArgumentValueError: `decay` or `step` is out of range.
     """
     if not isinstance(decay, Tensor):
         decay = check_real(decay, "moving_average", "decay", least=0, most=1)
-    if step is not None:
+    if step is not None and not isinstance(step, Tensor):
         step = check_integer(step, "moving_average", "step", least=1, most=2**53)
     average, x = promote_operands(average, x, binary.divide, "moving_average")
     if average.shape != x.shape:
@@ -58,8 +62,13 @@ def moving_average(
             f"moving_average: average has shape {average.shape} and x {x.shape}; they must be equal"
         )
     update = (x - average) * (1 - decay)
-    if step is not None and decay < 1:
-        update = update / (1 - decay**step)
+    if step is not None:
+        divisor = 1 - decay ** (step.astype(update.dtype) if isinstance(step, Tensor) else step)
+        # With a decay of 1 nothing is added, and nothing is to be corrected.
+        if isinstance(divisor, Tensor):
+            update = update / where(divisor == 0, 1, divisor)
+        elif divisor:
+            update = update / divisor
     return average + update
 
 

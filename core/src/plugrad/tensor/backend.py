@@ -308,6 +308,8 @@ def store(values: NDArray[Any], backend: Backend) -> Any:
         DeviceLost: the device does not work any more.
     """
     check_alive(backend, "from_numpy()")
+    if values.dtype.kind == "b" and has_odd_bools(values):
+        values = values.view(np.uint8) != 0
     try:
         array = backend.from_numpy(values)
     except PlugradError as error:
@@ -319,6 +321,14 @@ def store(values: NDArray[Any], backend: Backend) -> Any:
         raise backend_failed(backend, "from_numpy()", error) from error
     check_array(array, values.shape, values.dtype, backend, "from_numpy()")
     return array
+
+
+def has_odd_bools(values: NDArray[Any]) -> bool:
+    """Return whether bools have other bytes than 0 and 1, as a view of bytes or a file may.
+
+    NumPy takes them for True. Kernels may count them, or choose by their lowest bit.
+    """
+    return bool(values.view(np.uint8).max(initial=0) > 1)
 
 
 def check_array(

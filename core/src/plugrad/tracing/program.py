@@ -183,8 +183,8 @@ class Program:
             held = zip(self.variables, inputs[count:], strict=True)
             with tracer.bound(dict(held), hosts):
                 results = [*iter_tensors(self.function(inputs[:count]))]
-            ends = [x.node for x, is_given in zip(results, given, strict=True) if is_given]
-            found = BackwardPass(Bundle(tuple(ends)), leaves).run(list(places))
+                ends = [x.node for x, is_given in zip(results, given, strict=True) if is_given]
+                found = BackwardPass(Bundle(tuple(ends)), leaves).run(list(places))
             differentiated = [x for x, is_wanted in zip(inputs, wanted, strict=True) if is_wanted]
             return [
                 zeros_like(Tensor(x.array, x.backend)) if g is None else g

@@ -1,7 +1,9 @@
 """Losses of integer labels: the class of each example instead of a row of probabilities.
 
-They complete `plugrad.losses`, whose page describes weights and reductions. An example whose label is
-no class, such as -1, does not count: its loss and its weight are 0.
+They complete `plugrad.losses`, whose page describes weights and reductions. An example whose label is negative,
+such as -1, does not count: its loss and its weight are 0. A label that is too large is an error. On a device where
+finding out would mean waiting, `fit` and `evaluate` look at the labels once, and so does the setting ``debug`` each
+time; otherwise such an example does not count either.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import DTypeError, ShapeError
+from plugrad_nn.labels import check_labels
 
 if TYPE_CHECKING:
     from plugrad import Tensor
@@ -30,7 +33,7 @@ def sparse_softmax_cross_entropy(
     tensor(0.4100376, dtype=float32)
 
     Args:
-        labels: integers from 0 up to but without the number of classes; others do not count.
+        labels: integers from 0 up to but without the number of classes; negative ones do not count.
         logits: unscaled logarithms of probabilities, in the shape of the labels with a last axis of
             classes.
         weights: see `plugrad.losses`.
@@ -41,7 +44,7 @@ def sparse_softmax_cross_entropy(
     Raises:
         ShapeError: the shapes do not fit, or the weights do not broadcast to the labels.
         DTypeError: the labels are not integers, or the logits not real numbers.
-        ArgumentError, ArgumentValueError: `label_smoothing` or the reduction is invalid.
+        ArgumentError, ArgumentValueError: a label is too large, or `label_smoothing` or the reduction is invalid.
     """
     labels, logits, counted = _check_labels_and_logits(
         "sparse_softmax_cross_entropy", labels, logits
@@ -90,6 +93,7 @@ def _check_labels_and_logits(op: str, labels: Any, logits: Any) -> tuple[Tensor,
     logits = plugrad.asarray(logits)
     if not plugrad.isdtype(logits.dtype, "real floating"):
         raise DTypeError(f"{op}: logits are {logits.dtype}; they must be floating, such as float32")
+    given = labels
     if not isinstance(labels, plugrad.Tensor):
         labels = plugrad.asarray(labels, device=logits.backend)
     if not plugrad.isdtype(labels.dtype, "integral"):
@@ -101,6 +105,7 @@ def _check_labels_and_logits(op: str, labels: Any, logits: Any) -> tuple[Tensor,
             f"{op}: labels have shape {labels.shape} and logits {logits.shape}; logits must have the "
             "shape of the labels with a last axis of classes"
         )
+    check_labels(op, labels, given, logits.shape[-1])
     counted = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
     return labels, logits, plugrad.astype(counted, logits.dtype)
 

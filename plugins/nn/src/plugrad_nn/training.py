@@ -18,6 +18,7 @@ from plugrad_nn.arguments import (
     check_number,
 )
 from plugrad_nn.data import batches
+from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.parameters import assign, leaves
 
@@ -125,7 +126,7 @@ def fit(
         progress: whether to draw a progress bar; by default only on a terminal.
 
     Raises:
-        ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above.
+        ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above, or a label is no class.
         GradientNotFound: the loss does not depend on a trainable parameter.
     """
     check_function("fit", "model", model)
@@ -143,6 +144,7 @@ def fit(
     variables = leaves(params)
     watch = None if early_stopping is None else _EarlyStoppingMonitor(early_stopping)
     results: list[dict[str, float]] = []
+    largest = largest_label(y)  # once: reading labels of each batch would wait for the device
     for epoch in range(initial_epoch, epochs):
         own = _derive_seed(seed, epoch)
         total, count = None, 0
@@ -159,7 +161,9 @@ def fit(
             def value(
                 inputs: Tensor = inputs, labels: Tensor = labels, training: Training = training
             ) -> Tensor:
-                return loss(labels, model(params, inputs, training))
+                predictions = model(params, inputs, training)
+                with batch_labels(labels, largest):
+                    return loss(labels, predictions)
 
             before = optimizer.minimize(value, variables)
             training.commit(params)
@@ -213,11 +217,13 @@ def evaluate(
         check_function("evaluate", name, metric)
     totals: dict[str, Tensor] = {}
     count = 0
+    largest = largest_label(y)
     for inputs, labels in batches(x, y, size=batch_size):
         predictions = model(params, inputs, INFERENCE)
         count += inputs.shape[0]
         for name, metric in functions.items():
-            weighted = metric(labels, predictions) * inputs.shape[0]
+            with batch_labels(labels, largest):
+                weighted = metric(labels, predictions) * inputs.shape[0]
             totals[name] = totals[name] + weighted if name in totals else weighted
     return {name: totals[name].item() / count if name in totals else math.nan for name in functions}
 

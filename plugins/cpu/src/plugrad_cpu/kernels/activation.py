@@ -6,6 +6,7 @@ times as long, because the processor cannot predict which branch comes next.
 
 from collections.abc import Callable
 from math import pi, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from plugrad.extend import broadcast
 from plugrad.kernels import activation
 from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.kernels.binary import select, zero_where_false
-from plugrad_cpu.kernels.unary import erf
 
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
@@ -58,24 +58,55 @@ BLOCK_ELEMENTS = 65_536  # elements: intermediate results stay in the cache, and
 # Where gelu has reached 0 or x, and its slope 0 or 1, in each precision: infinity is not multiplied by 0.
 GELU_ZERO_BEYOND = {np.dtype(np.float32): 14.5, np.dtype(np.float64): 40.0}
 GELU_TANH_ZERO_BEYOND = 40
-# The polynomial for log P(-x) in single precision for 0 <= x <= 14.5, the highest power first, with the least
-# error of x P(-x). The webgpu backend uses the same one.
-LOG_TAIL_COEFFICIENTS = np.array(
-    [
-        -1.1751507544843776e-9,
-        6.266601104698566e-8,
-        -1.3195261772125377e-6,
-        1.330792838416528e-5,
-        -4.9230573495151475e-5,
-        -3.08788672555238e-4,
-        5.193829070776701e-3,
-        -3.660059720277786e-2,
-        -3.182281255722046e-1,
-        -7.978938221931458e-1,
-        -6.931470036506653e-1,
-    ],
-    np.float32,
-)
+# P(-m) = exp(-m^2 / 2) p(t) / (m + k), where t = (m - k) / (m + k), for 0 <= m up to these limits. For each
+# precision, k and the polynomial p with the least relative error, the highest power first. The other backends use
+# the same ones.
+TAILS: dict[np.dtype[Any], tuple[int, list[float]]] = {
+    np.dtype(np.float32): (
+        4,
+        [
+            -0.0001235153559,
+            0.0001935910708,
+            0.001568784782,
+            -0.003523051908,
+            -0.007526833246,
+            0.0604064176,
+            -0.1865230677,
+            0.3871366799,
+            -0.6078966037,
+            0.7552851385,
+        ],
+    ),
+    np.dtype(np.float64): (
+        6,
+        [
+            2.74939182610010595e-9,
+            2.27871102717622372e-10,
+            -3.77816564629587916e-8,
+            1.24650612702751983e-8,
+            3.04596480536068656e-7,
+            -4.35534213216657667e-7,
+            -1.79629291688064992e-6,
+            6.80045157779861814e-6,
+            1.07441238205911918e-6,
+            -0.0000647536961202941844,
+            0.000181360657341464736,
+            0.0000328704572900531207,
+            -0.00213160523618629576,
+            0.0100298205711239414,
+            -0.0309853155064862378,
+            0.0751719156753218431,
+            -0.152680232064472745,
+            0.267974245841355142,
+            -0.413903585775592664,
+            0.568968891814789236,
+            -0.701009029590865525,
+            0.777351771893362174,
+        ],
+    ),
+}
+UPPER_HALF = {np.dtype(np.float32): ~0xFFF, np.dtype(np.float64): ~0x7FFFFFF}
+"""The bits of the upper half of the digits of a number."""
 
 
 def in_blocks(formula: Callable[..., Array]) -> Callable[..., Array]:
@@ -97,44 +128,58 @@ def in_blocks(formula: Callable[..., Array]) -> Callable[..., Array]:
     return compute
 
 
-def normal_tail(m: Array) -> Array:
-    """Return the probability that a standard normal number is at most -m, for numbers m that are not negative."""
-    if m.dtype == np.float64:
-        y = erf(m * -sqrt(0.5))
-        y += 1
-        y *= 0.5
-        return y
-    y = m * LOG_TAIL_COEFFICIENTS[0]
-    for term in LOG_TAIL_COEFFICIENTS[1:-1]:
+def tail_factor(m: Array) -> Array:
+    """Return P(-m) / exp(-m^2 / 2) of m >= 0, where P is the distribution of a normal number."""
+    centre, terms = TAILS[m.dtype]
+    inverse = m + centre
+    np.reciprocal(inverse, out=inverse)
+    t = m - centre
+    t *= inverse
+    y = t * m.dtype.type(terms[0])
+    for term in terms[1:-1]:
         y += term
-        y *= m
-    y += LOG_TAIL_COEFFICIENTS[-1]
-    return np.exp(y, out=y)
+        y *= t
+    y += terms[-1]
+    y *= inverse
+    return y
+
+
+def bell(m: Array) -> Array:
+    """Return exp(-m^2 / 2), times a factor for what rounding leaves out of the square."""
+    upper = (m.view(f"i{m.itemsize}") & UPPER_HALF[m.dtype]).view(m.dtype)
+    y = m * m
+    rest = upper * upper
+    rest -= y
+    rest += (m - upper) * (m + upper)
+    rest *= -0.5
+    rest += 1
+    y *= -0.5
+    np.exp(y, out=y)
+    y *= rest
+    return y
 
 
 def gelu(x: Array) -> Array:
     """Return x P(x), which is max(x, 0) - |x| P(-|x|), where P is the distribution of a normal number."""
     m = np.clip(np.abs(x), 0, GELU_ZERO_BEYOND[x.dtype])
-    m *= normal_tail(m)
-    return np.subtract(np.clip(x, 0, np.inf), m, out=m)
+    below = tail_factor(m)
+    below *= m
+    below *= bell(m)
+    return np.subtract(np.where(x > 0, x, x.dtype.type(-0.0)), below, out=below)
 
 
 def gelu_gradient(dy: Array, x: Array) -> Array:
     """Return dy (P(x) + x p(x)), where p is the derivative of P."""
     m = np.clip(np.abs(x), 0, GELU_ZERO_BEYOND[x.dtype])
-    density = m * m
-    density *= -0.5
-    np.exp(density, out=density)
-    density *= m
-    density *= 1 / sqrt(2 * pi)
-    density -= normal_tail(
-        m
-    )  # m p(m) - P(-m), which is the slope minus 1 of positive x, and minus the slope of others
+    # m p(m) - P(-m) is the slope minus 1 of positive x, and minus the slope of others.
+    slope = m * m.dtype.type(1 / sqrt(2 * pi))
+    slope -= tail_factor(m)
+    slope *= bell(m)
     is_positive = (x > 0).astype(x.dtype)
-    density *= 2 * is_positive - 1
-    density += is_positive
-    density *= dy
-    return density
+    slope *= 2 * is_positive - 1
+    slope += is_positive
+    slope *= dy
+    return slope
 
 
 def gelu_tanh(x: Array) -> Array:

@@ -16,6 +16,16 @@ def squared_difference(a: Array, b: Array, out: Array | None = None) -> Array:
     return np.square(np.subtract(a, b, out=out), out=out)
 
 
+def maximum(a: Array, b: Array, out: Array | None = None) -> Array:
+    """Return the larger element, or NaN; the second one of two zeros, where NumPy gives the first one of float16."""
+    return np.maximum(b, a, out=out) if a.dtype == np.float16 else np.maximum(a, b, out=out)
+
+
+def minimum(a: Array, b: Array, out: Array | None = None) -> Array:
+    """Return the smaller element, or NaN; the second one of two zeros, where NumPy gives the first one of float16."""
+    return np.minimum(b, a, out=out) if a.dtype == np.float16 else np.minimum(a, b, out=out)
+
+
 def in_blocks(
     formula: Callable[[Array, Array], Array], function: Callable[..., Array], dtype: type
 ) -> Callable[..., Array]:
@@ -166,8 +176,8 @@ table.update(
         binary.remainder: in_blocks(_remainder, np.remainder, np.float64),
         binary.power: power,
         binary.squared_difference: squared_difference,
-        binary.maximum: np.maximum,
-        binary.minimum: np.minimum,
+        binary.maximum: maximum,
+        binary.minimum: minimum,
         binary.atan2: np.arctan2,
         binary.hypot: in_blocks(_hypotenuse, np.hypot, np.float32),
         binary.log_add_exp: log_add_exp,

@@ -356,30 +356,37 @@ fn erf_accurate(x: f32) -> f32 {
 // --- gelu: x P(x), where P is the distribution of a normal number, and p its density; or x s(x), where s is a sigmoid
 // that is close to P. Far from 0, the limits are reached: 0 must not meet infinity.
 
-// P(-m) of 0 <= m <= 14.5; the exponent has the least error of m P(-m)
-fn below(m: f32) -> f32 {
-  var q = -1.1751507544843776e-9;
-  q = q * m + 6.266601104698566e-8;
-  q = q * m - 1.3195261772125377e-6;
-  q = q * m + 1.330792838416528e-5;
-  q = q * m - 4.9230573495151475e-5;
-  q = q * m - 3.08788672555238e-4;
-  q = q * m + 5.193829070776701e-3;
-  q = q * m - 3.660059720277786e-2;
-  q = q * m - 3.182281255722046e-1;
-  q = q * m - 7.978938221931458e-1;
-  q = q * m - 6.931470036506653e-1;
-  return exp_accurate(q);
+// P(-m) / exp(-m^2 / 2) of 0 <= m <= 14.5, with the least relative error of the polynomial
+fn tail_factor(m: f32) -> f32 {
+  let inverse = 1.0 / (m + 4.0);
+  let t = (m - 4.0) * inverse;
+  var p = -0.0001235153559;
+  p = p * t + 0.0001935910708;
+  p = p * t + 0.001568784782;
+  p = p * t - 0.003523051908;
+  p = p * t - 0.007526833246;
+  p = p * t + 0.0604064176;
+  p = p * t - 0.1865230677;
+  p = p * t + 0.3871366799;
+  p = p * t - 0.6078966037;
+  p = p * t + 0.7552851385;
+  return p * inverse;
+}
+
+// exp(-m^2 / 2). The square of the upper half of the digits is exact.
+fn bell(m: f32) -> f32 {
+  let upper = bitcast<f32>(bitcast<u32>(m) & 0xfffff000u);
+  return exp_accurate(upper * upper * -0.5) * exp_accurate((upper - m) * (upper + m) * 0.5);
 }
 
 fn gelu(x: f32) -> f32 {
   let m = minimum(abs(x), 14.5);
-  return maximum(x, 0.0) - m * below(m);
+  return select(-0.0, x, x > 0.0 || is_nan(x)) - m * tail_factor(m) * bell(m);
 }
 
 fn gelu_slope(x: f32) -> f32 {
   let m = minimum(abs(x), 14.5);
-  let rest = 0.39894228 * m * exp_accurate(-0.5 * m * m) - below(m);
+  let rest = (0.39894228 * m - tail_factor(m)) * bell(m);
   return select(-rest, 1.0 + rest, x > 0.0);
 }
 

@@ -1,0 +1,74 @@
+"""The range of integer labels: each must be a class, and looking at them on a device would mean waiting for it.
+
+Labels that are on the host are checked by the losses. `fit` and `evaluate` look at the labels of a data set once,
+and tell the losses what they have found about each batch.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+import plugrad
+from plugrad.extend import ArgumentValueError, is_traced
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from plugrad import Tensor
+
+_batch: Final[ContextVar[tuple[Tensor, int] | None]] = ContextVar("plugrad_nn_batch", default=None)
+"""The labels of the batch that is being computed, and the largest one of its data set."""
+
+
+def largest_label(labels: Any) -> int | None:
+    """Return the largest of integer labels, None if there are none or they are no integers."""
+    if isinstance(labels, plugrad.Tensor):
+        if not (plugrad.isdtype(labels.dtype, "integral") and labels.size):
+            return None
+        return int(plugrad.max(plugrad.stop_gradient(labels)).item())
+    values: Any = np.asarray(labels)
+    return int(values.max()) if values.dtype.kind in "iu" and values.size else None
+
+
+@contextmanager
+def batch_labels(labels: Tensor, largest: int | None) -> Generator[None]:
+    """Tell the losses in a block the largest label of the data set from which a batch comes."""
+    token = _batch.set(None if largest is None else (labels, largest))
+    try:
+        yield
+    finally:
+        _batch.reset(token)
+
+
+def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
+    """Raise if a label is greater than the last class, unless finding out would mean waiting for a device.
+
+    Args:
+        op: the name of the loss.
+        labels: the labels, a tensor.
+        given: what the program gave as labels.
+        classes: the number of classes.
+
+    Raises:
+        ArgumentValueError: a label is no class.
+    """
+    batch = _batch.get()
+    if batch is not None and batch[0] is labels:
+        largest = batch[1]
+    elif given is not labels:
+        largest = largest_label(given)
+    elif is_traced(labels):
+        return
+    elif isinstance(labels.array, np.ndarray) or plugrad.config.get("debug"):
+        largest = largest_label(labels)
+    else:
+        return
+    if largest is not None and largest >= classes:
+        raise ArgumentValueError(
+            f"{op}: label {largest} is none of the {classes} classes of the logits, which are numbered from 0 to "
+            f"{classes - 1}; a negative label marks an example that does not count"
+        )

@@ -1,0 +1,140 @@
+"""Labels are classes: the losses and the training say where they are not."""
+
+import numpy as np
+import pytest
+
+import plugrad
+import plugrad_nn as nn
+from plugrad.extend import ArgumentValueError
+
+LOSSES = [nn.losses.sparse_softmax_cross_entropy, nn.losses.sparse_hinge_loss]
+WORDS = r"label 3 is none of the 3 classes of the logits.* from 0 to 2; a negative label"
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("form", [list, np.array, lambda x: np.array(x, "uint32"), plugrad.asarray])
+def test_losses_refuse_labels_that_are_no_classes(loss, form, backend):
+    logits, labels = plugrad.zeros((3, 3)), form([0, 3, 1])
+    if isinstance(labels, plugrad.Tensor) and backend != "cpu":
+        assert loss(labels, logits, reduction="none")[1].item() == 0  # a look at it would wait
+        with (
+            plugrad.config.override("debug", True),
+            pytest.raises(ArgumentValueError, match=WORDS),
+        ):
+            loss(labels, logits)
+        return
+    with pytest.raises(ArgumentValueError, match=f"{loss.__name__}: {WORDS}"):
+        loss(labels, logits)
+    with pytest.raises(ArgumentValueError, match=WORDS):
+        plugrad.grad(lambda x: loss(labels, x))(logits)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_negative_labels_do_not_count(loss, backend):
+    logits = plugrad.asarray([[1.0, 2.0], [5.0, 0.5]])
+    alone = loss([1], logits[:1]).item()
+    for labels in ([1, -1], np.array([1, -100])):
+        assert abs(loss(labels, logits).item() - alone) < 1e-6
+
+
+def examples(labels):
+    x = np.random.default_rng(0).normal(size=(len(labels), 2)).astype("float32")
+    return x, labels
+
+
+def train(x, y, loss, **options):
+    model = nn.Dense(3)
+    params = model.init(0, (2,))
+    before = params["kernel"].numpy().copy()
+    try:
+        nn.fit(
+            model,
+            params,
+            x,
+            y,
+            loss=loss,
+            optimizer=plugrad.optimizers.SGD(0.1),
+            batch_size=2,
+            **options,
+        )
+    finally:
+        train.changed = not np.array_equal(before, params["kernel"].numpy())
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        LOSSES[0],
+        lambda labels, x: nn.losses.sparse_softmax_cross_entropy(labels, x, label_smoothing=0.1),
+    ],
+)
+@pytest.mark.parametrize("form", [list, np.array, plugrad.asarray])
+def test_fit_refuses_a_data_set_before_the_first_step(loss, form, backend):
+    x, y = examples([1, 2, 1, 2, 1, 2, 1, 3])  # from 1 on, where classes are numbered from 0 on
+    with pytest.raises(ArgumentValueError, match=WORDS):
+        train(x, form(y), loss)
+    assert not train.changed
+    train(x, form([k - 1 for k in y]), loss)
+    assert train.changed
+    with pytest.raises(ArgumentValueError, match=WORDS):
+        train(x, form([0] * 8), loss, validation_data=(x, form(y)))
+    with pytest.raises(ArgumentValueError, match=WORDS):
+        nn.evaluate(nn.Dense(3), nn.Dense(3).init(0, (2,)), x, form(y), loss=loss)
+
+
+def test_labels_are_read_once_per_data_set(backend, monkeypatch):
+    """On a device, each reading would wait for all that is computed."""
+    x, y = examples([0, 1, 2, 0, 1, 2])
+    labels, read = plugrad.asarray(y), []
+    device = type(labels.backend)
+    to_numpy = device.to_numpy
+    monkeypatch.setattr(
+        device, "to_numpy", lambda self, a: read.append(a.dtype) or to_numpy(self, a)
+    )
+    train(x, labels, LOSSES[0], epochs=3)
+    assert sum(np.dtype(str(dtype)).kind == "i" for dtype in read) <= 1
+
+
+def test_other_losses_take_any_labels(backend):
+    x, _ = examples([0] * 4)
+    y = np.array([7, -3, 100, 2], "int32")
+    model = nn.Dense(1)
+    nn.fit(
+        model,
+        model.init(0, (2,)),
+        x,
+        y,
+        loss=lambda labels, found: plugrad.losses.mean_squared_error(
+            labels.astype("float32"), found[:, 0]
+        ),
+        optimizer=plugrad.optimizers.SGD(0.001),
+    )
+    two = np.stack([np.arange(4) % 2, np.arange(4)], 1).astype(
+        "int32"
+    )  # of two and of four classes
+    model = nn.Dense(6)
+
+    def both(labels, found):
+        first = nn.losses.sparse_softmax_cross_entropy(labels[:, 0], found[:, :2])
+        return first + nn.losses.sparse_softmax_cross_entropy(labels[:, 1], found[:, 2:])
+
+    nn.fit(model, model.init(0, (2,)), x, two, loss=both, optimizer=plugrad.optimizers.SGD(0.1))
+
+
+def test_the_labels_of_no_examples(backend):
+    assert (
+        nn.losses.sparse_softmax_cross_entropy(
+            np.zeros(0, "int32"), np.zeros((0, 3), "float32")
+        ).item()
+        == 0
+    )
+
+
+def test_labels_that_are_traced_are_not_looked_at():
+    """Not with ``debug`` either, which runs each call untraced, too."""
+    loss = plugrad.jit(nn.losses.sparse_softmax_cross_entropy)
+    for debug in (False, True):
+        with plugrad.config.override("debug", debug):
+            assert loss(plugrad.asarray([0, 1]), plugrad.ones((2, 3))).item() == pytest.approx(
+                np.log(3)
+            )
