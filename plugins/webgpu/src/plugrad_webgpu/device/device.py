@@ -26,9 +26,7 @@ from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import (
     check_operands,
     check_parts,
-    check_private_memory,
-    check_shared_memory,
-    check_source,
+    check_shader,
     foreign_buffer_error,
 )
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool
@@ -523,9 +521,7 @@ class Device:
         elif self.has_long_words:
             source = load_by_long_words(source)
         check_operands(label, operands, self._raw.most_operands)
-        check_source(label, source)
-        check_shared_memory(label, source, self.shared_bytes)
-        check_private_memory(label, source, is_software=self.is_software)
+        check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         with uninterruptible:  # the library calls back, where an interrupt would be lost
             layout = self._layout(operands, outputs, program.has_table)
             pipeline = self._raw.compiled(

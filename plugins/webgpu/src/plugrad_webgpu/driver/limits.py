@@ -85,6 +85,17 @@ def check_groups(label: str, groups: int) -> None:
         )
 
 
+def check_shader(label: str, source: str, shared_bytes: int, *, is_software: bool) -> None:
+    """Raise unless a device can be trusted with a shader.
+
+    Raises:
+        ArgumentValueError: its text or its variables are beyond what compilers bear, or do not fit the device.
+    """
+    check_source(label, source)
+    check_shared_memory(label, source, shared_bytes)
+    check_private_memory(label, source, is_software=is_software)
+
+
 def check_source(label: str, source: str) -> None:
     """Raise unless a compiler can read a source without running out of stack, which ends the process.
 
