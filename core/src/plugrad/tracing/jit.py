@@ -143,10 +143,11 @@ class Jitted(Generic[Params, Result]):
 
     def __reduce__(self) -> Any:
         found: Any = sys.modules.get(getattr(self, "__module__", ""))
-        for part in getattr(self, "__qualname__", "").split("."):
+        name = str(getattr(self, "__qualname__", ""))
+        for part in name.split("."):
             found = getattr(found, part, None)
         if found is self:  # a decorated function, whose name is that of the result
-            return self.__qualname__
+            return name
         return Jitted, (self.function, self.static)
 
     def __repr__(self) -> str:
@@ -223,11 +224,12 @@ class Jitted(Generic[Params, Result]):
         def of_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
             given, named = map_tree(lambda leaf: _fill(leaf, remaining), template)
+            args, kwargs = self._with_identities(given, named) if self.static else (given, named)
             before: list[Any] = []
-            flatten([*given, named], before, before)
+            flatten([*args, kwargs], before, before)
             result = function(*given, **named)
             after: list[Any] = []
-            flatten([*given, named], after, after)
+            flatten([*args, kwargs], after, after)
             # Tensors are the same objects; to compare others would need their values.
             if len(before) != len(after) or any(
                 a is not b and (isinstance(a, Tensor) or a != b)
