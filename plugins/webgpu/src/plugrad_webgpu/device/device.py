@@ -21,7 +21,7 @@ from plugrad_webgpu.algorithms.subgroups import subgroup_size
 from plugrad_webgpu.device.hosting import HostArrays
 from plugrad_webgpu.device.pending import FusionQueue
 from plugrad_webgpu.driver import exits
-from plugrad_webgpu.driver.forks import ForkedLock, abandon_when_forked
+from plugrad_webgpu.driver.forks import RefusingLock, abandon_when_forked
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import (
     check_operands,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from wgpu import GPUBuffer, GPUDevice
 
-    from plugrad.extend import DType, Memory
+    from plugrad.extend import DType, Memory, PlugradError
     from plugrad_webgpu.driver.interface import Driver, Handle, Layout, OpenPass, Part, RawDevice
     from plugrad_webgpu.memory.buffers import Storage
     from plugrad_webgpu.shaders.layout import Shape
@@ -107,13 +107,20 @@ class Device:
         abandon_when_forked(self)
         exits.wait_at_exit(self._lock)
 
-    def abandon(self) -> None:
-        """Refuse all further work: this process is a forked child, and the device is the parent's."""
+    def abandon(self, error: Callable[[], PlugradError]) -> None:
+        """Refuse all further work with an error: the device is the parent's, or its state is unknown."""
         self.is_abandoned = True
-        self._lock = ForkedLock()
-        self.pool.abandon()
-        self.calls.abandon()
-        self.hosting.abandon()
+        self._lock = RefusingLock(error)
+        self.pool.abandon(error)
+        self.calls.abandon(error)
+        self.hosting.abandon(error)
+
+    def abandon_when_cut(self, error: Callable[[], PlugradError]) -> None:
+        """Refuse all further work after an exception of another thread has come out of this thread's work."""
+        lock: Any = self._lock
+        self.abandon(error)
+        while lock._is_owned():  # other threads wait for it
+            lock.release()
 
     @property
     def subgroup(self) -> int:
