@@ -170,8 +170,10 @@ class WebGpuBackend(Backend):
         """Give the device up: a batch may have been cut in two, and the library does not say where."""
         uninterruptible.reset()
         if self._device is not None and not self._device.is_abandoned:
-            self._device.abandon_when_cut(lambda: DeviceLost(f"webgpu: {CUT}"))
+            lock = self._device.abandon(lambda: DeviceLost(f"webgpu: {CUT}"))
             _cut_devices.append(self._device)
+            while lock._is_owned():  # its release was cut off, and other threads wait for it
+                lock.release()
         return CUT
 
     def close(self) -> None:

@@ -107,20 +107,14 @@ class Device:
         abandon_when_forked(self)
         exits.wait_at_exit(self._lock)
 
-    def abandon(self, error: Callable[[], PlugradError]) -> None:
-        """Refuse all further work with an error: the device is the parent's, or its state is unknown."""
+    def abandon(self, error: Callable[[], PlugradError]) -> Any:
+        """Refuse all further work with an error; return the lock that is no longer used."""
         self.is_abandoned = True
-        self._lock = RefusingLock(error)
+        lock, self._lock = self._lock, RefusingLock(error)
         self.pool.abandon(error)
         self.calls.abandon(error)
         self.hosting.abandon(error)
-
-    def abandon_when_cut(self, error: Callable[[], PlugradError]) -> None:
-        """Refuse all further work after an exception of another thread has come out of this thread's work."""
-        lock: Any = self._lock
-        self.abandon(error)
-        while lock._is_owned():  # other threads wait for it
-            lock.release()
+        return lock
 
     @property
     def subgroup(self) -> int:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Abandonable(Protocol):
     """An object that cannot be used in a forked child."""
 
-    def abandon(self, error: Callable[[], PlugradError]) -> None:
+    def abandon(self, error: Callable[[], PlugradError]) -> object:
         """Refuse all further work with an error, without waiting for a lock."""
         ...
 
