@@ -558,7 +558,10 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
         if name in _NAMESPACES:
             namespace = plugrad.importing.import_lazily(f"plugrad.{name}")
             # Set here and not written there, so that type checkers know the names of the namespace.
-            namespace.__getattr__ = functools.partial(errors.absent, namespace, _MISSING_NAME_HINTS)
+            if not hasattr(namespace, "__getattr__"):  # `extend` has its own
+                namespace.__getattr__ = functools.partial(
+                    errors.absent, namespace, _MISSING_NAME_HINTS
+                )
             return namespace
         if name in _MODULE_OF_EXPORT:
             found = getattr(
