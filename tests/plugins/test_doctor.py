@@ -167,6 +167,35 @@ def test_kernel_pack_is_tried_with_its_backend(examined, site):
     assert {p["name"]: p["health"] for p in report["plugins"]} == {"toy.bad": "FAILS", "toy": "ok"}
 
 
+def test_kernel_pack_that_computes_wrongly_is_named_instead_of_its_backend(examined, site):
+    source = """
+        from plugrad.extend import KernelConfig
+        def register():
+            return [KernelConfig("{}", "toy", lambda {}: {})]
+    """
+    for name, kernel, inputs, result in (
+        ("good", "ThirdPower", "x", "x ** 3"),
+        ("bad", "Add", "a, b", "a + b + 100"),
+        ("fails", "Multiply", "a, b", "1 / 0"),
+    ):
+        site.install_pack(
+            "kernels", f"toy.{name}", source.format(kernel, inputs, result), target=":register"
+        )
+    site.install("toy")
+    status, report = examined("toy")
+    assert status == 1
+    problems = {f["subject"]: f for f in report["findings"] if "computes wrong" in f["text"]}
+    assert problems.keys() == {
+        "kernel pack 'toy.bad' (acme-toy-bad 1.2)",
+        "kernel pack 'toy.fails' (acme-toy-fails 1.2)",
+    }
+    bad, fails = problems.values()
+    assert "computes wrong results on backend 'toy'" in bad["text"]
+    assert "add differs: by up to 100" in bad["text"]
+    assert "multiply int32 fails: " in fails["text"]
+    assert "pip uninstall acme-toy-bad" in bad["remedy"]
+
+
 def test_op_pack_is_imported(examined, site):
     site.install_pack("ops", "good", "x = 1")
     site.install_pack("ops", "bad", "1 / 0")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import ArgumentError, DTypeError, RegistrationError, UnsupportedDtype
+from plugrad.errors import DTypeError, RegistrationError, UnsupportedDtype
 from plugrad.extend import DTYPES, register_dtype
 from plugrad.settings.journal import recorded
 from plugrad.types.dtype import every_dtype, nearest_dtype, promote, promote_scalar
@@ -122,14 +122,33 @@ def test_kernels_of_its_kind_take_it(bfloat16):
         plugrad.bitwise_and(x, x)
 
 
-def test_saving_says_that_the_file_cannot_hold_it(bfloat16, tmp_path):
-    x = plugrad.asarray([0.5, 1.0, -3.0], dtype=bfloat16)
-    with pytest.raises(
-        ArgumentError, match=r"tree\['x'\] is an array of bfloat16.*astype\('float32'\)"
-    ):
-        plugrad.save(tmp_path / "x.safetensors", {"x": x})
-    plugrad.save(tmp_path / "x.safetensors", {"x": x.astype("float32")})
-    assert plugrad.load(tmp_path / "x.safetensors")["x"].tolist() == x.tolist()
+def test_saved_values_come_back(bfloat16, tmp_path):
+    path = tmp_path / "x.safetensors"
+    x = plugrad.asarray([[0.5, 1.0], [-3.0, float("inf")]], dtype=bfloat16)
+    tree = {
+        "x": x,
+        "empty": plugrad.zeros((0, 3), dtype=bfloat16),
+        "number": plugrad.asarray(0.25, dtype=bfloat16),
+        "variable": plugrad.Variable(x, name="w"),
+        "array": x.numpy(),
+        "plain": plugrad.ones(3),
+    }
+    plugrad.save(path, tree)
+    found = plugrad.load(path)
+    for name, part in tree.items():
+        assert type(found[name]) is type(part)
+        assert (found[name].dtype, found[name].shape) == (part.dtype, part.shape)
+        assert found[name].tolist() == part.tolist()
+
+
+def test_saved_values_need_the_plugin_that_brings_their_dtype(bfloat16, tmp_path):
+    path = tmp_path / "x.safetensors"
+    plugrad.save(path, {"x": plugrad.ones(2, dtype=bfloat16)})
+    (plugin,) = [p for p in plugrad.backends() if p.name == "brain"]
+    with plugrad.use("cpu"):
+        plugin.imported.undo()
+        with pytest.raises(UnsupportedDtype, match=r"'x' is 'bfloat16', .* import the plugin"):
+            plugrad.load(path)
 
 
 def test_it_goes_with_its_plugin(bfloat16):

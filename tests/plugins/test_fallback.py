@@ -362,3 +362,20 @@ def test_first_party_backends_that_are_not_loaded_are_known_to_have_a_kernel(sit
     names = {b.name for b in fallback.backends_with_kernel("Exp")}
     installed = {b.name for b in plugrad.backends() if b.status in ("available", "active")}
     assert names == installed
+
+
+def test_kernel_registered_for_a_backend_that_is_not_open_is_found(site, policy):
+    site.install("toy")
+    policy("silent")
+    for backend in fallback.opened_backends():
+        if backend.name == "cpu":
+            plugrad.close_backend(backend)
+    config = plugrad.KernelConfig("NeverSeen", "cpu", lambda x: x * 7)
+    plugrad.register_kernel(config)
+    try:
+        assert [b.name for b in fallback.backends_with_kernel("NeverSeen")] == ["cpu"]
+        with plugrad.use("toy"):
+            found = plugrad.run_kernel("NeverSeen", {"x": plugrad.asarray([2.0])})
+        assert (found.tolist(), found.device) == ([14.0], "toy:0")
+    finally:
+        plugrad.unregister_kernel("NeverSeen", "cpu")

@@ -320,6 +320,45 @@ def test_removing_one_pack_leaves_the_other(site, gone, sum):
     assert not any(owner.startswith(gone) for owner in owners("toy"))
 
 
+@pytest.mark.parametrize(("gone", "sum"), [("acme-one", 204.0), ("zeta_two", 104.0)])
+def test_uninstalled_pack_leaves_the_devices_that_are_open(site, gone, sum):
+    install_two(site)
+    plugrad.config.set("packs", "one,two,native")
+    assert (added("toy"), added("toy:1")) == ([104.0], [104.0])
+    (folder,) = site.folder.glob(f"{gone.replace('-', '_')}-*.dist-info")
+    shutil.rmtree(folder)
+    site.refresh()
+    assert (added("toy"), added("toy:1")) == ([sum], [sum])
+    assert not any(owner.startswith(gone) for owner in owners("toy"))
+
+
+def test_dispose_functions_of_a_pack_that_is_taken_back_may_fail(site):
+    source = """
+        from plugrad.extend import KernelConfig
+
+        disposed = []
+
+        def fail(backend):
+            raise OSError("the driver is gone")
+
+        def register():
+            return [
+                KernelConfig("ThirdPower", "toy", lambda x: x**3, dispose_func=disposed.append),
+                KernelConfig("Add", "toy", lambda a, b: a + b + 100, dispose_func=fail),
+            ]
+    """
+    site.install("toy")
+    site.install_pack("kernels", "toy.acme", source, distribution="toy-acme", target=":register")
+    plugrad.config.set("packs", "acme")
+    assert added("toy") == [104.0]
+    backend = plugrad.asarray([1.0], device="toy").backend
+    disposed = plugrad.get_kernel("ThirdPower", "toy").dispose_func.__self__
+    with pytest.warns(RuntimeWarning, match="'Add' failed on .*toy.*OSError: the driver is gone"):
+        packs.unregister_plugin_kernels("toy-acme::toy.acme")
+    assert disposed == [backend]
+    assert (added("toy"), listed("toy.acme", "kernels").status) == ([4.0], "available")
+
+
 def test_pack_that_fails_leaves_the_others_in_their_order(site):
     install_two(site)
     source = "def register():\n    raise OSError('no compiler')\n"

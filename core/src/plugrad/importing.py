@@ -7,7 +7,9 @@ does not exist in the child. So a fork waits for such imports first.
 from __future__ import annotations
 
 import os
+import sys
 import time
+from functools import cache
 from importlib import import_module
 from threading import get_ident
 from typing import TYPE_CHECKING, Final
@@ -37,6 +39,19 @@ def import_lazily(name: str) -> ModuleType:
         return import_module(name)
     finally:
         _importing_threads.discard(me)
+
+
+@cache
+def list_modules(package: str) -> tuple[str, ...]:
+    """Return the names of the modules in an imported package, sorted.
+
+    >>> import plugrad.host
+    >>> "sparse" in list_modules("plugrad.host"), "unary" in list_modules("plugrad.host")
+    (True, False)
+    """
+    from pkgutil import iter_modules
+
+    return tuple(sorted(module.name for module in iter_modules(sys.modules[package].__path__)))
 
 
 def _wait_for_imports() -> None:

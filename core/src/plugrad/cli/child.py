@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.errors import PluginUnavailable, PlugradError, describe_exception
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.discovery.plugin import Plugin
+    from plugrad.tensor.backend import Backend
+
+WRONG: Final = ("differs", "fails")
+"""The results of checks that are problems."""
 
 
 class Report:
@@ -113,11 +117,36 @@ def _try_backend(report: Report, plugin: Plugin, until: str) -> None:
         report.add(contracts=_contracts())
         return
     report.add(stage="it computes")
-    report.add(checks=trial(plugin.qualified_name))
+    checks = trial(plugin.qualified_name)
+    report.add(checks=checks)
+    if any(check["result"] in WRONG for check in checks):
+        report.add(stage="it computes without kernel packs")
+        report.add(blamed=_blame_packs(plugin.qualified_name, opened, checks))
     report.add(stage="it is asked for its memory")
     loading.validate_memory(opened)
     report.add(stage="it is closed")
     loading.close_backend(opened)
+
+
+def _blame_packs(name: str, opened: Backend, checks: Sequence[dict[str, str]]) -> dict[str, str]:
+    """Return the plugins whose kernels make checks wrong: their qualified names by the names of the checks.
+
+    Their kernels are taken away from the device, one plugin after the other, until the results are right.
+    """
+    from plugrad.cli.trial import trial
+    from plugrad.registry.kernels import remove_table
+
+    wrong = {check["check"] for check in checks if check["result"] in WRONG}
+    blamed: dict[str, str] = {}
+    *from_packs, _ = opened.kernels
+    for owner in from_packs:
+        remove_table(opened, owner)
+        right = {check["check"] for check in trial(name) if check["result"] not in WRONG}
+        blamed |= dict.fromkeys(sorted(wrong & right), owner)
+        wrong -= right
+        if not wrong:
+            break
+    return blamed
 
 
 def ops(report: Report, name: str) -> None:

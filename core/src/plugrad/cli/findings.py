@@ -78,13 +78,17 @@ def from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
         yield from _replacing(next(p for p in plugins("kernels") if str(p) == pack["name"]), pack)
     yield from _replacing(plugin, found)
     wrong = [c for c in found.get("checks", ()) if c["result"] in ("differs", "fails")]
-    if wrong:
-        lines = "; ".join(f"{c['check']} {c['result']}: {c['why']}" for c in wrong)
+    blamed = found.get("blamed", {})
+    for owner in dict.fromkeys(blamed.get(c["check"], plugin.qualified_name) for c in wrong):
+        culprit = next(p for p in (plugin, *plugins()) if p.qualified_name == owner)
+        mine = [c for c in wrong if blamed.get(c["check"], plugin.qualified_name) == owner]
+        lines = "; ".join(f"{c['check']} {c['result']}: {c['why']}" for c in mine)
+        where = "" if culprit is plugin else f" on {name}"
         yield Finding(
             "problem",
-            name,
-            f"computes wrong results: {lines}",
-            f"do not rely on its results on this machine. {repair(plugin)}",
+            str(culprit),
+            f"computes wrong results{where}: {lines}",
+            f"do not rely on its results on this machine. {repair(culprit)}",
         )
     devices = found.get("devices", ())
     if devices and all(device["is_software"] for device in devices):

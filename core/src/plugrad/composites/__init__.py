@@ -3,20 +3,17 @@
 A family is imported when a backend lacks one of its kernels.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from plugrad.contract.kernel import Kernel
-from plugrad.importing import import_lazily
+from plugrad.importing import import_lazily, list_modules
 from plugrad.registry.composites import set_loader
-
-FAMILIES: Final = frozenset(("activation", "binary", "fused", "normalization"))
-"""The families that have a module here."""
 
 
 def load(kernel: Kernel[..., Any]) -> None:
     """Import the bodies of a kernel's family, unless the kernel is someone else's."""
     if (
-        kernel.family in FAMILIES
+        kernel.family in list_modules(__name__)
         and getattr(kernel.rule, "__module__", "") == f"plugrad.kernels.{kernel.family}"
     ):
         import_lazily(f"plugrad.composites.{kernel.family}")

@@ -118,8 +118,12 @@ def _run_on(
 
 
 def backends_with_kernel(kernel_name: str) -> list[Plugin]:
-    """Return the usable backends that have a kernel, best first; manifests speak for unloaded ones."""
+    """Return the usable backends that have a kernel, best first.
+
+    For those that are not open, their manifests, those of their packs and what the program has registered count.
+    """
     promised = {p.backend_name for p in plugins("kernels") if _declares_kernel(p, kernel_name)}
+    promised |= {b.name for b in backends() if get_kernel(kernel_name, b.name) is not None}
     return [
         b
         for b in backends()

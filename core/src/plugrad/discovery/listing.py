@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 MODULE_PREFIX: Final = "module://"
 
+uninstall_listeners: Final[list[Callable[[Plugin], None]]] = []
+"""What is called with each plugin that a scan of the installed distributions no longer finds."""
+
 MAX_LISTED_NAMES = 5
 """How many names a message has at most."""
 
@@ -62,7 +65,8 @@ def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
 
     Args:
         kind: ``"backend"``, ``"kernels"``, ``"ops"`` or ``"hooks"``.
-        refresh: scan the installed distributions again, after something was installed.
+        refresh: scan the installed distributions again, after something was installed or uninstalled. The kernels of
+            a pack that is gone are taken away from the devices that are open.
     """
     if kind is not None and check_string(kind, "plugins", "kind") not in KIND_NAMES:
         raise ArgumentError(
@@ -70,10 +74,17 @@ def plugins(kind: Kind | None = None, *, refresh: bool = False) -> list[Plugin]:
         )
     refresh = check_flag(refresh, "plugins", "refresh")
     with state.lock:
+        before = state.listing or []
         every = _list_plugins(refresh=refresh)
         _mark_blocked(every)
         _mark_conflicts(every)
-        return [p for p in every if kind is None or p.kind == kind]
+        found = [p for p in every if kind is None or p.kind == kind]
+    if refresh:
+        remaining = {p.key for p in every}
+        for plugin in [p for p in before if p.key not in remaining]:
+            for listener in uninstall_listeners:
+                listener(plugin)
+    return found
 
 
 def backends(*, refresh: bool = False) -> list[Plugin]:

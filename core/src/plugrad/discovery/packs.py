@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.contract.kernel import all_contracts, get_contract
 from plugrad.discovery import hooks
-from plugrad.discovery.listing import find, plugins
+from plugrad.discovery.listing import find, plugins, uninstall_listeners
 from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.order import sort_packs
 from plugrad.discovery.plugin import Plugin, trace
@@ -103,16 +103,42 @@ def unregister_plugin_kernels(name: str) -> None:
         table = backend.kernels.get(name, {})
         remove_table(backend, name)
         for config in reversed(table.values()):
-            if config.dispose_func is not None:
-                config.dispose_func(backend)
+            _dispose(name, config, backend)
     for pack in plugins("kernels"):
         if pack.qualified_name == name and pack.status == "active":
-            pack.status = "available"
-            pack.rollback()
+            _deactivate(pack)
+
+
+def _dispose(name: str, config: KernelConfig, backend: Backend) -> None:
+    """Call the dispose function of a kernel that a plugin brought; a failure is a warning."""
+    if config.dispose_func is None:
+        return
+    try:
+        config.dispose_func(backend)
+    except BaseException as error:  # the plugin's code may raise anything
+        if is_interruption(error):
+            raise
+        warn(
+            f"{name}: the dispose_func of kernel {config.kernel_name!r} failed on {backend.label}: "
+            f"{describe_exception(error)}. The kernel is taken back nevertheless; report this to the authors of {name}"
+        )
+
+
+def _deactivate(pack: Plugin) -> None:
+    pack.status = "available"
+    pack.rollback()
+
+
+def _take_back_uninstalled(pack: Plugin) -> None:
+    """Take a pack that is not installed any more away from the devices that are open."""
+    if pack.kind == "kernels" and pack.status == "active":
+        unregister_plugin_kernels(pack.qualified_name)
+        _deactivate(pack)
 
 
 hooks.load_listeners.append(_register_for_open_backends)
 hooks.unload_listeners.append(unregister_plugin_kernels)
+uninstall_listeners.append(_take_back_uninstalled)
 
 
 def _register_and_set_up(

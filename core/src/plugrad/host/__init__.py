@@ -6,12 +6,12 @@ which the contract does not know. There is one module per family.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plugrad.errors import ArgumentError, short_repr as described
-from plugrad.importing import import_lazily
+from plugrad.importing import import_lazily, list_modules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Implementation
-
-FAMILIES: Final = frozenset(
-    (
-        *("decomposition", "detection", "indexing", "optimizers", "pixels", "ragged"),
-        *("random", "rearrangement", "sorting", "sparse", "string"),
-    )
-)
-"""The families that have bodies."""
 
 
 def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementation]:
@@ -55,7 +47,7 @@ def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementati
         raise ArgumentError(
             f"host_bodies takes a family of contracts, such as plugrad.kernels.sparse, not {described(contracts)}"
         )
-    return import_lazily(f"plugrad.host.{family}").BODIES if family in FAMILIES else {}
+    return import_lazily(f"{__name__}.{family}").BODIES if family in list_modules(__name__) else {}
 
 
 def format_values(values: NDArray[Any]) -> str:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from plugrad.contract.kernel import set_loader
-from plugrad.importing import import_lazily
+from plugrad.importing import import_lazily, list_modules
 
 if TYPE_CHECKING:
     from plugrad.kernels import (
@@ -49,30 +49,21 @@ if TYPE_CHECKING:
     )
 
 
-FAMILIES = (
-    *("activation", "attention", "binary", "bitwise", "complex", "convolution"),
-    *("convolution3d", "creation", "decomposition", "depthwise", "detection", "fused"),
-    *("image", "indexing", "linalg", "morphology", "movement", "normalization", "optimizers"),
-    *("pixels", "pooling", "pooling3d", "ragged", "random", "rearrangement", "reduction", "resize"),
-    *("scan", "scatter", "signal", "sorting", "sparse", "string", "unary"),
-)
-
-
 def __getattr__(name: str) -> ModuleType:
     """Import a family when it is first used."""
-    if name in FAMILIES:
+    if name in list_modules(__name__):
         return import_lazily(f"plugrad.kernels.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:
     """Return the names of the families."""
-    return list(FAMILIES)
+    return list(list_modules(__name__))
 
 
 def complete() -> None:
     """Import every family."""
-    for family in FAMILIES:
+    for family in list_modules(__name__):
         import_lazily(f"plugrad.kernels.{family}")
 
 

@@ -16,7 +16,7 @@ below and stands for what JSON does not have:
 
 An array whose dtype the file format does not have is stored as one of another dtype. Then there is
 also a key ``"dtype"``: ``"complex128"`` for pairs of float64, ``"string"`` for bytes as in
-`plugrad.saving.text`, with the ``"shape"``.
+`plugrad.saving.text`, with the ``"shape"``, and the name of a plugin's dtype for the bytes of each element.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from plugrad.errors import ArgumentError, DamagedFile, short_repr
+from plugrad.errors import ArgumentError, DamagedFile, UnsupportedDtype, short_repr
 from plugrad.ops.creation import asarray
 from plugrad.saving.text import pack_strings, unpack_strings
 from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.variable import Variable
-from plugrad.types.dtype import complex128, string
+from plugrad.types.dtype import DTYPES, complex128, every_dtype, string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
+    from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
 
     Path = tuple[str | int, ...]
@@ -127,15 +128,23 @@ def _to_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[StoredArray, di
         texts = leaf.numpy() if isinstance(leaf, Tensor) else leaf
         data = np.frombuffer(pack_strings(texts.ravel().tolist()), np.uint8)
         return StoredArray(data.dtype, data.shape, data), {"dtype": "string", "shape": list(shape)}
+    if added := _plugin_dtype(dtype):
+        stored = StoredArray(np.dtype("u1"), (*shape, dtype.itemsize), leaf)
+        return stored, {"dtype": added.name}
     little = dtype.newbyteorder("<")
     if dtype.kind not in STORABLE_KINDS or little.char in "gG":
         raise ArgumentError(
             f"save: {_format_path(path)} is an array of {dtype}, for which the file has no place; save numbers of "
-            "plugrad's own dtypes, as in x.astype('float32'), bools, or strings as plugrad.asarray(x) holds them"
+            "a dtype that plugrad knows, as in x.astype('float32'), bools, or strings as plugrad.asarray(x) holds them"
         )
     if little == complex128.numpy:
         return StoredArray(np.dtype("<f8"), (*shape, 2), leaf), {"dtype": "complex128"}
     return StoredArray(little, shape, leaf), {}
+
+
+def _plugin_dtype(dtype: np.dtype[Any]) -> DType | None:
+    """Return the dtype that a plugin has registered for one of NumPy's, or None."""
+    return next((d for d in every_dtype()[len(DTYPES) :] if d.numpy == dtype), None)
 
 
 def _format_path(path: Path) -> str:
@@ -160,7 +169,7 @@ class Reader:
     """Rebuilds a tree from its structure and its arrays."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], backend: Backend) -> None:
-        """Read from arrays, which are copied; tensors are made on `backend`."""
+        """Read from arrays, each of which is new when it is asked for; tensors are made on `backend`."""
         self._arrays = arrays
         self._backend = backend
         self._leaves: dict[tuple[str, str], Any] = {}
@@ -170,7 +179,7 @@ class Reader:
 
         Raises:
             DamagedFile: it is not a structure, or does not fit the arrays.
-            UnsupportedDtype: the backend does not have a dtype.
+            UnsupportedDtype: the backend does not have a dtype, or no loaded plugin brings it.
         """
         match node:
             case None | bool() | int() | float() | str():
@@ -214,7 +223,7 @@ class Reader:
             raise DamagedFile(f"there is no array {short_repr(name)}")
         values = _from_stored(self._arrays[name], how, name)
         if kind == "array":
-            leaf = values.copy()
+            leaf = values
         else:
             leaf = asarray(values, device=self._backend)
             if node is not None:
@@ -235,6 +244,7 @@ def _from_stored(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDA
 
     Raises:
         DamagedFile: they are not stored so.
+        UnsupportedDtype: the dtype belongs to a plugin that is not loaded.
     """
     match how:
         case {"dtype": "complex128", **nothing} if not nothing:
@@ -248,6 +258,15 @@ def _from_stored(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDA
                         return np.array(texts, string.numpy).reshape(sizes)
                 except ValueError as error:
                     raise DamagedFile(f"the strings of {short_repr(name)}: {error}") from None
+        case {"dtype": str(dtype), **nothing} if not nothing and stored.dtype == np.uint8:
+            added = next((d for d in every_dtype()[len(DTYPES) :] if d.name == dtype), None)
+            if added is None:
+                raise UnsupportedDtype(
+                    f"load: array {short_repr(name)} is {short_repr(dtype)}, a dtype that no loaded plugin brings; "
+                    "open the backend or import the plugin that has registered it, then load again"
+                )
+            if stored.shape[-1:] == (added.itemsize,):
+                return np.ascontiguousarray(stored).view(added.numpy)[..., 0]
         case {**nothing} if not nothing:
             return stored
         case _:

@@ -158,7 +158,7 @@ def _summary(
     learnt = {
         k: v
         for k, v in outcome.found.items()
-        if k not in ("packs", "sections", "replaced", "kernels_of_packs")
+        if k not in ("packs", "sections", "replaced", "kernels_of_packs", "blamed")
     }
     fails = own and own[0].level == "problem"
     return record | {
