@@ -81,6 +81,11 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
         )
     if as_dtype(values.dtype) not in backend.dtypes():
         raise unsupported_dtype(as_dtype(values.dtype), backend)
+    if not values.flags.aligned:
+        raise ArgumentValueError(
+            f"from_dlpack: copy=False, but the elements of this {type(x).__name__} do not begin at a multiple of "
+            f"their {values.itemsize} bytes; leave copy out"
+        )
     if values.dtype.kind == "b" and has_odd_bools(values):
         raise ArgumentValueError(
             f"from_dlpack: copy=False, but these bools of {type(x).__name__} have other bytes than 0 and 1; leave copy "
