@@ -130,6 +130,7 @@ if typing.TYPE_CHECKING:
     from plugrad.passes.common import merge_common_calls as merge_common_calls
     from plugrad.passes.constants import fold_constants as fold_constants
     from plugrad.passes.dead import remove_dead_steps as remove_dead_steps
+    from plugrad.passes.groups import Group as Group, find_groups as find_groups
     from plugrad.passes.memory import MemoryPlan as MemoryPlan, plan_memory as plan_memory
     from plugrad.passes.simplify import simplify_graph as simplify_graph
     from plugrad.passes.views import (
@@ -145,6 +146,7 @@ _LAZY_EXPORTS = {
     "passes.common": "merge_common_calls",
     "passes.constants": "fold_constants",
     "passes.dead": "remove_dead_steps",
+    "passes.groups": "Group find_groups",
     "passes.memory": "MemoryPlan plan_memory",
     "passes.simplify": "simplify_graph",
     "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",

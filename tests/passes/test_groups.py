@@ -1,0 +1,133 @@
+from graphlib import TopologicalSorter
+
+import numpy as np
+import pytest
+
+import plugrad
+from passes.checking import recorded_graph
+from plugrad.extend import find_groups, simplify_graph
+
+X = plugrad.asarray(np.ones((3, 4), "float32"))
+ROW = plugrad.asarray(np.ones(4, "float32"))
+
+
+def grouped(function, *args):
+    """Return the kernels of each group, after checking that all groups can run as one step each."""
+    graph = recorded_graph(function, *args)
+    check(graph)
+    return [[graph.steps[i].kernel.name for i in group.steps] for group in find_groups(graph)]
+
+
+def check(graph):
+    """Joining the steps of each group leaves a graph without circles, and values go in and out as they are said to."""
+    groups = find_groups(graph)
+    node = {i: ("group", n) for n, group in enumerate(groups) for i in group.steps}
+    assert len(node) == sum(len(group.steps) for group in groups)
+    maker = {v: node.get(i, i) for i, step in enumerate(graph.steps) for v in step.outputs}
+    before = {}
+    for i, step in enumerate(graph.steps):
+        here = node.get(i, i)
+        sources = {maker[v] for v in step.inputs if v in maker}
+        before.setdefault(here, set()).update(sources - {here})
+    list(TopologicalSorter(before).static_order())
+    for group in groups:
+        steps = [graph.steps[i] for i in group.steps]
+        made = {v for step in steps for v in step.outputs}
+        outside = [s for i, s in enumerate(graph.steps) if i not in group.steps]
+        read = {v for step in outside for v in step.inputs} | {*graph.results}
+        read |= {v for _, v in graph.updates}
+        assert {*group.inputs} == {v for step in steps for v in step.inputs} - made - {None}
+        assert {*group.outputs} == made & read
+        assert all(graph.specs[v].shape == group.shape for v in made)
+        assert all(step.kernel.is_elementwise for step in steps)
+
+
+def test_a_chain_with_broadcasting_is_one_group():
+    def f(x, row):
+        return plugrad.tanh(plugrad.exp(x) * row + 1)
+
+    graph = recorded_graph(f, X, ROW)
+    (group,) = find_groups(graph)
+    assert (group.steps, group.shape) == ((0, 1, 2, 3), (3, 4))
+    assert {*graph.arguments} < {*group.inputs}
+    assert group.outputs == graph.results
+
+
+def test_several_outputs():
+    def f(x):
+        y = plugrad.exp(x)
+        z = y * x
+        return z + y, z, plugrad.sum(y)
+
+    graph = recorded_graph(f, X)
+    (group,) = find_groups(graph)
+    assert len(group.outputs) == 3
+    check(graph)
+
+
+def test_what_needs_a_sum_of_a_group_is_no_part_of_it():
+    def softmax(x):
+        y = plugrad.exp(x - 1)
+        return y / plugrad.sum(y, axis=1, keepdims=True) + 1
+
+    assert grouped(softmax, X) == [["Sub", "Exp"], ["RealDiv", "Add"]]
+
+
+def test_other_shapes_and_single_calls_are_no_groups():
+    assert grouped(lambda x, row: plugrad.exp(x) * plugrad.exp(row), X, ROW) == [
+        ["Exp", "Multiply"]
+    ]
+    assert grouped(lambda x: plugrad.sum(plugrad.exp(x)), X) == []
+    assert grouped(lambda x: plugrad.exp(plugrad.exp(x[0])), X) == [["Exp", "Exp"]]
+    assert grouped(lambda x: x, X) == []
+
+
+def test_groups_that_need_each_other_through_a_third_stay_apart():
+    def f(x, row):
+        a = plugrad.exp(x)
+        b = plugrad.exp(row)
+        c = plugrad.sin(plugrad.sum(a, axis=0, keepdims=True))  # needs a
+        a2 = a + b  # a's group needs b's
+        b2 = b * plugrad.sum(c)  # would make b's group need c, which needs a
+        return a2 * 2, b2 * 3, c * 2
+
+    graph = recorded_graph(f, X, ROW)
+    check(graph)
+    assert len(find_groups(graph)) == 3
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_graphs(seed):
+    rng = np.random.default_rng(seed)
+    ops = [
+        lambda a, b: a + b,
+        lambda a, b: a * b,
+        lambda a, b: plugrad.exp(a),
+        lambda a, b: plugrad.sum(a, axis=0, keepdims=True),
+        lambda a, b: plugrad.matrix_transpose(plugrad.matrix_transpose(a)),
+        lambda a, b: plugrad.sin(b),
+        lambda a, b: a @ plugrad.matrix_transpose(b) if a.shape == b.shape else a - b,
+    ]
+
+    def f(x, row):
+        values = [x, row[None]]
+        for _ in range(25):
+            a, b = rng.integers(max(0, len(values) - 8), len(values), 2)
+            one, other = values[a], values[b]
+            if one.shape[-1] == other.shape[-1]:
+                values.append(ops[rng.integers(len(ops))](one, other))
+        return values[-3:]
+
+    check(recorded_graph(f, X, ROW))
+    check(simplify_graph(recorded_graph(f, X, ROW)))
+
+
+def test_the_gradient_of_a_network():
+    w = plugrad.asarray(np.ones((4, 4), "float32"))
+
+    def loss(w, x):
+        return plugrad.mean(plugrad.square(plugrad.tanh(x @ w) * 2 - 1))
+
+    graph = plugrad.make_graph(plugrad.grads(loss))(w, X)
+    check(graph)
+    assert sum(len(group.steps) for group in find_groups(graph)) > 5
