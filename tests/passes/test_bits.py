@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 import plugrad
 from passes.checking import verified_passes
 from plugrad.discovery.loading import open_backend
+from plugrad.passes.simplify import simplify_graph
 from plugrad.testing.tables import rows
 from plugrad.testing.traced import check_traced
 
@@ -149,6 +150,8 @@ def check_program(arrays, constants, steps, is_differentiated):
         for _ in range(2):
             for x, y in zip(traced(*xs), untraced, strict=True):
                 assert x.numpy().tobytes() == y.tobytes(), (x, y)
+        graph = traced.graph(*xs)
+        assert simplify_graph(graph).steps == graph.steps, "a second round finds more to do"
 
 
 programs = given(
