@@ -22,7 +22,7 @@ from plugrad.types.windows import Window, check_positions, check_window
 PoolingType = Literal["max", "avg"]
 
 
-def pooled(axes: int, image: Shape, window: Window, *, may_lie_apart: bool = False) -> Shape:
+def pooling_shape(axes: int, image: Shape, window: Window, *, may_lie_apart: bool = False) -> Shape:
     """Return the shape of the result of pooling images with `axes` spatial axes.
 
     Raises:
@@ -45,7 +45,7 @@ def max_pool(x: Spec, *, window: Window) -> Spec:
     Returns:
         images (batch, *window.out, channels) in the dtype of x.
     """
-    return Shaped(pooled(2, x.shape, window), x.dtype)
+    return Shaped(pooling_shape(2, x.shape, window), x.dtype)
 
 
 @kernel("MaxPoolGrad", accepts=FLOATING)
@@ -55,7 +55,7 @@ def max_pool_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) ->
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooled(2, input.shape, window))
+    check_gradient(dy, input.shape, pooling_shape(2, input.shape, window))
     check_gradient(output, input.shape, dy.shape, "output")
     return Shaped(input.shape, check_same_dtype("MaxPoolGrad", dy, input, output))
 
@@ -67,7 +67,7 @@ def avg_pool(x: Spec, *, window: Window) -> Spec:
     Returns:
         images (batch, *window.out, channels) in the dtype of x.
     """
-    return Shaped(pooled(2, x.shape, window), x.dtype)
+    return Shaped(pooling_shape(2, x.shape, window), x.dtype)
 
 
 @kernel("AvgPoolGrad", accepts=FLOATING)
@@ -77,7 +77,7 @@ def avg_pool_gradient(dy: Spec, input: Spec, *, window: Window) -> Spec:
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooled(2, input.shape, window))
+    check_gradient(dy, input.shape, pooling_shape(2, input.shape, window))
     return Shaped(input.shape, check_same_dtype("AvgPoolGrad", dy, input))
 
 
@@ -97,7 +97,7 @@ def max_pool_with_argmax(
         output: images (batch, *window.out, channels) in the dtype of x.
         positions: int32 positions of that shape.
     """
-    shape = pooled(2, x.shape, window)
+    shape = pooling_shape(2, x.shape, window)
     return Shaped(shape, x.dtype), Shaped(shape, int32)
 
 
@@ -114,4 +114,6 @@ def pool(input: Spec, *, window: Window, pooling_type: PoolingType) -> Spec:
     """
     if pooling_type == "avg":
         check_dtype("Pool (pooling_type='avg')", input, FLOATING)
-    return Shaped(pooled(len(window.size), input.shape, window, may_lie_apart=True), input.dtype)
+    return Shaped(
+        pooling_shape(len(window.size), input.shape, window, may_lie_apart=True), input.dtype
+    )

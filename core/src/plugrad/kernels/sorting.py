@@ -82,22 +82,22 @@ def search_sorted(sorted_sequence: Spec, values: Spec, *, side: Side = "left") -
     Args:
         side: whether a value is inserted before its equals or after them.
     """
-    return _searched("SearchSorted", sorted_sequence, values)
+    return _search_output("SearchSorted", sorted_sequence, values)
 
 
 @kernel("LowerBound", accepts=ORDERED)
 def lower_bound(sorted_sequence: Spec, values: Spec) -> Spec:
     """Return the first position in the sorted row whose element is not less than the value."""
-    return _searched("LowerBound", sorted_sequence, values)
+    return _search_output("LowerBound", sorted_sequence, values)
 
 
 @kernel("UpperBound", accepts=ORDERED)
 def upper_bound(sorted_sequence: Spec, values: Spec) -> Spec:
     """Return the first position in the sorted row whose element is greater than the value."""
-    return _searched("UpperBound", sorted_sequence, values)
+    return _search_output("UpperBound", sorted_sequence, values)
 
 
-def _searched(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
+def _search_output(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
     check_same_dtype(name, sorted_sequence, values)
     rows, wanted = sorted_sequence.shape, values.shape
     if not rows or not wanted or rows[:-1] != wanted[:-1]:
