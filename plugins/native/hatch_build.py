@@ -37,8 +37,8 @@ PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
     *("reduction", "half", "normalization", "pooling", "scan", "signal"),  # which take longest
     *("activation", "attention", "binary", "casts", "convolution", "depthwise", "direct", "fused"),
-    *("indexing", "linalg", "lu", "movement", "optimizers", "resize", "softmax", "sorting"),
-    "unary",
+    *("indexing", "linalg", "lu", "movement", "optimizers", "random", "resize", "softmax"),
+    *("sorting", "unary"),
 )
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),

@@ -51,7 +51,7 @@ LINK = (
 # modules in one store of wasmtime that import a shared memory make every trap end the process.
 MODULES = {
     "binary": ("binary", "bitwise"),
-    "unary": ("unary", "casts"),
+    "unary": ("unary", "casts", "random"),
     "activation": ("activation", "fused", "optimizers"),
     "movement": ("movement", "indexing", "sorting"),
     "reduction": ("reduction", "scan", "complex"),

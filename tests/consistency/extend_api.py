@@ -21,12 +21,7 @@ BY_NAME_ONLY = ("Tensor",)
 
 def snapshot() -> list[str]:
     """Return one line for each thing that a plugin may rely on, sorted."""
-    lines = [
-        line
-        for name, value in vars(extend).items()
-        if not name.startswith("_") and not inspect.ismodule(value)
-        for line in described(name, value)
-    ]
+    lines = [line for name in dir(extend) for line in described(name, getattr(extend, name))]
     lines += [f"hook {name}{signature(hook)}" for name, hook in SPECIFICATIONS.items()]
     lines += [f"entry points {group}" for group in GROUPS]
     lines += [f"{manifest.BACKEND_FILE}: {key}" for key in manifest.BACKEND_KEYS]

@@ -31,6 +31,7 @@ SOURCES = sorted(
 PUBLIC_PAGE = CORE / "__init__.py"  # a list of names, as long as there are names
 OPS_ONLY = {
     # made of other families' ops
+    "distributions",
     "dlpack",
     "einsum",
     "evaluation",
@@ -41,6 +42,7 @@ OPS_ONLY = {
     "recurrent",
     "sets",
     "statistics",
+    "streams",
     "subscript",
     "training",
     "transfer",

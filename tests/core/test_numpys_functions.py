@@ -137,7 +137,29 @@ def test_arrays_for_libraries_are_numpys_unless_differentiated(name, backend):
 
     note(x)
     plugrad.grad(note)(x)
-    assert kinds == [np.ndarray, plugrad.Tensor]
+    plugrad.jit(note)(x)
+    assert kinds == [np.ndarray, plugrad.Tensor, plugrad.Tensor]
+
+
+def test_new_arrays_do_not_read_the_tensor(backend, monkeypatch):
+    x = plugrad.ones((2, 3), dtype="int32")
+    monkeypatch.setattr(type(x.backend), "to_numpy", lambda *_: pytest.fail("values are read"))
+    for made in (np.zeros_like(x), np.full_like(x, 7), np.ones_like(x, dtype="f4", shape=4)):
+        made[0] = 1
+    assert (made.dtype, made.tolist()) == (np.float32, [1, 1, 1, 1])
+
+
+def test_numpys_functions_are_traced(backend):
+    x = plugrad.asarray([[1.0, -2.0], [3.0, 4.0]])
+
+    def function(x):
+        longer = np.concatenate([x, np.ones((1, 2), "f4")])
+        return np.linalg.norm(longer, axis=1) + np.sum(x)
+
+    compiled = plugrad.jit(plugrad.grad(lambda x: plugrad.sum(function(x))))
+    expected = plugrad.grad(lambda x: plugrad.sum(function(x)))(x).numpy()
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x).numpy(), expected, rtol=1e-6)
 
 
 def test_lists_may_hold_tensors_and_arrays(backend):

@@ -148,6 +148,7 @@ PLACES = {
     "ops/reduction.py": {"_max_or_minus_one"},  # bincount without size
     "optimizers/optimizer.py": {"get_state"},
     "plugrad_nn/initializers.py": {"__call__"},  # of orthogonal matrices
+    "plugrad_nn/labels.py": {"largest_label"},  # on the host, and once for a data set
     "plugrad_nn/training.py": {"fit", "evaluate"},  # once for each epoch, and for the progress bar
 }
 """Where code that computes calls `numpy`, `item` or `tolist`: files and functions."""

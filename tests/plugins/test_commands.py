@@ -56,14 +56,15 @@ def test_list_gives_the_status_and_reason_of_each(json_of, command, site):
 def test_list_without_an_active_backend_says_why(command, json_of, monkeypatch):
     monkeypatch.setenv("PLUGRAD_BACKEND", "webgup")
     status, printed, _ = command("list")
-    assert status == 0
+    assert status == 1
+    assert json_of("list")[0] == 1
     assert "No backend is active: no installed plugin brings a backend called 'webgup'" in printed
     assert not any(record["is_active"] for record in json_of("list")[1])
 
 
 def test_list_without_backends_says_what_to_install(command, monkeypatch):
     monkeypatch.setattr("plugrad.cli.commands.list.plugins", list)
-    assert command("list") == (0, "No backend is installed; run: pip install plugrad\n", "")
+    assert command("list") == (1, "No backend is installed; run: pip install plugrad\n", "")
 
 
 def test_info(command, json_of):

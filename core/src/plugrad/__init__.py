@@ -403,6 +403,11 @@ if typing.TYPE_CHECKING:
         override_gradient as override_gradient,
         register_gradient as register_gradient,
     )
+    from plugrad.tracing.control_flow import (
+        cond as cond,
+        scan as scan,
+        while_loop as while_loop,
+    )
     from plugrad.tracing.jit import (
         jit as jit,
         make_graph as make_graph,
@@ -500,6 +505,7 @@ _LAZY_EXPORTS = {
     "profiling": "profile",
     "saving.checkpoint": "load save",
     "tape.rules": "GradientConfig override_gradient register_gradient",
+    "tracing.control_flow": "cond scan while_loop",
     "tracing.jit": "jit make_graph",
     "transforms.derivatives": "checkpoint hessian jacobian jvp",
     "transforms.gradients": "grad grads value_and_grad variable_grads vjp",
@@ -552,7 +558,10 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
         if name in _NAMESPACES:
             namespace = plugrad.importing.import_lazily(f"plugrad.{name}")
             # Set here and not written there, so that type checkers know the names of the namespace.
-            namespace.__getattr__ = functools.partial(errors.absent, namespace, _MISSING_NAME_HINTS)
+            if not hasattr(namespace, "__getattr__"):  # `extend` has its own
+                namespace.__getattr__ = functools.partial(
+                    errors.absent, namespace, _MISSING_NAME_HINTS
+                )
             return namespace
         if name in _MODULE_OF_EXPORT:
             found = getattr(

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
 
 class PlugradError(Exception):
-    """The base class of all errors below; catch it to catch every error that plugrad raises deliberately."""
+    """The base class of all errors below; catch it to catch every error that plugrad raises deliberately.
+
+    Names in a message may be anybody's. Characters of theirs that would move the cursor of a terminal, or turn the
+    direction of the text, are shown as escape sequences.
+    """
+
+    def __str__(self) -> str:
+        return escape_controls(super().__str__())
 
 
 class ShapeError(PlugradError, ValueError):
@@ -301,7 +308,29 @@ def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
     frame, level = inspect.currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "plugrad":
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(escape_controls(message), category, stacklevel=level)
+
+
+def escape_controls(text: str) -> str:
+    r"""Return a text in which what controls a terminal or the direction of writing stands as an escape sequence.
+
+    >>> escape_controls("acme\x1b[2J")
+    'acme\\x1b[2J'
+
+    Line breaks and tabs stay.
+    """
+    if text.isprintable():
+        return text
+    import re  # needed only when something is wrong
+
+    return re.sub(_CONTROLS, lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+_CONTROLS: Final = (
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and line feed, delete, C1
+    r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # marks of direction, separators of lines
+    r"\ufeff\ud800-\udfff]"  # the mark of byte order, halves of surrogate pairs
+)
 
 
 def describe_exception(error: BaseException) -> str:

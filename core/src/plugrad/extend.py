@@ -1,5 +1,8 @@
 """The plugin author's page: everything that outside code may import, besides `plugrad.kernels`."""
 
+import sys
+import typing
+
 from plugrad.contract.annotations import Axes as Axes, Axis as Axis, NewAxis as NewAxis
 from plugrad.contract.kernel import (
     Kernel as Kernel,
@@ -52,6 +55,7 @@ from plugrad.tensor.backend import (
     Probe as Probe,
 )
 from plugrad.tensor.tensor import Tensor as Tensor
+from plugrad.tensor.tracer import is_traced as is_traced
 from plugrad.types.contractions import (
     Contraction as Contraction,
     Preparation as Preparation,
@@ -81,6 +85,7 @@ from plugrad.types.dtype import (
     int16 as int16,
     int32 as int32,
     int64 as int64,
+    position_dtype as position_dtype,
     string as string,
     uint8 as uint8,
     uint16 as uint16,
@@ -107,6 +112,55 @@ from plugrad.types.windows import (
     pool_window as pool_window,
     sliding_window as sliding_window,
 )
+
+if typing.TYPE_CHECKING:
+    from plugrad.graph.graph import (
+        Call as Call,
+        Cond as Cond,
+        Graph as Graph,
+        HostValue as HostValue,
+        Line as Line,
+        Scan as Scan,
+        Step as Step,
+        Value as Value,
+        While as While,
+    )
+    from plugrad.graph.verifier import verify_graph as verify_graph
+    from plugrad.passes.algebra import simplify_algebra as simplify_algebra
+    from plugrad.passes.common import merge_common_calls as merge_common_calls
+    from plugrad.passes.constants import fold_constants as fold_constants
+    from plugrad.passes.dead import remove_dead_steps as remove_dead_steps
+    from plugrad.passes.simplify import simplify_graph as simplify_graph
+
+_LAZY_EXPORTS = {
+    "graph.graph": "Call Cond Graph HostValue Line Scan Step Value While",
+    "graph.verifier": "verify_graph",
+    "passes.algebra": "simplify_algebra",
+    "passes.common": "merge_common_calls",
+    "passes.constants": "fold_constants",
+    "passes.dead": "remove_dead_steps",
+    "passes.simplify": "simplify_graph",
+}
+"""The modules that are imported when one of their names is first used: those of graphs, which few plugins look at."""
+_MODULE_OF_EXPORT = {
+    name: module for module, names in _LAZY_EXPORTS.items() for name in names.split()
+}
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Import what few plugins need when it is first used."""
+    module = _MODULE_OF_EXPORT.get(name)
+    if module is None:
+        return absent(sys.modules[__name__], {}, name)
+    found = globals()[name] = getattr(import_lazily(f"plugrad.{module}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without the imported modules."""
+    own = {name for name, value in globals().items() if type(value) is not type(typing)}
+    return sorted({name for name in own if not name.startswith("_")} | _MODULE_OF_EXPORT.keys())
+
 
 KERNELS = all_contracts()
 """The contracts of all kernels, by registry name."""

@@ -128,3 +128,13 @@ def test_the_labels_of_no_examples(backend):
         ).item()
         == 0
     )
+
+
+def test_labels_that_are_traced_are_not_looked_at():
+    """Not with ``debug`` either, which runs each call untraced, too."""
+    loss = plugrad.jit(nn.losses.sparse_softmax_cross_entropy)
+    for debug in (False, True):
+        with plugrad.config.override("debug", debug):
+            assert loss(plugrad.asarray([0, 1]), plugrad.ones((2, 3))).item() == pytest.approx(
+                np.log(3)
+            )

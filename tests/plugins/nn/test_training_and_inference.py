@@ -132,7 +132,7 @@ def test_rows_of_a_table(backend, made, rng):
 
 
 def test_optimizers_move_what_is_trainable(backend, rng):
-    params = NETWORK.init(0, (3, 3, 1))
+    params = NETWORK.init(1, (3, 3, 1))
     x = rng.normal(size=(8, 3, 3, 1)).astype(np.float32)
     y = rng.normal(size=(8, 2)).astype(np.float32)
     optimizer = plugrad.optimizers.AdamW(0.05, weight_decay=0.1)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -190,6 +191,47 @@ def test_shared_memory_and_a_number_of_invocations(run, rng):
     for shape in ((3, 500), (70_000, 3)):  # and more workgroups than one dimension has
         x = rng.standard_normal(shape).astype(np.float32)
         np.testing.assert_allclose(run.down(row_sums(run.up(x))), x.sum(1), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "nbytes"),
+    [
+        ("array<f32, 4000>", "", 16_000),
+        ("array<i64, 64 * 5>", "", 2560),
+        ("array<vec2<u64>, 0x100u>", "", 4096),
+        ("array<array<f32, MANY>, 2>", "const MANY = 30 * (40 + 60) / 2;", 12_000),
+        ("Table", "alias Table = array<vec4f, 1000>;", 16_000),
+        ("Pair", "struct Pair { number: u32, rest: array<u64, 500> }", 4008),
+    ],
+)
+@pytest.mark.parametrize("place", ["function", "private"])
+def test_too_large_arrays_of_an_invocation(run, kind, before, nbytes, place):
+    """To compile these took up to minutes."""
+    variable = f"var<{place}> table: {kind};" if place == "private" else f"var table: {kind};"
+    outside, inside = (variable, "") if place == "private" else ("", variable)
+    source = f"""
+{before}
+{outside}
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3u) {{ {inside} output[id.x] = x[id.x]; }}
+"""
+    contract = declared(same)
+    started = time.process_time()
+    with pytest.raises(
+        ArgumentValueError, match=rf"{nbytes} bytes of arrays in each invocation, more than the \d+"
+    ):
+        load_wgsl_kernel(source, contract)(run.up(np.float32([1])))
+    assert time.process_time() - started < 2
+
+
+def test_a_table_of_an_invocation(run):
+    contract = declared(same)
+    body = "var table = array<f32, 4>(1.0, 2.0, 4.0, 8.0); return table[index % 4u] * x_at(at[0]);"
+    found = run.down(stencil(body, contract)(run.up(np.ones(6, np.float32))))
+    assert found.tolist() == [1, 2, 4, 8, 1, 2]
+    many = f"let table = array<f32, 600>({', '.join(['1.0'] * 600)}); return table[index];"
+    with pytest.raises(ArgumentValueError, match="2400 bytes of arrays"):
+        stencil(many, contract)(run.up(np.ones(6, np.float32)))
 
 
 @pytest.mark.parametrize(

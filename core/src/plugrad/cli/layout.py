@@ -10,6 +10,8 @@ import sys
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
+from plugrad.errors import escape_controls
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -56,7 +58,7 @@ def say(text: str = "", style: str = "") -> None:
 def _safe(text: str) -> str:
     """Return text that is safe to print."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    text = re.sub(r"[^\S\n ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]", _escape_match, text)
+    text = re.sub(r"[^\S\n ]", _escape_match, escape_controls(text))
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 

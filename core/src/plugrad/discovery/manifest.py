@@ -7,14 +7,13 @@ a zip file. The tables below list the keys of each.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.errors import short_repr
 from plugrad.settings.keys import OPTION_TYPES, Option
+from plugrad.settings.toml_files import MAX_BYTES, check_size, parse_toml, read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,10 +26,6 @@ DTYPE_PATTERN: Final = r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(6
 """The names of the dtypes. `plugrad.types.dtype` is not used: it imports NumPy, which listing does not need."""
 BACKEND_FILE: Final = "plugrad-backend.toml"
 PLUGIN_FILE: Final = "plugrad-plugin.toml"
-MAX_MANIFEST_BYTES: Final = 64 * 1024
-"""The largest manifest, in bytes, that is read."""
-MAX_KEY_DOTS: Final = 64
-"""The maximum number of dots in a key: between two of the characters ``= , [ ] { }`` or the ends of a line."""
 
 
 class Manifest(NamedTuple):
@@ -112,35 +107,13 @@ def package_of(target: str) -> ModuleSpec:
 
 def _load_toml(path: Path, loader: object) -> Mapping[str, Any] | None:
     """Return the contents of a manifest, or None if there is no such file; never wait, whatever kind of file it is."""
-    import tomllib  # slow to import, and plugins are rarely listed
-
     try:
         archive = getattr(loader, "archive", None)  # a zip file's loader has one
-        content = _read_bytes(path) if archive is None else _zipped(archive, path)
-        # A key like a.b.c, of as many parts as fit into the file, would take tomllib minutes.
-        if any(part.count(b".") > MAX_KEY_DOTS for part in re.split(rb"[\n=,{}\[\]]", content)):
-            raise ValueError(f"a key or a value has more than {MAX_KEY_DOTS} dots")
-        return tomllib.loads(content.decode("utf-8"))
+        return parse_toml(read_regular_file(path) if archive is None else _zipped(archive, path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except RecursionError:
-        raise ManifestError(f"{path}: its values are nested too deeply") from None
-    except (OSError, ValueError) as error:  # malformed UTF-8 or TOML raises a ValueError
+    except (OSError, ValueError) as error:
         raise ManifestError(f"{path}: {error}") from error
-
-
-def _read_bytes(path: Path) -> bytes:
-    """Return the bytes of a regular file that is not too large; to open a pipe must not wait for a writer."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    number = os.open(path, flags)
-    try:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise ValueError("it is not a regular file")
-        with os.fdopen(number, "rb", closefd=False) as file:
-            content = file.read(MAX_MANIFEST_BYTES + 1)
-    finally:
-        os.close(number)
-    return _small(content)
 
 
 def _zipped(archive: str, path: Path) -> bytes:
@@ -149,7 +122,7 @@ def _zipped(archive: str, path: Path) -> bytes:
 
     try:
         with ZipFile(archive) as files, files.open(path.relative_to(archive).as_posix()) as file:
-            return _small(file.read(MAX_MANIFEST_BYTES + 1))
+            return check_size(file.read(MAX_BYTES + 1))
     except KeyError:
         raise FileNotFoundError(path) from None
     except (
@@ -158,12 +131,6 @@ def _zipped(archive: str, path: Path) -> bytes:
         RuntimeError,
     ) as error:  # encrypted, or a strange method
         raise ValueError(str(error)) from error
-
-
-def _small(content: bytes) -> bytes:
-    if len(content) > MAX_MANIFEST_BYTES:
-        raise ValueError(f"it is larger than {MAX_MANIFEST_BYTES // 1024} KiB")
-    return content
 
 
 def is_api_supported(api: tuple[int, int]) -> bool:

@@ -15,6 +15,7 @@ from plugrad.errors import (
     PlugradError,
     UnsupportedDtype,
     describe_exception,
+    escape_controls,
     short_repr,
 )
 from plugrad.interruptions import is_interruption
@@ -87,7 +88,7 @@ def explain_failure(
         return failure
     if isinstance(failure, PlugradError):
         note_loss(failure, backend)
-        where = f"raised by {kernel_location(kernel.name, backend)}"
+        where = escape_controls(f"raised by {kernel_location(kernel.name, backend)}")
         if kernel.name not in str(failure) and where not in getattr(failure, "__notes__", ()):
             failure.add_note(where)
         return failure

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import indexing
+from plugrad.types.dtype import position_dtype
 
 Array = NDArray[Any]
 
 
 def where_true(condition: Array) -> Array:
     """Return the coordinates of the true elements."""
-    return np.argwhere(condition).astype(np.int32)
+    return np.argwhere(condition).astype(position_dtype(max(condition.shape, default=0)).numpy)
 
 
 BODIES: Final[dict[Kernel[..., Any], Any]] = {indexing.where_true: where_true}

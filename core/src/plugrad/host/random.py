@@ -1,39 +1,168 @@
-"""Random numbers from a counter, each of which depends only on its index and the seed; and normal numbers."""
+"""Random numbers as functions of a key and a counter; see `plugrad.kernels.random`."""
 
-from functools import cache
-from math import erfc, exp, log, pi, sqrt
-from typing import Any, Final, NamedTuple
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plugrad.contract.kernel import Kernel
 from plugrad.kernels import random
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
-WORD_MASK = 0xFFFFFFFF
+    from numpy.typing import NDArray
 
+    from plugrad.contract.kernel import Kernel
+    from plugrad.types.specs import Shape
 
-def philox(seed: int, count: int) -> Array:
-    """Return the first `count` words of Philox 4x32-10 (Salmon and others, 2011), four for each counter from 0."""
-    block = np.arange(-(-count // 4), dtype="uint64")
-    a, b, c, d = block & WORD_MASK, block >> 32, np.zeros_like(block), np.zeros_like(block)
-    low, high = int(seed) & WORD_MASK, int(seed) >> 32
-    for _ in range(10):
-        # The factors and steps are the constants of the paper.
-        left, right = a * 0xD2511F53, c * 0xCD9E8D57
-        a, b, c, d = (
-            right >> 32 ^ b ^ low,
-            right & WORD_MASK,
-            left >> 32 ^ d ^ high,
-            left & WORD_MASK,
-        )
-        low, high = low + 0x9E3779B9 & WORD_MASK, high + 0xBB67AE85 & WORD_MASK
-    return np.stack((a, b, c, d), 1).ravel()[:count]
+    Array = NDArray[Any]
+
+WORD_MASK: Final = np.uint64(0xFFFFFFFF)
+WORD_BITS: Final = np.uint64(32)
+ROUNDS: Final = 10
+# The factors and the steps of the key are the constants of Philox 4x32 in Random123.
+FACTORS: Final = np.array([[0xD2511F53], [0xCD9E8D57]], "uint64")
+KEY_STEPS: Final = (0x9E3779B9, 0xBB67AE85)
+BLOCKS_AT_A_TIME: Final = 16384
+"""So many blocks are computed at once, so that all passes over them stay in the cache."""
 
 
-def multinomial(logits: Array, *, num_samples: int, seed: int, normalized: bool) -> Array:
+def unpack_state(state: Array) -> tuple[int, int]:
+    """Return the key and the counter whose words are given."""
+    words = state.astype("<i4").tobytes()
+    return int.from_bytes(words[:8], "little"), int.from_bytes(words[8:], "little")
+
+
+def philox(state: Array, count: int) -> Iterator[tuple[int, Array]]:
+    """Yield the blocks of a key and a counter, thousands at a time.
+
+    Each time they are the number of the first one, and an array of uint64 that is valid until the next: its four rows
+    are words 0, 2, 1 and 3 of the blocks.
+    """
+    key, counter = unpack_state(state)
+    steps = np.arange(ROUNDS, dtype="uint64") * np.array([KEY_STEPS], "uint64").T
+    keys = (np.array([[key & 0xFFFFFFFF], [key >> 32]], "uint64") + steps) & WORD_MASK
+    size = min(count, BLOCKS_AT_A_TIME)
+    words, all_products = np.empty((4, size), "uint64"), np.empty((2, size), "uint64")
+    for first in range(0, count, BLOCKS_AT_A_TIME):
+        blocks = words[:, : count - first]
+        x, y, products = blocks[:2], blocks[2:], all_products[:, : count - first]
+        _write_counters(counter + first, x, y)
+        crossed = products[::-1]
+        for number in range(ROUNDS):
+            np.multiply(x, FACTORS, out=products)
+            np.right_shift(crossed, WORD_BITS, out=x)
+            np.bitwise_xor(x, y, out=x)
+            np.bitwise_xor(x, keys[:, number, None], out=x)
+            np.bitwise_and(crossed, WORD_MASK, out=y)
+        yield first, blocks
+
+
+def _write_counters(first: int, x: Array, y: Array) -> None:
+    """Write the words of consecutive counters: 0 and 2 to x, 1 and 3 to y."""
+    low = np.arange(x.shape[1], dtype="uint64")
+    low += np.uint64(first % 2**64)
+    high = np.full_like(low, (first >> 64) % 2**64)
+    high += low < np.uint64(first % 2**64)
+    for half, row in (low, 0), (high, 1):
+        np.bitwise_and(half, WORD_MASK, out=x[row])
+        np.right_shift(half, WORD_BITS, out=y[row])
+
+
+def random_bits(state: Array, *, shape: Shape) -> Array:
+    """Return the words of the blocks in order."""
+    count = prod(shape)
+    words = np.empty((-(-count // 4), 4), "uint32")
+    for first, blocks in philox(state, len(words)):
+        target = words[first : first + BLOCKS_AT_A_TIME].reshape(-1, 2, 2)
+        target[:] = blocks.reshape(2, 2, -1).transpose(2, 1, 0)
+    return words.reshape(-1)[:count].view("int32").reshape(shape)
+
+
+def random_normal(state: Array, *, shape: Shape) -> Array:
+    """Return pairs of normal numbers by the transformation of Box and Muller."""
+    count = prod(shape)
+    out = np.empty((-(-count // 4), 2, 2), "float32")
+    for first, blocks in philox(state, len(out)):
+        _write_normal_pairs(blocks, out[first : first + BLOCKS_AT_A_TIME])
+    return out.reshape(-1)[:count].reshape(shape)
+
+
+# A number is computed with sums and products that are rounded one by one, so that all backends that round so give the
+# same bits. The polynomials are those of Cephes (Moshier, single precision).
+LOGARITHM: Final = (
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
+LN2_HIGH: Final = np.float32(0.693359375)
+LN2_LOW: Final = np.float32(-2.12194440e-4)
+SINE: Final = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+COSINE: Final = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+ROOT_HALF_BITS: Final = np.int32(0x3F3504F3)
+ANGLE_UNIT: Final = np.float32(np.pi / 4 * 2.0**-31)
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
+    y = x * np.float32(coefficients[0])
+    for coefficient in coefficients[1:-1]:
+        y += np.float32(coefficient)
+        y *= x
+    y += np.float32(coefficients[-1])
+    return y
+
+
+def _write_normal_pairs(blocks: Array, out: Array) -> None:
+    """Write the pairs of blocks of words to an array with the axes (block, pair, number)."""
+    words = blocks.astype("uint32")
+    radius = _radius(words[:2])
+    sine, cosine = _sine_and_cosine(words[2:])
+    sine *= radius
+    cosine *= radius
+    is_swapped = (words[2:] & np.uint32(1 << 30)).view("int32") > 0
+    out[..., 0] = np.where(is_swapped, sine, cosine).T
+    out[..., 1] = np.where(is_swapped, cosine, sine).T
+
+
+def _radius(words: Array) -> Array:
+    """Return ``sqrt(-2 * log(u))`` for a number u between 0 and 1 in 31 bits."""
+    bits = (words >> np.uint32(1) | np.uint32(1)).view("int32").astype("float32").view("int32")
+    # bits is that of 2**exponent * (1 + x), with x around 0.
+    bits -= ROOT_HALF_BITS
+    exponent = (bits >> 23).astype("float32") - np.float32(31)
+    x = ((bits & 0x7FFFFF) + ROOT_HALF_BITS).view("float32") - np.float32(1)
+    square = x * x
+    y = _polynomial(LOGARITHM, x)
+    y *= x
+    y *= square
+    y += exponent * LN2_LOW
+    y -= square * np.float32(0.5)
+    y += x
+    y += exponent * LN2_HIGH
+    y *= np.float32(-2)
+    return np.sqrt(y, out=y)
+
+
+def _sine_and_cosine(words: Array) -> tuple[Array, Array]:
+    """Return the sine of an angle up to pi / 4, and its cosine with a random sign."""
+    x = (words << np.uint32(2)).view("int32").astype("float32")
+    x *= ANGLE_UNIT
+    square = x * x
+    sine = _polynomial(SINE, square)
+    sine *= square
+    sine *= x
+    sine += x
+    cosine = _polynomial(COSINE, square)
+    cosine *= square
+    cosine *= square
+    cosine -= square * np.float32(0.5)
+    cosine += np.float32(1)
+    cosine.view("uint32")[:] ^= words & np.uint32(1 << 31)
+    return sine, cosine
+
+
+def multinomial(logits: Array, state: Array, *, num_samples: int, normalized: bool) -> Array:
     """Return, for each uniform number, the class whose interval of the cumulative probabilities contains it."""
     # The result holds class numbers, so double precision does not change its dtype.
     weights = logits.astype("float64")
@@ -42,81 +171,16 @@ def multinomial(logits: Array, *, num_samples: int, seed: int, normalized: bool)
     sums = np.cumsum(np.where(weights > 0, weights, 0), 1)  # NaN does not affect other rows
     rows, classes = sums.shape
     shares = np.divide(sums, sums[:, -1:], out=np.zeros_like(sums), where=sums[:, -1:] > 0)
-    uniform = (philox(seed, rows * num_samples) >> 8).reshape(rows, num_samples) * 2.0**-24
+    words = random_bits(state, shape=(rows, num_samples)).view("uint32")
+    uniform = (words >> np.uint32(8)) * 2.0**-24
     # Row b occupies the interval from b to b + 1, so one search finds the classes of all rows.
     row = np.arange(rows, dtype="int64")[:, None]
     places = np.searchsorted((shares + row).ravel(), uniform + row, "right") - row * classes
     return np.minimum(places, classes - 1).astype("int32")
 
 
-# --- normal numbers: the ziggurat of Marsaglia and Tsang (2000) ----------------------------------------
-
-ZIGGURAT_LAYERS: Final = 256
-ZIGGURAT_TAIL_START: Final = 3.6541528853610088
-"""Where the tail begins if the layers below the curve ``exp(-x**2 / 2)`` and the tail have one area."""
-
-
-class Ziggurat(NamedTuple):
-    """The layers of the ziggurat, from the widest, which adjoins the tail, to the top."""
-
-    steps: Array
-    """Their widths, divided by 2**52."""
-    inner: Array
-    """The widths of the parts that are below the curve from side to side: those of the layers above them."""
-    heights: Array
-    """The curve where each layer ends; the last one is that of 0."""
-
-
-@cache
-def _ziggurat() -> Ziggurat:
-    area = ZIGGURAT_TAIL_START * exp(-(ZIGGURAT_TAIL_START**2) / 2) + sqrt(pi / 2) * erfc(
-        ZIGGURAT_TAIL_START / sqrt(2)
-    )
-    widths = [area / exp(-(ZIGGURAT_TAIL_START**2) / 2), ZIGGURAT_TAIL_START]
-    while len(widths) < ZIGGURAT_LAYERS:
-        x = widths[-1]
-        widths.append(sqrt(-2 * log(area / x + exp(-(x**2) / 2))))
-    ends = np.array([*widths, 0])
-    return Ziggurat(ends[:-1] * 2.0**-52, ends[1:], np.exp(-(ends**2) / 2))
-
-
-def standard_normal(generator: np.random.Generator, out: Array) -> None:
-    """Fill a vector of doubles with numbers of the normal distribution.
-
-    A number uniform in a layer is taken if it is in its inner part, as 99 of 100 are; NumPy decides
-    for one after the other. The layer is chosen by the lowest 8 of 64 bits, the number by the upper 53.
-    """
-    steps, inner, heights = _ziggurat()
-    bits: Any = generator.bit_generator.random_raw(out.size)
-    layers = (bits & np.uint64(ZIGGURAT_LAYERS - 1)).view(np.int64)
-    np.multiply(bits.view(np.int64) >> 11, steps.take(layers), out=out)
-    left = np.flatnonzero(np.abs(out) >= inner.take(layers))
-    if not left.size:
-        return
-    x, layers = out[left], layers[left]
-    between = heights[layers] + generator.random(left.size) * (
-        heights[layers + 1] - heights[layers]
-    )
-    is_outside = (between >= np.exp(-0.5 * x * x)) & (layers > 0)
-    in_tail = np.flatnonzero(layers == 0)
-    x[in_tail] = np.copysign(_normal_tail(generator, in_tail.size), x[in_tail])
-    others = np.empty(np.count_nonzero(is_outside))
-    standard_normal(generator, others)
-    x[is_outside] = others
-    out[left] = x
-
-
-def _normal_tail(generator: np.random.Generator, count: int) -> Array:
-    """Return normal numbers above the tail's start, by rejection from an exponential distribution."""
-    found, left = np.empty(count), np.arange(count)
-    while left.size:
-        beyond = generator.standard_exponential(left.size) / ZIGGURAT_TAIL_START
-        is_taken = 2 * generator.standard_exponential(left.size) > beyond * beyond
-        found[left[is_taken]] = ZIGGURAT_TAIL_START + beyond[is_taken]
-        left = left[~is_taken]
-    return found
-
-
-BODIES: Final[dict[Kernel[..., Any], Any]] = {
+BODIES: Final[dict[Kernel[..., Any], Callable[..., Any]]] = {
+    random.random_bits: random_bits,
+    random.random_normal: random_normal,
     random.multinomial: multinomial,
 }

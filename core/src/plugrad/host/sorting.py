@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import sorting
 from plugrad.kernels.sorting import Side
+from plugrad.types.dtype import position_dtype
 
 Array = NDArray[Any]
 
@@ -21,7 +22,8 @@ def sort(x: Array, *, axis: int, descending: bool) -> Array:
 
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     """Return the positions that sort the elements."""
-    return _sorting_positions(_sortable(x), axis, descending, stable).astype(np.int32)
+    dtype = position_dtype(x.shape[axis]).numpy
+    return _sorting_positions(_sortable(x), axis, descending, stable).astype(dtype)
 
 
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
@@ -31,7 +33,7 @@ def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
     if sorted:
         order = _sorting_positions(_sortable(values), -1, descending=True, stable=True)
         values, places = (np.take_along_axis(part, order, -1) for part in (values, places))
-    return values, places.astype(np.int32)
+    return values, places.astype(position_dtype(x.shape[-1]).numpy)
 
 
 def _positions_of_largest(x: Array, k: int) -> Array:
@@ -88,7 +90,7 @@ def _search_rows(sorted_sequence: Array, values: Array, side: Side) -> Array:
     sequences = sorted_sequence.reshape(math.prod(lead), length)
     rows = values.reshape(math.prod(lead), values.shape[-1])
     positions = [np.searchsorted(s, row, side) for s, row in zip(sequences, rows, strict=True)]
-    return np.array(positions, np.int32).reshape(values.shape)
+    return np.array(positions, position_dtype(length + 1).numpy).reshape(values.shape)
 
 
 def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
@@ -107,7 +109,9 @@ def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
         )
     order = np.argsort(first)
     rank = np.argsort(order)
-    return np.take(x, first[order], axis), rank[which.reshape(-1)].astype(np.int32)
+    return np.take(x, first[order], axis), rank[which.reshape(-1)].astype(
+        position_dtype(count).numpy
+    )
 
 
 BODIES: Final[dict[Kernel[..., Any], Any]] = {

@@ -10,7 +10,16 @@ Args:
 from plugrad.contract.annotations import Axis
 from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.types.dtype import BOOL, INTEGER, NUMERIC, DType, Scalar, can_hold, int32, string
+from plugrad.types.dtype import (
+    BOOL,
+    INTEGER,
+    NUMERIC,
+    DType,
+    Scalar,
+    can_hold,
+    position_dtype,
+    string,
+)
 from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape, Shaped, Spec
 
@@ -97,7 +106,8 @@ def where_true(condition: Spec) -> Spec:
     Returns:
         an int32 matrix (true elements, axes).
     """
-    return Shaped((count_elements(condition.shape), len(condition.shape)), int32)
+    dtype = position_dtype(max(condition.shape, default=0))
+    return Shaped((count_elements(condition.shape), len(condition.shape)), dtype)
 
 
 @kernel("OneHot", accepts=INTEGER)

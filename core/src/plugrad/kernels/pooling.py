@@ -15,7 +15,8 @@ from typing import Literal
 from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.kernels.convolution import check_gradient
-from plugrad.types.dtype import FLOATING, REAL, int32
+from plugrad.types.dtype import FLOATING, REAL, position_dtype
+from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape, Shaped, Spec
 from plugrad.types.windows import Window, check_positions, check_window
 
@@ -95,10 +96,11 @@ def max_pool_with_argmax(
 
     Returns:
         output: images (batch, *window.out, channels) in the dtype of x.
-        positions: int32 positions of that shape.
+        positions: positions of that shape: int32, or int64 among more than 2**31 elements.
     """
     shape = pooling_shape(2, x.shape, window)
-    return Shaped(shape, x.dtype), Shaped(shape, int32)
+    elements = count_elements(x.shape if include_batch_in_index else x.shape[1:])
+    return Shaped(shape, x.dtype), Shaped(shape, position_dtype(elements))
 
 
 @kernel("Pool", accepts=REAL)

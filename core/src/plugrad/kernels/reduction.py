@@ -14,8 +14,8 @@ Returns:
 from plugrad.contract.annotations import Axes, Axis
 from plugrad.contract.kernel import check_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.types.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32, int64
-from plugrad.types.shapes import reduced_shape
+from plugrad.types.dtype import BOOL, INEXACT, NUMERIC, REAL, DType, int32, int64, position_dtype
+from plugrad.types.shapes import count_elements, reduced_shape
 from plugrad.types.specs import Shape, Shaped, Spec
 
 POSITIONS = frozenset({int32, int64})
@@ -81,10 +81,10 @@ def argmax(x: Spec, *, axis: Axis) -> Spec:
         axis: the axis along which elements are compared; it is not empty.
 
     Returns:
-        int32 positions in the shape of x without the axis.
+        int32 positions in the shape of x without the axis; int64 among more than 2**31 elements.
     """
     _check_not_empty(x.shape, (axis,))
-    return Shaped(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
+    return Shaped(reduced_shape(x.shape, (axis,), keep_dims=False), position_dtype(x.shape[axis]))
 
 
 @kernel("ArgMin", accepts=REAL)
@@ -95,10 +95,10 @@ def argmin(x: Spec, *, axis: Axis) -> Spec:
         axis: the axis along which elements are compared; it is not empty.
 
     Returns:
-        int32 positions in the shape of x without the axis.
+        int32 positions in the shape of x without the axis; int64 among more than 2**31 elements.
     """
     _check_not_empty(x.shape, (axis,))
-    return Shaped(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
+    return Shaped(reduced_shape(x.shape, (axis,), keep_dims=False), position_dtype(x.shape[axis]))
 
 
 def _check_not_empty(shape: Shape, axes: Axes) -> None:
@@ -112,13 +112,13 @@ def _check_not_empty(shape: Shape, axes: Axes) -> None:
 def bincount(x: Spec, weights: Spec | None = None, *, size: int) -> Spec:
     """Return how often each number from 0 to ``size - 1`` occurs, or the sum of the weights of its occurrences.
 
-    Other numbers do not count. Counts are int32.
+    Other numbers do not count. Counts are int32, those of 2**31 numbers or more int64.
 
     Args:
         x: numbers, a tensor of any shape.
 
     Returns:
-        a vector of `size` elements, in the dtype of the weights, or int32 without weights.
+        a vector of `size` elements, in the dtype of the weights, or of counts without weights.
     """
     return Shaped((size,), _bin_dtype("Bincount", x, weights, size))
 
@@ -136,7 +136,7 @@ def dense_bincount(
         binary_output: whether to say only which numbers occur.
 
     Returns:
-        a vector of `size` elements, or one for each row, in the dtype of the weights, or int32 without weights.
+        a vector of `size` elements, or one for each row, in the dtype of the weights, or of counts without weights.
     """
     if len(x.shape) not in (1, 2):
         raise ShapeError(f"x must be a vector or a matrix; its shape is {x.shape}")
@@ -148,7 +148,7 @@ def _bin_dtype(name: str, x: Spec, weights: Spec | None, size: int) -> DType:
     if size < 0:
         raise ArgumentValueError(f"size={size} must be 0 or more")
     if weights is None:
-        return int32
+        return position_dtype(count_elements(x.shape) + 1)
     if weights.shape != x.shape:
         raise ShapeError(f"weights have shape {weights.shape} and x {x.shape}; they must be equal")
     return check_dtype(f"{name} (weights)", weights, NUMERIC)

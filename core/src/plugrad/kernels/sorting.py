@@ -1,4 +1,4 @@
-"""Kernels that order elements. Positions are int32.
+"""Kernels that order elements. Positions are int32; among more than 2**31 elements, they are int64.
 
 NaN counts as the largest number, and complex numbers are ordered by their real parts, then by their
 imaginary parts, as in NumPy.
@@ -11,7 +11,7 @@ Args:
     values: what is searched for, (…, m), of the dtype of the sequence; all sizes but the last are equal.
 
 Returns:
-    int32 positions from 0 to n, of the shape of the values.
+    positions from 0 to n, of the shape of the values.
 """
 
 from typing import Literal
@@ -19,7 +19,7 @@ from typing import Literal
 from plugrad.contract.annotations import Axis
 from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.types.dtype import BOOL, NUMERIC, REAL, int32
+from plugrad.types.dtype import BOOL, NUMERIC, REAL, position_dtype
 from plugrad.types.specs import Shaped, Spec
 
 ORDERED = NUMERIC | BOOL
@@ -44,9 +44,9 @@ def argsort(x: Spec, *, axis: Axis, descending: bool = False, stable: bool = Tru
         stable: whether equal elements stay in their order.
 
     Returns:
-        int32 positions of the shape of x.
+        positions of the shape of x.
     """
-    return Shaped(x.shape, int32)
+    return Shaped(x.shape, position_dtype(x.shape[axis]))
 
 
 @kernel("TopK", accepts=REAL | BOOL)
@@ -61,7 +61,7 @@ def top_k(x: Spec, *, k: int, sorted: bool = True) -> tuple[Spec, Spec]:
 
     Returns:
         values: a tensor (…, k) in the dtype of x.
-        positions: int32 positions (…, k).
+        positions: positions (…, k).
     """
     if not x.shape:
         raise ShapeError("x is 0-d; it must have at least one axis")
@@ -70,7 +70,7 @@ def top_k(x: Spec, *, k: int, sorted: bool = True) -> tuple[Spec, Spec]:
             f"k={k} must be between 0 and {x.shape[-1]}, the size of the last axis of shape {x.shape}"
         )
     shape = (*x.shape[:-1], k)
-    return Shaped(shape, x.dtype), Shaped(shape, int32)
+    return Shaped(shape, x.dtype), Shaped(shape, position_dtype(x.shape[-1]))
 
 
 @kernel("SearchSorted", accepts=ORDERED)
@@ -105,12 +105,7 @@ def _search_output(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
             f"a sorted sequence of shape {rows} and values of shape {wanted} must have at least one axis, and equal "
             "sizes on all axes but the last"
         )
-    if rows[-1] >= 2**31:
-        raise ShapeError(
-            f"a sorted sequence of shape {rows} has more positions than int32 holds; search parts of fewer than "
-            "2**31 elements"
-        )
-    return Shaped(wanted, int32)
+    return Shaped(wanted, position_dtype(rows[-1] + 1))
 
 
 @kernel("Unique", dynamic_shape=True)
@@ -124,6 +119,6 @@ def unique(x: Spec, *, axis: Axis) -> tuple[Spec, Spec]:
 
     Returns:
         values: the distinct slices, in the dtype of x.
-        positions: the position of each slice of x among them, an int32 vector.
+        positions: the position of each slice of x among them, a vector.
     """
-    return Shaped(x.shape, x.dtype), Shaped((x.shape[axis],), int32)
+    return Shaped(x.shape, x.dtype), Shaped((x.shape[axis],), position_dtype(x.shape[axis]))

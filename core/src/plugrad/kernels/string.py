@@ -44,7 +44,11 @@ def replacement(
     """
     try:
         compiled = re.compile(pattern)
-    except re.error as error:
+    except (
+        re.error,
+        RecursionError,
+        OverflowError,
+    ) as error:  # the others: nested too deeply, too many repeats
         raise ArgumentValueError(
             f"pattern={pattern!r} is not a regular expression: {error}"
         ) from None

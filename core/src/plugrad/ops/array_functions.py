@@ -23,6 +23,7 @@ from plugrad.ops.numpy_table import (
     Op,
 )
 from plugrad.tensor.tensor import Tensor, host_values
+from plugrad.tensor.tracer import Tracer
 from plugrad.tensor.trees import iter_tensors
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ def apply_array_function(
         return NotImplemented  # an array of another library decides, or NumPy names all of them
     if function in _OPS:
         name = _OPS[function]
-        if name in FOR_ARRAYS and not any(
-            y.is_being_differentiated() for y in iter_tensors([args, dict(kwargs)])
-        ):
+        if name in FOR_ARRAYS and not any(map(_needs_tensors, iter_tensors([args, dict(kwargs)]))):
+            if name.endswith("_like") and args:  # the values of the first argument do not matter
+                args = (_replaced(args[0], _stand_in), *args[1:])
             return function(*_replaced(args, Tensor.numpy), **_replaced(kwargs, Tensor.numpy))
         return _call(name, function, OPS[name], args, kwargs, {})
     if function in _FACTS:
@@ -202,6 +203,11 @@ def _is_default(value: Any, default: Any) -> bool:
         and type(value) in (bool, int, float, str, tuple)
         and value == default
     )
+
+
+def _needs_tensors(x: Tensor) -> bool:
+    """Return whether an array in the place of x would lose a gradient, or has no values yet."""
+    return x.is_being_differentiated() or isinstance(x.backend, Tracer)
 
 
 def _stand_in(x: Tensor) -> Any:

@@ -38,6 +38,7 @@ from plugrad.types.dtype import (
     float32,
     int32,
     int64,
+    position_dtype,
     string,
 )
 from plugrad.types.shapes import broadcast, normalize_axis
@@ -337,7 +338,8 @@ def as_checked_positions(
         return as_positions(indices, op, x.backend, name)
     values = host_positions(indices, op, name)
     check_range(values, x.shape[axis], axis, op)
-    return tensor_from_host(values.astype(np.int32, copy=False), x.backend)
+    dtype = position_dtype(x.shape[axis]).numpy
+    return tensor_from_host(values.astype(dtype, copy=False), x.backend)
 
 
 def as_coordinates(

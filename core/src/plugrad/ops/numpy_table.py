@@ -247,7 +247,7 @@ FOR_ARRAYS: Final = frozenset(
 )
 """The functions of `OPS` by which libraries come to arrays that they fill, part by part, or pass to C.
 
-They give arrays of NumPy unless one of the tensors is being differentiated.
+They give arrays of NumPy unless one of the tensors is being differentiated or traced.
 """
 INSTEAD: Final = {
     "apply_along_axis": "an op with the argument axis",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from os import PathLike, fsencode
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from plugrad.discovery.selection import active_backend
-from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, short_repr
+from plugrad.errors import ArgumentError, ArgumentValueError, DamagedFile, DTypeError, short_repr
+from plugrad.interruptions import is_interruption
 from plugrad.kernels import movement, pixels as kernels
 from plugrad.ops.arguments import as_supported_dtype, as_tensor, host_array
 from plugrad.ops.attributes import check_integer, check_real
@@ -102,7 +103,8 @@ def read_png(file: FileLike, num_channels: int = 3) -> Tensor:
         ArgumentError: `num_channels` is not an integer.
         ArgumentValueError: `num_channels` is not 1, 3 or 4, or a gray pixel has more than 8 bits.
         ModuleNotFoundError: Pillow is not installed.
-        OSError: there is no such file, or it is not a PNG file.
+        DamagedFile: the file is damaged, or has more pixels than Pillow takes for harmless.
+        OSError: there is no such file, it is cut off, or it is not a PNG file.
     """
     modes = {1: "L", 3: "RGB", 4: "RGBA"}
     num_channels = check_integer(num_channels, "read_png", "num_channels")
@@ -111,17 +113,25 @@ def read_png(file: FileLike, num_channels: int = 3) -> Tensor:
             f"read_png: num_channels={short_repr(num_channels)} must be 1, 3 or 4"
         )
     _check_file(file, "read_png")
+    pillow = _import_pillow("read_png")
     try:
-        opened = _import_pillow("read_png").open(file, formats=("PNG",))
-    except ValueError as error:  # a path with a character that no path has
-        raise ArgumentValueError(f"read_png: file={short_repr(file)}: {error}") from None
-    with opened as image:
-        if image.mode.startswith("I"):
-            raise ArgumentValueError(
-                f"read_png: {file} has gray pixels of 16 bits; plugrad reads 8. Open it with Pillow and pass "
-                "the array to asarray"
-            )
-        return from_pixels(np.asarray(image.convert(modes[num_channels])), num_channels)
+        with pillow.open(file, formats=("PNG",)) as image:
+            mode = image.mode
+            pixels = np.asarray(image.convert(modes[num_channels]))
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # Pillow has no class for what may be wrong with a file
+        if is_interruption(error):
+            raise
+        raise DamagedFile(
+            f"read_png: file={short_repr(file)} is damaged, or too large: {error}"
+        ) from error
+    if mode.startswith("I"):
+        raise ArgumentValueError(
+            f"read_png: {file} has gray pixels of 16 bits; plugrad reads 8. Open it with Pillow and pass "
+            "the array to asarray"
+        )
+    return from_pixels(pixels, num_channels)
 
 
 def write_png(file: FileLike, image: TensorLike) -> None:
@@ -152,6 +162,13 @@ def write_png(file: FileLike, image: TensorLike) -> None:
 def _check_file(file: object, op: str) -> None:
     if not isinstance(file, str | bytes | PathLike) and not hasattr(file, "read"):
         raise ArgumentError(f"{op}: file={short_repr(file)} must be a path or an open file")
+    if isinstance(file, str | bytes | PathLike):
+        try:
+            name = fsencode(cast("str", file))
+        except UnicodeEncodeError:  # half of a surrogate pair
+            name = b"\0"
+        if b"\0" in name:
+            raise ArgumentValueError(f"{op}: file={short_repr(file)} is not the name of a file")
 
 
 def _import_pillow(op: str) -> Any:

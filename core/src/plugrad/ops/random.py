@@ -1,63 +1,48 @@
 """Random numbers. Their namespace is `plugrad.random`, whose functions are methods of one `Generator`.
 
-Numbers are drawn on the host in double precision, by NumPy's generator SFC64 (Doty-Humphrey, 2010),
-the fastest that it has, and then copied to the backend. A seed therefore gives the same numbers on every
-backend, and in another dtype the same numbers rounded. They may change from one release of NumPy to the next.
+Key and counter of a draw come from the host (`plugrad.ops.streams`); kernels make random words and normal numbers of
+them on the device, and ops make the other distributions of these (`plugrad.ops.distributions`). So a seed gives the
+same random bits on every backend.
 """
 
 from __future__ import annotations
 
-from functools import wraps
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from plugrad.discovery.selection import backend_for
-from plugrad.engine.results import tensor_from_host
 from plugrad.errors import ArgumentValueError, DTypeError, OutOfMemory, ShapeError, short_repr
-from plugrad.host.random import standard_normal as normal_numbers
 from plugrad.kernels import indexing, movement, random as kernels
-from plugrad.ops.arguments import as_supported_dtype, as_tensor
+from plugrad.ops import distributions
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, with_attributes
 from plugrad.ops.attributes import check_finite, check_flag, check_integer, check_real
+from plugrad.ops.binary import minimum
+from plugrad.ops.creation import full
+from plugrad.ops.streams import ALGORITHM, RandomStream, check_state, key_of_seed
 from plugrad.tensor.backend import unsupported_dtype
-from plugrad.types.dtype import DType, as_dtype, bool_, float32, int32, string
+from plugrad.types.dtype import (
+    DType,
+    as_dtype,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    string,
+)
 from plugrad.types.shapes import as_shape, count_elements, normalize_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import Shape, ShapeLike
 
-Params = ParamSpec("Params")
-Result = TypeVar("Result")
-_lock: Final = Lock()
-BLOCK_NUMBERS: Final = 65_536
 MAX_NUMBERS: Final = 2**59
 """The largest number of elements of a tensor: with 16 bytes each they fill a 63-bit address space."""
-
-
-def report_out_of_memory(method: Callable[Params, Result]) -> Callable[Params, Result]:
-    """Return a method that raises `OutOfMemory` where NumPy raises MemoryError."""
-
-    @wraps(method)
-    def drawn(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        try:
-            return method(*args, **kwargs)
-        except OutOfMemory:
-            raise
-        except MemoryError as error:
-            raise OutOfMemory(f"{method.__name__}: {error}; draw fewer numbers at once") from error
-
-    return drawn
-
-
 MAX_SPAWNED: Final = 10**6
 """The largest number of generators that one call makes; more would take minutes."""
 
@@ -85,10 +70,11 @@ class Generator:
         ArgumentValueError: the seed is negative.
     """
 
-    __slots__ = ("_seed", "_source")
+    __slots__ = ("_stream",)
 
     def __init__(self, seed: int | None = None) -> None:
         """Start at the first number of a seed."""
+        self._stream: RandomStream = RandomStream()
         self.seed(seed)
 
     def seed(self, seed: int | None = None) -> None:
@@ -101,60 +87,84 @@ class Generator:
             ArgumentValueError: the seed is negative.
         """
         number = None if seed is None else check_integer(seed, "seed", "seed", least=0)
-        with _lock:
-            self._seed = number
-            self._source: np.random.Generator | None = None
-
-    @property
-    def _numpy(self) -> np.random.Generator:
-        """NumPy's generator, created on first use, because importing it takes time."""
-        with _lock:
-            if self._source is None:
-                self._source = np.random.Generator(np.random.SFC64(self._seed))
-            return self._source
+        self._stream.restart(None if number is None else key_of_seed(number))
 
     @property
     def state(self) -> dict[str, Any]:
         """The position in the sequence of numbers; a generator to which it is assigned continues from there.
 
+        It has the name of the algorithm, a key below ``2**64`` and a counter below ``2**128``.
+
         >>> generator = plugrad.random.Generator(1)
         >>> generator.state = plugrad.random.default.state
+
+        Raises:
+            ArgumentValueError: the value that is assigned is not a state.
         """
-        return dict(self._numpy.bit_generator.state)
+        key, counter = self._stream.take(0)
+        return {"algorithm": ALGORITHM, "key": key, "counter": counter}
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
-        try:
-            self._numpy.bit_generator.state = state
-        except (TypeError, ValueError, KeyError, OverflowError) as error:
-            raise ArgumentValueError(
-                f"Generator: state={short_repr(state)} is not the state of a generator: {error}"
-            ) from error
+        self._stream.restart(*check_state(state))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        position = check_state(state)
+        self._stream = RandomStream()
+        self._stream.restart(*position)
 
     def spawn(self, count: int) -> list[Generator]:
         """Return `count` generators whose numbers are independent of each other and of this generator's.
 
         >>> first, second = plugrad.random.Generator(0).spawn(2)
 
+        Their keys are the next numbers of this generator.
+
         Raises:
             ArgumentError: the count is not an integer.
             ArgumentValueError: the count is negative, or greater than a million.
         """
         count = check_integer(count, "spawn", "count", least=0, most=MAX_SPAWNED)
-        children = [Generator(0) for _ in range(count)]
-        for child, source in zip(children, self._numpy.spawn(count), strict=True):
-            child._source = source
+        children = [Generator() for _ in range(count)]
+        for child, stream in zip(children, self._stream.spawn(count), strict=True):
+            child._stream = stream
         return children
 
-    def _fill_uniform(self, out: NDArray[Any]) -> None:
-        self._numpy.random(out=out)
+    def _bits(self, shape: Shape, backend: Backend) -> Tensor:
+        """Draw a random word for each element of a shape."""
+        state = self._stream.next_state(count_elements(shape), backend)
+        return with_attributes(kernels.random_bits, state, shape=shape)
 
-    def _fill_normal(self, out: NDArray[Any]) -> None:
-        normal_numbers(self._numpy, out)
+    def _unit(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+        """Draw numbers from 0 up to but without 1, in float64 or in float32."""
+        words = self._bits(shape, backend)
+        if dtype is float64:
+            return distributions.scale_pairs_to_unit(words, self._bits(shape, backend))
+        return distributions.scale_to_unit(words)
+
+    def _positive_unit(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+        """Draw numbers above 0 and at most 1, in float64 or in float32."""
+        return self._unit(shape, dtype, backend) + (2.0**-54 if dtype is float64 else 2.0**-25)
+
+    def _standard_normal(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+        """Draw normal numbers in float64 or in float32."""
+        count = count_elements(shape)
+        if dtype is float64:
+            half = (-(-count // 2),)
+            numbers = distributions.normal_pairs(
+                self._positive_unit(half, dtype, backend), self._unit(half, dtype, backend)
+            )
+            if count % 2:
+                numbers = movement.slice(numbers, begin=(0,), size=(count,))
+            return movement.reshape(numbers, shape=shape)
+        state = self._stream.next_state(count, backend)
+        return with_attributes(kernels.random_normal, state, shape=shape)
 
     # --- floating numbers ------------------------------------------------------------------------
 
-    @report_out_of_memory
     def uniform(
         self,
         shape: ShapeLike,
@@ -180,19 +190,23 @@ class Generator:
         if low > high:
             raise ArgumentValueError(f"uniform: low={low} must be at most high={high}")
         sizes, wanted, backend = _floating_arguments("uniform", shape, dtype, device)
-        # Rounding may reach the upper bound, which is excluded.
         bottom, top = np.asarray([low, high], str(wanted))
-        below = np.nextafter(top, bottom)
+        if not (np.isfinite(bottom) and np.isfinite(top)):
+            raise ArgumentValueError(f"uniform: low={low} and high={high} must fit {wanted}")
+        unit = self._unit(sizes, wanted, backend)
+        with np.errstate(over="ignore"):
+            is_wide = not np.isfinite(np.asarray(high - low, unit.dtype.numpy))
+        values = unit * (high / 2 - low / 2) + low / 2 if is_wide else unit * (high - low)
+        if is_wide:
+            values = values * 2
+        elif low:
+            values = values + low
+        values = cast(values, wanted)
+        # Products with a width are below it. Other rounding may reach the upper bound, which is excluded.
+        if low or wanted is float16:
+            values = minimum(values, np.nextafter(top, bottom).item())
+        return values
 
-        def bounded(unit: NDArray[Any], out: NDArray[Any]) -> None:
-            unit *= high - low
-            unit += low
-            out[...] = unit
-            np.minimum(out, below, out=out)
-
-        return _draw_in_blocks(self._fill_uniform, bounded, sizes, wanted, backend)
-
-    @report_out_of_memory
     def standard_normal(
         self,
         shape: ShapeLike,
@@ -209,9 +223,8 @@ class Generator:
             DTypeError: the dtype is not floating.
         """
         sizes, wanted, backend = _floating_arguments("standard_normal", shape, dtype, device)
-        return _draw_in_blocks(self._fill_normal, _round_to_dtype, sizes, wanted, backend)
+        return cast(self._standard_normal(sizes, _computed(wanted), backend), wanted)
 
-    @report_out_of_memory
     def normal(
         self,
         shape: ShapeLike,
@@ -234,17 +247,9 @@ class Generator:
         mean = check_finite(mean, "normal", "mean")
         std = check_finite(std, "normal", "std", least=0)
         sizes, wanted, backend = _floating_arguments("normal", shape, dtype, device)
+        numbers = self._standard_normal(sizes, _computed(wanted), backend)
+        return cast(_scale_and_shift(numbers, mean, std), wanted)
 
-        def scaled(values: NDArray[Any], out: NDArray[Any]) -> None:
-            if std != 1:
-                values *= std
-            if mean:
-                values += mean
-            out[...] = values
-
-        return _draw_in_blocks(self._fill_normal, scaled, sizes, wanted, backend)
-
-    @report_out_of_memory
     def truncated_normal(
         self,
         shape: ShapeLike,
@@ -260,7 +265,7 @@ class Generator:
         >>> bool(plugrad.all(plugrad.abs(x) <= 2))
         True
 
-        Numbers further away are drawn again.
+        They are values of the quantile function of that distribution at uniform numbers.
 
         Raises:
             ArgumentError: `mean` or `std` is not a number.
@@ -270,19 +275,13 @@ class Generator:
         mean = check_finite(mean, "truncated_normal", "mean")
         std = check_finite(std, "truncated_normal", "std", least=0)
         sizes, wanted, backend = _floating_arguments("truncated_normal", shape, dtype, device)
+        if wanted is float64:
+            rank = (self._unit(sizes, wanted, backend) - 0.5) * 2 + 2.0**-53
+        else:
+            rank = distributions.scale_to_symmetric(self._bits(sizes, backend))
+        numbers = distributions.truncated_normal_quantile(rank)
+        return cast(_scale_and_shift(numbers, mean, std), wanted)
 
-        def truncated(numbers: NDArray[Any], out: NDArray[Any]) -> None:
-            while (far := np.flatnonzero(np.abs(numbers) > 2)).size:
-                again = np.empty(far.size)
-                self._fill_normal(again)
-                numbers[far] = again
-            numbers *= std
-            numbers += mean
-            out[...] = numbers
-
-        return _draw_in_blocks(self._fill_normal, truncated, sizes, wanted, backend)
-
-    @report_out_of_memory
     def gamma(
         self,
         shape: ShapeLike,
@@ -307,11 +306,22 @@ class Generator:
         if alpha <= 0 or beta <= 0:
             raise ArgumentValueError(f"gamma: alpha={alpha} and beta={beta} must be above 0")
         sizes, wanted, backend = _floating_arguments("gamma", shape, dtype, device)
-        return _to_tensor(self._numpy.standard_gamma(alpha, sizes) / beta, wanted, backend)
+        dtype = _computed(wanted)
+
+        def draw_normal() -> Tensor:
+            return self._standard_normal(sizes, dtype, backend)
+
+        def draw_positive() -> Tensor:
+            return self._positive_unit(sizes, dtype, backend)
+
+        greater = alpha if alpha >= 1 else alpha + 1
+        numbers = distributions.gamma_of_rounds(greater, draw_normal, draw_positive)
+        if alpha < 1:
+            numbers = numbers * distributions.gamma_factor(alpha, draw_positive())
+        return cast(numbers / beta, wanted)
 
     # --- integers and choices --------------------------------------------------------------------
 
-    @report_out_of_memory
     def integers(
         self,
         shape: ShapeLike,
@@ -345,15 +355,26 @@ class Generator:
             )
         sizes = _check_shape("integers", shape)
         backend = _resolve_backend(wanted, device)
-        # Drawn in the widest type and from 0 on, so that the dtype does not change the numbers.
-        # Addition and conversion are modulo 2**64, so negative numbers come out right.
-        above = self._numpy.integers(
-            0, high - low - 1, count_elements(sizes), "uint64", endpoint=True
-        )
-        values = (above + np.uint64(low % 2**64)).astype(str(wanted))
-        return tensor_from_host(values.reshape(sizes), backend)
+        span = high - low
+        # The dtype does not change the numbers, unless there are too many for int32.
+        kind = int32 if span <= 2**32 else int64
+        count = 2 if span & (span - 1) else 1
+        words = [self._integers(sizes, kind, backend) for _ in range(count)]
+        above = distributions.scale_to_integers(words, span)
+        if wanted.itemsize == 8 and kind is int32:
+            above = cast(above, int64)
+            if span > 2**31:
+                above = above & 0xFFFFFFFF
+        return cast(distributions.add_modulo(above, low), wanted)
 
-    @report_out_of_memory
+    def _integers(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+        """Draw integers with all bits of int32 or int64."""
+        words = self._bits(shape, backend)
+        if dtype is int32:
+            return words
+        others = self._bits(shape, backend)
+        return cast(words, int64) << 32 | cast(others, int64) & 0xFFFFFFFF
+
     def bernoulli(
         self,
         shape: ShapeLike,
@@ -378,9 +399,12 @@ class Generator:
             raise DTypeError("bernoulli: dtype=string does not hold numbers; use bool or int32")
         sizes = _check_shape("bernoulli", shape)
         backend = _resolve_backend(wanted, device)
-        return _to_tensor(self._numpy.random(sizes) < p, wanted, backend)
+        # A word is uniform among 2**32 numbers, from -2**31 on.
+        below = round(p * 2.0**32)
+        if below == 0:
+            return full(sizes, False, dtype=wanted, device=backend)
+        return cast(self._bits(sizes, backend) <= below - 2**31 - 1, wanted)
 
-    @report_out_of_memory
     def permutation(
         self, x: TensorLike, *, axis: int = 0, device: DeviceLike | None = None
     ) -> Tensor:
@@ -402,15 +426,19 @@ class Generator:
         """
         if isinstance(x, int | np.integer):
             count = check_integer(x, "permutation", "x", least=0, most=2**31)
-            return _to_tensor(
-                self._numpy.permutation(count), int32, _resolve_backend(int32, device)
-            )
+            return self._order(count, _resolve_backend(int32, device))
         x = as_tensor(x, "permutation", backend=backend_for(device))
         axis = normalize_axis(axis, x.ndim, name="permutation: axis")
-        order = _to_tensor(self._numpy.permutation(x.shape[axis]), int32, x.backend)
-        return indexing.gather(x, order, axis=axis)
+        return indexing.gather(x, self._order(x.shape[axis], x.backend), axis=axis)
 
-    @report_out_of_memory
+    def _order(self, size: int, backend: Backend) -> Tensor:
+        """Draw positions below a size in random order."""
+        order = distributions.random_order(self._bits((size,), backend))
+        for _ in range(1, distributions.count_shuffles(size)):
+            again = distributions.random_order(self._bits((size,), backend))
+            order = indexing.gather(order, again, axis=0)
+        return order
+
     def multinomial(
         self, logits: TensorLike, num_samples: int, *, normalized: bool = False
     ) -> Tensor:
@@ -441,11 +469,11 @@ class Generator:
                 f"multinomial: logits must have one or two axes; their shape is {x.shape}"
             )
         rows = movement.reshape(x, shape=(1, *x.shape)) if x.ndim == 1 else x
-        seed = int(self._numpy.integers(0, 2**64 - 1, dtype="uint64", endpoint=True))
+        samples = check_integer(num_samples, "multinomial", "num_samples", least=0)
         drawn = kernels.multinomial(
             rows,
-            num_samples=check_integer(num_samples, "multinomial", "num_samples", least=0),
-            seed=seed,
+            self._stream.next_state(rows.shape[0] * samples, rows.backend),
+            num_samples=samples,
             normalized=check_flag(normalized, "multinomial", "normalized"),
         )
         return movement.reshape(drawn, shape=drawn.shape[1:]) if x.ndim == 1 else drawn
@@ -485,39 +513,15 @@ def _resolve_backend(dtype: DType, device: DeviceLike | None) -> Backend:
     return backend
 
 
-def _draw_in_blocks(
-    draw: Callable[[NDArray[Any]], None],
-    finish: Callable[[NDArray[Any], NDArray[Any]], None],
-    sizes: Shape,
-    dtype: DType,
-    backend: Backend,
-) -> Tensor:
-    """Draw numbers block by block, so that the passes over a block of doubles stay in the cache.
-
-    Args:
-        draw: fills an array of doubles with the next numbers.
-        finish: changes these, and writes them to an array of the result's dtype.
-        sizes: the shape of the result.
-        dtype: its dtype.
-        backend: where it lives.
-    """
-    values = np.empty(sizes, str(dtype))
-    flat = values.reshape(-1)
-    numbers = np.empty(min(BLOCK_NUMBERS, flat.size))
-    for start in range(0, flat.size, BLOCK_NUMBERS):
-        out = flat[start : start + BLOCK_NUMBERS]
-        drawn = numbers[: out.size]
-        draw(drawn)
-        finish(drawn, out)
-    return tensor_from_host(values, backend)
+def _computed(dtype: DType) -> DType:
+    """Return the dtype in which numbers of a floating dtype are computed."""
+    return float64 if dtype is float64 else float32
 
 
-def _round_to_dtype(numbers: NDArray[Any], out: NDArray[Any]) -> None:
-    out[...] = numbers
-
-
-def _to_tensor(values: NDArray[Any], dtype: DType, backend: Backend) -> Tensor:
-    return tensor_from_host(np.asarray(values, str(dtype)), backend)
+def _scale_and_shift(numbers: Tensor, mean: float, std: float) -> Tensor:
+    if std != 1:
+        numbers = numbers * std
+    return numbers + mean if mean else numbers
 
 
 default: Final = Generator()

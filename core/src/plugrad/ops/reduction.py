@@ -22,6 +22,7 @@ from plugrad.types.dtype import (
     bool_,
     equivalents,
     int32,
+    position_dtype,
     uint32,
 )
 from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
@@ -317,6 +318,8 @@ def as_summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
     x = as_tensor(x, op)
     if dtype is not None:
         return cast(x, as_dtype(dtype), op)
+    if x.array.dtype in _BOOL_DTYPES:
+        return cast(x, position_dtype(x.size + 1))
     if x.array.dtype in _NARROW_DTYPES:
         return cast(x, uint32 if x.dtype.kind == "unsigned" else int32)
     return x

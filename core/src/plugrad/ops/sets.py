@@ -16,7 +16,7 @@ from plugrad.ops.binary import equal, minimum, not_equal
 from plugrad.ops.indexing import nonzero
 from plugrad.ops.unary import logical_not
 from plugrad.tensor.tensor import UniqueInverse
-from plugrad.types.dtype import bool_, int32
+from plugrad.types.dtype import bool_, position_dtype
 from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def unique_all(x: TensorLike) -> UniqueAll:
     ordered = indexing.gather(flat, order, axis=0)
     is_new = _is_new(ordered)
     (starts,) = nonzero(is_new)
-    numbers = scan.cumsum(cast(is_new, int32), axis=0, exclusive=False, reverse=False)
+    numbers = scan.cumsum(
+        cast(is_new, position_dtype(x.size + 1)), axis=0, exclusive=False, reverse=False
+    )
     indices = indexing.gather(order, starts, axis=0)
     inverse = indexing.unsorted_segment_sum(numbers - 1, order, num_segments=x.size)
     ends = sorting.upper_bound(numbers, indexing.gather(numbers, starts, axis=0))

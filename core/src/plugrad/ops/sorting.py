@@ -1,4 +1,4 @@
-"""Functions that order elements. Positions are int32.
+"""Functions that order elements. Positions are int32; among more than 2**31 elements, they are int64.
 
 NaN counts as the largest number. Complex numbers are ordered by their real, then by their imaginary
 parts, as in NumPy; False is less than True.

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from contextlib import contextmanager
 from errno import EISDIR
 from stat import S_IMODE, S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+if sys.platform != "win32":
+    import fcntl
 
 from plugrad.errors import ArgumentError, ArgumentValueError, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+NO_LOCKS: Final = -1
+"""What stands for a lock where folders have none: on Windows, and on some network file systems."""
 
 
 def check_path(path: object, op: str) -> str:
@@ -63,24 +71,85 @@ def replace_atomically(path: str, op: str) -> Generator[str]:
         raise ArgumentValueError(
             f"{op}: path={short_repr(path)} is not a file, and is left as it is"
         )
-    # A folder, because libraries make temporary files of their own beside the one that they write.
-    # No two processes share it. Its name stays within the 255 bytes that file systems allow.
-    workplace = os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}.partial")
-    new = os.path.join(workplace, "new")
-    os.mkdir(workplace)
-    try:
+    with _workplace(folder, name) as workplace:
+        new = os.path.join(workplace, "new")
         with open(new, "wb") as file:
             mode = S_IMODE((old or os.fstat(file.fileno())).st_mode)
         yield new
         os.chmod(new, mode)  # a library may have made it anew
         _sync_to_disk(new, os.O_RDWR)
         os.replace(new, target)
-    finally:
-        from shutil import rmtree  # it imports compressors, which nothing else needs
-
-        rmtree(workplace, ignore_errors=True)
     if os.name == "posix":  # elsewhere, folders do not open
         _sync_to_disk(folder, os.O_RDONLY)
+
+
+@contextmanager
+def _workplace(folder: str, name: str) -> Generator[str]:
+    """Yield a new folder for what is written until it is complete, and remove it and those of killed processes.
+
+    It is a folder, because libraries make temporary files of their own beside the one that they write. No two
+    processes share it. Its name stays within the 255 bytes that file systems allow.
+    """
+    _remove_abandoned(folder, name)
+    workplace, lock = "", None
+    while lock is None:
+        workplace = os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}.partial")
+        os.mkdir(workplace)
+        lock = _try_lock(workplace)  # before this, another process may take it for an abandoned one
+    try:
+        yield workplace
+    finally:
+        _remove(workplace)
+        _unlock(lock)
+
+
+def _remove_abandoned(folder: str, name: str) -> None:
+    """Remove the folders that processes left that were killed while they wrote a file of this name."""
+    partial = re.compile(rf"\.{re.escape(name[:50])}\.[0-9a-f]{{12}}\.partial")
+    for found in filter(partial.fullmatch, os.listdir(folder)):
+        place = os.path.join(folder, found)
+        lock = _try_lock(place)
+        if lock is not None and lock != NO_LOCKS:
+            _remove(place)
+            _unlock(lock)
+
+
+def _try_lock(workplace: str) -> int | None:
+    """Lock a folder until `_unlock`, or until the process ends.
+
+    Returns:
+        the lock; `NO_LOCKS` where folders have none; None if another process has locked or removed it.
+    """
+    if sys.platform == "win32":
+        return NO_LOCKS
+    try:
+        lock = os.open(workplace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return NO_LOCKS
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.isdir(workplace):
+            return lock
+    except BlockingIOError:
+        pass
+    except OSError:  # a network file system without locks
+        os.close(lock)
+        return NO_LOCKS
+    os.close(lock)
+    return None
+
+
+def _unlock(lock: int) -> None:
+    if lock != NO_LOCKS:
+        os.close(lock)
+
+
+def _remove(workplace: str) -> None:
+    from shutil import rmtree  # it imports compressors, which nothing else needs
+
+    rmtree(workplace, ignore_errors=True)
 
 
 def _sync_to_disk(path: str, mode: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import mmap
 import os
 from contextlib import closing
 from itertools import groupby
@@ -18,6 +17,7 @@ from plugrad.interruptions import is_interruption
 from plugrad.ops.creation import asarray
 from plugrad.saving.atomic_files import check_path, replace_atomically
 from plugrad.saving.structure import Reader, Writer
+from plugrad.saving.tensor_file import DTYPE_OF_CODE, TensorFile
 from plugrad.tensor.backend import backend_failed, check_alive, invalid_result, note_loss
 from plugrad.tensor.tensor import Tensor
 
@@ -36,18 +36,6 @@ METADATA_KEY: Final = "plugrad"
 FORMAT_VERSION: Final = 1
 BUFFER_BYTES: Final = 1 << 20
 """What is gathered of small arrays before it is written."""
-DTYPE_OF_CODE: Final[dict[str, np.dtype[Any]]] = {
-    "BOOL": np.dtype("?"),
-    **{
-        f"{kind.upper()}{8 * size}": np.dtype(f"<{kind}{size}")
-        for kind in "iu"
-        for size in (1, 2, 4, 8)
-    },
-    **{f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
-    "C64": np.dtype("<c8"),
-    "BF16": np.dtype("<u2"),
-}
-"""NumPy's dtypes for those of the file format. bfloat16 is read by its bits."""
 CODE_OF_DTYPE: Final = {dtype: code for code, dtype in DTYPE_OF_CODE.items() if code != "BF16"}
 
 
@@ -61,7 +49,8 @@ def save(path: str | PathLike[str], tree: Any) -> None:
     {'weights': [tensor([1., 1.], dtype=float32), tensor([0.], dtype=float32)], 'epoch': 3}
 
     A process that is killed while it saves leaves the old file whole. What it had written so far stays
-    beside it, in a folder whose name ends in ``.partial``, which may be deleted.
+    beside it, in a folder whose name ends in ``.partial``, until the next `save` to the same path deletes it; on
+    Windows, and on file systems without locks, it stays until somebody else does.
 
     In the file, arrays are called as the keys that lead to them, such as ``weights.0``, so that other
     readers of safetensors find them. complex128 is stored as pairs of float64, and text and dtypes of plugins as bytes.
@@ -87,7 +76,7 @@ def save(path: str | PathLike[str], tree: Any) -> None:
     if _is_path(tree) and not _is_path(path):
         raise ArgumentError(f"save: the path comes first, as in plugrad.save({str(tree)!r}, tree)")
     path = check_path(path, "save")
-    library = _import_safetensors("save")
+    library = _import_safetensors()
     writer = Writer()
     try:
         text = json.dumps(
@@ -177,9 +166,9 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
     A safetensors file of another program gives a dict of tensors by name; bfloat16 becomes float32,
     which holds the same numbers.
 
-    The file is mapped into memory, and each tensor is copied from there to the device. It may be replaced
-    or deleted afterwards. Nothing in it is executed. The safetensors library checks that it is complete
-    and that its parts fit together; there is no checksum over the values.
+    Each tensor is read and copied to the device before the next one. The file may be replaced or deleted
+    meanwhile. Nothing in it is executed. It must be complete, and its parts must fit together; there is no
+    checksum over the values.
 
     Args:
         path: the name of the file.
@@ -191,19 +180,23 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
         UnsupportedDtype: plugrad does not have the dtype of a tensor, or the plugin that brings it is not
             loaded; or the backend does not have it, and the setting ``unsupported_dtype`` is "error".
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
-        ModuleNotFoundError: the safetensors library is not installed.
         OSError: the file cannot be read: FileNotFoundError if there is none, IsADirectoryError if it is
             a folder, PermissionError, or another one if its name is too long.
     """
     path = check_path(path, "load")
-    arrays, metadata = _map_file(path)
-    backend = backend_for(device)
-    if METADATA_KEY not in metadata:
-        return {name: asarray(values, device=backend) for name, values in arrays.items()}
-    try:
-        return Reader(arrays, backend).tree(_read_structure(metadata[METADATA_KEY]))
-    except DamagedFile as error:
-        raise _damaged_file(path, error) from None
+    with open(path, "rb") as file:
+        try:
+            arrays = TensorFile(file)
+            backend = backend_for(device)
+            if METADATA_KEY not in arrays.metadata:
+                return {name: asarray(values, device=backend) for name, values in arrays.items()}
+            return Reader(arrays, backend).tree(_read_structure(arrays.metadata[METADATA_KEY]))
+        except UnsupportedDtype as error:
+            raise UnsupportedDtype(f"load: {path}: {error}") from None
+        except DamagedFile as error:
+            raise DamagedFile(
+                f"load: {path} is damaged, or is not a safetensors file: {error}"
+            ) from None
 
 
 def _read_structure(text: str) -> Any:
@@ -222,57 +215,16 @@ def _read_structure(text: str) -> Any:
         raise DamagedFile(f"the structure of the tree is not JSON: {error}") from None
 
 
-def _map_file(path: str) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Return the arrays of a file, which are views of the mapped file, and its metadata."""
-    library = _import_safetensors("load")
-    while True:
-        with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:
-                raise _damaged_file(path, "it is empty")
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            try:
-                with library.safe_open(path, "np") as checked:
-                    metadata: dict[str, str] = checked.metadata() or {}
-            except library.SafetensorError as error:
-                raise _damaged_file(path, error) from None
-            # The library opens the file by its name, which may lead to another file by now.
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                break
-    start = 8 + int.from_bytes(mapped[:8], "little")
-    header: dict[str, Any] = json.loads(mapped[8:start])
-    header.pop("__metadata__", None)
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, entry in header.items():
-        dtype = DTYPE_OF_CODE.get(entry["dtype"])
-        if dtype is None:
-            raise UnsupportedDtype(
-                f"load: {path}: tensor {short_repr(name)} is {entry['dtype']}, which plugrad does not have; convert it "
-                "with the program that wrote it, to float32 for example"
-            )
-        try:
-            values = np.ndarray(entry["shape"], dtype, mapped, start + entry["data_offsets"][0])
-        except ValueError as error:  # more axes than NumPy has
-            raise _damaged_file(path, f"tensor {short_repr(name)}: {error}") from None
-        if entry["dtype"] == "BF16":
-            values = (values.astype(np.uint32) << 16).view(np.float32)
-        arrays[name] = values
-    return arrays, metadata
-
-
-def _damaged_file(path: str, reason: object) -> DamagedFile:
-    return DamagedFile(f"load: {path} is damaged, or is not a safetensors file: {reason}")
-
-
 def _is_path(x: object) -> bool:
     return isinstance(x, str | os.PathLike)
 
 
-def _import_safetensors(op: str) -> Any:
+def _import_safetensors() -> Any:
     """Return the safetensors library, which is imported only when it is needed."""
     try:
         import safetensors
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            f'{op} needs the library safetensors, which is not installed; run: pip install "plugrad[save]"'
+            'save needs the library safetensors, which is not installed; run: pip install "plugrad[save]"'
         ) from None
     return safetensors

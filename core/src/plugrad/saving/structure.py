@@ -169,7 +169,7 @@ class Reader:
     """Rebuilds a tree from its structure and its arrays."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], backend: Backend) -> None:
-        """Read from arrays, which are copied; tensors are made on `backend`."""
+        """Read from arrays, each of which is new when it is asked for; tensors are made on `backend`."""
         self._arrays = arrays
         self._backend = backend
         self._leaves: dict[tuple[str, str], Any] = {}
@@ -223,7 +223,7 @@ class Reader:
             raise DamagedFile(f"there is no array {short_repr(name)}")
         values = _from_stored(self._arrays[name], how, name)
         if kind == "array":
-            leaf = values.copy()
+            leaf = values
         else:
             leaf = asarray(values, device=self._backend)
             if node is not None:

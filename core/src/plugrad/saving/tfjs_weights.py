@@ -195,10 +195,15 @@ def _is_known_quantization(quantization: Any, dtype: str) -> bool:
             return True
         case {"dtype": "float16"}:
             return dtype == "float32"
-        case {"dtype": "uint8" | "uint16", "scale": int() | float(), "min": int() | float()}:
-            return dtype in ("float32", "int32")
+        case {"dtype": "uint8" | "uint16", "scale": scale, "min": least}:
+            return dtype in ("float32", "int32") and _is_float(scale) and _is_float(least)
         case _:
             return False
+
+
+def _is_float(value: object) -> bool:
+    """Return whether a value of JSON is a number that a float holds; an integer may have any number of digits."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 1000)
 
 
 def _quantize(
@@ -244,7 +249,7 @@ def write_weights(
     If there are files of these names, the new ones have eight more letters and digits, as in
     ``-shard1of2.1f0c83ab.bin``. The manifest is written last and at once, and the files that `write_weights`
     wrote for an older one are then deleted. So a process that is killed leaves the old weights whole. What
-    it had written so far stays until the next call; a folder whose name ends in ``.partial`` may be deleted.
+    it had written so far stays until the next call, as with `plugrad.save`.
 
     Args:
         path: the name of the manifest.

@@ -63,7 +63,10 @@ def _parse_bytes(value: object) -> int | None:
         raise ValueError
     prefix = match[2]
     step = 1024 if prefix.endswith("i") else 1000
-    return int(match[1]) * step ** " KMGT".index(prefix[:1] or " ")
+    size = int(match[1]) * step ** " KMGT".index(prefix[:1] or " ")
+    if size >= 1 << 63:
+        raise ValueError
+    return size
 
 
 _BOOLEANS: Final[Mapping[str, bool]] = {

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.errors import ConfigError, short_repr, suggestion
+from plugrad.interruptions import is_interruption
 from plugrad.settings import journal
 from plugrad.settings.keys import (
     ENVIRONMENT_PREFIX,
@@ -32,6 +33,7 @@ from plugrad.settings.keys import (
     option_key,
     undeclared_key,
 )
+from plugrad.settings.toml_files import parse_toml, read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -61,6 +63,8 @@ def _set_overrides(entries: tuple[tuple[object, str, Any], ...]) -> None:
     _overrides.set(_Overrides(entries, {name: value for _, name, value in entries}))
 
 
+MAX_FILE_BYTES: Final = 1 << 20
+"""The largest configuration file, in bytes, that is read."""
 TEST_VARIABLES: Final = ("PLUGRAD_EXPECT_BACKENDS",)
 """Variables that test suites read: they are neither settings nor misspelt settings."""
 
@@ -273,7 +277,7 @@ class Config:
         key = self._key(name, layer)
         try:
             return key.parse(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise ConfigError(
                 f"{layer}: {name}={short_repr(value)} is malformed; expected is {key.accepts}"
             ) from None
@@ -328,7 +332,13 @@ class Config:
     def _read_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
         from pathlib import Path
 
-        for path, section in (*_project_files(Path.cwd()), (user_file(), ())):
+        try:
+            folder = Path.cwd()
+        except FileNotFoundError:  # it has been deleted, and so have the files of a project in it
+            project = ()
+        else:
+            project = _project_files(folder)
+        for path, section in (*project, (user_file(), ())):
             if path.is_file() and (table := _read_section(path, section)) is not None:
                 yield str(path), self.parse_settings(table, str(path))
 
@@ -373,11 +383,11 @@ def user_file() -> Path:
 
 
 def _read_section(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None:
-    import tomllib
-
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table: Any = parse_toml(read_regular_file(path, MAX_FILE_BYTES))
+    except (OSError, ValueError) as error:
+        if is_interruption(error):
+            raise
         raise ConfigError(
             f"{path}: cannot be read: {error}; correct the file, or remove it"
         ) from error

@@ -9,7 +9,6 @@ hold arrays, never tensors, so there are no reference cycles.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from sys import getrefcount
@@ -23,7 +22,7 @@ from plugrad.types.shapes import broadcast, broadcast_axes
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from plugrad.registry.gradients import Plan
     from plugrad.tensor.backend import Backend
@@ -206,14 +205,22 @@ constants_before: Final[ContextVar[int]] = ContextVar("plugrad_constants_before"
 """The order below which nodes count as constants: in a function with its own gradient, that of its call."""
 
 
-@contextmanager
-def recording(leaves: Collection[Leaf]) -> Generator[None]:
+class recording:  # noqa: N801 - a context manager, as a class because a generator takes a microsecond
     """Run a function on leaves: until the block ends, what depends on them is being differentiated."""
-    open_leaves.update(leaves)
-    try:
-        yield
-    finally:
-        open_leaves.difference_update(leaves)
+
+    __slots__ = ("leaves",)
+
+    def __init__(self, leaves: Collection[Leaf]) -> None:
+        """Take the leaves of the function."""
+        self.leaves = leaves
+
+    def __enter__(self) -> None:
+        """Begin."""
+        open_leaves.update(self.leaves)
+
+    def __exit__(self, *_: object) -> None:
+        """End, also by an error."""
+        open_leaves.difference_update(self.leaves)
 
 
 class Bundle(Step):

@@ -292,8 +292,9 @@ class Tensor(Methods):
 
     def _read(self, access: str) -> NDArray[Any]:
         """Return the values, unless the tensor is being differentiated: what is computed with them has no gradient."""
-        self._check_gradient_kept(access)
-        return host_values(self)
+        if self.node is not None:
+            self._check_gradient_kept(access)
+        return read_array(self.array, self.backend)  # raises if the tensor has been disposed
 
     def _check_gradient_kept(self, access: str) -> None:
         if self.is_being_differentiated():

@@ -54,3 +54,17 @@ def current_tracer() -> Tracer | None:
         return None
     target = context.transfer
     return target if isinstance(target, Tracer) else None
+
+
+def is_traced(x: Tensor) -> bool:
+    """Return whether a tensor stands for the value of a function that is being traced, and so cannot be looked at.
+
+    >>> import plugrad
+    >>> from plugrad.extend import is_traced
+    >>> x = plugrad.asarray([1.0, 2.0])
+    >>> is_traced(x)
+    False
+    >>> plugrad.jit(lambda x: x + (10 if is_traced(x) else 20))(x)
+    tensor([11., 12.], dtype=float32)
+    """
+    return isinstance(x.backend, Tracer)

@@ -10,7 +10,7 @@ from weakref import ref
 from plugrad.contract.kernel import get_contract
 from plugrad.engine.composites import composite_implementation
 from plugrad.errors import BackendMismatch, TracingError
-from plugrad.graph.graph import Call, Graph, HostValue, Line, Step
+from plugrad.graph.graph import Call, Graph, HostValue, Step
 from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import list_implementations
@@ -77,7 +77,6 @@ class GraphTracer(Tracer):
         """Nodes of the tape that are older are not part of the trace."""
         self.specs: dict[int, Shaped] = {}
         self.steps: list[Step] = []
-        self.lines: dict[int, Line] = {}
         self.traced_arrays: list[ref[TracedArray]] = []
         self.fixed: dict[int, Any] = {}
         """The constants of the graph by value."""
@@ -89,6 +88,8 @@ class GraphTracer(Tracer):
         self.assigned: dict[Variable, None] = {}
         self.made: list[ref[Variable]] = []
         """The variables that the function has made."""
+        self.bodies: list[GraphTracer] = []
+        """The tracers of the loops and branches in it."""
         self.bound_hosts: Iterator[Tensor] | None = None
         """What host values are while the function of another program is traced as part of this one."""
 
@@ -134,6 +135,8 @@ class GraphTracer(Tracer):
         self.functions.clear()
         self.constants.clear()
         self.held.clear()
+        for body in self.bodies:
+            body.release()
         self._fixed_by_identity.clear()
 
     # --- what a traced function closes over ------------------------------------------------------
@@ -222,6 +225,24 @@ class GraphTracer(Tracer):
         finally:
             watched_variables.reset(token)
             self.held, self.assigned, self.bound_hosts = before
+
+    @property
+    def bindings(self) -> list[Any]:
+        """What stands for what the function closes over, of this tracer and those around it."""
+        return [self.held]
+
+    @bindings.setter
+    def bindings(self, bindings: list[Any]) -> None:
+        self.held = bindings[0]
+
+    @contextmanager
+    def rebound(self, bindings: list[Any]) -> Generator[None, None, None]:
+        """Put bindings in force again, as they were when a step was recorded whose function is called again."""
+        before, self.bindings = self.bindings, bindings
+        try:
+            yield
+        finally:
+            self.bindings = before
 
     def replaces(self, backend: Backend) -> Backend:
         """Return the tracer for its target."""

@@ -117,8 +117,8 @@ class Jitted(Generic[Params, Result]):
         self.function = function
         self.static = static
         self._programs: dict[Any, Program] = {}
-        self._kinds: list[dict[str, Any]] = []
-        """What each trace was made for: the part of the key by the name of the argument."""
+        self._kinds: list[dict[int | str, Any]] = []
+        """What each trace was made for: the part of the key by the position or name of the argument."""
         self._lock = RLock()
 
     def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -160,7 +160,12 @@ class Jitted(Generic[Params, Result]):
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)
         for argument in args:
-            flatten(argument, key, tensors)
+            if type(argument) is Tensor:  # as `flatten` does, without the call
+                array = argument.array
+                key += array.shape, array.dtype
+                tensors.append(argument)
+            else:
+                flatten(argument, key, tensors)
         if kwargs:
             for name in sorted(kwargs):
                 key.append(name)
@@ -194,7 +199,9 @@ class Jitted(Generic[Params, Result]):
             except OtherDevice as elsewhere:
                 program = Program(name, function, tensors, elsewhere.backend)
             self._programs[key] = program
-            self._note_kind(args, kwargs)
+            self._note_kind(
+                *(self._with_identities(args, kwargs) if self.static else (args, kwargs))
+            )
             return program
 
     def _of_tensors(
@@ -251,29 +258,27 @@ class Jitted(Generic[Params, Result]):
 
     def _note_kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Remember what a trace was made for, and warn once if there are many of them."""
-        kind: dict[str, Any] = {}
-        for name, value in self._named(args, kwargs).items():
+        kind: dict[int | str, Any] = {}
+        for place, value in (*enumerate(args), *kwargs.items()):
             parts: list[Any] = []
-            if name not in self.static:
-                flatten(value, parts, [])
-            kind[name] = tuple(parts)
+            flatten(value, parts, [])
+            kind[place] = tuple(parts)
         self._kinds.append(kind)
         if len(self._kinds) == MANY_TRACES + 1:
             changing = [
-                name
-                for name in kind
-                if len({known.get(name) for known in self._kinds}) > MANY_TRACES // 2
+                place
+                for place in kind
+                if len({known.get(place) for known in self._kinds}) > MANY_TRACES // 2
             ]
-            what = (
-                f"argument {changing[0]!r} differs"
-                if changing
-                else "the arguments or settings differ"
-            )
-            last = short_repr(_without_end(kind[changing[0]])) if changing else ""
+            what, last = "the arguments or settings differ", ""
+            if changing:
+                place = changing[0]
+                name = place if isinstance(place, str) else [*self._named(args, kwargs)][place]
+                what, last = f"argument {name!r} differs", short_repr(_without_end(kind[place]))
             warn(
-                f"jit: {_name_of(self.function)} has been traced {MANY_TRACES + 1} times, because {what} from call "
-                f"to call{f' (now {last})' if last else ''}. Pass a number that changes as a tensor, "
-                "plugrad.asarray(x), and pad tensors whose shape changes to a fixed size"
+                f"jit: {_name_of(self.function)} has been traced {MANY_TRACES + 1} times, because {what} from call to "
+                f"call{f' (now {last})' if last else ''}. Pass a number that changes as a tensor, plugrad.asarray(x), "
+                "and pad tensors whose shape changes to a fixed size"
             )
 
 

@@ -10,6 +10,8 @@ from plugrad.errors import TracingError
 from plugrad.transforms.variable import get_array
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from plugrad.graph.graph import Graph
     from plugrad.tracing.backend import GraphTracer, TracedArray
 
@@ -20,12 +22,12 @@ def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
     Raises:
         TracingError: the message names the line that made it.
     """
-    steps = tuple(tracer.steps)
     tracer.release()
-    if _alive(tracer):
+    tracers = [*_tracers(tracer)]
+    if any(map(_alive, tracers)):
         gc.collect()
-    for array in _alive(tracer):
-        line = next((s.line for s in steps if array.value in s.outputs), None)
+    for maker, array in [(m, array) for m in tracers for array in _alive(m)]:
+        line = next((s.line for s in maker.steps if array.value in s.outputs), None)
         made = f"made at {line}" if line else f"argument number {array.value}"
         raise TracingError(
             f"jit: after {name} has been traced, its tensor of shape {array.shape}, {made}, is still reachable, as "
@@ -44,6 +46,13 @@ def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
                 f"jit: {name} makes a Variable of shape {get_array(variable).shape} that nothing keeps after the "
                 "call, so that each call would begin with what the last one left in it; make it outside the function"
             )
+
+
+def _tracers(tracer: GraphTracer) -> Iterator[GraphTracer]:
+    """Yield a tracer, and those of the loops and branches in it."""
+    yield tracer
+    for body in tracer.bodies:
+        yield from _tracers(body)
 
 
 def _alive(tracer: GraphTracer) -> list[TracedArray]:

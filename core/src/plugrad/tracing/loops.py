@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.errors import TracingError
+import numpy as np
+
+from plugrad.engine.implementations import functions_in
+from plugrad.graph.graph import Cond, Scan
+from plugrad.tensor.backend import store
+from plugrad.tensor.context import active_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.graph.graph import Cond, Graph, Scan, While
+    from plugrad.graph.graph import Graph, While
     from plugrad.tensor.backend import Backend
+
+Compiled = "Callable[..., list[Any]]"
 
 
 def compile_loop(
@@ -19,4 +26,59 @@ def compile_loop(
     compile_graph: Callable[[Graph], Callable[..., list[Any]]],
 ) -> Callable[..., list[Any]]:
     """Return a function of the arrays that a step reads, which returns its outputs."""
-    raise TracingError(f"{step} on {backend.label} by {compile_graph.__name__}")
+    graphs = [compile_graph(graph) for graph in step.graphs]
+    if isinstance(step, Scan):
+        return _scan(step, backend, graphs[0])
+    if isinstance(step, Cond):
+        return _cond(backend, graphs[0], graphs[1])
+    return _while(step, backend, graphs[0], graphs[1])
+
+
+def _scan(step: Scan, backend: Backend, body: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    carries, slices, length = len(step.carry), len(step.slices), step.length
+    order = range(length - 1, -1, -1) if step.is_reversed else range(length)
+    specs = [step.body.specs[value] for value in step.body.results[carries:]]
+
+    def run(*arrays: Any) -> list[Any]:
+        functions = functions_in(backend, active_overrides())
+        carry: Any = arrays[:carries]
+        stacked = arrays[carries : carries + slices]
+        captured = arrays[carries + slices :]
+        parts = [functions["Unpack"](array, axis=0) for array in stacked if length]
+        found: list[list[Any]] = [[None] * length for _ in specs]
+        for index in order:
+            results = body(*carry, *[part[index] for part in parts], *captured)
+            carry = results[:carries]
+            for place, result in zip(found, results[carries:], strict=True):
+                place[index] = result
+        if length:
+            return [*carry, *[functions["Pack"](*column, axis=0) for column in found]]
+        return [*carry, *[store(np.empty((0, *s.shape), s.dtype.numpy), backend) for s in specs]]
+
+    return run
+
+
+def _cond(
+    backend: Backend, yes: Callable[..., list[Any]], no: Callable[..., list[Any]]
+) -> Callable[..., list[Any]]:
+    def run(flag: Any, *operands: Any) -> list[Any]:
+        return (yes if backend.to_numpy(flag).item() else no)(*operands)
+
+    return run
+
+
+def _while(
+    step: While,
+    backend: Backend,
+    condition: Callable[..., list[Any]],
+    body: Callable[..., list[Any]],
+) -> Callable[..., list[Any]]:
+    count = len(step.carry)
+
+    def run(*arrays: Any) -> list[Any]:
+        carry, captured = list(arrays[:count]), arrays[count:]
+        while backend.to_numpy(condition(*carry, *captured)[0]).item():
+            carry = body(*carry, *captured)
+        return carry
+
+    return run

@@ -13,6 +13,7 @@ from plugrad.errors import TracingError
 from plugrad.graph.graph import Graph, HostValue
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.dead import has_effect, remove_dead_steps
+from plugrad.passes.simplify import simplify_graph
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Part, Step
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_alive
@@ -78,6 +79,7 @@ class Program:
         tracer = GraphTracer(backend, [x.array for x in tensors], may_move=may_move)
         self.graph, self.rebuild = _trace(name, function, tensors, tracer)
         check_leaks(tracer, self.graph, name)
+        self.graph = simplify_graph(self.graph)
         self.variables = list(self.graph.variables.values())
         self.updated = [v for v, _ in self.graph.updates]
         self.run = compile_graph(self.graph)
@@ -93,12 +95,17 @@ class Program:
         backend = self.backend
         if backend.is_closed or backend.lost:
             check_alive(backend, self.name)
-        watched = watched_variables.get()
-        if watched is not None or any(x.node is not None for x in tensors):
+        arrays: list[Any] = []
+        is_recorded = watched_variables.get() is not None
+        for x in tensors:
+            arrays.append(x.array)
+            if x.node is not None:
+                is_recorded = True
+        if is_recorded:
             nodes = [*[x.node for x in tensors], *[v.node for v in self.variables]]
             if any(nodes):
                 return self._call_recorded(tensors, nodes)
-        outputs = self.run(*[x.array for x in tensors], *map(read_array, self.variables))
+        outputs = self.run(*arrays, *map(read_array, self.variables))
         if self.updated:
             self._commit(outputs[len(self.graph.results) :])
         result = self.rebuild(outputs, backend)
@@ -183,8 +190,8 @@ class Program:
             held = zip(self.variables, inputs[count:], strict=True)
             with tracer.bound(dict(held), hosts):
                 results = [*iter_tensors(self.function(inputs[:count]))]
-            ends = [x.node for x, is_given in zip(results, given, strict=True) if is_given]
-            found = BackwardPass(Bundle(tuple(ends)), leaves).run(list(places))
+                ends = [x.node for x, is_given in zip(results, given, strict=True) if is_given]
+                found = BackwardPass(Bundle(tuple(ends)), leaves).run(list(places))
             differentiated = [x for x, is_wanted in zip(inputs, wanted, strict=True) if is_wanted]
             return [
                 zeros_like(Tensor(x.array, x.backend)) if g is None else g

@@ -6,6 +6,7 @@ The text has one line for each step, and local variables for the values. Each is
 from __future__ import annotations
 
 import linecache
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +18,22 @@ from plugrad.tracing.loops import compile_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import CodeType
 
     from plugrad.tensor.backend import Backend
 
 _numbers: Final = count()
+
+
+@lru_cache(1024)
+def _compile(text: str) -> tuple[CodeType, str]:
+    """Return the code of a text, and the name of the file that it pretends to be in.
+
+    Graphs of one function for different shapes mostly have the same text.
+    """
+    file = f"<plugrad: replay {next(_numbers)}>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    return compile(text, file, "exec"), file
 
 
 def compile_replay(graph: Graph) -> Callable[..., list[Any]]:
@@ -94,9 +107,8 @@ class _Writer:
 
     def guarded(self, text: str) -> Callable[..., list[Any]]:
         """Compile the text; an error in it says which kernel failed, and at which line of the program it was traced."""
-        file = f"<plugrad: replay {next(_numbers)}>"
-        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-        exec(compile(text, file, "exec"), self.names)
+        code, file = _compile(text)
+        exec(code, self.names)
         replay: Callable[..., list[Any]] = self.names["replay"]
         steps, backend = self.steps, self.graph.backend
 
@@ -122,7 +134,7 @@ def _explain_failure(
     assert trace is not None
     error = failure
     if isinstance(step, Call):
-        values = trace.tb_frame.f_locals
+        values = {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals}  # constants are global
         arrays = [values.get(f"v{value}") for value in step.inputs]
         error = explain_failure(failure, step.kernel, backend, arrays, step.attrs)
     error.add_note(f"It was traced at {step.line}.")

@@ -42,8 +42,7 @@ def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
     kind = cast("type[Any]", type(tree))
     if kind is Tensor:
         array = tree.array
-        key.append(array.shape)
-        key.append(array.dtype)
+        key += array.shape, array.dtype
         tensors.append(tree)
     elif kind is tuple or kind is list:
         key.append(kind)
@@ -54,7 +53,12 @@ def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
         key.append(kind)
         for name, part in cast("dict[Any, Any]", tree).items():
             key.append(name)
-            flatten(part, key, tensors)
+            if type(part) is Tensor:
+                array = part.array
+                key += array.shape, array.dtype
+                tensors.append(part)
+            else:
+                flatten(part, key, tensors)
         key.append(END)
     else:
         _flatten_other(tree, kind, key, tensors)

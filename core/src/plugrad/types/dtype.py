@@ -386,6 +386,21 @@ def _holds_all_values(dtype: DType, other: DType) -> bool:
     return bool(limits.min <= needed.min and needed.max <= limits.max)
 
 
+INT32_POSITIONS: Final = 2**31
+"""How many positions int32 has, from 0 on."""
+
+
+def position_dtype(count: int) -> DType:
+    """Return the dtype of positions among `count` elements: int32, or int64 where they are too many.
+
+    Numbers from 0 to `count`, such as counts, are positions among ``count + 1`` elements.
+
+    >>> position_dtype(1000), position_dtype(2**31 + 1)
+    (plugrad.int32, plugrad.int64)
+    """
+    return int32 if count <= INT32_POSITIONS else int64
+
+
 def promote_scalar(d: DType, value: Scalar) -> DType:
     """Return the dtype of a tensor of dtype `d` combined with a Python scalar, which never widens `d` within a kind.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import plugrad
-from plugrad.extend import ArgumentValueError
+from plugrad.extend import ArgumentValueError, is_traced
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -61,6 +61,8 @@ def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
         largest = batch[1]
     elif given is not labels:
         largest = largest_label(given)
+    elif is_traced(labels):
+        return
     elif isinstance(labels.array, np.ndarray) or plugrad.config.get("debug"):
         largest = largest_label(labels)
     else:

@@ -59,10 +59,13 @@ if TYPE_CHECKING:
 MANIFEST: Final = Path(__file__).with_name("plugrad-backend.toml")
 ELEMENTWISE: Final = (activation, binary, bitwise, complex, unary)
 """Families with `declare_exports` at the end of their implementations."""
-HOST_FAMILIES: Final = (decomposition, detection, pixels, ragged, random, sparse, string)
+HOST_FAMILIES: Final = (decomposition, detection, pixels, ragged, sparse, string)
 """Families that run on the host."""
 HOST_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
-    (indexing.where_true, rearrangement.broadcast_args, sorting.sort, sorting.unique)
+    (
+        *(indexing.where_true, random.multinomial, rearrangement.broadcast_args, sorting.sort),
+        sorting.unique,
+    )
 )
 """Kernels of other families that run there."""
 FLOAT32_FAMILIES: Final = (
@@ -80,7 +83,7 @@ FLOAT32_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
 """Kernels of other families that do so."""
 NATIVE_FAMILIES: Final = (
     *(activation, binary, bitwise, complex, creation, indexing, linalg, movement),
-    *(optimizers, rearrangement, scatter, signal, sorting, unary),
+    *(optimizers, random, rearrangement, scatter, signal, sorting, unary),
 )
 
 

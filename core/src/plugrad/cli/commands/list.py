@@ -23,8 +23,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(arguments: Namespace) -> None:
-    """Print a table for each kind of plugin."""
+def run(arguments: Namespace) -> int:
+    """Print a table for each kind of plugin; return 1 if no backend is active."""
     records = [describe_plugin(plugin) for plugin in plugins()]
     records.sort(key=_in_order_of_packs)  # the others stay where they are: sorting is stable
     active: dict[str, str] = {}
@@ -33,9 +33,10 @@ def run(arguments: Namespace) -> None:
         active = chosen_backend(outcome)
     for record in records:
         record["is_active"] = record["qualified_name"] == active.get("qualified_name")
+    status = int(not any(record["is_active"] for record in records))
     if arguments.json:
         layout.say_json(records)
-        return
+        return status
     for kind, heading in KINDS.items():
         rows = [
             (
@@ -56,6 +57,7 @@ def run(arguments: Namespace) -> None:
         layout.say()
         layout.paragraph(f"No backend is active: {active['error']}", "")
         layout.say("`plugrad doctor` tells more.")
+    return status
 
 
 def _in_order_of_packs(record: dict[str, Any]) -> tuple[int, str, int]:

@@ -1,34 +1,128 @@
-"""Random numbers: which ones the seed gives is known from the published test vectors of Philox 4x32-10."""
+"""Random numbers: the words are those of the published test vectors of Philox 4x32-10, and of its definition."""
+
+from math import cos, log, pi, prod, sin, sqrt
 
 import numpy as np
 
 from plugrad.kernels import random
-from plugrad.testing.rows import FLOATS, Row, these
+from plugrad.testing.rows import FLOATS, Array, Row, these
 
-# Salmon and others, Random123, kat_vectors: counter 0 with key 0, and all bits with all bits.
-WORDS = np.array([0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8])
+WORD = 0xFFFFFFFF
+
+
+def philox(state: Array, shape: tuple[int, ...]) -> Array:
+    """Return the words of blocks in Python's integers (Salmon and others, 2011)."""
+    low, high, *counter = (int(word) & WORD for word in state)
+    start = sum(word << 32 * n for n, word in enumerate(counter))
+    words: list[int] = []
+    for block in range(-(-prod(shape) // 4)):
+        number = start + block
+        a, b, c, d = (number >> 32 * n & WORD for n in range(4))
+        for n in range(10):
+            keys = (low + n * 0x9E3779B9) & WORD, (high + n * 0xBB67AE85) & WORD
+            left, right = a * 0xD2511F53, c * 0xCD9E8D57
+            a, b, c, d = (
+                right >> 32 ^ b ^ keys[0],
+                right & WORD,
+                left >> 32 ^ d ^ keys[1],
+                left & WORD,
+            )
+        words += a, b, c, d
+    return np.array(words[: prod(shape)], "uint32").view("int32").reshape(shape)
+
+
+def normal(state: Array, shape: tuple[int, ...]) -> Array:
+    """Return pairs of normal numbers made of pairs of words."""
+    count = prod(shape)
+    words = [int(word) & WORD for word in philox(state, (-(-count // 2) * 2,))]
+    numbers: list[float] = []
+    for a, b in zip(words[::2], words[1::2], strict=True):
+        radius = sqrt(max(0.0, -2 * log(float(np.float32(a // 2 | 1)) * 2.0**-31)))
+        shifted = b << 2 & WORD
+        angle = pi / 4 * 2.0**-31 * (shifted - (shifted >> 31 << 32))
+        pair = [radius * cos(angle) * (-1) ** (b >> 31), radius * sin(angle)]
+        numbers += pair[::-1] if b >> 30 & 1 else pair
+    return np.array(numbers[:count]).reshape(shape)
+
+
+# Key and counter 0, all bits, and the digits of pi: Salmon and others, Random123, kat_vectors.
+ZERO = [0] * 6
+ONES = [-1] * 6
+PI = [0xA4093822, 0x299F31D0, 0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
+ANSWERS = {
+    "zero": [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8],
+    "ones": [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD],
+    "pi": [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+}
+NEAR_CARRIES = (
+    [5, 6, -3, 0, 0, 0],
+    [5, 6, -3, -1, 7, 0],
+    [5, 6, -3, -1, -1, 7],
+    [5, 6, -3, -1, -1, -1],
+)
+"""Counters that reach the next word, up to the first one again."""
+WORDS = np.array(ANSWERS["zero"])
 UNIFORM = (WORDS >> 8) * 2.0**-24
 
+
+def _as_words(numbers: list[int]) -> list[int]:
+    return np.array([n & WORD for n in numbers], "uint32").view("int32").tolist()
+
+
+def _bits(state: list[int], shape: tuple[int, ...], expected: list[int] | None = None) -> Row:
+    def reference(state: Array) -> Array:
+        return philox(state, shape) if expected is None else np.reshape(_as_words(expected), shape)
+
+    return Row(
+        random.random_bits,
+        reference,
+        [these(_as_words(state), dtype="int32")],
+        {"shape": shape},
+        dtypes=("int32",),
+        is_special=False,
+        is_edge=expected is None,
+    )
+
+
+def _normal(state: list[int], shape: tuple[int, ...]) -> Row:
+    return Row(
+        random.random_normal,
+        lambda state: normal(state, shape),
+        [these(_as_words(state), dtype="int32")],
+        {"shape": shape},
+        dtypes=("int32",),
+        is_special=False,
+        is_edge=shape != (5, 7),
+    )
+
+
 ROWS = [
+    _bits(ZERO, (4,), ANSWERS["zero"]),
+    _bits(ONES, (2, 2), ANSWERS["ones"]),
+    _bits(PI, (1, 4), ANSWERS["pi"]),
+    *(_bits(state, (5, 7)) for state in (ZERO, PI, *NEAR_CARRIES)),
+    *(_bits(PI, shape) for shape in ((), (0, 3), (1,), (3,), (1025,))),
+    _normal(PI, (5, 7)),
+    *(_normal(ONES, shape) for shape in ((), (0, 3), (1,), (1025,))),
     Row(
         random.multinomial,
-        lambda p: np.floor(UNIFORM * 10)[None],
-        [these([[0.1] * 10])],
-        {"num_samples": 4, "seed": 0, "normalized": True},
+        lambda p, _: np.floor(UNIFORM * 10)[None],
+        [these([[0.1] * 10]), these(ZERO, dtype="int32")],
+        {"num_samples": 4, "normalized": True},
         dtypes=FLOATS[:2],
     ),
     Row(
         random.multinomial,
-        lambda logits: (UNIFORM >= 0.75).reshape(2, 2),
-        [these([[np.log(3), 0], [np.log(6), np.log(2)]])],
-        {"num_samples": 2, "seed": 0, "normalized": False},
+        lambda logits, _: (UNIFORM >= 0.75).reshape(2, 2),
+        [these([[np.log(3), 0], [np.log(6), np.log(2)]]), these(ZERO, dtype="int32")],
+        {"num_samples": 2, "normalized": False},
         dtypes=FLOATS[:2],
     ),
     Row(
         random.multinomial,
-        lambda p: np.array([[1] * 9, [3] * 9]),
-        [these([[0, 1, 0, 0], [0, 0, 0, 1]])],
-        {"num_samples": 9, "seed": 2**64 - 1, "normalized": True},
+        lambda p, _: np.array([[1] * 9, [3] * 9]),
+        [these([[0, 1, 0, 0], [0, 0, 0, 1]]), these(ONES, dtype="int32")],
+        {"num_samples": 9, "normalized": True},
         dtypes=FLOATS[:2],
         is_edge=True,
     ),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from plugrad.extend import Window
+from plugrad.extend import Window, position_dtype
 from plugrad.kernels import pooling
 from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.memory import empty, zeros
@@ -64,10 +64,12 @@ def max_pool_with_argmax(
 ) -> tuple[Array, Array]:
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
     shape = x.shape if include_batch_in_index else (1, *x.shape[1:])
-    positions = pad_images(np.arange(math.prod(shape), dtype=np.int32).reshape(shape), window, -1)
+    count = math.prod(shape)
+    dtype = position_dtype(count).numpy
+    positions = pad_images(np.arange(count, dtype=dtype).reshape(shape), window, -1)
     image = pad_images(x, window, lowest_value(x))
     y = window_maximum(x, window)
-    found = np.full(y.shape, -1, np.int32)
+    found = np.full(y.shape, -1, dtype)
     for _, place in iter_cells(window):
         is_largest = (image[place] == y) | (image[place] != image[place])
         np.copyto(found, positions[place], where=is_largest & (found < 0))

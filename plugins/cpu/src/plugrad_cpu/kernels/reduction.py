@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from plugrad.extend import position_dtype
 from plugrad.kernels import reduction
 from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.kernels.indexing import scatter_sums
@@ -130,13 +131,13 @@ def any(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 @table.implements(reduction.argmax)
 def argmax(x: Array, *, axis: int) -> Array:
     """Return the first position of the largest element."""
-    return x.argmax(axis).astype(np.int32)
+    return x.argmax(axis).astype(position_dtype(x.shape[axis]).numpy)
 
 
 @table.implements(reduction.argmin)
 def argmin(x: Array, *, axis: int) -> Array:
     """Return the first position of the smallest element."""
-    return x.argmin(axis).astype(np.int32)
+    return x.argmin(axis).astype(position_dtype(x.shape[axis]).numpy)
 
 
 @table.implements(reduction.bincount)
@@ -151,18 +152,18 @@ def dense_bincount(x: Array, weights: Array | None, *, size: int, binary_output:
     if not binary_output:
         return _weighted_bincount(x, weights, size)
     return (_weighted_bincount(x, None, size) > 0).astype(
-        np.int32 if weights is None else weights.dtype
+        position_dtype(x.size + 1).numpy if weights is None else weights.dtype
     )
 
 
 def _weighted_bincount(x: Array, weights: Array | None, size: int) -> Array:
     """Return the sums of the weights along the last axis, with separate bins for each row."""
-    shape = (*x.shape[:-1], size)
+    shape, counts = (*x.shape[:-1], size), position_dtype(x.size + 1).numpy
     if x.ndim == 1 and weights is None and x.size and x.min() >= 0 and x.max() < size:
-        return np.bincount(x, minlength=size).astype(np.int32)
+        return np.bincount(x, minlength=size).astype(counts)
     is_inside = (x >= 0) & (x < size)
     rows = np.arange(math.prod(x.shape[:-1])).reshape(*x.shape[:-1], 1)
     bins = (rows * size + x)[is_inside]
     if weights is None:
-        return np.bincount(bins, minlength=math.prod(shape)).reshape(shape).astype(np.int32)
+        return np.bincount(bins, minlength=math.prod(shape)).reshape(shape).astype(counts)
     return scatter_sums(bins, weights[is_inside], math.prod(shape)).reshape(shape)

@@ -1,7 +1,63 @@
-"""Random numbers: implementations of the core, which run on the host."""
+"""Random numbers: words and normal numbers are made in the sandbox, classes are drawn on the host."""
 
-from plugrad.extend import host_bodies
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from plugrad.extend import float32, host_bodies, int32
 from plugrad.kernels import random
-from plugrad_wasm.declare import table
+from plugrad_wasm.declare import (
+    ELEMENTWISE_PART,
+    RELEASE_LOCK_MIN_ELEMENTS,
+    call,
+    items_per_part,
+    run_chains,
+    table,
+)
 
-table.update(host_bodies(random), on_host=True)
+if TYPE_CHECKING:
+    from plugrad.extend import DType
+    from plugrad_wasm.memory import WasmArray
+
+STEPS_PER_NUMBER: Final = 8
+"""How long a number takes, in the steps of elementwise work."""
+PART_MULTIPLE: Final = 1024
+"""The numbers of which each part but the last has a multiple: whole blocks of words."""
+BLOCK_WORDS: Final = 4
+
+
+@table.implements(random.random_bits)
+def random_bits(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
+    """Return the words of the blocks in order."""
+    return _fill("random_bits", state, shape, int32)
+
+
+@table.implements(random.random_normal)
+def random_normal(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
+    """Return pairs of normal numbers."""
+    return _fill("random_normal_float32", state, shape, float32)
+
+
+def _fill(export: str, state: WasmArray, shape: tuple[int, ...], dtype: DType) -> WasmArray:
+    """Call an export that fills an array from a block on, part by part."""
+    out = state.memory.empty(shape, dtype)
+    count = out.size
+    work = STEPS_PER_NUMBER * count
+    if work < RELEASE_LOCK_MIN_ELEMENTS:
+        call(state, export, work)(state.address, out.address, count, 0)
+        return out
+    length = items_per_part(state.memory.store, count, work, ELEMENTWISE_PART, PART_MULTIPLE)
+    chains = [
+        [
+            (
+                *(state.address, out.address + first * dtype.itemsize),
+                *(min(length, count - first), first // BLOCK_WORDS),
+            )
+        ]
+        for first in range(0, count, length)
+    ]
+    run_chains(state, export, chains, (state, out), work)
+    return out
+
+
+table.update({random.multinomial: host_bodies(random)[random.multinomial]}, on_host=True)

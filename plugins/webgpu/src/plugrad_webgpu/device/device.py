@@ -25,8 +25,8 @@ from plugrad_webgpu.driver.forks import ForkedLock, abandon_when_forked
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import (
     check_operands,
-    check_shared_memory,
-    check_source,
+    check_parts,
+    check_shader,
     foreign_buffer_error,
 )
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool
@@ -519,11 +519,11 @@ class Device:
             source = split_bindings(source, label, counts, self.part_bytes)
             last = operands - program.has_table
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
+            check_parts(label, operands, self._raw.most_operands, self.part_bytes)
         elif self.has_long_words:
             source = load_by_long_words(source)
         check_operands(label, operands, self._raw.most_operands)
-        check_source(label, source)
-        check_shared_memory(label, source, self.shared_bytes)
+        check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         with uninterruptible:  # the library calls back, where an interrupt would be lost
             layout = self._layout(operands, outputs, program.has_table)
             pipeline = self._raw.compile_pipeline(

@@ -107,9 +107,8 @@ def _handle(waiting: Iterator[tuple[int, Any]]) -> None:
     """Call handlers one after the other, also if one of them raises."""
     for number, handler in waiting:
         try:
-            handler(
-                number, sys._getframe()
-            )  # as the interpreter does: with the frame that it interrupts
+            # As the interpreter does: with the frame that it interrupts.
+            handler(number, sys._getframe())  # pyright: ignore[reportPrivateUsage]
         finally:
             _handle(waiting)
 

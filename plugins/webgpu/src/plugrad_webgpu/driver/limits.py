@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import ArgumentValueError, BackendUnavailable, ShapeError
+from plugrad.extend import ArgumentValueError, BackendUnavailable, OutOfMemory, ShapeError
 
 IMMEDIATE_BYTES: Final = 128
 """The parameters that a call brings along, which every adapter allows; more are in a buffer."""
@@ -19,12 +20,25 @@ MAX_LOOP_STEPS: Final = 65_535
 MAX_NESTING: Final = 127
 """How deeply brackets and types may be nested in a shader, and how many branches an `if` may have."""
 
+MAX_PRIVATE_BYTES: Final = {"hardware": 8192, "software": 2048}
+"""The arrays of one invocation: as much as WebGPU guarantees, and as is compiled in 10 seconds."""
+
+MATRIX_BYTES: Final = 64
+"""The bytes of the largest matrix: what is not larger stays in registers."""
+
 MAX_OPERATORS: Final = 500
 """How many operators one statement of a shader may have."""
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _STRUCT: Final = re.compile(r"\bstruct\s+(\w+)\s*{([^}]*?),?\s*}")
 _CONSTANT: Final = re.compile(r"\b(?:const|alias)\s+(\w+)\s*(?::[^=]*)?=\s*([^;]+?)\s*;")
+_PRIVATE_VARIABLE: Final = re.compile(
+    r"\bvar\s*(?:<\s*(?:private|function)\s*>)?\s+\w+\s*:\s*([^;={]+)"
+)
+_ARRAY_VALUE: Final = re.compile(r"=\s*(array\s*<[^;()]+>)\s*\(")
 _WORKGROUP_VARIABLE: Final = re.compile(r"\bvar\s*<\s*workgroup\s*>\s*\w+\s*:\s*([^;=]+);")
 _OPERATOR: Final = re.compile(r"[-+*/%&|^<>=!]+")
 
@@ -44,6 +58,19 @@ def check_operands(label: str, operands: int, most: int) -> None:
         )
 
 
+def check_parts(label: str, parts: int, most: int, part_bytes: int) -> None:
+    """Raise unless a device can bind the parts of the inputs and the output of a program.
+
+    Raises:
+        OutOfMemory: there are more than `most`.
+    """
+    if parts > most:
+        raise OutOfMemory(
+            f"webgpu: the arrays of the program {label!r} have {parts} parts of at most {part_bytes} bytes, more than "
+            f"the {most} that this device can bind at once; split them into smaller arrays, or {REMEDY}"
+        )
+
+
 def check_groups(label: str, groups: int) -> None:
     """Raise unless a grid can hold the workgroups of a program.
 
@@ -56,6 +83,17 @@ def check_groups(label: str, groups: int) -> None:
             f"{MAX_GRID_SIZE} x {MAX_GRID_SIZE} of "
             f"a dispatch; split the inputs into smaller arrays, or {REMEDY}"
         )
+
+
+def check_shader(label: str, source: str, shared_bytes: int, *, is_software: bool) -> None:
+    """Raise unless a device can be trusted with a shader.
+
+    Raises:
+        ArgumentValueError: its text or its variables are beyond what compilers bear, or do not fit the device.
+    """
+    check_source(label, source)
+    check_shared_memory(label, source, shared_bytes)
+    check_private_memory(label, source, is_software=is_software)
 
 
 def check_source(label: str, source: str) -> None:
@@ -113,18 +151,40 @@ def check_shared_memory(label: str, source: str, most: int) -> None:
         )
 
 
+def check_private_memory(label: str, source: str, *, is_software: bool) -> None:
+    """Raise unless a device compiles the arrays of one invocation in a short time.
+
+    Compilers for processors make a chain of branches of each access to an array: 400 floats take 3 seconds and 512
+    take 6, and the time grows with the square.
+
+    Raises:
+        ArgumentValueError: they take more bytes than `MAX_PRIVATE_BYTES`.
+    """
+    plain = _COMMENT.sub("", source)
+    structs = dict(_STRUCT.findall(plain))
+    constants = dict(_CONSTANT.findall(plain))
+    kinds = [*_PRIVATE_VARIABLE.findall(plain), *_ARRAY_VALUE.findall(plain)]
+    sizes = [_extent(kind, structs, constants)[0] for kind in kinds]
+    total = sum(size for size in sizes if size > MATRIX_BYTES)
+    most = MAX_PRIVATE_BYTES["software" if is_software else "hardware"]
+    if total > most:
+        raise ArgumentValueError(
+            f"webgpu: the shader {label!r} has {total} bytes of arrays in each invocation, more than the {most} that "
+            "compilers for this device are trusted with; use smaller arrays, var<workgroup>, or another input"
+        )
+
+
 def _extent(kind: str, structs: dict[str, str], constants: dict[str, str]) -> tuple[int, int]:
     """Return the size and the alignment of a type (WGSL specification, 14.4.1)."""
     kind = constants.get(kind.strip(), kind)
     kind = re.sub(r"\s+", "", kind)
-    if array := re.fullmatch(r"array<(.+),(\w+),?>", kind):
+    if array := re.fullmatch(r"array<(.+),([^,<>]+),?>", kind):
         size, alignment = _extent(array[1], structs, constants)
-        number = re.fullmatch(r"(\d+|0x[\da-f]+)[iu]?", constants.get(array[2], array[2]).strip())
-        return -(-size // alignment) * alignment * (int(number[1], 0) if number else 0), alignment
+        return -(-size // alignment) * alignment * _count(array[2], constants), alignment
     if atomic := re.fullmatch(r"atomic<(\w+)>", kind):
         return _extent(atomic[1], structs, constants)
     if vector := re.fullmatch(r"vec([234])(?:<(\w+)>|([fiuh]))", kind):
-        word = 2 if vector[2] == "f16" or vector[3] == "h" else 4
+        word = _WORD_BYTES.get(vector[2] or vector[3], 4)
         return word * int(vector[1]), word * (2 if vector[1] == "2" else 4)
     if matrix := re.fullmatch(r"mat([234])x(([234])(<\w+>|[fh]))", kind):
         size, alignment = _extent(f"vec{matrix[2]}", structs, constants)
@@ -137,7 +197,53 @@ def _extent(kind: str, structs: dict[str, str], constants: dict[str, str]) -> tu
         return -(-end // largest) * largest, largest
     if not kind:  # after a comma at the end
         return 0, 1
-    return (2, 2) if kind == "f16" else (4, 4)
+    word = _WORD_BYTES.get(kind, 4)
+    return word, word
+
+
+_WORD_BYTES: Final = {"f16": 2, "h": 2, "i64": 8, "u64": 8, "f64": 8}
+"""The sizes of numbers that do not have four bytes."""
+
+
+def _count(text: str, constants: dict[str, str], depth: int = 0) -> int:
+    """Return the value of a constant expression of whole numbers, or 0 if it is anything else."""
+
+    def number(word: re.Match[str]) -> str:
+        if word[1]:
+            return str(int(word[1], 0))
+        return f"({_count(constants[word[0]], constants, depth + 1) if word[0] in constants else 'None'})"
+
+    plain = re.sub(
+        r"\b(0x[\da-f]+|\d+)[iu]?\b|\b[a-z_]\w*\b", number, text.strip(), flags=re.IGNORECASE
+    )
+    if (
+        depth > MAX_NESTING
+        or len(plain) > MAX_OPERATORS
+        or not re.fullmatch(r"[\d\s()*/%+<>-]+", plain)
+    ):
+        return 0
+    try:
+        return _whole(ast.parse(plain.replace("/", "//"), mode="eval").body)
+    except (SyntaxError, ArithmeticError, KeyError):
+        return 0
+
+
+def _whole(node: ast.AST) -> int:
+    """Return the value of an expression of Python."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.BinOp):
+        return _WHOLE_OPERATORS[type(node.op)](_whole(node.left), _whole(node.right))
+    raise KeyError(node)
+
+
+_WHOLE_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: int.__add__,
+    ast.Sub: int.__sub__,
+    ast.Mult: int.__mul__,
+    ast.FloorDiv: int.__floordiv__,
+    ast.Mod: int.__mod__,
+}
 
 
 def foreign_buffer_error() -> BackendUnavailable:

@@ -161,8 +161,9 @@ table.update(
 # bits are those of 0 or -0: for a comparison with 0, a fast-math compiler would decide about NaN.
 TO_FLOAT = {
     int64: "f32_of_i64(x)",
+    uint32: "f32_of_u32(x)",
     complex64: "x.x",
-} | dict.fromkeys((int32, uint32, bool_, float32), "f32(x)")
+} | dict.fromkeys((int32, bool_, float32), "f32(x)")
 TO_SIGNED = {
     float32: "saturated_i32(x)",
     int64: "bitcast<i32>(x.x)",

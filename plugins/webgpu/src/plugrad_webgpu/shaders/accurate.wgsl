@@ -260,7 +260,7 @@ fn far_angle(x: f32) -> vec2f {
   let rest_low = select(low, 0u - low, is_above);
   let fraction = high & 0x3fffffffu;
   let rest_high = select(fraction, 0x40000000u - fraction - u32(low != 0u), is_above);
-  let rest = (f32(rest_high) * 9.31322575e-10 + f32(rest_low) * 2.16840434e-19) * 1.57079632679;
+  let rest = (f32(rest_high) * 9.31322575e-10 + f32_of_u32(rest_low) * 2.16840434e-19) * 1.57079632679;
   let quarters = f32((high >> 30u) + u32(is_above));
   let is_opposite = is_above != is_negative(x);
   return vec2f(select(rest, -rest, is_opposite), select(quarters, -quarters, is_negative(x)));

@@ -158,7 +158,7 @@ fn f32_of_i64(x: vec2u) -> f32 {
   } else if (bits > 0u) {
     leading = (size.y << (32u - bits)) | (size.x >> bits) | u32((size.x << (32u - bits)) != 0u);
   }
-  let magnitude = f32(leading) * power_of_two(i32(bits));
+  let magnitude = f32_of_u32(leading) * power_of_two(i32(bits));
   return select(magnitude, -magnitude, is_negative_i64(x));
 }
 

@@ -74,9 +74,11 @@ def _access_functions(name: str, kind: str, source: str) -> list[Callable[[int, 
     operations = set(re.findall(address, source))
     atomic = _ATOMIC.fullmatch(kind)
     if atomic is None:
-        return (
-            None if operations else [partial(_access_function, name, f"of_{name}", kind, "", "{}")]
-        )
+        if operations:
+            return None
+        if "array" in kind or "mat" in kind:  # which cannot be selected
+            return [partial(_access_function, name, f"of_{name}", kind, "", "{}")]
+        return [partial(_load_function, name, kind)]
     if not operations <= {(operation, "[") for operation in _OPERATIONS}:
         return None
     functions: list[Callable[[int, int], str]] = []
@@ -87,6 +89,19 @@ def _access_functions(name: str, kind: str, source: str) -> list[Callable[[int, 
             partial(_access_function, name, f"atomic{operation}_of_{name}", atomic[1], value, call)
         )
     return functions
+
+
+def _load_function(name: str, kind: str, count: int, elements: int) -> str:
+    """Return a function of a shader that returns the element at an index.
+
+    It loads from every part and selects, because compilers follow each path of a branch wherever it is inlined. Outside
+    a part, a checked load gives any value, which nobody uses.
+    """
+    parts = "".join(
+        f"  value = select(value, {name}_{i}[index - {i * elements}u], index >= {i * elements}u);\n"
+        for i in range(1, count)
+    )
+    return f"fn of_{name}(index: u32) -> {kind} {{\n  var value = {name}_0[index];\n{parts}  return value;\n}}\n"
 
 
 def _access_function(

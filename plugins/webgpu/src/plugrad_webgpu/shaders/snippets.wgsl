@@ -225,8 +225,14 @@ fn pair(number: f32, rest: f32) -> vec2f {
   return vec2f(number, select(0.0, rest, (bitcast<u32>(rest) & 0x7f800000u) != 0x7f800000u));
 }
 
+// Some drivers convert the lower 31 bits and add 2^31, which rounds twice. In half of the number, the last
+// bit stands for both that it replaces, so that it is rounded like the number.
+fn f32_of_u32(n: u32) -> f32 {
+  return select(f32(i32(n)), f32(i32((n >> 1u) | (n & 1u))) * 2.0, n >= 0x80000000u);
+}
+
 fn pair_of(n: u32) -> vec2f {
-  let number = f32(n);
+  let number = f32_of_u32(n);
   return vec2f(number, f32(i32(n - u32(number))));
 }
 

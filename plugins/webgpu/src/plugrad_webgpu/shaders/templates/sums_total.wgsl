@@ -19,10 +19,10 @@ fn total(largest: u32, low_word: u32, high_word: u32) -> f32 {
     high = ~high + u32(low == 0u);
   }
   let unit = i32(max(largest >> 23u, 1u)) - 162;  // 127 of the exponent, 23 of the significand, and 12
-  if (high == 0u) { return sign * scaled(f32(low), unit); }
+  if (high == 0u) { return sign * scaled(f32_of_u32(low), unit); }
   let shift = countLeadingZeros(high);  // at least 1, because the sum is not negative
   let word = (high << shift) | (low >> (32u - shift));
-  return sign * scaled(f32(word), unit + 32 - i32(shift));
+  return sign * scaled(f32_of_u32(word), unit + 32 - i32(shift));
 }
 
 @compute @workgroup_size(64)

@@ -1,0 +1,179 @@
+"""What `plugrad.jit` gains: each workload untraced and jitted, in one run, with the times of tracing.
+
+    python benchmarks/jitted.py                     on cpu
+    python benchmarks/jitted.py --backend wasm
+    python benchmarks/jitted.py W1 W5 --rounds 40   some of them, measured for longer
+
+Times are of the process, on one thread, the least of several turns. "host" is the time until a call returns, which on
+webgpu is not that of the work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import peer_plugrad
+import workloads
+from measuring import Side, mean, take_turns
+
+import plugrad
+import plugrad_nn as nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Work(NamedTuple):
+    """A function, and the arguments of one call."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+
+
+def d3() -> Work:
+    a = plugrad.asarray(workloads.pair()[0])
+    ones = plugrad.ones_like(a)
+    gradient = plugrad.grad(workloads.chain)
+    return Work(lambda a, ones: gradient(a, dy=ones), (a, ones))
+
+
+def training(task: workloads.Training, predict: Callable[..., Any]) -> Work:
+    x, labels = plugrad.asarray(task.x), plugrad.one_hot(task.labels, 10)
+    weights = {name: plugrad.Variable(value, name=name) for name, value in task.weights.items()}
+    optimizer = plugrad.optimizers.SGD(task.learning_rate)
+
+    def step(x: plugrad.Tensor, labels: plugrad.Tensor) -> plugrad.Tensor:
+        return optimizer.minimize(
+            lambda: plugrad.losses.softmax_cross_entropy(labels, predict(x, weights)),
+            list(weights.values()),
+        )
+
+    return Work(step, (x, labels))
+
+
+def w5() -> Work:
+    x = plugrad.asarray(np.random.default_rng(0).uniform(-1, 1, 1_000_000).astype(np.float32))
+
+    def ten(x: plugrad.Tensor) -> plugrad.Tensor:
+        y = plugrad.abs(x) * 2.0 + 1.0
+        y = plugrad.sqrt(y) - x
+        y = plugrad.maximum(y, 0.5) * x
+        y = y + x
+        return plugrad.square(y) * 0.1 - 1.0
+
+    return Work(ten, (x,))
+
+
+def digits() -> Work:
+    model = nn.Sequential(
+        nn.Conv2D(16, 3, padding="same"),
+        plugrad.relu,
+        nn.MaxPooling2D(2),
+        nn.Conv2D(32, 3, padding="same"),
+        plugrad.relu,
+        nn.MaxPooling2D(2),
+        nn.Flatten(),
+        nn.Dense(10),
+    )
+    params, optimizer = model.init(0, (8, 8, 1)), plugrad.optimizers.Adam(0.003)
+    rng = np.random.default_rng(0)
+    x = plugrad.asarray(rng.uniform(size=(64, 8, 8, 1)).astype(np.float32))
+    y = plugrad.asarray(rng.integers(10, size=64).astype(np.int32))
+
+    def step(x: plugrad.Tensor, y: plugrad.Tensor) -> plugrad.Tensor:
+        def loss() -> plugrad.Tensor:
+            return nn.losses.sparse_softmax_cross_entropy(y, model(params, x))
+
+        return optimizer.minimize(loss, nn.leaves(params))
+
+    return Work(step, (x, y))
+
+
+def characters() -> Work:
+    length = 32
+    attend = nn.Residual(nn.LayerNorm(), nn.MultiHeadAttention(4, 8, causal=True))
+    think = nn.Residual(nn.LayerNorm(), nn.Dense(128, plugrad.relu), nn.Dense(32))
+    start = nn.Embedding(60, 32), nn.PositionEmbedding(length)
+    model = nn.Sequential(*start, attend, think, attend, think, nn.LayerNorm(), nn.Dense(60))
+    params, optimizer = model.init(0, (length,)), plugrad.optimizers.Adam(0.003)
+    cut = np.random.default_rng(0).integers(60, size=(16, length + 1)).astype(np.int32)
+    x, y = plugrad.asarray(cut[:, :-1]), plugrad.asarray(cut[:, 1:])
+
+    def step(x: plugrad.Tensor, y: plugrad.Tensor) -> plugrad.Tensor:
+        def loss() -> plugrad.Tensor:
+            return nn.losses.sparse_softmax_cross_entropy(y, model(params, x, nn.INFERENCE))
+
+        return optimizer.minimize(loss, nn.leaves(params))
+
+    return Work(step, (x, y))
+
+
+def ode() -> Work:
+    """A thousand steps of 32 numbers, with the gradient."""
+    weights = plugrad.asarray(np.random.default_rng(0).normal(size=(32, 32)).astype("f4") * 0.1)
+    start = plugrad.asarray(np.linspace(-1, 1, 32, dtype="f4"))
+
+    def loss(weights: plugrad.Tensor, start: plugrad.Tensor) -> plugrad.Tensor:
+        def step(x: plugrad.Tensor, _: None) -> tuple[plugrad.Tensor, None]:
+            return x + 0.01 * plugrad.tanh(x @ weights), None
+
+        last, _ = plugrad.scan(step, start, length=1000)
+        return plugrad.sum(last * last)
+
+    return Work(plugrad.grads(loss), (weights, start))
+
+
+WORK: dict[str, Callable[[], Work]] = {
+    "D3": d3,
+    "W1": lambda: training(workloads.mlp(), peer_plugrad.mlp),
+    "W2": lambda: training(workloads.convnet(), peer_plugrad.convnet),
+    "W5": w5,
+    "digits": digits,
+    "characters": characters,
+    "ode": ode,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", default=list(WORK))
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--rounds", type=int, default=15)
+    arguments = parser.parse_args()
+    plugrad.use(arguments.backend)
+    backend = plugrad.which().backend
+    print(f"{'':12}{'eager ms':>10}{'jit ms':>10}{'ratio':>8}{'trace ms':>10}{'÷ eager':>9}")
+    ratios: list[float] = []
+    for name in arguments.names:
+        work = WORK[name]()
+        work.function(*work.args)
+        jitted = plugrad.jit(work.function)
+        jitted(*work.args)
+        traces = []
+        for _ in range(3):
+            again = plugrad.jit(work.function)
+            begin = time.process_time()
+            again.graph(*work.args)
+            traces.append(time.process_time() - begin)
+        sides = {
+            "eager": Side(lambda w=work: w.function(*w.args), finish=backend.synchronize),
+            "jit": Side(lambda w=work, j=jitted: j(*w.args), finish=backend.synchronize),
+        }
+        times = take_turns(sides, arguments.rounds, time.process_time)
+        eager, jit, trace = times["eager"].least, times["jit"].least, min(traces) * 1e3
+        ratios.append(jit / eager)
+        print(
+            f"{name:12}{eager:10.3f}{jit:10.3f}{jit / eager:8.2f}{trace:10.2f}{trace / eager:9.2f}",
+            flush=True,
+        )
+    print(f"{'mean':32}{mean(ratios):8.2f}")
+
+
+if __name__ == "__main__":
+    main()

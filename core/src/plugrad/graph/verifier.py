@@ -1,0 +1,167 @@
+"""The verifier: what a graph must keep to, whichever pass has made it.
+
+It takes about as long as a trace, so programs do not run it; tests do, after each pass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from plugrad.errors import ArgumentValueError, PlugradError
+from plugrad.graph.graph import Call, Cond, Graph, HostValue, Scan, Step, Value, While, format_spec
+from plugrad.transforms.variable import get_array
+from plugrad.types.dtype import as_dtype
+from plugrad.types.specs import Shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def verify_graph(graph: Graph) -> None:
+    """Raise unless a graph is well-formed.
+
+    Each value is defined once, and before it is used. Its shape and dtype are those that the contract of its kernel
+    gives. Variables become what they can hold. The graphs inside loops and choices are well-formed, and fit what they
+    are given and what is made of their results.
+
+    >>> from plugrad.extend import verify_graph
+    >>> verify_graph(plugrad.make_graph(lambda x: x + 1)(plugrad.ones(3)))
+
+    Raises:
+        ArgumentValueError: the message names the step and the value.
+    """
+    specs = graph.specs
+    defined: set[Value] = set()
+    for name, values in (
+        ("argument", graph.arguments),
+        ("constant", graph.constants),
+        ("variable", graph.variables),
+    ):
+        for value in values:
+            _define(graph, value, name, defined)
+    for value, array in graph.constants.items():
+        _check_spec(f"constant %{value}", specs[value], _spec_of(array))
+    for value, variable in graph.variables.items():
+        _check_spec(f"variable %{value}", specs[value], _spec_of(get_array(variable)))
+    for index, step in enumerate(graph.steps):
+        where = f"step {index}, {step}"
+        for value in step.inputs:
+            if value is not None and value not in defined:
+                _fail(f"{where}, reads %{value}, which nothing before it defines")
+        for value in step.outputs:
+            _define(graph, value, where, defined)
+        _check_step(graph, step, where)
+    for value in graph.results:
+        if value not in defined:
+            _fail(f"the result %{value} is not defined")
+    updated = [variable for variable, _ in graph.updates]
+    if len(set(map(id, updated))) != len(updated):
+        _fail("a variable is updated twice")
+    for variable, value in graph.updates:
+        if value not in defined:
+            _fail(f"the update %{value} of a variable is not defined")
+        _check_spec(f"the update %{value}", specs[value], _spec_of(get_array(variable)))
+
+
+def _define(graph: Graph, value: Value, where: str, defined: set[Value]) -> None:
+    if value in defined:
+        _fail(f"{where}, defines %{value}, which is defined already")
+    if value not in graph.specs:
+        _fail(f"{where}, defines %{value}, which has no shape and dtype")
+    defined.add(value)
+
+
+def _check_step(graph: Graph, step: Step, where: str) -> None:
+    specs = graph.specs
+    found = [specs[value] for value in step.outputs]
+    for body in step.graphs:
+        if body.backend is not graph.backend:
+            _fail(
+                f"{where}, has a graph for {body.backend.label} inside one for {graph.backend.label}"
+            )
+        if body.updates:
+            _fail(f"{where}, has a graph inside that updates variables")
+        verify_graph(body)
+    if isinstance(step, Call):
+        inputs = [None if value is None else specs[value] for value in step.inputs]
+        try:
+            inferred = step.kernel.infer(*inputs, **step.attrs)
+        except PlugradError as error:
+            _fail(f"{where}, does not fit the contract: {error}")
+        is_list = not hasattr(inferred, "dtype")
+        if is_list is not step.returns_list:
+            _fail(
+                f"{where}, has returns_list={step.returns_list}, which is not what the contract says"
+            )
+        _check_specs(where, found, list(inferred) if is_list else [inferred])
+    elif isinstance(step, HostValue):
+        if len(found) != 1:
+            _fail(f"{where}, has {len(found)} outputs instead of one")
+    else:
+        _check_loop(graph, step, where, found)
+
+
+def _check_loop(
+    graph: Graph, step: Scan | Cond | While, where: str, found: Sequence[Shaped]
+) -> None:
+    specs = graph.specs
+    if isinstance(step, Cond):
+        operands = [specs[value] for value in step.operands]
+        for body in step.branches:
+            _check_specs(f"{where}, operands", _arguments(body), operands)
+            _check_specs(f"{where}, results", _results(body), found)
+        if specs[step.flag].shape != ():
+            _fail(f"{where}, has a flag of shape {specs[step.flag].shape}, which must be ()")
+        return
+    carry = [specs[value] for value in step.carry]
+    captured = [specs[value] for value in step.captured]
+    if isinstance(step, While):
+        for body in step.graphs:
+            _check_specs(f"{where}, arguments", _arguments(body), [*carry, *captured])
+        _check_specs(f"{where}, carry", _results(step.body), carry)
+        _check_specs(f"{where}, results", found, carry)
+        decided = _results(step.condition)
+        if len(decided) != 1 or decided[0].shape != ():
+            _fail(f"{where}, has a condition that does not return one flag of shape ()")
+        return
+    slices: list[Shaped] = []
+    for value in step.slices:
+        shape, dtype = specs[value]
+        if shape[:1] != (step.length,):
+            _fail(f"{where}, runs {step.length} times over %{value} of shape {shape}")
+        slices.append(Shaped(shape[1:], dtype))
+    _check_specs(f"{where}, arguments", _arguments(step.body), [*carry, *slices, *captured])
+    results = _results(step.body)
+    count = len(carry)
+    _check_specs(f"{where}, carry", results[:count], carry)
+    stacked = [Shaped((step.length, *shape), dtype) for shape, dtype in results[count:]]
+    _check_specs(f"{where}, results", found, [*carry, *stacked])
+
+
+def _arguments(graph: Graph) -> list[Shaped]:
+    return [graph.specs[value] for value in (*graph.arguments, *graph.variables)]
+
+
+def _results(graph: Graph) -> list[Shaped]:
+    return [graph.specs[value] for value in graph.results]
+
+
+def _spec_of(array: object) -> Shaped:
+    shape, dtype = getattr(array, "shape", ()), getattr(array, "dtype", None)
+    return Shaped(tuple(shape), as_dtype(dtype))
+
+
+def _check_specs(where: str, found: Sequence[Shaped], expected: Sequence[Shaped]) -> None:
+    if len(found) != len(expected):
+        _fail(f"{where}: there are {len(found)} values instead of {len(expected)}")
+    for one, other in zip(found, expected, strict=True):
+        _check_spec(where, one, other)
+
+
+def _check_spec(where: str, found: Shaped, expected: Shaped) -> None:
+    if tuple(found.shape) != tuple(expected.shape) or found.dtype is not expected.dtype:
+        _fail(f"{where}: {format_spec(found)} stands where {format_spec(expected)} is expected")
+
+
+def _fail(what: str) -> NoReturn:
+    raise ArgumentValueError(f"the graph is not well-formed: {what}")

@@ -1,0 +1,211 @@
+"""Distributions of random words: plain functions of tensors, which run on the device of the words.
+
+A word is an int32 with 32 random bits. None of these functions looks at a value or loops until a number fits, so
+that they can be traced.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import ceil, expm1, lgamma, log, pi
+from typing import TYPE_CHECKING, Final
+
+from plugrad.kernels import sorting
+from plugrad.ops.arguments import cast
+from plugrad.ops.binary import maximum, where
+from plugrad.ops.movement import concat
+from plugrad.ops.unary import cos, log as logarithm, sin, sqrt
+from plugrad.types.dtype import float32, float64, int64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.tensor.tensor import Tensor
+
+# --- floating numbers ----------------------------------------------------------------------------
+
+
+def scale_to_unit(words: Tensor) -> Tensor:
+    """Return multiples of ``2**-24`` from 0 up to but without 1, as float32; they are exact."""
+    return cast(_shift_right(words, 8, 32), float32) * 2.0**-24
+
+
+def scale_pairs_to_unit(high: Tensor, low: Tensor) -> Tensor:
+    """Return multiples of ``2**-53`` from 0 up to but without 1, as float64; they are exact."""
+    upper, lower = _shift_right(high, 5, 32), _shift_right(low, 6, 32)
+    return (cast(upper, float64) * 2.0**26 + cast(lower, float64)) * 2.0**-53
+
+
+def scale_to_symmetric(words: Tensor) -> Tensor:
+    """Return odd multiples of ``2**-24`` between -1 and 1, as float32."""
+    return cast(words >> 7 | 1, float32) * 2.0**-24
+
+
+def _shift_right(words: Tensor, count: int, bits: int) -> Tensor:
+    """Return integers of so many bits, shifted as if they had no sign."""
+    return words >> count & (1 << (bits - count)) - 1
+
+
+def normal_pairs(u: Tensor, v: Tensor) -> Tensor:
+    """Return two normal numbers for each pair of uniform ones, of which u is above 0 (Box and Muller, 1958)."""
+    radius, angle = sqrt(-2 * logarithm(u)), 2 * pi * v
+    return concat([radius * cos(angle), radius * sin(angle)], axis=0)
+
+
+# The quantile function of the normal distribution that is cut off at -2 and 2, as x * P(1 - x*x) / Q(1 - x*x) for x
+# from -1 to 1: rational functions of the least relative error, 7e-8 and 4e-16.
+TRUNCATED_32: Final = (
+    (4.348552154, 53.92889762, 74.2375771, 24.22186098, 1.999999835),
+    (10.6278936, 54.97268028, 52.26986815, 13.82074569, 1.0),
+)
+TRUNCATED_64: Final = (
+    (
+        12.762324488483292,
+        763.36235731549,
+        6605.773061835855,
+        18725.551926404405,
+        22900.1378384031,
+        13793.256626477154,
+        4361.265163889505,
+        731.4167351125853,
+        61.18487475579982,
+        1.9999999999999993,
+    ),
+    (
+        56.49172499406455,
+        1365.2493581766237,
+        7873.963775624445,
+        17321.498660781817,
+        17726.240695446155,
+        9349.253501546882,
+        2667.856438553028,
+        412.45620139273655,
+        32.30229718812869,
+        1.0,
+    ),
+)
+
+
+def truncated_normal_quantile(x: Tensor) -> Tensor:
+    """Return the normal numbers up to 2 whose rank among all, from -1 to 1, is x."""
+    numerator, denominator = TRUNCATED_64 if x.dtype is float64 else TRUNCATED_32
+    rest = 1 - x * x
+    return x * (_polynomial(numerator, rest) / _polynomial(denominator, rest))
+
+
+def _polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
+    first, *others = coefficients
+    return reduce(lambda y, coefficient: y * x + coefficient, others, x * 0 + first)
+
+
+# --- gamma ---------------------------------------------------------------------------------------
+
+MAX_REJECTION: Final = 2.0**-40
+"""The probability with which a number may be rejected every time."""
+
+
+def count_gamma_rounds(alpha: float) -> int:
+    """Return how many normal numbers are tried for one of the gamma distribution with a shape of 1 or more.
+
+    >>> count_gamma_rounds(1.0), count_gamma_rounds(100.0)
+    (10, 4)
+    """
+    d = alpha - 1 / 3
+    log_acceptance = lgamma(alpha) + d + (0.5 - alpha) * log(d) - 0.5 * log(2 * pi)
+    rejection = max(-expm1(log_acceptance), 2.0**-20)
+    return ceil(log(MAX_REJECTION) / log(rejection))
+
+
+def gamma_of_rounds(
+    alpha: float, draw_normal: Callable[[], Tensor], draw_uniform: Callable[[], Tensor]
+) -> Tensor:
+    """Return numbers of the gamma distribution with a shape of 1 or more (Marsaglia and Tsang, 2000).
+
+    The method rejects less than 5 of 100 normal numbers. Each element takes the first accepted one of a fixed number of
+    rounds, and the mode of the distribution if there is none, which changes the distribution by `MAX_REJECTION`.
+    """
+    d = alpha - 1 / 3
+    c = 1 / (9 * d) ** 0.5
+    rounds = count_gamma_rounds(alpha)
+    result: Tensor | None = None
+    is_open: Tensor | None = None
+    for _ in range(rounds):
+        normal, uniform = draw_normal(), draw_uniform()
+        root = 1 + c * normal
+        cube = root * root * root
+        log_cube = 3 * logarithm(maximum(root, 1e-30))
+        bound = 0.5 * normal * normal + d * (1 - cube + log_cube)
+        is_accepted = (root > 0) & (logarithm(uniform) < bound)
+        if result is None or is_open is None:
+            result = where(is_accepted, cube, 1.0)
+            is_open = ~is_accepted
+        else:
+            result = where(is_accepted & is_open, cube, result)
+            is_open = is_open & ~is_accepted
+    assert result is not None
+    return d * result
+
+
+def gamma_factor(alpha: float, uniform: Tensor) -> Tensor:
+    """Return by what numbers of shape ``alpha + 1`` are multiplied to have the shape alpha."""
+    return uniform ** (1 / alpha)
+
+
+# --- integers ------------------------------------------------------------------------------------
+
+
+def scale_to_integers(words: Sequence[Tensor], span: int) -> Tensor:
+    """Return the integer part of ``w * span / 2**n`` for the number w of n bits that integers consist of.
+
+    These are int32, or int64, and have all their bits; so has the result, as if it had no sign. The first integer is
+    the highest. It alone decides if the span is a power of 2; else one probability differs from another by at most
+    ``span / 2**n``, relatively.
+    """
+    bits = 64 if words[0].dtype is int64 else 32
+    if span & (span - 1) == 0:
+        return words[0] & _signed(span - 1, bits)
+    half = bits // 2
+    mask = (1 << half) - 1
+    upper, lower = span >> half, span & mask
+    # From the lowest digit d on, the integer part of (d * span + carried) / 2**half is carried.
+    carried: Tensor | None = None
+    for word in reversed(words):
+        for digit in (word & mask, _shift_right(word, half, bits)):
+            product = digit * lower
+            if carried is not None:
+                product = product + (carried & mask if upper else carried)
+            total = _shift_right(product, half, bits)
+            if upper:
+                total = total + digit * upper
+                if carried is not None:
+                    total = total + _shift_right(carried, half, bits)
+            carried = total
+    assert carried is not None
+    return carried
+
+
+def _signed(number: int, bits: int) -> int:
+    """Return a number of so many bits as it is read with a sign."""
+    return (number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+def add_modulo(words: Tensor, number: int) -> Tensor:
+    """Return the sum of integers and a number, modulo 2 to the power of their bits."""
+    bits = 64 if words.dtype is int64 else 32
+    return words + _signed(number, bits) if number else words
+
+
+# --- orders --------------------------------------------------------------------------------------
+
+
+def count_shuffles(size: int) -> int:
+    """Return how many times to sort by random words, so that equal words have no influence.
+
+    After k times, some pair of slices had equal words each time with a probability below ``size**2 / 2**(32 * k + 1)``.
+    """
+    return max(1, ceil(3 * log(max(size, 1)) / log(2.0**32)))
+
+
+def random_order(words: Tensor) -> Tensor:
+    """Return the positions of words in order; equal ones stay in their order."""
+    return sorting.argsort(words, axis=0, stable=True)

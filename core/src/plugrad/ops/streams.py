@@ -1,0 +1,147 @@
+"""Streams of random numbers: a key, and a counter that each draw advances.
+
+The counter lives on the host. A draw takes the next numbers of it, atomically, and hands them with the key to a kernel
+as six words (`plugrad.kernels.random`). They are host values, so that a traced program takes new ones in each of its
+calls.
+"""
+
+from __future__ import annotations
+
+from os import urandom
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import ref
+
+import numpy as np
+
+from plugrad.errors import ArgumentValueError, short_repr
+from plugrad.host.fingerprint import fingerprint64
+from plugrad.host.random import random_bits
+from plugrad.kernels.random import STATE_WORDS
+from plugrad.ops.creation import host_value
+from plugrad.tensor.context import transfer_target
+from plugrad.types.dtype import int32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
+
+ALGORITHM: Final = "Philox4x32-10"
+KEY_BITS: Final = 64
+COUNTER_BITS: Final = 128
+BLOCK_WORDS: Final = 4
+"""The words that belong to a number of the counter."""
+_lock: Final = Lock()
+
+
+class RandomStream:
+    """A key, and the next number of its counter."""
+
+    __slots__ = ("_counter", "_key", "_started_in")
+
+    def __init__(self) -> None:
+        """Start at the beginning of a fresh key."""
+        self.restart(None)
+
+    def restart(self, key: int | None, counter: int = 0) -> None:
+        """Go to a number of a key's counter; None takes a fresh key from the operating system."""
+        target = None if key is None else transfer_target()
+        with _lock:
+            self._key: int | None = (
+                key  # None until the first draw, so that forked processes differ
+            )
+            self._counter: int = counter
+            self._started_in: ref[Backend] | None = None if target is None else ref(target)
+            """The backend to which all inputs were transferred, as they are to the one that traces a program."""
+
+    def take(self, blocks: int) -> tuple[int, int]:
+        """Return the key and the counter, and step over so many numbers of the counter."""
+        with _lock:
+            if self._key is None:
+                self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
+            counter = self._counter
+            self._counter = (counter + blocks) % (1 << COUNTER_BITS)
+            return self._key, counter
+
+    def _take_again(self, key: int, counter: int, blocks: int) -> tuple[int, int]:
+        """Return a key and a counter, and go to where the blocks end."""
+        with _lock:
+            self._key, self._counter = key, (counter + blocks) % (1 << COUNTER_BITS)
+        return key, counter
+
+    def next_state(self, words: int, backend: Backend) -> Tensor:
+        """Return the key and the counter for a draw of so many words, as words on a backend.
+
+        A traced program takes them anew in each of its calls. If it has itself restarted the stream, they are the same
+        each time, as they are without a trace.
+        """
+        blocks = -(-words // BLOCK_WORDS)
+        target = transfer_target()
+        take: Callable[[], tuple[int, int]]
+        if target is not None and self._started_in is not None and self._started_in() is target:
+            key, counter = self.take(blocks)
+            take = lambda: self._take_again(key, counter, blocks)  # noqa: E731
+        else:
+            take = lambda: self.take(blocks)  # noqa: E731
+        return host_value(
+            lambda: state_words(*take()), shape=(STATE_WORDS,), dtype=int32, device=backend
+        )
+
+    def spawn(self, count: int) -> list[RandomStream]:
+        """Return streams whose keys are the next numbers of this one."""
+        state = state_words(*self.take(-(-2 * count // BLOCK_WORDS)))
+        keys = random_bits(state, shape=(2 * count,)).astype("<i4").view("<u8")
+        children: list[RandomStream] = []
+        for key in keys.tolist():
+            child = RandomStream()
+            child._key, child._started_in = key, self._started_in
+            children.append(child)
+        return children
+
+
+def state_words(key: int, counter: int) -> NDArray[Any]:
+    """Return the words of a key and a counter, lower ones first.
+
+    >>> state_words(1, 2**32).tolist()
+    [1, 0, 0, 1, 0, 0]
+    """
+    state = key | counter << KEY_BITS
+    return np.frombuffer(state.to_bytes((KEY_BITS + COUNTER_BITS) // 8, "little"), "<i4")
+
+
+def key_of_seed(seed: int) -> int:
+    """Return a key: the seed itself, or for a large one its fingerprint.
+
+    >>> key_of_seed(7)
+    7
+    """
+    if seed < 1 << KEY_BITS:
+        return seed
+    return fingerprint64(seed.to_bytes(-(-seed.bit_length() // 8), "little"))
+
+
+def check_state(state: Any) -> tuple[int, int]:
+    """Return the key and the counter of a generator's state.
+
+    Raises:
+        ArgumentValueError: it is not one.
+    """
+    limits = {"key": KEY_BITS, "counter": COUNTER_BITS}
+    if isinstance(state, dict):
+        given = cast("dict[str, Any]", state)
+        if given.keys() == {"algorithm", *limits} and given["algorithm"] == ALGORITHM:
+            numbers = [given[name] for name in limits]
+            if all(
+                isinstance(number, int) and 0 <= number < 1 << bits
+                for number, bits in zip(numbers, limits.values(), strict=True)
+            ):
+                return numbers[0], numbers[1]
+    raise ArgumentValueError(
+        f"Generator: state={short_repr(state)} is not the state of a generator, a dict with the algorithm "
+        f"{ALGORITHM!r}, a key below 2**64 and a counter below 2**128. Sequences of other algorithms, such as that of "
+        "earlier releases, cannot be continued; begin one with a seed"
+    )

@@ -1,0 +1,215 @@
+"""Algebra that is exact: calls that give an input back, and pairs of calls that one call can stand for.
+
+Not a bit may change: ``x + 0`` is no case, because -0.0 + 0 is 0.0. Nor may the layout of an array in memory, because
+sums over it and products with it add in the order of the memory on some backends. So where a call copies what it is
+given, as ``-(-x)`` does, x must be a *packed* array: one that lies in memory as the copy would, in the order of its
+elements and without gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.graph.graph import Call, Graph, Step, Value
+from plugrad.kernels import binary, complex as complex_numbers, creation, linalg, movement, unary
+from plugrad.passes.rewriting import rename_inputs, rewritten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.contract.kernel import Kernel
+    from plugrad.types.specs import Shape, Shaped
+
+    Rule = Callable[["_Rewriter", Call], Call | Value]
+    """Returns the value that a call gives, or a call in its place, which may be the same one."""
+
+
+def simplify_algebra(graph: Graph) -> Graph:
+    """Return the graph without calls that give back what they get, and with pairs of movements joined."""
+    rewriter = _Rewriter(graph)
+    steps: list[Step] = []
+    for original in graph.steps:
+        step = rename_inputs(original, rewriter.names)
+        if isinstance(step, Call):
+            rule = RULES.get(step.kernel)
+            if rule is not None:
+                result = rule(rewriter, step)
+                if isinstance(result, Value):
+                    rewriter.names[step.outputs[0]] = result
+                    continue
+                step = result
+            rewriter.note(step)
+        steps.append(step)
+        rewriter.has_changed = rewriter.has_changed or step is not original
+    return (
+        rewritten(graph, steps, rewriter.names) if rewriter.has_changed or rewriter.names else graph
+    )
+
+
+class _Rewriter:
+    """What is known of the values of a graph, up to the step that is being looked at."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.specs = graph.specs
+        self.names: dict[Value, Value] = {}
+        self.makers: dict[Value, Call] = {}
+        """The calls that make the values, with one output each."""
+        self.packed: set[Value] = set()
+        self.has_changed = False
+
+    def note(self, step: Call) -> None:
+        """Remember what a call makes."""
+        if step.returns_list:
+            return
+        (output,) = step.outputs
+        self.makers[output] = step
+        kernel, packed = step.kernel, self.packed
+        if kernel.is_elementwise:
+            is_packed = kernel not in _PARTS and all(map(self.is_packed, step.inputs))
+        elif kernel is linalg.matmul:
+            is_packed = len(self.specs[output].shape) == 2
+        else:
+            is_packed = kernel is creation.fill
+        if is_packed:
+            packed.add(output)
+
+    def is_packed(self, value: Value | None) -> bool:
+        """Return whether a value is known to lie in memory as a new array would."""
+        return value in self.packed or (value is not None and prod(self.specs[value].shape) == 1)
+
+    def maker(self, value: Value | None, kernel: Kernel[..., Any]) -> Call | None:
+        """Return the call of a kernel that makes a value, or None if something else does."""
+        step = None if value is None else self.makers.get(value)
+        return step if step is not None and step.kernel is kernel else None
+
+    def is_filled(self, value: Value | None, number: int) -> bool:
+        """Return whether all elements of a value are a number."""
+        step = None if value is None else self.makers.get(value)
+        if step is None:
+            return False
+        if step.kernel is creation.fill:
+            return step.attrs["value"] == number
+        if step.kernel in _REPEATED:
+            return self.is_filled(step.inputs[0], number)
+        return step.kernel is (creation.ones_like if number else creation.zeros_like)
+
+
+_REPEATED: Final = frozenset(
+    {movement.broadcast_to, movement.reshape, movement.transpose, movement.expand_dims}
+)
+"""The kernels whose results have the elements of their input, and no others."""
+_PARTS: Final = frozenset({complex_numbers.real, complex_numbers.imag})
+"""The elementwise kernels whose results may be views with gaps."""
+
+
+# --- what is given back --------------------------------------------------------------------------
+
+
+def _given(rewriter: _Rewriter, step: Call) -> Call | Value:
+    return _first(step)
+
+
+def _unless_changed(rewriter: _Rewriter, step: Call) -> Call | Value:
+    """Return the input of a call that would copy it, because it has the shape and the dtype already."""
+    x = _first(step)
+    is_same = rewriter.specs[x] == rewriter.specs[step.outputs[0]]
+    return x if is_same and rewriter.is_packed(x) else step
+
+
+def _twice(rewriter: _Rewriter, step: Call) -> Call | Value:
+    """Return x of f(f(x)), where f is its own inverse."""
+    inner = rewriter.maker(step.inputs[0], step.kernel)
+    return _first(inner) if inner is not None and rewriter.is_packed(inner.inputs[0]) else step
+
+
+def _by_one(rewriter: _Rewriter, step: Call) -> Call | Value:
+    return _neutral(rewriter, step, 1, (1,))
+
+
+def _times_one(rewriter: _Rewriter, step: Call) -> Call | Value:
+    return _neutral(rewriter, step, 1, (1, 0))
+
+
+def _minus_zero(rewriter: _Rewriter, step: Call) -> Call | Value:
+    return _neutral(rewriter, step, 0, (1,))
+
+
+def _neutral(rewriter: _Rewriter, step: Call, number: int, places: tuple[int, ...]) -> Call | Value:
+    """Return the other input if the one at a place is a number that changes nothing.
+
+    Complex numbers are left alone: the product of inf and 1 + 0j has a part that is NaN.
+    """
+    spec = rewriter.specs[step.outputs[0]]
+    if spec.dtype.kind == "complex":
+        return step
+    for place in places:
+        x = step.inputs[1 - place]
+        is_kept = x is not None and rewriter.specs[x] == spec and rewriter.is_packed(x)
+        if x is not None and is_kept and rewriter.is_filled(step.inputs[place], number):
+            return x
+    return step
+
+
+# --- movements, which are views where arrays have strides ----------------------------------------
+
+
+def _reshape(rewriter: _Rewriter, step: Call) -> Call | Value:
+    """Join two reshapes, if one of them only adds or removes axes of size 1, which is a view of any array."""
+    x = _first(step)
+    shape: Shape = step.attrs["shape"]
+    specs = rewriter.specs
+    if specs[x].shape == shape:
+        return x
+    inner = rewriter.maker(x, movement.reshape) or rewriter.maker(x, movement.expand_dims)
+    if inner is None:
+        return step
+    start, middle = specs[_first(inner)], specs[x]
+    if _long_axes(middle) not in (_long_axes(start), _long_axes(specs[step.outputs[0]])):
+        return step
+    return _first(inner) if start.shape == shape else replace(step, inputs=inner.inputs)
+
+
+def _long_axes(spec: Shaped) -> list[int]:
+    return [size for size in spec.shape if size != 1]
+
+
+def _transpose(rewriter: _Rewriter, step: Call) -> Call | Value:
+    """Join two transposes; one that leaves the axes where they are gives its input back."""
+    perm: Shape = step.attrs["perm"]
+    inner = rewriter.maker(step.inputs[0], movement.transpose)
+    if inner is not None:
+        perm = tuple([inner.attrs["perm"][axis] for axis in perm])
+    x = _first(inner or step)
+    if perm == tuple(range(len(perm))):
+        return x
+    return step if inner is None else replace(step, inputs=(x,), attrs={"perm": perm})
+
+
+def _slice(rewriter: _Rewriter, step: Call) -> Call | Value:
+    """Return the input of a slice that takes all of it."""
+    x = _first(step)
+    return x if rewriter.specs[x] == rewriter.specs[step.outputs[0]] else step
+
+
+def _first(step: Call) -> Value:
+    value = step.inputs[0]
+    assert value is not None
+    return value
+
+
+RULES: Final[dict[Kernel[..., Any], Rule]] = {
+    unary.identity: _given,
+    unary.cast: _unless_changed,
+    unary.negative: _twice,
+    unary.logical_not: _twice,
+    binary.multiply: _times_one,
+    binary.divide: _by_one,
+    binary.subtract: _minus_zero,
+    movement.broadcast_to: _unless_changed,
+    movement.reshape: _reshape,
+    movement.transpose: _transpose,
+    movement.slice: _slice,
+}
+"""What may be done with a call, by its kernel."""

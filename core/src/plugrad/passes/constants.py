@@ -1,0 +1,89 @@
+"""Constant folding: a call whose inputs are constants is made once, when the function is traced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.engine.implementations import functions_in
+from plugrad.graph.graph import Call, Graph, Step, Value
+from plugrad.kernels import creation
+from plugrad.tensor.context import active_overrides
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from plugrad.tensor.backend import Backend, Implementation
+    from plugrad.types.specs import Shaped
+
+FOLDED_MAX_BYTES: Final = 4096
+"""The most bytes of the results of a call that is folded: a program keeps them as long as it lives."""
+_FILLED_LIKE: Final = frozenset({creation.ones_like, creation.zeros_like})
+"""The kernels that look at the shape of their input only."""
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Return the graph in which small results of calls with constant inputs are constants.
+
+    The device's own implementations compute them, so they have the bits that each call of the program would compute. A
+    call that fails stays, and fails when the program runs.
+    """
+    specs = graph.specs
+    backend = graph.backend
+    functions = functions_in(backend, active_overrides())
+    constants = dict(graph.constants)
+    steps: list[Step] = []
+    for step in graph.steps:
+        found = None
+        if isinstance(step, Call):
+            arrays = _constant_inputs(step, constants, specs, backend)
+            found = None if arrays is None else _computed(step, arrays, functions)
+        if found is None:
+            steps.append(step)
+        else:
+            constants.update(zip(step.outputs, found, strict=True))
+    if len(steps) == len(graph.steps):
+        return graph
+    return replace(graph, steps=tuple(steps), constants=constants)
+
+
+def _is_small(step: Step, specs: Mapping[Value, Shaped]) -> bool:
+    """Return whether the results of a step may be kept as constants."""
+    outputs = [specs[value] for value in step.outputs]
+    return sum(prod(x.shape) * x.dtype.itemsize for x in outputs) <= FOLDED_MAX_BYTES
+
+
+def _constant_inputs(
+    step: Call, constants: Mapping[Value, Any], specs: Mapping[Value, Shaped], backend: Backend
+) -> list[Any] | None:
+    """Return the arrays of a call whose result does not depend on the arguments of the program; None if it does."""
+    inputs = step.inputs
+    if not inputs:
+        return [backend] if _is_small(step, specs) else None
+    if all(value is None or value in constants for value in inputs):
+        return (
+            [None if value is None else constants[value] for value in inputs]
+            if _is_small(step, specs)
+            else None
+        )
+    value = inputs[0]
+    # With more axes, the result might take the order of the input's axes in memory.
+    if step.kernel in _FILLED_LIKE and value is not None and len(specs[value].shape) < 2:
+        shape, dtype = specs[value]
+        if _is_small(step, specs):
+            return [backend.from_numpy(np.zeros(shape, dtype.numpy))]
+    return None
+
+
+def _computed(
+    step: Call, arrays: list[Any], functions: Mapping[str, Implementation]
+) -> list[Any] | None:
+    """Return the outputs of a call, or None if it fails."""
+    try:
+        found = functions[step.kernel.name](*arrays, **step.attrs)
+    except Exception:  # of whatever kind: the program raises it again, with the line of the user
+        return None
+    return list(found) if step.returns_list else [found]

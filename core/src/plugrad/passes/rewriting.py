@@ -1,0 +1,55 @@
+"""What passes that replace values by others share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from plugrad.graph.graph import Call, Cond, Graph, HostValue, Scan, Step, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+def rename_inputs(step: Step, names: Mapping[Value, Value]) -> Step:
+    """Return a step that reads other values in the place of some."""
+    if not names or isinstance(step, HostValue) or names.keys().isdisjoint(step.inputs):
+        return step
+
+    def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple([names.get(value, value) for value in values])
+
+    if isinstance(step, Call):
+        inputs = tuple(
+            [None if value is None else names.get(value, value) for value in step.inputs]
+        )
+        return replace(step, inputs=inputs)
+    if isinstance(step, Cond):
+        flag = names.get(step.flag, step.flag)
+        return replace(step, flag=flag, operands=renamed(step.operands))
+    carry, captured = renamed(step.carry), renamed(step.captured)
+    if isinstance(step, Scan):
+        return replace(step, carry=carry, slices=renamed(step.slices), captured=captured)
+    return replace(step, carry=carry, captured=captured)
+
+
+def rewritten(graph: Graph, steps: Sequence[Step], names: Mapping[Value, Value]) -> Graph:
+    """Return the graph with other steps, whose results and updates are read under other names."""
+    return replace(
+        graph,
+        steps=tuple(steps),
+        results=tuple([names.get(value, value) for value in graph.results]),
+        updates=tuple([(variable, names.get(value, value)) for variable, value in graph.updates]),
+    )
+
+
+def map_bodies(step: Step, change: Callable[[Graph], Graph]) -> Step:
+    """Return a step whose graphs have been changed."""
+    if isinstance(step, Call | HostValue):
+        return step
+    if isinstance(step, Cond):
+        first, second = step.branches
+        return replace(step, branches=(change(first), change(second)))
+    if isinstance(step, Scan):
+        return replace(step, body=change(step.body))
+    return replace(step, condition=change(step.condition), body=change(step.body))

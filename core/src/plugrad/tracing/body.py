@@ -1,0 +1,146 @@
+"""The trace of a part of a traced function: the body of a loop, or a branch."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from plugrad.errors import TracingError
+from plugrad.tape.nodes import Leaf
+from plugrad.tensor.tensor import Tensor
+from plugrad.tracing.backend import GraphTracer, TracedArray
+from plugrad.tracing.lines import user_line
+from plugrad.transforms.variable import Variable, watched_variables
+from plugrad.types.specs import Shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping, Sequence
+
+Key = tuple[str, int, int]
+
+
+class Captured(NamedTuple):
+    """A value of the trace around a body, which the body reads."""
+
+    outer: Tensor
+    """The tensor around the body, with its node."""
+    inner: TracedArray
+    """The argument of the body."""
+    variable: Variable | None
+
+
+class BodyTracer(GraphTracer):
+    """Records a body; what it closes over becomes arguments of its graph."""
+
+    def __init__(self, parent: GraphTracer) -> None:
+        """Begin an empty graph inside that of `parent`."""
+        super().__init__(parent.target)
+        self.parent = parent
+        parent.bodies.append(self)
+        self.captured: dict[Key, Captured] = {}
+        self._outer_watched: Mapping[Variable, Leaf] = watched_variables.get() or {}
+        self._bound: dict[Key, Tensor] = {}
+
+    def release(self) -> None:
+        """Drop the arrays that the tracer itself keeps."""
+        super().release()
+        self.captured.clear()
+
+    @property
+    def bindings(self) -> list[Any]:
+        """What stands for what the function closes over, of this tracer and those around it."""
+        return [self._bound, *self.parent.bindings]
+
+    @bindings.setter
+    def bindings(self, bindings: list[Any]) -> None:
+        self._bound = bindings[0]
+        self.parent.bindings = bindings[1:]
+
+    def capture(self, key: Key, outer: Tensor, variable: Variable | None = None) -> Tensor:
+        """Return the tensor of the body for one of the trace around it."""
+        bound = self._bound.get(key)
+        if bound is not None:
+            return bound
+        known = self.captured.get(key)
+        if known is None:
+            inner = self.new_value(Shaped(outer.shape, outer.dtype))
+            known = self.captured[key] = Captured(outer, inner, variable)
+        return Tensor(known.inner, self)
+
+    def lift(self, x: Tensor) -> Tensor:
+        """Return a tensor for one from outside, which the body then captures."""
+        outer = x if x.backend is self.parent else self.parent.lift(x)
+        node = outer.node
+        leaf = node if isinstance(node, Leaf) and node.order >= self.start else None
+        origin = node if leaf is None else leaf.parents[0]
+        if origin is not None and origin.order >= self.start:
+            raise TracingError(
+                f"a tensor of shape {x.shape} from outside the body of a loop gets a gradient of its own in it, at "
+                f"{user_line()}; hand the tensor to the body in the carry"
+            )
+        inner = self.capture(
+            ("tensor", id(outer.array), id(origin)), Tensor(outer.array, self.parent, origin)
+        )
+        if leaf is None:
+            return inner
+        leaf.parents = (inner.node,)
+        return Tensor(inner.array, self, leaf)
+
+    def constant(self, array: Any) -> TracedArray:
+        """Return the value of an array of the target, which is a constant of the outermost trace."""
+        outer = self.parent.constant(array)
+        return self.capture(("tensor", id(outer), id(None)), Tensor(outer, self.parent)).array
+
+    def read_variable(self, variable: Tensor) -> Any:
+        """Return what a variable holds when the loop begins."""
+        assert isinstance(variable, Variable)
+        key = ("variable", id(variable), 0)
+        bound = self._bound.get(key)
+        if bound is not None:
+            return bound.array
+        outer = Tensor(
+            self.parent.read_variable(variable), self.parent, self._outer_watched.get(variable)
+        )
+        return self.capture(key, outer, variable).array
+
+    def assign_variable(self, variable: Tensor, array: Any) -> None:
+        """Raise: a body runs many times, or perhaps not at all.
+
+        Raises:
+            TracingError: always.
+        """
+        raise TracingError(
+            f"a variable is assigned to inside the body of scan, cond or while_loop, at {user_line()}; return the "
+            "value, as a part of the carry, and assign it after the loop"
+        )
+
+    def initial_value(self, variable: Tensor, x: Tensor) -> Tensor:
+        """Raise: the variable would be another one each time.
+
+        Raises:
+            TracingError: always.
+        """
+        raise TracingError(
+            f"a variable is made inside the body of scan, cond or while_loop, at {user_line()}; make it before the "
+            "loop"
+        )
+
+    @contextmanager
+    def binding(
+        self, pairs: Iterable[tuple[Key, Captured, Tensor]], hosts: Sequence[Tensor]
+    ) -> Generator[None, None, None]:
+        """Let tensors of the body stand for what another trace of the same function has captured.
+
+        Host values are those given, in their order.
+        """
+        before = self._bound, self.bound_hosts
+        pairs = list(pairs)
+        self._bound = {**self._bound, **{key: x for key, _, x in pairs}}
+        self.bound_hosts = iter(hosts)
+        watched = {c.variable: x.node for _, c, x in pairs if c.variable is not None and x.node}
+        token = watched_variables.set({**(watched_variables.get() or {}), **watched})
+        try:
+            yield
+        finally:
+            watched_variables.reset(token)
+            self._bound, self.bound_hosts = before

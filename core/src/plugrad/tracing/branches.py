@@ -1,0 +1,205 @@
+"""A traced choice and its gradient, and a traced loop of unknown length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from plugrad.engine.transfer import copy_to_backend
+from plugrad.errors import (
+    ArgumentError,
+    DTypeError,
+    GradientNotFound,
+    ShapeError,
+    TracingError,
+)
+from plugrad.graph.graph import Cond, While
+from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Step
+from plugrad.tape.tape import BackwardPass
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import current_tracer
+from plugrad.tensor.trees import map_tree
+from plugrad.tracing.body import BodyTracer, Captured, Key
+from plugrad.tracing.carries import (
+    as_tensor_leaf,
+    check_carry,
+    check_flag_spec,
+    describe_structure,
+    next_or_none,
+)
+from plugrad.tracing.lines import user_line
+from plugrad.tracing.subgraphs import (
+    Body,
+    fill_mark,
+    mark_tensors,
+    new_outputs,
+    or_zeros,
+    record_step,
+    spec_of,
+    tensors_in,
+    values_of,
+    without_node,
+)
+from plugrad.types.specs import Shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.tracing.backend import GraphTracer
+
+Carry = TypeVar("Carry")
+Result = TypeVar("Result")
+
+
+def trace_cond(
+    tracer: GraphTracer, flag: Tensor, yes: Callable[..., Any], no: Callable[..., Any], args: Any
+) -> Any:
+    """Record a choice, and return its results; see `plugrad.cond`."""
+    flag = copy_to_backend(flag, tracer)
+    given = tensors_in(args, tracer)
+    bodies = [Body(tracer, f, args, map(spec_of, given)) for f in (yes, no)]
+    first, second = bodies
+    if describe_structure(first.tree) != describe_structure(second.tree):
+        raise ArgumentError(
+            f"cond: the functions return {describe_structure(first.tree)} and {describe_structure(second.tree)}; "
+            "both must return the same structure of tensors"
+        )
+    for x, y in zip(first.results, second.results, strict=True):
+        if (x.shape, x.dtype) != (y.shape, y.dtype):
+            error = ShapeError if x.shape != y.shape else DTypeError
+            raise error(
+                f"cond: the functions return {x.dtype} of shape {x.shape} and {y.dtype} of shape {y.shape}; both "
+                "results must have the same shape and dtype"
+            )
+    captured = {**first.captured, **second.captured}
+    operands = [*given, *[c.outer for c in captured.values()]]
+    graphs = (first.graph(captured.items()), second.graph(captured.items()))
+    outputs = new_outputs(tracer, [Shaped(x.shape, x.dtype) for x in first.results])
+    tracer.steps.append(
+        Cond(flag.array.value, graphs, values_of(operands), values_of(outputs), user_line())
+    )
+    if any(x.node is not None for x in operands):
+        if first.hosts or second.hosts:
+            raise TracingError(
+                f"random numbers are drawn in a function of cond that is differentiated, at {user_line()}; draw them "
+                "before it, and hand them over as an argument"
+            )
+        functions = (yes, no)
+        record_step(
+            outputs,
+            CondCall(tracer, flag, functions, map_tree(mark_tensors, args), operands, captured),
+        )
+    remaining = iter(outputs)
+    return map_tree(lambda leaf: next_or_none(remaining, leaf), first.tree)
+
+
+class CondCall(Step):
+    """A traced choice on the tape: its gradient is a choice between two gradients."""
+
+    __slots__ = ("args", "bindings", "captured", "flag", "functions", "operands", "tracer")
+
+    def __init__(
+        self,
+        tracer: GraphTracer,
+        flag: Tensor,
+        functions: tuple[Callable[..., Any], Callable[..., Any]],
+        args: Any,
+        operands: Sequence[Tensor],
+        captured: dict[Key, Captured],
+    ) -> None:
+        """Keep the flag and the operands as arrays."""
+        super().__init__(tuple([x.node for x in operands]))
+        self.tracer = tracer
+        self.bindings = tracer.bindings
+        self.flag = without_node(flag)
+        self.functions = functions
+        self.args = args
+        self.operands = [(x.array, x.backend) for x in operands]
+        self.captured = list(captured.items())
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
+        """Choose the gradient of the function that was chosen."""
+        operands = [
+            Tensor(array, backend, node if linked else None)
+            for (array, backend), node in zip(self.operands, self.parents, strict=True)
+        ]
+        chosen = [
+            i
+            for i, node in enumerate(self.parents)
+            if node is not None and (wanted is None or wanted[i]) and operands[i].dtype.is_inexact
+        ]
+        given: list[int] = sorted(dy)
+
+        def gradient_of(function: Callable[..., Any]) -> Callable[..., list[Tensor]]:
+            def back(operands: list[Tensor], cotangents: list[Tensor]) -> list[Tensor]:
+                tracer = current_tracer()
+                assert isinstance(tracer, BodyTracer)
+                leaves: dict[int, Leaf] = {i: Leaf((operands[i].node,)) for i in chosen}
+                xs = [
+                    Tensor(x.array, x.backend, leaves.get(i, x.node))
+                    for i, x in enumerate(operands)
+                ]
+                count = len(xs) - len(self.captured)
+                bound = [
+                    (key, c, x)
+                    for (key, c), x in zip(self.captured, xs[count:], strict=True)
+                    if c.outer.node is not None
+                ]
+                with tracer.binding(bound, ()):
+                    remaining = iter(xs[:count])
+                    results: Any = function(*map_tree(lambda m: fill_mark(m, remaining), self.args))
+                    found = tensors_in(map_tree(as_tensor_leaf, results), tracer)
+                    ends = Bundle(tuple([found[i].node for i in given]))
+                    pulled = BackwardPass(ends, list(leaves.values())).run(cotangents)
+                return [or_zeros(g, xs[i]) for i, g in zip(leaves, pulled, strict=True)]
+
+            return back
+
+        yes, no = map(gradient_of, self.functions)
+        with self.tracer.rebound(self.bindings):
+            args = (operands, [dy[i] for i in given])
+            gradients = trace_cond(self.tracer, self.flag, yes, no, args)
+        return list(zip(chosen, gradients, strict=True))
+
+
+def trace_while(
+    tracer: GraphTracer, go_on: Callable[..., Any], function: Callable[..., Any], init: Any
+) -> Any:
+    """Record a loop of unknown length, and return its last carry; see `plugrad.while_loop`."""
+    carry = tensors_in(init, tracer)
+    specs = [*map(spec_of, carry)]
+    test = Body(tracer, go_on, (init,), specs)
+    if len(test.results) != 1:
+        raise ArgumentError(
+            "while_loop: go_on must return one bool, or a bool tensor with one element"
+        )
+    check_flag_spec(Tensor(test.results[0], test.tracer), "while_loop")
+    body = Body(tracer, lambda c: check_carry("while_loop", function(c), c), (init,), specs)
+    captured = {**test.captured, **body.captured}
+    graphs = (test.graph(captured.items()), body.graph(captured.items()))
+    shared = [c.outer for c in captured.values()]
+    outputs = new_outputs(tracer, specs)
+    tracer.steps.append(
+        While(*graphs, values_of(carry), values_of(shared), values_of(outputs), user_line())
+    )
+    nodes: tuple[Node | None, ...] = tuple([x.node for x in (*carry, *shared)])
+    if any(nodes):
+        record_step(outputs, WhileCall(nodes))
+    remaining = iter(outputs)
+    return map_tree(lambda leaf: next_or_none(remaining, leaf), init)
+
+
+class WhileCall(Step):
+    """A traced loop of unknown length on the tape."""
+
+    __slots__ = ()
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
+        """Raise.
+
+        Raises:
+            GradientNotFound: always.
+        """
+        raise GradientNotFound(
+            "while_loop: a traced loop has no gradient, because the number of its rounds is not known before it "
+            "runs; use scan, whose number of rounds is fixed"
+        )

@@ -1,0 +1,139 @@
+"""What loops and choices take and return: nested tensors whose structure and specs stay the same."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+    short_repr,
+)
+from plugrad.ops.attributes import check_integer
+from plugrad.ops.creation import asarray
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.trees import iter_tensors, map_tree
+from plugrad.types.dtype import bool_
+
+Carry = TypeVar("Carry")
+Result = TypeVar("Result")
+
+
+def as_tensor_leaf(leaf: Any) -> Any:
+    """Return a leaf as a tensor; None stays."""
+    return leaf if leaf is None or isinstance(leaf, Tensor) else asarray(leaf)
+
+
+def next_or_none(tensors: Any, leaf: Any) -> Any:
+    """Return the next tensor in the place of a leaf; None stays."""
+    return None if leaf is None else next(tensors)
+
+
+def count_rounds(xs: Any, length: int | None) -> int:
+    """Return the number of rounds of a scan.
+
+    Raises:
+        ArgumentError: nothing tells it.
+        ArgumentValueError: the first axes of `xs` and `length` differ.
+    """
+    sizes = {x.shape[0] if x.shape else None for x in iter_tensors(xs)}
+    if length is not None:
+        sizes.add(check_integer(length, "scan", "length", least=0))
+    if not sizes:
+        raise ArgumentError("scan: give xs, or length, the number of rounds")
+    if len(sizes) > 1 or None in sizes:
+        shapes = [x.shape for x in iter_tensors(xs)]
+        raise ArgumentValueError(
+            f"scan: the first axes of xs, of shapes {shapes}, and length={length} must be equally long; each round "
+            "gets a slice along the first axis"
+        )
+    return cast("int", sizes.pop())
+
+
+def check_round(result: Any, init: Any) -> tuple[Any, Any]:
+    """Return the carry and the result of a round as tensors.
+
+    Raises:
+        ArgumentError: they are no pair.
+        ShapeError, DTypeError: the carry has changed.
+    """
+    if not isinstance(result, tuple) or len(cast("tuple[Any, ...]", result)) != 2:
+        raise ArgumentError(
+            f"scan: the function returned {short_repr(result)}; it must return a pair: the next carry, and a result "
+            "or None"
+        )
+    carry, y = cast("tuple[Any, Any]", result)
+    return check_carry("scan", carry, init), map_tree(as_tensor_leaf, y)
+
+
+def check_carry(op: str, carry: Any, before: Any) -> Any:
+    """Return a carry of tensors.
+
+    Raises:
+        ArgumentError, ShapeError, DTypeError: it is not like the one before.
+    """
+    carry = map_tree(as_tensor_leaf, carry)
+    if describe_structure(carry) != describe_structure(before):
+        raise ArgumentError(
+            f"{op}: the carry was {describe_structure(before)} and became {describe_structure(carry)}; it must keep "
+            "its structure"
+        )
+    for x, y in zip(iter_tensors(before), iter_tensors(carry), strict=True):
+        if x.shape != y.shape:
+            raise ShapeError(
+                f"{op}: a part of the carry had shape {x.shape} and got {y.shape}; it must keep it"
+            )
+        if x.dtype is not y.dtype:
+            raise DTypeError(
+                f"{op}: a part of the carry was {x.dtype} and became {y.dtype}; cast it with astype, or begin with "
+                f"{y.dtype}"
+            )
+    return carry
+
+
+def describe_structure(tree: Any) -> str:
+    """Return the structure of a tree as text, in which * is a tensor."""
+    return str(map_tree(lambda leaf: STAR if isinstance(leaf, Tensor) else leaf, tree))
+
+
+class Star:
+    """What stands for a tensor in a structure."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+STAR: Final = Star()
+
+
+def read_flag(flag: Any) -> bool:
+    """Return the value of a flag.
+
+    Raises:
+        ArgumentError, ShapeError, DTypeError: it is not one bool.
+    """
+    if isinstance(flag, Tensor):
+        check_flag_spec(flag, "cond")
+    elif not isinstance(flag, bool | np.bool_):
+        raise ArgumentError(
+            f"cond: the flag is {short_repr(flag)}; it must be a bool, or a bool tensor with one element"
+        )
+    return bool(flag)
+
+
+def check_flag_spec(flag: Tensor, op: str) -> None:
+    """Raise unless a tensor is one bool.
+
+    Raises:
+        ShapeError, DTypeError: it is not.
+    """
+    if flag.dtype is not bool_:
+        raise DTypeError(f"{op}: the flag is {flag.dtype}; it must be bool, as a comparison is")
+    if flag.size != 1:
+        raise ShapeError(
+            f"{op}: the flag has shape {flag.shape}; it must have one element, as plugrad.all(x) has"
+        )

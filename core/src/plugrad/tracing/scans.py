@@ -1,0 +1,190 @@
+"""A traced scan, and its gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from plugrad.engine.transfer import copy_to_backend
+from plugrad.graph.graph import Scan
+from plugrad.ops.creation import zeros_like
+from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Part, Step
+from plugrad.tape.tape import BackwardPass
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import current_tracer
+from plugrad.tensor.trees import map_tree
+from plugrad.tracing.body import BodyTracer, Captured, Key
+from plugrad.tracing.carries import (
+    check_round,
+    next_or_none,
+)
+from plugrad.tracing.lines import user_line
+from plugrad.tracing.subgraphs import (
+    Body,
+    count_marks,
+    fill_mark,
+    mark_tensors,
+    new_outputs,
+    or_zeros,
+    record_step,
+    spec_of,
+    tensors_in,
+    values_of,
+    without_node,
+)
+from plugrad.types.specs import Shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.tracing.backend import GraphTracer
+
+Carry = TypeVar("Carry")
+Result = TypeVar("Result")
+
+
+def trace_scan(
+    tracer: GraphTracer,
+    function: Callable[..., Any],
+    init: Any,
+    xs: Any,
+    length: int,
+    reverse: bool,
+) -> tuple[Any, Any]:
+    """Record a scan, and return its last carry and stacked results; see `plugrad.scan`."""
+    carry, slices = tensors_in(init, tracer), tensors_in(xs, tracer)
+    inner = [*map(spec_of, carry), *[Shaped(x.shape[1:], x.dtype) for x in slices]]
+    body = Body(tracer, lambda c, x: check_round(function(c, x), c), (init, xs), inner)
+    captured = list(body.captured.items())
+    inputs = [*carry, *slices, *[c.outer for _, c in captured]]
+    is_recorded = any(x.node is not None for x in inputs)
+    hosts = body.hosts if is_recorded else []
+    kept = [*[x.value for x in body.arguments[: len(carry)]], *hosts] if is_recorded else []
+    graph = body.graph(captured, kept)
+    found = [graph.specs[value] for value in graph.results]
+    count = len(carry)
+    outputs = new_outputs(
+        tracer, [*found[:count], *[Shaped((length, *s.shape), s.dtype) for s in found[count:]]]
+    )
+    tracer.steps.append(
+        Scan(
+            graph,
+            length,
+            values_of(carry),
+            values_of(slices),
+            values_of(inputs[count + len(slices) :]),
+            values_of(outputs),
+            reverse,
+            user_line(),
+        )
+    )
+    visible = outputs[: len(outputs) - len(kept)]
+    if is_recorded:
+        step = ScanCall(
+            tracer, function, (init, xs), (length, reverse), inputs, captured, outputs, len(hosts)
+        )
+        record_step(outputs, step)
+    remaining = iter(visible)
+    return map_tree(lambda leaf: next_or_none(remaining, leaf), body.tree)
+
+
+class ScanCall(Step):
+    """A traced loop on the tape: its gradient is a loop in the other direction."""
+
+    __slots__ = (
+        "bindings",
+        "captured",
+        "direction",
+        "function",
+        "hosts",
+        "inputs",
+        "outputs",
+        "tracer",
+        "trees",
+    )
+
+    def __init__(
+        self,
+        tracer: GraphTracer,
+        function: Callable[..., Any],
+        trees: tuple[Any, Any],
+        direction: tuple[int, bool],
+        inputs: Sequence[Tensor],
+        captured: Sequence[tuple[Key, Captured]],
+        outputs: Sequence[Tensor],
+        hosts: int,
+    ) -> None:
+        """Keep the inputs and outputs as arrays; the outputs end with the carries and the host values."""
+        super().__init__(tuple([x.node for x in inputs]))
+        self.tracer = tracer
+        self.bindings = tracer.bindings
+        self.function = function
+        self.trees = tuple(map_tree(mark_tensors, tree) for tree in trees)
+        self.direction = direction
+        self.inputs = [(x.array, x.backend) for x in inputs]
+        self.captured = captured
+        self.outputs = [(x.array, x.backend) for x in outputs]
+        self.hosts = hosts
+
+    def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
+        """Run the loop backwards: each round runs forward from its carry, and then back."""
+        length, is_reversed = self.direction
+        inputs = [
+            Tensor(array, backend, node if linked else None)
+            for (array, backend), node in zip(self.inputs, self.parents, strict=True)
+        ]
+        chosen = [
+            node is not None and (wanted is None or wanted[i]) and inputs[i].dtype.is_inexact
+            for i, node in enumerate(self.parents)
+        ]
+        outputs = [
+            Tensor(array, backend, Part(self, i) if linked else None)
+            for i, (array, backend) in enumerate(self.outputs)
+        ]
+        count, slices = map(count_marks, self.trees)
+        end = len(outputs) - count - self.hosts
+        carries, hosts = outputs[end : end + count], outputs[end + count :]
+        moving = [i for i in range(count) if inputs[i].dtype.is_inexact]
+        given = [i for i in range(count, end + count) if i in dy]
+        sliced = [i for i in range(count, count + slices) if chosen[i]]
+        shared = [i for i in range(count + slices, len(inputs)) if chosen[i]]
+
+        def back(state: Any, x: Any) -> Any:
+            tracer = current_tracer()
+            assert isinstance(tracer, BodyTracer)
+            d_carry, total = state
+            now, parts, d_results, drawn = x
+            leaves: list[Leaf] = []
+
+            def leaf(x: Tensor) -> Tensor:
+                leaves.append(Leaf((x.node,)))
+                return Tensor(x.array, x.backend, leaves[-1])
+
+            now = [leaf(x) if i in moving else x for i, x in enumerate(now)]
+            parts = [leaf(x) if i in sliced else x for i, x in enumerate(parts, count)]
+            bound: list[tuple[Key, Captured, Tensor]] = []
+            for i in shared:
+                key, c = self.captured[i - count - slices]
+                bound.append((key, c, leaf(copy_to_backend(inputs[i], tracer))))
+            with tracer.binding(bound, drawn):
+                remaining = iter([*now, *parts])
+                c, y = (map_tree(lambda m: fill_mark(m, remaining), tree) for tree in self.trees)
+                result = check_round(self.function(c, y), c)
+                found = [*tensors_in(result, tracer), *now]
+                ends = tuple([found[i].node for i in (*moving, *given)])
+                pulled = BackwardPass(Bundle(ends), leaves).run([*d_carry, *d_results])
+            sources = [*[now[i] for i in moving], *[parts[i - count] for i in sliced]]
+            sources += [x for _, _, x in bound]
+            pulled = [or_zeros(g, x) for g, x in zip(pulled, sources, strict=True)]
+            n, m = len(moving), len(moving) + len(sliced)
+            total = [a + b for a, b in zip(total, pulled[m:], strict=True)]
+            return (pulled[:n], total), pulled[n:m]
+
+        start = [dy[i] if i in dy else zeros_like(without_node(inputs[i])) for i in moving]
+        none = [zeros_like(without_node(inputs[i])) for i in shared]
+        each = (carries, inputs[count : count + slices], [dy[i] for i in given], hosts)
+        with self.tracer.rebound(self.bindings):
+            (first, total), columns = trace_scan(
+                self.tracer, back, (start, none), each, length, not is_reversed
+            )
+        pairs = [*zip(moving, first, strict=True), *zip(sliced, columns, strict=True)]
+        return [(i, g) for i, g in (*pairs, *zip(shared, total, strict=True)) if chosen[i]]

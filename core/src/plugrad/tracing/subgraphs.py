@@ -1,0 +1,148 @@
+"""Functions that are traced as a part of a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from plugrad.engine.transfer import copy_to_backend
+from plugrad.errors import (
+    TracingError,
+)
+from plugrad.graph.graph import Graph, HostValue
+from plugrad.ops.creation import zeros_like
+from plugrad.passes.dead import has_effect, remove_dead_steps
+from plugrad.tape.nodes import Part, Step
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.trees import iter_leaves, iter_tensors, map_tree
+from plugrad.tracing.body import BodyTracer, Captured, Key
+from plugrad.tracing.carries import (
+    STAR,
+    as_tensor_leaf,
+    next_or_none,
+)
+from plugrad.tracing.lines import user_line
+from plugrad.tracing.program import tracing_with
+from plugrad.types.specs import Shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from plugrad.tracing.backend import GraphTracer
+
+Carry = TypeVar("Carry")
+Result = TypeVar("Result")
+
+
+class Body:
+    """A function of nested tensors, traced as a part of a traced function."""
+
+    def __init__(
+        self,
+        tracer: GraphTracer,
+        function: Callable[..., Any],
+        trees: Sequence[Any],
+        specs: Iterable[Shaped],
+    ) -> None:
+        """Trace the function for arguments of the structures and specs."""
+        self.tracer = body = BodyTracer(tracer)
+        self.arguments = [body.new_value(spec) for spec in specs]
+        with tracing_with(body):
+            remaining = iter([Tensor(array, body) for array in self.arguments])
+            given = [map_tree(lambda leaf: next_or_none(remaining, leaf), tree) for tree in trees]
+            self.tree = map_tree(lambda x: as_traced(x, body), function(*given))
+        self.results = [x.array for x in iter_tensors(self.tree)]
+
+    @property
+    def captured(self) -> dict[Key, Captured]:
+        """What the function closes over."""
+        return self.tracer.captured
+
+    @property
+    def hosts(self) -> list[int]:
+        """The host values, in their order.
+
+        Raises:
+            TracingError: there are some in a loop inside.
+        """
+        steps = self.tracer.steps
+        if any(has_effect(step) and not isinstance(step, HostValue) for step in steps):
+            raise TracingError(
+                f"random numbers are drawn in a loop inside a loop that is differentiated, at {user_line()}; draw "
+                "them before the outer loop, and hand them over in xs"
+            )
+        return [step.outputs[0] for step in steps if isinstance(step, HostValue)]
+
+    def graph(self, captured: Iterable[tuple[Key, Captured]], more: Sequence[int] = ()) -> Graph:
+        """Return the graph: its arguments are those of the function, then the captured values."""
+        body = self.tracer
+        inner = [
+            (
+                body.captured[key].inner
+                if key in body.captured
+                else body.new_value(spec_of(c.outer))
+            ).value
+            for key, c in captured
+        ]
+        arguments = [*[x.value for x in self.arguments], *inner]
+        results = [*[x.value for x in self.results], *more]
+        return remove_dead_steps(body.finish(arguments, results))
+
+
+def as_traced(x: Any, tracer: GraphTracer) -> Any:
+    """Return a result of a body as a tensor of its trace, without a node; None stays."""
+    if x is None:
+        return None
+    y = copy_to_backend(as_tensor_leaf(x), tracer)
+    return Tensor(y.array, tracer)
+
+
+def spec_of(x: Tensor) -> Shaped:
+    """Return the shape and dtype of a tensor."""
+    return Shaped(x.shape, x.dtype)
+
+
+def tensors_in(tree: Any, tracer: GraphTracer) -> list[Tensor]:
+    """Return the tensors of a tree, on the tracer."""
+    return [copy_to_backend(x, tracer) for x in iter_tensors(tree)]
+
+
+def new_outputs(tracer: GraphTracer, specs: Iterable[Shaped]) -> list[Tensor]:
+    """Return tensors for the outputs of a new step."""
+    return [Tensor(tracer.new_value(spec), tracer) for spec in specs]
+
+
+def values_of(tensors: Iterable[Tensor]) -> tuple[int, ...]:
+    """Return the values of tensors of a trace."""
+    return tuple([x.array.value for x in tensors])
+
+
+def record_step(outputs: Sequence[Tensor], step: Step) -> None:
+    """Give the outputs of a step, as far as they are inexact, their nodes."""
+    for index, x in enumerate(outputs):
+        if x.dtype.is_inexact:
+            x.node = Part(step, index)
+
+
+def without_node(x: Tensor) -> Tensor:
+    """Return a tensor as a constant of the tape."""
+    return Tensor(x.array, x.backend)
+
+
+def or_zeros(gradient: Tensor | None, x: Tensor) -> Tensor:
+    """Return a gradient, or zeros where a result does not depend on x."""
+    return zeros_like(without_node(x)) if gradient is None else gradient
+
+
+def mark_tensors(leaf: Any) -> Any:
+    """Return what stands for a tensor in a structure that is kept."""
+    return None if leaf is None else STAR
+
+
+def count_marks(tree: Any) -> int:
+    """Return the number of tensors in a structure."""
+    return sum(leaf is STAR for leaf in iter_leaves(tree))
+
+
+def fill_mark(leaf: Any, tensors: Iterator[Tensor]) -> Any:
+    """Return the next tensor in the place of a mark."""
+    return next(tensors) if leaf is STAR else leaf

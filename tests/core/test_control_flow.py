@@ -1,0 +1,269 @@
+"""scan, cond and while_loop: what is traced equals what runs as plain Python, and finite differences decide."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    DTypeError,
+    GradientNotFound,
+    ShapeError,
+    TracingError,
+)
+from plugrad.testing.finite_differences import check_gradient
+
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.normal(size=(3, 3)) * 0.5
+START = RNG.normal(size=3)
+INPUTS = RNG.normal(size=(5, 3))
+
+
+def tensors(*arrays, dtype="float64"):
+    return [plugrad.asarray(array.astype(dtype)) for array in arrays]
+
+
+def recurrent(weights, start, inputs, reverse=False):
+    """Return a number that depends on the last carry and on all results of a loop."""
+
+    def cell(carry, x):
+        after = plugrad.tanh(carry @ weights + x)
+        return after, plugrad.sum(after * carry)
+
+    last, results = plugrad.scan(cell, start, inputs, reverse=reverse)
+    return plugrad.sum(last * last) + plugrad.sum(plugrad.sin(results))
+
+
+def orders(function, count):
+    """Return a function and its gradients up to an order, each as a function that returns a list."""
+    found = [lambda *xs: [function(*xs)]]
+    current = function
+    for _ in range(count):
+        gradients = plugrad.grads(current)
+        found.append(lambda *xs, g=gradients: list(g(*xs)))
+
+        def current(*xs, g=gradients):
+            parts = [plugrad.sum(plugrad.sin(part)) for part in g(*xs)]
+            return sum(parts[1:], parts[0])
+
+    return found
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scan_and_its_gradients_are_those_of_a_plain_loop(order, reverse):
+    args = tensors(WEIGHTS, START, INPUTS)
+    function = orders(lambda *xs: recurrent(*xs, reverse=reverse), 3)[order]
+    for traced, plain in zip(plugrad.jit(function)(*args), function(*args), strict=True):
+        np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-12, 1e-12)
+
+
+def test_finite_differences_agree_with_the_gradient_of_a_traced_scan():
+    check_gradient(
+        plugrad.jit(recurrent), *tensors(WEIGHTS, START, INPUTS), order=2, dtype="float64"
+    )
+
+
+def test_scan_on_backends(backend):
+    args = tensors(WEIGHTS, START, INPUTS, dtype="float32")
+    gradients = plugrad.grads(recurrent)
+    for traced, plain in zip(plugrad.jit(gradients)(*args), gradients(*args), strict=True):
+        np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-5, 1e-6)
+
+
+def test_scan_is_one_step_that_is_traced_once():
+    calls = []
+
+    def cell(carry, x):
+        calls.append(None)
+        return carry + x, None
+
+    graph = plugrad.make_graph(lambda xs: plugrad.scan(cell, plugrad.asarray(0.0), xs)[0])(
+        plugrad.ones(1000)
+    )
+    assert len(calls) == 1
+    assert len(graph.steps) == 1
+
+
+def test_scan_takes_nested_containers_and_numbers():
+    def cell(carry, x):
+        total, count = carry["total"], carry["count"]
+        return {"total": total + x[0] * x[1], "count": count + 1}, (total, None)
+
+    def run(a, b):
+        return plugrad.scan(cell, {"total": 0.0, "count": 0}, (a, b))
+
+    a, b = plugrad.asarray([1.0, 2.0, 3.0]), plugrad.asarray([2.0, 2.0, 2.0])
+    for function in (run, plugrad.jit(run)):
+        carry, (totals, nothing) = function(a, b)
+        assert (carry["total"].item(), carry["count"].item(), nothing) == (12.0, 3, None)
+        assert totals.tolist() == [0.0, 2.0, 6.0]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, plugrad.jit], ids=["plain", "traced"])
+def test_scan_of_no_round(wrap):
+    function = wrap(lambda xs: plugrad.scan(lambda c, x: (c + x, c * 2), plugrad.asarray(3.0), xs))
+    carry, results = function(plugrad.zeros(0))
+    assert carry.item() == 3.0
+    assert (results.shape, results.dtype) == ((0,), plugrad.float32)
+
+
+def test_a_loop_reads_variables_and_their_gradients_arrive():
+    weights = plugrad.Variable(plugrad.asarray(WEIGHTS))
+    start, inputs = tensors(START, INPUTS)
+
+    def loss(start, inputs):
+        return plugrad.variable_grads(lambda: recurrent(weights, start, inputs), [weights])
+
+    value, (gradient,) = loss(start, inputs)
+    step = plugrad.jit(loss)
+    found, (traced,) = step(start, inputs)
+    np.testing.assert_allclose(traced.numpy(), gradient.numpy(), 1e-12)
+    assert found.item() == pytest.approx(value.item(), rel=1e-12)
+    weights.assign(weights * 0)
+    assert step(start, inputs)[0].item() != found.item()
+
+
+def test_a_gradient_inside_a_loop_of_what_it_closes_over():
+    def function(weights, start):
+        def cell(carry, _):
+            inner = plugrad.grad(lambda w: plugrad.sum(plugrad.tanh(carry @ w) ** 2))(weights)
+            return carry + plugrad.sum(inner, axis=0), None
+
+        return plugrad.sum(plugrad.scan(cell, start, length=3)[0] ** 2)
+
+    args = tensors(WEIGHTS, START)
+    gradients = plugrad.grads(function)
+    for traced, plain in zip(plugrad.jit(gradients)(*args), gradients(*args), strict=True):
+        np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-12, 1e-12)
+
+
+def test_loops_in_loops():
+    def function(weights, start, inputs):
+        def outer(carry, x):
+            inner, _ = plugrad.scan(
+                lambda c, _: (plugrad.tanh(c @ weights + x), None), carry, length=2
+            )
+            return inner, plugrad.sum(inner)
+
+        last, results = plugrad.scan(outer, start, inputs)
+        return plugrad.sum(last) + plugrad.sum(results**2)
+
+    args = tensors(WEIGHTS, START, INPUTS)
+    for order in orders(function, 2):
+        for traced, plain in zip(plugrad.jit(order)(*args), order(*args), strict=True):
+            np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-11, 1e-11)
+
+
+def test_cond_chooses_at_each_call(backend):
+    def function(x):
+        return plugrad.cond(
+            plugrad.sum(x) > 0,
+            lambda x: plugrad.sum(x * x),
+            lambda x: plugrad.sum(plugrad.exp(x)),
+            x,
+        )
+
+    (x,) = tensors(np.array([0.5, 1.0]), dtype="float32")
+    for wanted in (function, plugrad.grad(function)):
+        traced = plugrad.jit(wanted)
+        for value in (x, -x, x):
+            np.testing.assert_allclose(traced(value).numpy(), wanted(value).numpy(), 1e-6)
+
+
+def test_cond_runs_one_function_only_and_takes_plain_bools():
+    assert plugrad.cond(True, lambda: 1, lambda: 1 / 0) == 1
+    traced = plugrad.jit(lambda x, flag: plugrad.cond(flag, lambda x: x, lambda x: -x, x))
+    assert traced(plugrad.asarray(2.0), False).item() == -2.0
+
+
+def test_gradients_of_what_the_functions_of_cond_close_over():
+    def function(a, b):
+        return plugrad.cond(
+            plugrad.sum(a) > 0, lambda: plugrad.sum(a * b), lambda: plugrad.sum(b**3)
+        )
+
+    a, b = tensors(np.array([0.5, 1.0]), np.array([2.0, -1.0]))
+    gradients = plugrad.grads(function, allow_unused=True)
+    second = plugrad.grads(lambda a, b: plugrad.sum(gradients(a, b)[1] ** 2), allow_unused=True)
+    for wanted in (gradients, second):
+        for value in (a, -a):
+            traced = plugrad.jit(wanted)(value, b)
+            for found, plain in zip(traced, wanted(value, b), strict=True):
+                np.testing.assert_allclose(found.numpy(), plain.numpy(), 1e-12)
+
+
+def test_while_loop(backend):
+    def double(x):
+        return plugrad.while_loop(lambda c: plugrad.sum(c) < 100, lambda c: c * 2, x)
+
+    x = plugrad.asarray([3.0, 4.0])
+    assert plugrad.jit(double)(x).tolist() == double(x).tolist() == [48.0, 64.0]
+
+
+def test_a_traced_while_loop_has_no_gradient():
+    function = lambda x: plugrad.while_loop(lambda c: c < 100, lambda c: c * 2, x)  # noqa: E731
+    assert plugrad.grad(function)(3.0).item() == 64.0
+    with pytest.raises(GradientNotFound, match="scan"):
+        plugrad.jit(plugrad.grad(function))(plugrad.asarray(3.0))
+
+
+ONE = 1.0
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, plugrad.jit], ids=["plain", "traced"])
+@pytest.mark.parametrize(
+    ("function", "error", "told"),
+    [
+        (lambda x: plugrad.scan(lambda c, x: c, x, length=2), ArgumentError, "pair"),
+        (lambda x: plugrad.scan(lambda c, x: (c, x), x), ArgumentError, "length"),
+        (
+            lambda x: plugrad.scan(lambda c, x: (c, x), x, x, length=3),
+            ArgumentValueError,
+            "equally",
+        ),
+        (lambda x: plugrad.scan(lambda c, x: ((c, c), x), x, length=2), ArgumentError, "structure"),
+        (
+            lambda x: plugrad.scan(lambda c, x: (c[:1], x), x, length=2),
+            ShapeError,
+            r"\(2,\).*\(1,\)",
+        ),
+        (
+            lambda x: plugrad.scan(lambda c, x: (c.astype("int32"), x), x, length=2),
+            DTypeError,
+            "astype",
+        ),
+        (lambda x: plugrad.cond(x, lambda: x, lambda: x), DTypeError, "float32"),
+        (lambda x: plugrad.cond(x > 0, lambda: x, lambda: x), ShapeError, "one element"),
+        (lambda x: plugrad.while_loop(lambda c: c, lambda c: c, x), DTypeError, "float32"),
+    ],
+)
+def test_refusals(wrap, function, error, told):
+    with pytest.raises(error, match=told):
+        wrap(function)(plugrad.ones(2))
+
+
+def test_refusals_of_traced_functions():
+    flag = plugrad.asarray(True)
+    x = plugrad.ones(2)
+    with pytest.raises(ArgumentError, match="same structure"):
+        plugrad.jit(lambda f: plugrad.cond(f, lambda: x, lambda: (x, x)))(flag)
+    with pytest.raises(ShapeError, match="same shape"):
+        plugrad.jit(lambda f: plugrad.cond(f, lambda: x, lambda: x[:1]))(flag)
+    variable = plugrad.Variable(x)
+
+    def assigning(carry, _):
+        variable.assign(carry)
+        return carry, None
+
+    with pytest.raises(TracingError, match="carry"):
+        plugrad.jit(lambda x: plugrad.scan(assigning, x, length=2)[0])(x)
+    kept = []
+
+    def leaking(carry, _):
+        kept.append(carry)
+        return carry, None
+
+    with pytest.raises(TracingError, match="reachable"):
+        plugrad.jit(lambda x: plugrad.scan(leaking, x, length=2)[0])(x)

@@ -1,0 +1,157 @@
+"""Files that are cut off while they are read, headers that make no sense, and what killed processes leave."""
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import plugrad
+from plugrad.errors import DamagedFile
+from plugrad.saving import structure
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tree.safetensors"
+
+
+def test_reading_takes_no_library(path, monkeypatch):
+    plugrad.save(path, {"x": plugrad.ones(2)})
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    assert plugrad.load(path)["x"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("left", [0, 100, 8_000_000])
+def test_a_file_that_is_cut_off_while_it_is_read_is_an_error(path, left, monkeypatch):
+    """Not the end of the process, as with a mapped file."""
+    plugrad.save(path, {"a": plugrad.ones(1_000_000), "b": plugrad.ones(1_500_000)})
+    read = structure.asarray
+
+    def cut_off(*arguments, **options):
+        os.truncate(path, left)
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(structure, "asarray", cut_off)
+    with pytest.raises(
+        DamagedFile, match=r"tree\.safetensors is damaged.* cut off while tensor 'b'"
+    ):
+        plugrad.load(path)
+    with pytest.raises(DamagedFile, match=r"tree\.safetensors is damaged"):
+        plugrad.load(path)
+
+
+def test_replaced_or_deleted_files_are_read_to_their_end(path, monkeypatch):
+    plugrad.save(path, {"a": plugrad.ones(3), "b": plugrad.ones(2)})
+    read = structure.asarray
+
+    def delete(*arguments, **options):
+        path.unlink(missing_ok=True)
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(structure, "asarray", delete)
+    assert plugrad.load(path)["b"].tolist() == [1.0, 1.0]
+
+
+HUGE = "9" * 300
+HEADERS = {
+    "huge size": f'{{"x": {{"dtype": "F32", "shape": [{HUGE}], "data_offsets": [0, 4]}}}}',
+    "huge sizes": f'{{"x": {{"dtype": "F32", "shape": [{", ".join([HUGE] * 5000)}], "data_offsets": [0, 4]}}}}',
+    "no elements of huge size": f'{{"x": {{"dtype": "F32", "shape": [0, {HUGE}], "data_offsets": [0, 0]}}}}',
+    "huge offset": f'{{"x": {{"dtype": "F32", "shape": [1], "data_offsets": [{HUGE}, {HUGE}]}}}}',
+    "too many digits": f'{{"x": {{"dtype": "F32", "shape": [{"9" * 5000}], "data_offsets": [0, 4]}}}}',
+    "many axes": f'{{"x": {{"dtype": "F32", "shape": {[1] * 65}, "data_offsets": [0, 4]}}}}',
+    "negative": '{"x": {"dtype": "F32", "shape": [-1], "data_offsets": [4, 0]}}',
+    "a bool": '{"x": {"dtype": "F32", "shape": [true], "data_offsets": [0, 4]}}',
+    "overlap": '{"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, '
+    '"y": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}',
+    "twice": '{"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, '
+    '"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}',
+    "a gap": '{"x": {"dtype": "U8", "shape": [3], "data_offsets": [1, 4]}}',
+    "unknown dtype": '{"x": {"dtype": "F33", "shape": [1], "data_offsets": [0, 4]}}',
+    "more fields": '{"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4], "more": 1}}',
+    "metadata": '{"__metadata__": {"a": 1}, "x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}',
+    "a list": "[]",
+    "deep": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("header", HEADERS.values(), ids=HEADERS)
+def test_headers_that_make_no_sense_are_refused_soon(path, header):
+    path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + b"\0" * 4)
+    start = time.process_time()
+    with pytest.raises(DamagedFile, match=r"tree\.safetensors is damaged"):
+        plugrad.load(path)
+    assert time.process_time() - start < 1
+
+
+def test_huge_numbers_of_a_tree_come_back(path):
+    tree = {"n": 10**400, "key": {10**400: -(10**5000)}}
+    plugrad.save(path, tree)
+    assert plugrad.load(path) == tree
+
+
+# --- what killed processes leave ------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+import plugrad
+from plugrad.saving import checkpoint, structure
+
+def stop(*arguments):
+    print("started", flush=True)
+    if sys.argv[2] == "wait":
+        sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+checkpoint._iter_values = stop
+plugrad.save(sys.argv[1], {"x": plugrad.ones(3)})
+"""
+
+
+def saving_process(path, what):
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, path, what],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "started\n"
+    return process
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders have no locks there")
+def test_the_next_save_removes_what_killed_ones_left(path):
+    saving_process(path, "kill").communicate()
+    neighbour = path.with_name("other.safetensors")
+    saving_process(neighbour, "kill").communicate()
+    assert len(os.listdir(path.parent)) == 2
+    plugrad.save(path, 1)
+    left = sorted(os.listdir(path.parent))
+    assert left[0].startswith(".other.safetensors.")
+    assert left[1:] == [path.name]
+    assert plugrad.load(path) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders have no locks there")
+def test_what_another_process_is_writing_stays(path):
+    process = saving_process(path, "wait")
+    before = os.listdir(path.parent)
+    plugrad.save(path, 1)
+    assert set(os.listdir(path.parent)) == {*before, path.name}
+    process.communicate("")
+    plugrad.save(path, 2)
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_threads_that_save_to_one_path_leave_one_of_the_files(path):
+    def save(number):
+        for _ in range(20):
+            plugrad.save(path, number)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(save, range(4)))
+    assert plugrad.load(path) in range(4)
+    assert os.listdir(path.parent) == [path.name]

@@ -1,0 +1,257 @@
+"""Files, names and numbers that anybody may have written give plugrad's errors, soon."""
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+import zlib
+from contextlib import suppress
+
+import pytest
+
+import plugrad
+from plugrad.cli import layout
+from plugrad.errors import ArgumentValueError, ConfigError, DamagedFile, ShapeError, warn
+from plugrad.settings.layers import config
+from plugrad.tensor.backend import store
+
+HUGE = "9" * 400
+
+
+def run(program, *, folder=None, **variables):
+    """Return what a program prints; it must end soon."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=folder,
+        env=os.environ | variables,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# --- configuration files --------------------------------------------------------------------------
+
+CONFIGURATIONS = {
+    "deep list": f"packs = {'[' * 30_000}",
+    "deep table": f"a = {'{a = ' * 30_000}",
+    "endless key": ".".join("a" * 30_000) + " = 1",
+    "huge number": f"memory_limit = {HUGE}",
+    "too many digits": f"memory_limit = {'9' * 5000}",
+    "huge text": f"memory_limit = '{HUGE}'",
+    "huge file": f"# {'x' * 2**20}",
+    "no UTF-8": "memory_limit = '\udcff'",
+}
+
+
+@pytest.mark.parametrize("name", ["plugrad.toml", "pyproject.toml"])
+@pytest.mark.parametrize("text", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_configuration_file_that_makes_no_sense_is_an_error(text, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    section = "[tool.plugrad]\n" if name == "pyproject.toml" else ""
+    tmp_path.joinpath(name).write_bytes((section + text).encode(errors="surrogateescape"))
+    config.reset()
+    start = time.process_time()
+    with pytest.raises(ConfigError, match=name):
+        config.get("memory_limit")
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_configuration_file_that_is_a_pipe_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tmp_path.joinpath("config").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    os.mkfifo(tmp_path / "plugrad.toml")
+    config.reset()
+    assert config.get("memory_limit") is None
+
+
+@pytest.mark.parametrize("value", [10**400, HUGE, "9" * 5000, 2**63, "9223372036854775808"])
+def test_limits_that_no_memory_has_are_refused(value):
+    with pytest.raises(ConfigError, match="memory_limit"):
+        config.set("memory_limit", value)
+
+
+def test_numbers_beyond_a_float_are_refused(registered, fake_type):
+    from plugrad.settings.keys import Option, option_key
+
+    key = option_key("fake", "scale", Option("number", "a scale"))
+    with pytest.raises((ValueError, OverflowError)):
+        key.parse(10**400)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps a folder that is in use")
+def test_a_working_directory_that_is_gone_is_no_error(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    start = f"import os; os.rmdir({str(folder)!r})\n"
+    assert (
+        run(f"{start}import plugrad; print(plugrad.ones(2).tolist())", folder=folder)
+        == "[1.0, 1.0]\n"
+    )
+    folder.mkdir()
+    command = f"{start}from plugrad.cli import main; assert main(['list']) == 0"
+    assert "Backends" in run(command, folder=folder, PLUGRAD_BACKEND="cpu")
+    folder.mkdir()
+    saving = f"""
+import os
+os.rmdir({str(folder)!r})
+import plugrad
+for call in (lambda: plugrad.save("x", 1), lambda: plugrad.load("x")):
+    try:
+        call()
+    except FileNotFoundError:
+        print("no folder")
+"""
+    assert run(saving, folder=folder) == "no folder\n" * 2
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width, height, *chunks):
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = chunk(b"IDAT", zlib.compress(b"\0" * 14))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + b"".join(chunks)
+        + data
+        + chunk(b"IEND", b"")
+    )
+
+
+BOMBS = {
+    "pixels": png(100_000, 100_000),
+    "most pixels": png(2**31 - 1, 2**31 - 1),
+    "text": png(2, 2, chunk(b"zTXt", b"k\0\0" + zlib.compress(b"a" * 10**8))),
+    "profile": png(2, 2, chunk(b"iCCP", b"k\0\0" + zlib.compress(b"a" * 10**8))),
+}
+
+
+@pytest.mark.parametrize("data", BOMBS.values(), ids=BOMBS)
+def test_images_that_would_fill_the_memory_are_refused_soon(data):
+    start = time.process_time()
+    with pytest.raises(DamagedFile, match=r"read_png: file=.* is damaged, or too large"):
+        plugrad.image.read_png(io.BytesIO(data))
+    assert time.process_time() - start < 2
+
+
+def test_changed_images_give_pixels_or_an_error_of_plugrad_or_of_files(rng):
+    file = io.BytesIO()
+    plugrad.image.write_png(file, plugrad.zeros((5, 6, 3)))
+    for _ in range(500):
+        changed = bytearray(file.getvalue())
+        for at in rng.integers(8, len(changed), rng.integers(1, 4)):
+            changed[at] = rng.integers(256)
+        with suppress(plugrad.errors.PlugradError, OSError):
+            plugrad.image.read_png(io.BytesIO(changed))
+
+
+def test_paths_of_images_that_are_none():
+    for path in ("a\0b", "\ud800"):
+        with pytest.raises(ArgumentValueError, match="is not the name of a file"):
+            plugrad.image.read_png(path)
+
+
+# --- patterns and sizes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(" * 10_000 + ")" * 10_000, "(?:" * 5_000 + "a" + ")*" * 5_000, "a{99999999999}", "(?P<"],
+    ids=["deep", "deep repeats", "too many repeats", "wrong"],
+)
+def test_patterns_that_cannot_be_compiled_are_refused_soon(pattern):
+    start = time.process_time()
+    with pytest.raises(ArgumentValueError, match="is not a regular expression"):
+        plugrad.string.static_regex_replace(["a"], pattern, "b")
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of addresses is that of Linux")
+def test_more_random_numbers_than_there_is_memory_for_are_refused_soon():
+    """Two thousand million of them; with a fixed amount of memory, because machines differ."""
+    printed = run(
+        """
+        import resource, time
+        import plugrad
+        plugrad.random.bernoulli((2,)).numpy()
+        pages = int(open("/proc/self/statm").read().split()[0])
+        limit = pages * resource.getpagesize() + (1 << 30)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        start = time.process_time()
+        try:
+            plugrad.random.bernoulli(2**31 - 1)
+        except plugrad.errors.OutOfMemory:
+            assert time.process_time() - start < 10
+            print("refused")
+        """,
+        PLUGRAD_BACKEND="cpu",
+    )
+    assert printed == "refused\n"
+
+
+def test_quantizations_with_huge_numbers_are_refused(tmp_path):
+    path = tmp_path / "weights.json"
+    plugrad.tfjs.write_weights(path, {"w": plugrad.ones((2, 3))}, quantization="uint8")
+    text = path.read_text(encoding="utf-8")
+    for key in ('"scale": ', '"min": '):
+        start, _, rest = text.partition(key)
+        path.write_text(
+            f"{start}{key}{HUGE}{rest[rest.index(',') if ',' in rest else rest.index('}') :]}"
+        )
+        with pytest.raises(DamagedFile):
+            plugrad.tfjs.read_weights(path)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+NAMES = {
+    "colour": ("acme\x1b[31m", r"acme\x1b[31m"),
+    "return": ("acme\rcpu", r"acme\rcpu"),
+    "bell": ("\x07", r"\x07"),
+    "C1": ("\x9b2J", r"\x9b2J"),
+    "right to left": ("acme\u202eupc", r"acme\u202eupc"),
+    "isolate": ("a\u2066b\u2069", r"a\u2066b\u2069"),
+    "half a pair": ("\ud83d", r"\ud83d"),
+    "letters": ("Größe ∞ 日本 שלום", "Größe ∞ 日本 שלום"),
+    "lines": ("one\ntwo\tthree", "one\ntwo\tthree"),
+}
+
+
+@pytest.mark.parametrize(("name", "shown"), NAMES.values(), ids=NAMES)
+def test_what_controls_a_terminal_is_shown_escaped(name, shown, capsys):
+    assert str(ShapeError(f"in {name}")) == f"in {shown}"
+    with pytest.warns(RuntimeWarning) as caught:
+        warn(f"in {name}")
+    assert str(caught[0].message) == f"in {shown}"
+    if "\t" not in name:
+        layout.say(name)
+        assert capsys.readouterr().out == f"{shown}\n"
+
+
+def test_names_are_escaped_wherever_an_error_takes_them_from(fake_type):
+    class Hostile(fake_type):
+        name = "hostile_device"
+        distribution = "acme\x1b[2J\u202e"
+
+        def from_numpy(self, array):
+            raise ValueError("\x1b[2J")
+
+    backend = Hostile()
+    with pytest.raises(plugrad.errors.BackendFailed) as raised:
+        store(plugrad.ones(1).numpy(), backend)
+    assert "\x1b" not in str(raised.value)
+    assert r"(acme\x1b[2J\u202e) failed: ValueError: \x1b[2J" in str(raised.value)

@@ -1,0 +1,57 @@
+"""What tests of passes share: graphs as they were recorded, and passes that are checked after each step."""
+
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from plugrad.graph.verifier import verify_graph
+from plugrad.passes import simplify
+from plugrad.tracing import program
+from plugrad.tracing.jit import make_graph
+from plugrad.tracing.replay import compile_replay
+from plugrad.transforms.variable import get_array
+
+
+def recorded_graph(function, *args):
+    """Return the graph of a function before any pass but the removal of dead steps."""
+    with patch.object(program, "simplify_graph", lambda graph: graph):
+        return make_graph(function)(*args)
+
+
+def kernel_names(graph):
+    return [step.kernel.name for step in graph.steps]
+
+
+def check_pass(apply, function, *args):
+    """Apply a pass to the graph of a function, verify it, compare the bits of its results, and return it."""
+    graph = recorded_graph(function, *args)
+    verify_graph(graph)
+    changed = apply(graph)
+    verify_graph(changed)
+    assert apply(changed).steps == changed.steps, "a second time, the pass finds more to do"
+    for one, other in zip(results(changed, args), results(graph, args), strict=True):
+        assert one == other
+    return changed
+
+
+def results(graph, args):
+    """Return the bytes of what a graph gives."""
+    variables = map(get_array, graph.variables.values())
+    arrays = compile_replay(graph)(*[x.array for x in args], *variables)
+    return [(x.shape, graph.backend.to_numpy(x).tobytes()) for x in arrays]
+
+
+@contextmanager
+def verified_passes():
+    """Verify, inside the block, each graph that is recorded, and what each pass makes of it."""
+
+    def verified(apply):
+        def checked(graph):
+            verify_graph(graph)
+            changed = apply(graph)
+            verify_graph(changed)
+            return changed
+
+        return checked
+
+    with patch.object(simplify, "PASSES", [verified(apply) for apply in simplify.PASSES]):
+        yield

@@ -1,0 +1,172 @@
+"""No pass changes a bit: all rows of the tables, and random programs, traced and untraced."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import plugrad
+from passes.checking import verified_passes
+from plugrad.discovery.loading import open_backend
+from plugrad.testing.tables import rows
+from plugrad.testing.traced import check_traced
+
+FEW = 12
+"""Only each twelfth row runs on backends whose calls take long; the kit runs all of them."""
+
+
+@pytest.mark.parametrize("row", rows(), ids=str)
+def test_rows(row, backend, request):
+    if backend == "webgpu" and rows().index(row) % FEW:
+        pytest.skip("a twelfth of the rows runs on webgpu; plugrad-test runs all of them")
+    with verified_passes():
+        check_traced(row, open_backend(backend))
+
+
+SHAPES = [(), (1,), (3,), (3, 1), (2, 3), (3, 3), (1, 3), (2, 3, 3), (40, 33)]
+NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.1, 3.7, -2.5, 1e-40, 1e30, math.inf, -math.inf, math.nan]
+
+UNARY = {
+    "-x": lambda x: -x,
+    "--x": lambda x: plugrad.negative(-x),
+    "x * 1": lambda x: x * plugrad.ones_like(x),
+    "x / 1": lambda x: x / plugrad.ones(x.shape, dtype=x.dtype),
+    "x - 0": lambda x: x - plugrad.zeros_like(x),
+    "x + 0": lambda x: x + plugrad.zeros_like(x),
+    "x * 3": lambda x: x * 3,
+    "exp": plugrad.exp,
+    "tanh": plugrad.tanh,
+    "relu": plugrad.relu,
+    "sum": plugrad.sum,
+    "sum of rows": lambda x: plugrad.sum(x, axis=-1) if x.ndim else x,
+    "sum of columns": lambda x: plugrad.sum(x, axis=0, keepdims=True) if x.ndim else x,
+    "mean": plugrad.mean,
+    "max": plugrad.max,
+    "flat": lambda x: x.reshape(-1),
+    "flat and back": lambda x: x.reshape(-1).reshape(x.shape),
+    "more axes": lambda x: x[None].reshape(1, *x.shape, 1),
+    "fewer axes": plugrad.squeeze,
+    "transposed": lambda x: plugrad.permute_dims(x, tuple(reversed(range(x.ndim)))),
+    "transposed twice": lambda x: (
+        plugrad.matrix_transpose(plugrad.matrix_transpose(x)) if x.ndim > 1 else x
+    ),
+    "turned": lambda x: plugrad.permute_dims(x, (*range(1, x.ndim), 0)) if x.ndim else x,
+    "part": lambda x: x[..., :2] if x.ndim else x,
+    "every other": lambda x: x[::2] if x.ndim else x,
+    "whole": lambda x: x[...],
+    "copied": lambda x: plugrad.asarray(x, dtype=x.dtype),
+    "wider and back": lambda x: x.astype("float64").astype("float32"),
+    "repeated": lambda x: plugrad.broadcast_to(x, (2, *x.shape)),
+    "repeated as it is": lambda x: plugrad.broadcast_to(x, x.shape),
+    "softmax": lambda x: plugrad.softmax(x) if x.ndim else x,
+    "running sum": lambda x: plugrad.cumulative_sum(x, axis=-1) if x.ndim else x,
+    "flat, back, and summed": lambda x: plugrad.sum(x.reshape(-1).reshape(x.shape)),
+    "minus zeros": lambda x: plugrad.full(x.shape, -0.0, dtype="float32"),
+    "minus zeros + 0": lambda x: plugrad.full(x.shape, -0.0) + plugrad.zeros_like(x),
+    "ones": plugrad.ones_like,
+    "number of elements": lambda x: plugrad.full((), x.size, dtype=x.dtype),
+    "square": plugrad.square,
+    "product with itself": lambda x: x @ plugrad.matrix_transpose(x) if x.ndim > 1 else x,
+}
+BINARY = {
+    "+": plugrad.add,
+    "-": plugrad.subtract,
+    "*": plugrad.multiply,
+    "/": plugrad.divide,
+    "max": plugrad.maximum,
+    "where": lambda a, b: plugrad.where(a > 0, a, b),
+    "@": plugrad.matmul,
+    "joined": lambda a, b: plugrad.concat([a.reshape(-1), b.reshape(-1)]),
+}
+MAX_ELEMENTS = 20_000
+operand = st.integers(0, 30)
+step = st.one_of(
+    st.tuples(st.sampled_from(sorted(UNARY)), operand, st.none()),
+    st.tuples(st.sampled_from(sorted(BINARY)), operand, operand),
+)
+array = st.builds(
+    lambda shape, numbers, seed, is_turned: (shape, numbers, seed, is_turned),
+    st.sampled_from(SHAPES),
+    st.booleans(),
+    st.integers(0, 99),
+    st.booleans(),
+)
+
+
+def make_array(shape, has_edges, seed, is_turned):
+    """Return numbers, which may lie in memory in the reverse order of their axes."""
+    rng = np.random.default_rng(seed)
+    values = rng.choice(NUMBERS, shape) if has_edges else rng.normal(size=shape)
+    x = plugrad.asarray(np.asarray(values, "float32"))
+    return plugrad.permute_dims(x, tuple(reversed(range(x.ndim)))) if is_turned else x
+
+
+def program(steps, constants):
+    """Return a function that makes the steps; those that do not fit their operands are left out."""
+
+    def run(*xs):
+        values = [*xs, *constants]
+        for name, a, b in steps:
+            one, other = values[a % len(values)], None if b is None else values[b % len(values)]
+            if other is not None and name == "@" and not fits_product(one, other):
+                continue
+            if other is not None and name not in ("@", "joined") and not broadcasts(one, other):
+                continue
+            y = UNARY[name](one) if other is None else BINARY[name](one, other)
+            if y.size <= MAX_ELEMENTS and y.ndim < 6:
+                values.append(y)
+        return values[len(xs) + len(constants) :][-4:]
+
+    return run
+
+
+def broadcasts(a, b):
+    return all(
+        m == n or 1 in (m, n) for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False)
+    )
+
+
+def fits_product(a, b):
+    return a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
+
+
+def first_order(run):
+    def loss(*xs):
+        parts = [plugrad.sum(y) for y in run(*xs) if y.dtype.is_inexact]
+        return sum(parts, plugrad.asarray(0.0))
+
+    return plugrad.grads(loss, allow_unused=True)
+
+
+def check_program(arrays, constants, steps, is_differentiated):
+    xs = [make_array(*x) for x in arrays]
+    run = program(steps, [make_array(*x) for x in constants])
+    function = first_order(run) if is_differentiated else run
+    untraced = [y.numpy() for y in function(*xs)]
+    with verified_passes():
+        traced = plugrad.jit(function)
+        for _ in range(2):
+            for x, y in zip(traced(*xs), untraced, strict=True):
+                assert x.numpy().tobytes() == y.tobytes(), (x, y)
+
+
+programs = given(
+    st.lists(array, min_size=1, max_size=3),
+    st.lists(array, max_size=2),
+    st.lists(step, min_size=1, max_size=14),
+    st.booleans(),
+)
+
+
+PROGRAMS = {"cpu": 500, "wasm": 60}
+"""The number of random programs by backend; on others, where calls take long, there are few."""
+
+
+def test_random_programs(backend):
+    @settings(max_examples=PROGRAMS.get(backend, 5), deadline=None, derandomize=True, database=None)
+    @programs
+    def check(arrays, constants, steps, is_differentiated):
+        check_program(arrays, constants, steps, is_differentiated)
+
+    check()

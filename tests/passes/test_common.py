@@ -1,0 +1,99 @@
+from dataclasses import replace
+
+import numpy as np
+
+import plugrad
+from passes.checking import check_pass, kernel_names, recorded_graph
+from plugrad.extend import host_value
+from plugrad.passes.common import merge_common_calls
+
+X = plugrad.asarray(np.array([-1.5, 0.0, 2.5], "float32"))
+
+
+def names_after(function, *args):
+    return kernel_names(check_pass(merge_common_calls, function, *args))
+
+
+def test_equal_calls_are_made_once():
+    graph = check_pass(
+        merge_common_calls, lambda x: (plugrad.exp(x) + plugrad.exp(x), plugrad.exp(x)), X
+    )
+    assert kernel_names(graph) == ["Exp", "Add"]
+    assert graph.steps[1].inputs == graph.steps[0].outputs * 2
+    assert graph.results == (graph.steps[1].outputs[0], graph.steps[0].outputs[0])
+
+
+def test_what_follows_equal_calls_is_equal():
+    def f(x):
+        return plugrad.sum(plugrad.exp(x) * 2) - plugrad.sum(plugrad.exp(x) * 2)
+
+    assert names_after(f, X) == ["Exp", "Multiply", "Sum", "Sub"]
+
+
+def test_other_inputs_and_attributes_stay():
+    assert names_after(lambda x: (x - x[::-1], x[::-1] - x), X).count("Sub") == 2
+    rows = plugrad.asarray(np.ones((2, 2), "float32"))
+    assert names_after(lambda x: (plugrad.sum(x, axis=0), plugrad.sum(x, axis=1)), rows) == [
+        "Sum",
+        "Sum",
+    ]
+
+
+def test_attributes_that_are_equal_but_not_the_same_stay():
+    """0.0 == -0.0 and 1 == 1.0, and the results differ."""
+    clip = plugrad.kernels.unary.clip_by_value
+    zeros = plugrad.asarray(np.array([-1.0], "float32"))
+
+    def f(x):
+        return [clip(x, clip_value_min=least, clip_value_max=1.0) for least in (0.0, -0.0, 0.0)]
+
+    assert len(names_after(f, zeros)) == 2
+
+
+def test_attributes_that_are_nan():
+    pad = plugrad.kernels.movement.pad
+    nan = float("nan")
+
+    def f(x):
+        return [pad(x, paddings=((1, 0),), constant_value=n) for n in (nan, nan, float("nan"))]
+
+    assert names_after(f, X) == ["PadV2", "PadV2"]
+
+
+def test_attributes_that_are_not_hashable_stay():
+    graph = recorded_graph(lambda x: (plugrad.exp(x), plugrad.exp(x)), X)
+    steps = [replace(step, attrs={"made by hand": [1]}) for step in graph.steps]
+    assert merge_common_calls(replace(graph, steps=tuple(steps))).steps == tuple(steps)
+
+
+def test_kernels_with_several_outputs():
+    rows = plugrad.asarray(np.arange(6.0).reshape(3, 2))
+    graph = check_pass(
+        merge_common_calls, lambda x: (plugrad.unstack(x)[0], plugrad.unstack(x)[2]), rows
+    )
+    assert kernel_names(graph) == ["Unpack"]
+
+
+def test_host_values_stay():
+    """Two random numbers are two, though both come from one function."""
+    count = iter(range(100))
+
+    def f(x):
+        draw = lambda: host_value(lambda: np.float32(next(count)))  # noqa: E731
+        return x + draw(), x + draw()
+
+    traced = plugrad.jit(f)
+    first, second = traced(X)
+    assert (second - first).numpy().tolist() == [1, 1, 1]
+
+
+def test_updates_read_what_is_left():
+    v, w = plugrad.Variable(X), plugrad.Variable(X)
+
+    def step():
+        v.assign(plugrad.exp(v))
+        w.assign(plugrad.exp(w))
+        return plugrad.exp(v) - plugrad.exp(v)
+
+    plugrad.jit(step)()
+    assert np.array_equal(v.numpy(), w.numpy())

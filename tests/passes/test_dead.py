@@ -1,0 +1,37 @@
+import numpy as np
+
+import plugrad
+from passes.checking import check_pass, kernel_names
+from plugrad.extend import host_value
+from plugrad.graph.graph import HostValue
+from plugrad.passes.dead import remove_dead_steps
+
+X = plugrad.asarray(np.ones(3, "float32"))
+
+
+def test_what_nobody_reads_is_not_computed():
+    def f(x):
+        plugrad.sin(plugrad.cos(x))
+        return plugrad.exp(x)
+
+    graph = check_pass(remove_dead_steps, f, X)
+    assert kernel_names(graph) == ["Exp"]
+
+
+def test_what_a_variable_becomes_is_computed():
+    v = plugrad.Variable(X)
+
+    def f(x):
+        v.assign(plugrad.exp(x))
+
+    assert kernel_names(check_pass(remove_dead_steps, f, X)) == ["Exp"]
+
+
+def test_host_values_stay():
+    def f(x):
+        host_value(lambda: np.float32(1))
+        return x
+
+    graph = plugrad.make_graph(f)(X)
+    assert [type(step) for step in graph.steps] == [HostValue]
+    assert remove_dead_steps(graph, keeps_effects=False).steps == ()
