@@ -6,6 +6,7 @@ BACKEND ?= cpu
 ARGS ?=
 WORKERS ?= 2
 PLATFORMS ?=
+CHECKS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -46,10 +47,15 @@ test: export OPENBLAS_NUM_THREADS = 1
 test: $(INSTALLED) ## Run the tests in parallel (ARGS="-k relu" for some of them; WORKERS=0 in one process)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-sanitize: $(INSTALLED) ## Run the tests of kernels with native code that ends the process at undefined behaviour
-	$(BIN)/python plugins/native/hatch_build.py sanitize
-	PYTHONPATH=$(CURDIR)/plugins/native/build/.sanitized $(BIN)/python -m pytest -n $(WORKERS) \
-	    --backend cpu tests/families tests/conformance tests/plugins/native/test_pack.py $(ARGS)
+# The leaks that it finds are Python's. It must not end tests that ask for too much memory.
+sanitize: export ASAN_OPTIONS = detect_leaks=0,allocator_may_return_null=1
+sanitize: export PYTHONMALLOC = malloc
+sanitize: export OPENBLAS_NUM_THREADS = 1
+sanitize: $(INSTALLED) ## Run the tests of kernels with native code that ends the process at undefined behaviour and beyond arrays (CHECKS=undefined for one of them)
+	runtime=$$($(BIN)/python plugins/native/hatch_build.py sanitize $(CHECKS)) && \
+	PYTHONPATH=$(CURDIR)/plugins/native/build/.sanitized LD_PRELOAD=$$runtime $(BIN)/python -m pytest \
+	    -n $(WORKERS) --backend cpu tests/families tests/conformance tests/properties/test_invariances.py \
+	    tests/properties/test_borders.py tests/plugins/native/test_pack.py tests/plugins/native/test_odd_buffers.py $(ARGS)
 
 check: $(INSTALLED) ## Check style, format and types
 	$(BIN)/ruff check .

@@ -2,7 +2,8 @@
 
 python hatch_build.py            compile for this platform if a source is newer than the extensions
 python hatch_build.py platforms  list the platforms
-python hatch_build.py sanitize   write a copy of the package that checks for undefined behaviour
+python hatch_build.py sanitize   write a copy of the package that checks for undefined behaviour and stray addresses,
+                                 and print the library to preload for it; "sanitize undefined" needs none
 PLUGRAD_NATIVE_PLATFORM=win_amd64 python -m hatchling build -t wheel
                                  build the wheel for another platform
 
@@ -24,9 +25,13 @@ import sys
 import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from glob import glob
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).parent
 SOURCES = ROOT / "csrc" if (ROOT / "csrc").is_dir() else ROOT.parent / "csrc"
@@ -50,14 +55,24 @@ NO_TABLES = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
 LINK = ("-shared", "-O2")  # or zig compiles its checks for undefined behaviour, to be linked
 
-SANITIZE = (
-    *("-fsanitize=undefined", "-fsanitize-trap=undefined", "-fno-sanitize=function"),
-    "-Wno-pass-failed",
-)
-"""Options with which undefined behaviour ends the process.
+SANITIZE = {
+    "undefined": (
+        *("-fsanitize=undefined", "-fsanitize-trap=undefined", "-fno-sanitize=function"),
+        "-Wno-pass-failed",
+    ),
+    "address": ("-fsanitize=address", "-fno-omit-frame-pointer"),
+}
+"""Options with which undefined behaviour, and reading or writing beyond an array, end the process.
 
-Table entries call kernels by one type of pointers. Loops with checks are not vectorized.
+Table entries call kernels by one type of pointers. Loops with checks are not vectorized. The checks of addresses
+need the runtime of AddressSanitizer, which zig does not have.
 """
+RUNTIMES = (
+    "/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-{machine}.so",  # Debian, Ubuntu
+    "/usr/lib*/clang/*/lib/linux/libclang_rt.asan-{machine}.so",  # others
+    "/usr/lib*/clang/*/lib/{machine}-*-linux-gnu/libclang_rt.asan.so",
+)
+"""Where clang has that runtime."""
 
 
 class Variant(NamedTuple):
@@ -273,23 +288,44 @@ def compile_extensions(name: str) -> list[Path]:
     return list(targets.values())
 
 
-def sanitize(name: str) -> Path:
-    """Write a copy of the package whose extensions check for undefined behaviour; return its folder."""
+def address_runtime() -> Path:
+    """Return the runtime of AddressSanitizer, the latest that is installed."""
+    machine = platform.machine()
+    found = [Path(path) for pattern in RUNTIMES for path in glob(pattern.format(machine=machine))]
+    if not found:
+        sys.exit(
+            "sanitize: the runtime of AddressSanitizer is not installed. On Debian, run: "
+            "apt-get install libclang-rt-14-dev. "
+            "Or check for undefined behaviour only: make sanitize CHECKS=undefined"
+        )
+    return max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))])
+
+
+def sanitize(name: str, checks: Iterable[str]) -> None:
+    """Write a copy of the package whose extensions make checks, keys of `SANITIZE`, into ``build/.sanitized``."""
     folder = ROOT / "build" / ".sanitized"
     shutil.rmtree(folder, ignore_errors=True)
     copy = folder / PACKAGE.name
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
     targets = {v: copy / extension_of(name, v).name for v in PLATFORMS[name].variants}
     with tempfile.TemporaryDirectory() as caches:
-        compile_variants(name, targets, Path(caches), SANITIZE)
-    return folder
+        options = [option for check in checks for option in SANITIZE[check]]
+        compile_variants(name, targets, Path(caches), tuple(options))
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["platforms"]:
         sys.stdout.write(" ".join(PLATFORMS) + "\n")
-    elif sys.argv[1:] == ["sanitize"]:
-        sanitize(this_platform() or sys.exit("there is no native code for this platform"))
+    elif sys.argv[1:2] == ["sanitize"]:
+        name = this_platform() or sys.exit("there is no native code for this platform")
+        wanted = sys.argv[2:] or list(SANITIZE)
+        if unknown := set(wanted) - SANITIZE.keys():
+            sys.exit(
+                f"sanitize: there is no check {sorted(unknown)[0]!r}; there are {', '.join(SANITIZE)}"
+            )
+        runtime = str(address_runtime()) if "address" in wanted else ""
+        sanitize(name, wanted)
+        sys.stdout.write(f"{runtime}\n")
     elif (name := this_platform()) is not None:
         compile_extensions(name)
 else:

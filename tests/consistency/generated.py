@@ -16,7 +16,6 @@ from consistency.coverage import FAMILIES, Ran, contracts, coverage
 from consistency.derivatives import gradients_page
 from consistency.tfjs import places, tfjs_kernels
 from plugins.native.asked import asked
-from plugins.webgpu import accuracy
 from plugrad.discovery.hooks import SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_FILE, PLUGIN_FILE
 from plugrad.extend import KERNELS
@@ -24,7 +23,7 @@ from plugrad.types.dtype import DTYPES
 from plugrad_native import variants
 from plugrad_wasm import kernels as wasm_families
 from plugrad_wasm.declare import table as wasm_table
-from properties import numeric_rules
+from properties import accuracy, numeric_rules
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"

@@ -14,7 +14,6 @@ from plugrad.errors import (
     ArgumentValueError,
     PlugradError,
 )
-from plugrad.interruptions import is_interruption
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import asarray
 from plugrad.tensor.backend import (
@@ -24,6 +23,7 @@ from plugrad.tensor.backend import (
     has_odd_bools,
     invalid_result,
     note_loss,
+    passes,
     unsupported_dtype,
 )
 from plugrad.tensor.tensor import Tensor
@@ -81,6 +81,11 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
         )
     if as_dtype(values.dtype) not in backend.dtypes():
         raise unsupported_dtype(as_dtype(values.dtype), backend)
+    if not values.flags.aligned:
+        raise ArgumentValueError(
+            f"from_dlpack: copy=False, but the elements of this {type(x).__name__} do not begin at a multiple of "
+            f"their {values.itemsize} bytes; leave copy out"
+        )
     if values.dtype.kind == "b" and has_odd_bools(values):
         raise ArgumentValueError(
             f"from_dlpack: copy=False, but these bools of {type(x).__name__} have other bytes than 0 and 1; leave copy "
@@ -122,8 +127,8 @@ def _import_array(x: Any, backend: Backend, *, copy: bool) -> Tensor:
     except PlugradError as error:
         note_loss(error, backend)
         raise
-    except Exception as error:  # so that a plugin's failure is not plugrad's
-        if is_interruption(error):
+    except BaseException as error:  # so that a plugin's failure is not plugrad's
+        if passes(error, backend):
             raise
         raise backend_failed(backend, "from_dlpack()", error) from error
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)

@@ -59,6 +59,9 @@ class Generator:
     backend. A dtype that this backend does not have raises UnsupportedDtype, and a shape that is not
     one ShapeError.
 
+    Each draw takes a part of the sequence that depends on the shape and the dtype only. Numbers of float64 have more
+    random bits, and are others than those of float32.
+
     Threads may share a generator, but which thread draws which numbers is then not determined;
     `spawn` a generator for each thread instead. Generators can be pickled.
 

@@ -77,7 +77,7 @@ def check_carry(op: str, carry: Any, before: Any) -> Any:
         ArgumentError, ShapeError, DTypeError: it is not like the one before.
     """
     carry = map_tree(as_tensor_leaf, carry)
-    if describe_structure(carry) != describe_structure(before):
+    if not has_structure(carry, before):
         raise ArgumentError(
             f"{op}: the carry was {describe_structure(before)} and became {describe_structure(carry)}; it must keep "
             "its structure"
@@ -93,6 +93,23 @@ def check_carry(op: str, carry: Any, before: Any) -> Any:
                 f"{y.dtype}"
             )
     return carry
+
+
+def has_structure(tree: Any, other: Any) -> bool:
+    """Return whether two trees have tensors and containers in the same places."""
+    if isinstance(other, Tensor):
+        return isinstance(tree, Tensor)
+    if type(tree) is not type(other):
+        return False
+    if isinstance(tree, dict):
+        parts = cast("dict[Any, Any]", tree)
+        return parts.keys() == other.keys() and all(
+            has_structure(part, other[key]) for key, part in parts.items()
+        )
+    if isinstance(tree, list | tuple):
+        items = cast("list[Any]", tree)
+        return len(items) == len(other) and all(map(has_structure, items, other))
+    return tree is None
 
 
 def describe_structure(tree: Any) -> str:

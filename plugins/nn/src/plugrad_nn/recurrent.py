@@ -70,19 +70,17 @@ class _Recurrent(Layer):
         """Return the last output, of shape (batch, units), or all of them, of shape (batch, time, units)."""
         x = plugrad.asarray(x)
         self._check_features(params, x, 3)
-        state = self.initial_state(params, x.shape[0])
-        outputs: list[Tensor] = []
-        # One product for all elements: only the recurrent one depends on the order.
-        parts = plugrad.unstack(self.project_input(params, x), axis=1) if x.shape[1] else ()
-        for part in parts:
+
+        def advance(
+            state: tuple[Tensor, ...], part: Tensor
+        ) -> tuple[tuple[Tensor, ...], Tensor | None]:
             state = self.advance(params, part, state)
-            if self.return_sequences:
-                outputs.append(state[0])
-        if not self.return_sequences:
-            return state[0]
-        if not outputs:
-            return plugrad.zeros((x.shape[0], 0, self.units), dtype=state[0].dtype)
-        return plugrad.stack(outputs, axis=1)
+            return state, state[0] if self.return_sequences else None
+
+        # One product for all elements: only the recurrent one depends on the order.
+        parts = plugrad.permute_dims(self.project_input(params, x), (1, 0, 2))
+        state, outputs = plugrad.scan(advance, self.initial_state(params, x.shape[0]), parts)
+        return plugrad.permute_dims(outputs, (1, 0, 2)) if self.return_sequences else state[0]
 
     @abstractmethod
     def initial_bias(self, dtype: DType) -> Tensor:

@@ -32,6 +32,22 @@ def expm1(x: Array) -> Array:
     return y
 
 
+def log1p(x: Array, out: Array | None = None) -> Array:
+    """Return log(1 + x).
+
+    Of a small complex number, NumPy's real part has no right digit. It is half the log1p of |1 + z|^2 - 1, which is
+    x (2 + x) + y^2.
+    """
+    y = np.asarray(np.log1p(x, out=out))
+    if x.dtype.kind == "c":
+        real, imaginary = np.real(x), np.imag(x)
+        small = np.abs(real) + np.abs(imaginary) < 0.5
+        part = np.multiply(real, 2 + real, out=np.zeros_like(real), where=small)
+        part += np.square(imaginary, out=np.zeros_like(real), where=small)
+        np.copyto(np.real(y), np.log1p(part) / 2, where=small)
+    return y
+
+
 def tanh(x: Array, out: Array | None = None) -> Array:
     """Return the hyperbolic tangent.
 
@@ -172,7 +188,7 @@ table.update(
         unary.exp: np.exp,
         unary.expm1: expm1,
         unary.log: np.log,
-        unary.log1p: np.log1p,
+        unary.log1p: log1p,
         unary.log2: np.log2,
         unary.log10: np.log10,
         unary.sin: np.sin,

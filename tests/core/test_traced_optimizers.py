@@ -1,0 +1,162 @@
+"""Optimizers under `plugrad.jit`: steps that are traced equal those that are not."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad import optimizers
+from plugrad.errors import ArgumentError, ArgumentValueError
+
+MAKE = {
+    "SGD": optimizers.SGD,
+    "Momentum": optimizers.Momentum,
+    "Nesterov": lambda rate: optimizers.Momentum(rate, nesterov=True),
+    "Adagrad": optimizers.Adagrad,
+    "Adadelta": optimizers.Adadelta,
+    "RMSProp": lambda rate: optimizers.RMSProp(rate, momentum=0.5),
+    "centered": lambda rate: optimizers.RMSProp(rate, centered=True),
+    "Adam": optimizers.Adam,
+    "AdamW": optimizers.AdamW,
+    "Adamax": optimizers.Adamax,
+}
+STEPS = 50
+
+
+def schedule(step):
+    return 0.05 / (1 + step)
+
+
+class Program:
+    """Two variables, an optimizer, and a step that fits them to a line."""
+
+    def __init__(self, make, rate=schedule, dtype="float32"):
+        self.optimizer = make(rate)
+        self.variables = [
+            plugrad.Variable(np.ones((3, 4), dtype), name="w"),
+            plugrad.Variable(np.zeros(4, dtype), name="b"),
+        ]
+        self.x = plugrad.asarray(np.linspace(-1, 1, 6).reshape(2, 3).astype(dtype))
+
+    def step(self, x):
+        w, b = self.variables
+        return self.optimizer.minimize(lambda: plugrad.sum((x @ w + b - 1) ** 2), [w, b])
+
+    def arrays(self):
+        states = self.optimizer.get_state(self.variables)["variables"]
+        slots = [np.asarray(x) for state in states for x in state.values()]
+        return [*(v.numpy() for v in self.variables), *slots]
+
+
+def assert_same(a, b, backend):
+    """Compare two programs: to the last bit on the cpu, to 1e-6 on devices."""
+    for x, y in zip(a.arrays(), b.arrays(), strict=True):
+        if backend == "cpu":
+            assert x.tobytes() == y.tobytes()
+        else:
+            np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])  # one kernel call, and formulas
+def test_traced_steps_equal_untraced_ones(name, dtype, backend):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    plain, traced = (Program(MAKE[name], dtype=dtype) for _ in range(2))
+    step = plugrad.jit(traced.step)
+    for _ in range(STEPS if backend == "cpu" else 10):
+        expected, found = plain.step(plain.x), step(traced.x)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6, atol=1e-6)
+    assert_same(plain, traced, backend)
+    assert plain.optimizer.iterations == traced.optimizer.iterations
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_traced_program_goes_on_from_a_restored_state(name):
+    plain, traced = (Program(MAKE[name]) for _ in range(2))
+    step = plugrad.jit(traced.step)
+    for _ in range(3):
+        step(traced.x)
+        plain.step(plain.x)
+    saved = plain.optimizer.get_state(plain.variables), [v.numpy() for v in plain.variables]
+    for _ in range(2):
+        step(traced.x)
+    traced.optimizer.set_state(traced.variables, saved[0])
+    for variable, value in zip(traced.variables, saved[1], strict=True):
+        variable.assign(value)
+    assert_same(plain, traced, "cpu")
+    step(traced.x)
+    plain.step(plain.x)
+    assert_same(plain, traced, "cpu")
+
+
+def test_coefficients_may_change_between_calls():
+    make = lambda rate: optimizers.Momentum(rate, momentum=0.5)  # noqa: E731
+    plain, traced = (Program(make) for _ in range(2))
+    step = plugrad.jit(traced.step)
+    for change in (
+        {},
+        {"learning_rate": 0.01},
+        {"momentum": 0.9},
+        {"nesterov": True},
+        {"learning_rate": schedule},
+    ):
+        for program in (plain, traced):
+            for name, value in change.items():
+                setattr(program.optimizer, name, value)
+        step(traced.x)
+        plain.step(plain.x)
+        assert_same(plain, traced, "cpu")
+
+
+def test_a_schedule_that_fails_changes_nothing():
+    program = Program(optimizers.Adam)
+    step = plugrad.jit(program.step)
+    step(program.x)
+    before = [x.tobytes() for x in program.arrays()]
+    program.optimizer.learning_rate = lambda step: -1.0
+    with pytest.raises(ArgumentValueError, match="learning_rate=-1"):
+        step(program.x)
+    assert [x.tobytes() for x in program.arrays()] == before
+    assert program.optimizer.iterations == 1
+    program.optimizer.learning_rate = schedule
+    step(program.x)
+    assert program.optimizer.iterations == 2
+
+
+def test_variables_of_different_steps_are_refused():
+    """The trace has one vector of coefficients for both, whose corrections of the bias differ by now."""
+    program = Program(optimizers.Adam)
+    step = plugrad.jit(program.step)
+    step(program.x)
+    b = program.variables[1]
+    program.optimizer.apply_gradients([(b, plugrad.ones_like(b))])
+    with pytest.raises(ArgumentError, match=r"number \[2, 3\]"):
+        step(program.x)
+
+
+def test_steps_without_pairs_count():
+    optimizer = optimizers.SGD(0.1)
+    step = plugrad.jit(lambda: optimizer.apply_gradients([]))
+    for _ in range(3):
+        step()
+    assert optimizer.iterations == 3
+
+
+def test_clipped_gradients_are_traced():
+    plain, traced = (Program(optimizers.Adam) for _ in range(2))
+
+    def clipped(program):
+        def step(x):
+            w, b = program.variables
+            _, gradients = plugrad.variable_grads(lambda: plugrad.sum((x @ w + b) ** 2), [w, b])
+            gradients = optimizers.clip_by_value(gradients, 0.5)
+            gradients = optimizers.clip_by_global_norm(gradients, 0.1)
+            program.optimizer.apply_gradients(zip([w, b], gradients, strict=True))
+
+        return step
+
+    step = plugrad.jit(clipped(traced))
+    for _ in range(5):
+        step(traced.x)
+        clipped(plain)(plain.x)
+    assert_same(plain, traced, "cpu")

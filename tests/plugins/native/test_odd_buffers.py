@@ -1,0 +1,93 @@
+"""Native code writes its results and nothing else: wherever they begin, whatever their length is.
+
+``make sanitize`` runs this with AddressSanitizer, which also sees what is read beyond the inputs.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import UnsupportedDtype
+from plugrad.testing.checks import run, tensors_of
+from properties.forced_variants import available_variants, forced_variant
+from properties.invariances import COUNT, SIZES, different_rows, drawn, operands
+from properties.test_invariances import running
+
+GUARD = 64
+"""The bytes before and behind each result."""
+PATTERN = 0xA5
+
+
+class GuardedMemory:
+    """Gives arrays with bytes around them that nobody may change; they begin as malloc's do, at a multiple of 16."""
+
+    def __init__(self):
+        self.blocks = []
+
+    def empty(self, shape, dtype):
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        block = np.full(size + 3 * GUARD, PATTERN, np.uint8)
+        start = GUARD + (16 - block.ctypes.data) % GUARD
+        self.blocks.append((block, start, start + size))
+        return block[start : start + size].view(dtype).reshape(shape)
+
+    def assert_untouched(self, what):
+        for block, start, stop in self.blocks:
+            assert (block[:start] == PATTERN).all(), f"{what} wrote before its result"
+            assert (block[stop:] == PATTERN).all(), f"{what} wrote behind its result"
+        self.blocks.clear()
+
+
+def calls(row, dtype):
+    """Yield the inputs of calls: of elementwise kernels, arrays of 1 to 70 elements that end where a block ends."""
+    if not row.kernel.is_elementwise:
+        yield drawn(row, dtype)
+        return
+    arrays = operands(row, dtype, COUNT)
+    for size in SIZES:
+        yield [x[-size:].copy() for x in arrays]
+
+
+@pytest.mark.parametrize("variant", available_variants())
+def test_nothing_is_written_around_results(variant, monkeypatch):
+    memory = GuardedMemory()
+    forced = forced_variant(variant)
+    for module in forced.modules:
+        for name in {"empty", "UNTRACKED_MAX_ELEMENTS"} & vars(module).keys():
+            monkeypatch.setattr(module, name, memory.empty if name == "empty" else 0)
+    with running(f"cpu-{variant}"):
+        for row in different_rows():
+            config = forced.configs.get(row.kernel.name)
+            for dtype in row.runs_on if config else ():
+                if config.dtypes is not None and dtype not in config.dtypes:
+                    continue
+                for arrays in calls(row, dtype):
+                    try:
+                        run(row, tensors_of(arrays), dtype)
+                    except UnsupportedDtype:
+                        break
+                    memory.assert_untouched(f"{row} of {dtype}")
+
+
+def test_the_guard_is_seen():
+    memory = GuardedMemory()
+    y = memory.empty((3,), np.float32)
+    np.lib.stride_tricks.as_strided(y, (4,))[3] = 0
+    with pytest.raises(AssertionError, match="wrote behind"):
+        memory.assert_untouched("x")
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3, 5])
+def test_memory_between_elements(offset, rng):
+    """Arrays that do not begin at a multiple of their item size are copied, or refused where a copy is."""
+    packed = np.zeros(4 * 300 + offset, np.uint8)
+    x = np.frombuffer(packed.data, np.float32, 300, offset)
+    assert not x.flags.aligned
+    x[...] = rng.normal(size=300)
+    with plugrad.use("cpu"):
+        for tensor in (plugrad.asarray(x), plugrad.from_dlpack(x)):
+            np.testing.assert_allclose(plugrad.sigmoid(tensor).numpy(), 1 / (1 + np.exp(-x)), 1e-6)
+        with pytest.raises(plugrad.errors.ArgumentValueError, match="begin at a multiple"):
+            plugrad.from_dlpack(x, copy=False)

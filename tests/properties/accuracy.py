@@ -1,0 +1,412 @@
+"""How far results are from the exact ones, on each backend, and the page that says so.
+
+An error is a number of units in the last place (ulp) of the exact result: the distance between numbers of the dtype
+next to it. It is measured for random arguments, which are the same in every run.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+import plugrad
+from plugrad.errors import KernelNotFound, UnsupportedDtype
+from plugrad.kernels import activation, binary, unary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from plugrad.contract.kernel import Kernel
+
+    Array = NDArray[Any]
+
+MACHINES: Final = {
+    "cpu-with-packs": "cpu",
+    "cpu": "cpu, NumPy alone",
+    "wasm": "wasm",
+    "webgpu": "webgpu",
+}
+"""What is measured, by the names that `running` takes, and how the page calls it."""
+COUNT: Final = 20_000
+STEPS: Final = (
+    0.5,
+    1,
+    1.5,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    15,
+    20,
+    30,
+    50,
+    100,
+    200,
+    500,
+    1000,
+    1e4,
+    1e5,
+    1e6,
+)
+"""The figures of the page. A measured error below it by a sixth or more gets a figure, since processors differ."""
+HEADROOM: Final = 1.2
+SAMPLES: Final = {10: 64, 1000: 64, 100_000: 8, 1_000_000: 3}
+"""How many times numbers are folded, by their count. Their errors vary more than those of functions: see `figure`."""
+HAS_LONG_DOUBLES: Final = np.finfo(np.longdouble).nmant >= 63
+"""Whether NumPy has numbers with which results in double precision can be compared."""
+
+
+class Function(NamedTuple):
+    """A kernel of numbers, what it computes, and from which to which arguments."""
+
+    kernel: Kernel[..., Any]
+    reference: Callable[..., Array]
+    domains: tuple[tuple[float, float], ...]
+
+
+def erf(x: Array) -> Array:
+    """Return the error function as the C library computes it, or to more digits of what is left of 1."""
+    return np.vectorize(math.erf, otypes=[np.longdouble])(x.astype(np.float64))
+
+
+def gelu(x: Array) -> Array:
+    """Return x P(x) = max(x, 0) - |x| P(-|x|), where P is the distribution of a normal number."""
+    m = np.abs(x).astype(np.longdouble)
+    rounded = (m / np.sqrt(np.longdouble(2))).astype(np.float64)
+    below = np.vectorize(math.erfc, otypes=[np.longdouble])(rounded)
+    below *= np.exp(rounded.astype(np.longdouble) ** 2 - m * m / 2)  # what rounding changes
+    return np.maximum(x, 0) - m * below / 2
+
+
+ANGLES: Final = ((-1e-3, 1e-3), (-0.8, 0.8), (-30, 30), (4000, 5000), (-1e6, 1e6), (-3e38, 3e38))
+FUNCTIONS: Final = [
+    Function(unary.sqrt, np.sqrt, ((0, 100),)),
+    Function(unary.rsqrt, lambda x: 1 / np.sqrt(x), ((0.01, 100),)),
+    Function(unary.reciprocal, lambda x: 1 / x, ((0.01, 100),)),
+    Function(unary.exp, np.exp, ((-1, 1), (-87, 88))),
+    Function(unary.expm1, np.expm1, ((-1e-3, 1e-3), (-5, 5))),
+    Function(unary.log, np.log, ((1e-6, 100), (0.5, 1.5), (1e-37, 1e38))),
+    Function(unary.log1p, np.log1p, ((-1e-3, 1e-3), (-0.9, 3))),
+    Function(unary.log2, np.log2, ((1e-6, 100), (0.5, 1.5))),
+    Function(unary.log10, np.log10, ((1e-6, 100), (0.5, 1.5))),
+    Function(unary.sin, np.sin, ANGLES),
+    Function(unary.cos, np.cos, ANGLES),
+    Function(unary.tan, np.tan, ANGLES),
+    Function(unary.asin, np.arcsin, ((-1, 1),)),
+    Function(unary.acos, np.arccos, ((-1, 1),)),
+    Function(unary.atan, np.arctan, ((-1, 1), (-10, 10))),
+    Function(unary.sinh, np.sinh, ((-1e-3, 1e-3), (-20, 20))),
+    Function(unary.cosh, np.cosh, ((-20, 20),)),
+    Function(unary.tanh, np.tanh, ((-1e-3, 1e-3), (-5, 5))),
+    Function(unary.asinh, np.arcsinh, ((-1, 1), (-100, 100))),
+    Function(unary.acosh, np.arccosh, ((1, 100),)),
+    Function(unary.atanh, np.arctanh, ((-0.99, 0.99),)),
+    Function(unary.erf, erf, ((-1, 1), (-4, 4))),
+    Function(activation.sigmoid, lambda x: 1 / (1 + np.exp(-x)), ((-20, 20), (-87, 20))),
+    Function(activation.softplus, lambda x: np.logaddexp(x, 0), ((-20, 20),)),
+    Function(activation.gelu, gelu, ((-1e-30, 1e-30), (-3, 0), (-12, -3), (0, 12))),
+    Function(binary.divide, np.divide, ((0.01, 100), (-5, 5))),
+    Function(binary.hypot, np.hypot, ((-1, 1), (-100, 100))),
+    Function(binary.atan2, np.arctan2, ((-1, 1), (-5, 5))),
+    Function(binary.power, np.power, ((0.01, 10), (-5, 5))),
+    Function(binary.power, np.power, ((0.5, 3), (-60, 60))),
+    Function(binary.power, np.power, ((0.999, 1.001), (-8e4, 8e4))),
+    Function(binary.power, np.power, ((1e-37, 1e38), (-0.9, 0.9))),
+]
+"""Functions of floats; of two of them, the domains are those of the operands."""
+
+COMPLEX: Final = [
+    Function(kernel, reference, ())
+    for kernel, reference in [
+        (unary.square, np.square),
+        (unary.reciprocal, np.reciprocal),
+        (unary.sqrt, np.sqrt),
+        (unary.rsqrt, lambda z: 1 / np.sqrt(z)),
+        (unary.exp, np.exp),
+        (unary.expm1, lambda z: 2 * np.exp(z / 2) * np.sinh(z / 2)),
+        (unary.log, np.log),
+        (unary.log1p, lambda z: 2 * np.arctanh(z / (2 + z))),
+        (unary.sin, np.sin),
+        (unary.cos, np.cos),
+        (unary.tan, np.tan),
+        (unary.asin, np.arcsin),
+        (unary.acos, np.arccos),
+        (unary.atan, np.arctan),
+        (unary.sinh, np.sinh),
+        (unary.cosh, np.cosh),
+        (unary.tanh, np.tanh),
+        (unary.asinh, np.arcsinh),
+        (unary.acosh, np.arccosh),
+        (unary.atanh, np.arctanh),
+    ]
+]
+"""Functions of complex numbers, whose parts have sizes from 1e-6 to 30."""
+
+
+# --- measuring -----------------------------------------------------------------------------------
+
+
+def units(actual: Array, exact: Array, dtype: str) -> float:
+    """Return the largest error in units in the last place; infinity if one is NaN, or infinite alone."""
+    with np.errstate(all="ignore"):
+        nearest = exact.astype(dtype)
+        sizes = np.spacing(np.minimum(np.abs(nearest), np.finfo(dtype).max)).astype(exact.dtype)
+        errors = np.abs(actual.astype(exact.dtype) - exact) / sizes
+    errors = np.where(
+        (nearest == actual) | (np.isnan(nearest) & np.isnan(actual)),
+        np.minimum(errors, 0.5),
+        errors,
+    )
+    return float(np.where(np.isnan(errors), np.inf, errors).max())
+
+
+def result(kernel: Kernel[..., Any], *arrays: Array) -> Array:
+    """Return what a kernel gives on the active backend."""
+    return kernel(*map(plugrad.asarray, arrays)).numpy()
+
+
+@cache
+def arguments(domain: tuple[float, float], place: int, dtype: str) -> Array:
+    """Return random numbers of a domain; of one over many magnitudes, numbers of each magnitude."""
+    rng = np.random.default_rng(place)
+    low, high = domain
+    if low > 0 and high / low > 1e12:
+        return (10 ** rng.uniform(math.log10(low), math.log10(high), COUNT)).astype(dtype)
+    return rng.uniform(low, high, COUNT).astype(dtype)
+
+
+def function_error(function: Function, domain: int, dtype: str) -> float:
+    """Return the error of a function of one argument in one of its domains, or of two arguments in both."""
+    wide = np.float64 if dtype == "float32" else np.longdouble
+    chosen = (
+        function.domains
+        if len(function.kernel.inputs) == 2
+        else function.domains[domain : domain + 1]
+    )
+    arrays = [arguments(one, place, dtype) for place, one in enumerate(chosen)]
+    with np.errstate(all="ignore"):
+        exact = function.reference(*[x.astype(wide) for x in arrays])
+    return units(result(function.kernel, *arrays), exact.astype(wide), dtype)
+
+
+def complex_error(function: Function) -> float:
+    """Return the error of both parts together, in units of the absolute value."""
+    rng = np.random.default_rng(0)
+    x, y = 10.0 ** rng.uniform(-6, 1.5, (2, COUNT)) * rng.choice([-1, 1], (2, COUNT))
+    z = (x + 1j * y).astype(np.complex64)
+    exact = function.reference(z.astype(np.complex128))
+    return float(
+        (
+            np.abs(result(function.kernel, z) - exact)
+            / np.spacing(np.abs(exact).astype(np.float32))
+        ).max()
+    )
+
+
+def numbers(seed: int, length: int, dtype: str) -> Array:
+    """Return positive numbers around 1."""
+    return np.random.default_rng(seed).uniform(0.5, 1.5, length).astype(dtype)
+
+
+def sum_error(seed: int, length: int, dtype: str) -> float:
+    """Sum, in units of it."""
+    x = numbers(seed, length, dtype)
+    return relative(plugrad.sum(plugrad.asarray(x)), math.fsum(x.tolist()), dtype)
+
+
+def alternating_sum_error(seed: int, length: int, dtype: str) -> float:
+    """Sum of both signs, in units of the sum of sizes."""
+    x = numbers(seed, length, dtype) * np.resize(np.array([1, -1], dtype), length)
+    total = math.fsum(x.tolist())
+    return relative(plugrad.sum(plugrad.asarray(x)), total, dtype, math.fsum(np.abs(x).tolist()))
+
+
+def product_error(seed: int, length: int, dtype: str) -> float:
+    """Product, in units of it."""
+    x = np.exp(np.random.default_rng(seed).normal(0, 1 / math.sqrt(length), length)).astype(dtype)
+    exact = np.prod(x.astype(np.longdouble))
+    return relative(plugrad.prod(plugrad.asarray(x)), exact, dtype)
+
+
+def norm_error(seed: int, length: int, dtype: str) -> float:
+    """Norm, in units of it."""
+    x = numbers(seed, length, dtype)
+    wide = x.astype(np.longdouble)
+    return relative(plugrad.linalg.norm(plugrad.asarray(x)), np.sqrt(np.sum(wide * wide)), dtype)
+
+
+def variance_error(seed: int, length: int, dtype: str) -> float:
+    """Variance of numbers around 100, in units of it."""
+    x = (numbers(seed, length, dtype) + 100).astype(dtype)
+    return relative(plugrad.var(plugrad.asarray(x)), np.var(x.astype(np.longdouble)), dtype)
+
+
+def inner_product_error(seed: int, length: int, dtype: str) -> float:
+    """Inner product of both signs, in units of the sum of the sizes of its terms."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, length)).astype(dtype)
+    products = a.astype(np.longdouble) * b.astype(np.longdouble)
+    y = plugrad.matmul(plugrad.asarray(a[None]), plugrad.asarray(b[:, None]))
+    return relative(y, np.sum(products), dtype, np.sum(np.abs(products)))
+
+
+def relative(y: Any, exact: Any, dtype: str, size: Any = None) -> float:
+    """Return the error of one number, in units in the last place of a size."""
+    unit = np.spacing(np.abs(np.asarray(exact if size is None else size)).astype(dtype))
+    return float(np.abs(np.longdouble(y.item()) - exact) / unit)
+
+
+FOLDS: Final = [
+    sum_error,
+    alternating_sum_error,
+    product_error,
+    norm_error,
+    variance_error,
+    inner_product_error,
+]
+
+
+def rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield the rows of the page for a dtype: what begins the line, and what measures."""
+    if dtype == "complex64":
+        for function in COMPLEX:
+            yield function.kernel.name, lambda f=function: complex_error(f)
+        return
+    for function in FUNCTIONS:
+        has_two = len(function.kernel.inputs) == 2
+        for i, (low, high) in enumerate(function.domains[: 1 if has_two else None]):
+            second = function.domains[1] if has_two else None
+            text = f"{low:g} to {high:g}" + (f"; {second[0]:g} to {second[1]:g}" if second else "")
+            yield (
+                f"{function.kernel.name} | {text}",
+                lambda f=function, i=i: function_error(f, i, dtype),
+            )
+
+
+def folds(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield the rows about many numbers."""
+    for measure in FOLDS:
+        what = (measure.__doc__ or "").rstrip(".")
+        for length, samples in SAMPLES.items():
+            yield (
+                f"{what} | {length:,}",
+                lambda m=measure, n=length, k=samples: max(m(seed, n, dtype) for seed in range(k)),
+            )
+
+
+SECTIONS: Final = {
+    "float32": ("| function | arguments", rows),
+    "float64": ("| function | arguments", rows),
+    "complex64": ("| function", rows),
+    "float32 by length": ("| what | numbers", folds),
+    "float64 by length": ("| what | numbers", folds),
+}
+
+
+def measured(section: str, only: str = "") -> dict[str, float]:
+    """Return the errors of the rows of a section that begin with `only`; nothing of what the active backend lacks."""
+    dtype = section.partition(" ")[0]
+    found: dict[str, float] = {}
+    if dtype == "float64" and not HAS_LONG_DOUBLES:
+        return found
+    for name, measure in SECTIONS[section][1](dtype):
+        if not name.startswith(only):
+            continue
+        try:
+            found[name] = measure()
+        except (KernelNotFound, UnsupportedDtype):
+            continue
+    return found
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+FILE: Final = Path(__file__).parents[2] / "docs" / "reference" / "accuracy.md"
+OPENING: Final = """\
+# Accuracy
+
+Generated by `make docs` from measurements of `tests/properties/accuracy.py`; a test fails when an error grows beyond
+its figure.
+
+Figures are errors in units in the last place (ulp) of the exact result: 0.5 is a result rounded once, 1 the distance
+between two neighbours. No error of 20,000 random arguments in each range was larger. "–" means that the backend does
+not have the dtype.
+
+"cpu" is what `pip install plugrad` gives, with native code for arrays that are not small; "cpu, NumPy alone" is
+without that pack, and for small arrays. webgpu was measured on lavapipe, a driver that computes on the processor;
+other drivers may round products and sums differently.
+"""
+TEXTS: Final = {
+    "complex64": "The error of both parts together, in units of the absolute value. The parts of the arguments have "
+    "sizes from 1e-6 to 30.",
+    "float32 by length": "The sums and products are of numbers between 0.5 and 1.5, or their like. Figures are twice "
+    "the errors that were measured. Those of lengths in between lie between those of the rows.",
+}
+
+
+def figure(error: float, section: str) -> float:
+    """Return the figure of a measured error, twice the error of a few sums."""
+    if section.endswith("length"):
+        return next((step for step in STEPS if step >= max(1, error * 2)), math.inf)
+    if error <= 0.5:
+        return 0.5
+    return next((step for step in STEPS if step >= error * HEADROOM), math.inf)
+
+
+def committed() -> dict[tuple[str, str, str], float]:
+    """Return the figures of the page by section, row and machine."""
+    found: dict[tuple[str, str, str], float] = {}
+    section = ""
+    for line in FILE.read_text("utf-8").splitlines() if FILE.exists() else []:
+        if line.startswith("## "):
+            section = line.removeprefix("## ")
+        elif section and re.match(r"\| [A-Z]", line):
+            cells = [cell.strip() for cell in line.strip("| ").split("|")]
+            names, figures = cells[: -len(MACHINES)], cells[-len(MACHINES) :]
+            for machine, text in zip(MACHINES, figures, strict=True):
+                if text != "–":
+                    found[section, " | ".join(names), machine] = float(text)
+    return found
+
+
+def page() -> str:
+    """Return the page: the committed figures, and new ones where there are none or an error is larger.
+
+    To measure all of them anew, remove the page first.
+    """
+    from properties.test_invariances import running
+
+    known = committed()
+    figures: dict[tuple[str, str, str], float] = {}
+    for machine in MACHINES:
+        with running(machine):
+            for section in SECTIONS:
+                for name, error in measured(section).items():
+                    key = section, name, machine
+                    figures[key] = (
+                        known[key] if error <= known.get(key, -1) else figure(error, section)
+                    )
+    if not HAS_LONG_DOUBLES:
+        figures = known | figures
+    lines = [OPENING]
+    for section, (heading, _) in SECTIONS.items():
+        names = list(dict.fromkeys(name for s, name, _ in figures if s == section))
+        lines += [f"## {section}", "", *([TEXTS[section], ""] if section in TEXTS else [])]
+        lines += [f"{heading} | {' | '.join(MACHINES.values())} |"]
+        lines += ["|---|" + "---|" * (heading.count("|") - 1 + len(MACHINES))]
+        for name in names:
+            cells = [figures.get((section, name, machine)) for machine in MACHINES]
+            texts = ["–" if cell is None else f"{cell:g}" for cell in cells]
+            lines.append(f"| {name} | {' | '.join(texts)} |")
+        lines.append("")
+    return "\n".join(lines)
