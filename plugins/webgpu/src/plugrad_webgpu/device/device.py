@@ -203,14 +203,12 @@ class Device:
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
         """Record a call that writes some elements of an array that is still being made."""
-        self.record(
-            plan, [*[x.buffer.storage for x in inputs], output.buffer.storage_for_writing()]
-        )
+        self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.writable_storage()])
 
     def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
         """Submit the batch and a copy of bytes of an array to another one that is still being made."""
         with self._lock, uninterruptible:
-            storage, own = source.buffer.storage, target.buffer.storage_for_writing()
+            storage, own = source.buffer.storage, target.buffer.writable_storage()
             if storage.owner is not self or own.owner is not self:
                 raise foreign_buffer_error()
             if isinstance(storage, ExternalBuffer):
@@ -391,7 +389,7 @@ class Device:
     def lend(self, array: GpuArray) -> GPUBuffer:
         """Return the buffer of an array for other users of the device, after submitting what computes it."""
         with self._lock, uninterruptible:
-            storage = array.buffer.storage_for_writing()
+            storage = array.buffer.writable_storage()
             self.flush()
             return self._raw.lend(storage.handle, storage.size, array)
 

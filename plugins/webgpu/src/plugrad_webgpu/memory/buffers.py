@@ -176,7 +176,7 @@ class Buffer:
     chain: Any  # a `plugrad_webgpu.device.pending.Chain`, which is made of buffers
     place: int
 
-    def storage_for_writing(self) -> Storage:
+    def writable_storage(self) -> Storage:
         """Return the storage of the device for writing."""
         return self.storage
 
@@ -200,7 +200,7 @@ class HostBuffer(Buffer):
             self.device.hosting.move_to_device(self)
         return object.__getattribute__(self, name)
 
-    def storage_for_writing(self) -> Storage:
+    def writable_storage(self) -> Storage:
         """Return the storage of the device for writing; the values on the host become invalid."""
         storage = self.storage
         self.dtype = None
