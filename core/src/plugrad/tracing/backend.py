@@ -135,6 +135,8 @@ class GraphTracer(Tracer):
         self.functions.clear()
         self.constants.clear()
         self.held.clear()
+        self.assigned.clear()
+        self.variables = {}  # the graph may have the one before
         for body in self.bodies:
             body.release()
         self._fixed_by_identity.clear()
