@@ -35,6 +35,8 @@ from plugrad.types.dtype import (
 from plugrad.types.shapes import as_shape, count_elements, normalize_axis
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -66,7 +68,9 @@ class Generator:
     `spawn` a generator for each thread instead. Generators can be pickled.
 
     Args:
-        seed: an integer, 0 or more; None takes a fresh seed from the operating system.
+        seed: an integer, 0 or more; None takes a fresh seed from the operating system. A function
+            without arguments that returns an integer is asked at each draw. So a traced program takes
+            the seed of each call, and not that of its first one.
 
     Raises:
         ArgumentError: the seed is not an integer.
@@ -75,12 +79,12 @@ class Generator:
 
     __slots__ = ("_stream",)
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | Callable[[], int] | None = None) -> None:
         """Start at the first number of a seed."""
         self._stream: RandomStream = RandomStream()
         self.seed(seed)
 
-    def seed(self, seed: int | None = None) -> None:
+    def seed(self, seed: int | Callable[[], int] | None = None) -> None:
         """Restart the sequence of a seed; None takes a fresh seed from the operating system.
 
         >>> plugrad.random.seed(0)
@@ -89,8 +93,10 @@ class Generator:
             ArgumentError: the seed is not an integer.
             ArgumentValueError: the seed is negative.
         """
-        number = None if seed is None else check_integer(seed, "seed", "seed", least=0)
-        self._stream.restart(None if number is None else key_of_seed(number))
+        if seed is None or not callable(seed):
+            self._stream.restart(None if seed is None else _key_of(seed))
+        else:
+            self._stream.restart(lambda: _key_of(seed()))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -480,6 +486,16 @@ class Generator:
             normalized=check_flag(normalized, "multinomial", "normalized"),
         )
         return movement.reshape(drawn, shape=drawn.shape[1:]) if x.ndim == 1 else drawn
+
+
+def _key_of(seed: int) -> int:
+    """Return the key of a seed.
+
+    Raises:
+        ArgumentError: the seed is not an integer.
+        ArgumentValueError: it is negative.
+    """
+    return key_of_seed(check_integer(seed, "seed", "seed", least=0))
 
 
 def _floating_arguments(

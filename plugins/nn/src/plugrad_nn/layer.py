@@ -13,7 +13,7 @@ from plugrad_nn.arguments import check_integer, check_integers
 from plugrad_nn.parameters import Params, as_variables, assign_some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from plugrad import Tensor
     from plugrad.extend import DType
@@ -51,24 +51,26 @@ class Training(Mode):
 
     Random numbers depend on the seed and on the name of the layer, and on nothing else: the same
     parameters, input and seed give the same result, also when `plugrad.checkpoint` computes it again.
-    Give each step another seed, such as its number.
+    Give each step another seed, such as its number. In a function for `plugrad.jit`, give a function of the
+    seed, such as ``lambda: optimizer.iterations``: a traced program asks it in each of its calls.
 
     Args:
-        seed: an integer, 0 or more.
+        seed: an integer, 0 or more, or a function without arguments that returns one.
 
     Raises:
         ArgumentError: the seed is not an integer.
         ArgumentValueError: it is negative.
     """
 
-    seed: int
+    seed: int | Callable[[], int]
     path: tuple[str, ...] = ()
     updates: Params = field(default_factory=dict[str, Any], compare=False, repr=False)
     """The new statistics: a nested dict with some of the parameters' names."""
     is_training = True
 
     def __post_init__(self) -> None:
-        check_integer("Training", "seed", self.seed)
+        if not callable(self.seed):
+            check_integer("Training", "seed", self.seed)
 
     def __getitem__(self, name: str) -> Training:
         """Return the mode for the layer called `name`, which has random numbers of its own."""
@@ -76,9 +78,11 @@ class Training(Mode):
 
     def generator(self) -> Generator:
         """Return the source of this layer's random numbers, at its beginning."""
-        text = f"{self.seed}/{'/'.join(self.path)}"
-        digest = blake2b(text.encode(), digest_size=8).digest()
-        return plugrad.random.Generator(int.from_bytes(digest, "little"))
+        seed, path = self.seed, self.path
+        if callable(seed):
+            # What a trace keeps must not keep `updates`.
+            return plugrad.random.Generator(lambda: _derive_seed(seed(), path))
+        return plugrad.random.Generator(_derive_seed(seed, path))
 
     def update(self, **values: Tensor) -> None:
         """Put aside new values of parameters of this layer, which `commit` assigns."""
@@ -94,6 +98,12 @@ class Training(Mode):
             ArgumentError, ShapeError: the parameters are not those of the model that was called.
         """
         assign_some("Training.commit", params, self.updates)
+
+
+def _derive_seed(seed: int, path: tuple[str, ...]) -> int:
+    """Derive the seed of a layer from that of the step and the layer's path."""
+    text = f"{check_integer('Training', 'seed', seed)}/{'/'.join(path)}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 class Layer(ABC):

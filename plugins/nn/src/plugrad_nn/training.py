@@ -156,7 +156,8 @@ def fit(
             disable=None if progress is None else not progress,
         )
         for inputs, labels in bar:
-            training = Training(_derive_seed(seed, optimizer.iterations))
+            # a function of the seed: a step that is traced has another one in each call
+            training = Training(lambda: _derive_seed(seed, optimizer.iterations))
 
             def value(
                 inputs: Tensor = inputs, labels: Tensor = labels, training: Training = training
