@@ -40,12 +40,12 @@ def order(x: Array, axis: int, descending: bool) -> Array:
     return n - 1 - np.flip(np.argsort(np.flip(x, axis), axis, stable=True), axis)
 
 
-def largest(x: Array, k: int) -> list[Array]:
+def top_k(x: Array, k: int) -> list[Array]:
     places = order(x, -1, descending=True)[..., :k]
     return [np.take_along_axis(x, places, -1), places]
 
 
-def placed(rows: Array, values: Array, side: str) -> Array:
+def search_rows(rows: Array, values: Array, side: str) -> Array:
     found = [
         np.searchsorted(row, value, side)  # type: ignore[call-overload]
         for row, value in zip(
@@ -113,7 +113,7 @@ ROWS = [
     *(
         Row(
             sorting.top_k,
-            lambda x, k=k: largest(x, k),
+            lambda x, k=k: top_k(x, k),
             [different(*shape)],
             {"k": k, "sorted": True},
             dtypes=REALS[1:],
@@ -123,7 +123,7 @@ ROWS = [
     ),
     Row(  # of equal ones the first
         sorting.top_k,
-        lambda x: largest(x, 3),
+        lambda x: top_k(x, 3),
         [whole(0, 2, 4, 6)],
         {"k": 3, "sorted": True},
         dtypes=["int32"],
@@ -132,7 +132,7 @@ ROWS = [
     *(
         Row(
             kernel,
-            lambda x, y, s=side: placed(x, y, s),
+            lambda x, y, s=side: search_rows(x, y, s),
             [ascending(*rows), numbers(-5, 5, shape=values)],
             attrs,
             dtypes=REALS,
