@@ -35,6 +35,8 @@ from plugrad.types.dtype import (
 from plugrad.types.shapes import as_shape, count_elements, normalize_axis
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -45,6 +47,10 @@ MAX_NUMBERS: Final = 2**59
 """The largest number of elements of a tensor: with 16 bytes each they fill a 63-bit address space."""
 MAX_SPAWNED: Final = 10**6
 """The largest number of generators that one call makes; more would take minutes."""
+
+
+def _key_of(seed: object) -> int:
+    return key_of_seed(check_integer(seed, "seed", "seed", least=0))
 
 
 class Generator:
@@ -63,7 +69,9 @@ class Generator:
     `spawn` a generator for each thread instead. Generators can be pickled.
 
     Args:
-        seed: an integer, 0 or more; None takes a fresh seed from the operating system.
+        seed: an integer, 0 or more; None takes a fresh seed from the operating system. A function that returns
+            one is called at each draw. So a traced program whose seed is, say, the number of the step draws
+            in each of its calls what an untraced one draws with a new generator.
 
     Raises:
         ArgumentError: the seed is not an integer.
@@ -72,13 +80,15 @@ class Generator:
 
     __slots__ = ("_stream",)
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | Callable[[], int] | None = None) -> None:
         """Start at the first number of a seed."""
         self._stream: RandomStream = RandomStream()
         self.seed(seed)
 
-    def seed(self, seed: int | None = None) -> None:
+    def seed(self, seed: int | Callable[[], int] | None = None) -> None:
         """Restart the sequence of a seed; None takes a fresh seed from the operating system.
+
+        A function is called for the seed at each draw; see `Generator`.
 
         >>> plugrad.random.seed(0)
 
@@ -86,8 +96,10 @@ class Generator:
             ArgumentError: the seed is not an integer.
             ArgumentValueError: the seed is negative.
         """
-        number = None if seed is None else check_integer(seed, "seed", "seed", least=0)
-        self._stream.restart(None if number is None else key_of_seed(number))
+        if callable(seed):
+            self._stream.restart(lambda: _key_of(seed()))
+        else:
+            self._stream.restart(None if seed is None else _key_of(seed))
 
     @property
     def state(self) -> dict[str, Any]:

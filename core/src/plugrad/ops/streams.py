@@ -47,11 +47,14 @@ class RandomStream:
         """Start at the beginning of a fresh key."""
         self.restart(None)
 
-    def restart(self, key: int | None, counter: int = 0) -> None:
-        """Go to a number of a key's counter; None takes a fresh key from the operating system."""
+    def restart(self, key: int | Callable[[], int] | None, counter: int = 0) -> None:
+        """Go to a number of a key's counter; None takes a fresh key from the operating system.
+
+        A function is called for the key at each draw.
+        """
         target = None if key is None else transfer_target()
         with _lock:
-            self._key: int | None = (
+            self._key: int | Callable[[], int] | None = (
                 key  # None until the first draw, so that forked processes differ
             )
             self._counter: int = counter
@@ -63,9 +66,9 @@ class RandomStream:
         with _lock:
             if self._key is None:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
-            counter = self._counter
+            key, counter = self._key, self._counter
             self._counter = (counter + blocks) % (1 << COUNTER_BITS)
-            return self._key, counter
+        return key() if callable(key) else key, counter
 
     def _take_again(self, key: int, counter: int, blocks: int) -> tuple[int, int]:
         """Return a key and a counter, and go to where the blocks end."""
@@ -82,7 +85,11 @@ class RandomStream:
         blocks = -(-words // BLOCK_WORDS)
         target = transfer_target()
         take: Callable[[], tuple[int, int]]
-        if target is not None and self._started_in is not None and self._started_in() is target:
+        if callable(key_now := self._key):
+            with _lock:  # each call of a traced program begins where the stream began
+                counter, self._counter = self._counter, self._counter + blocks
+            take = lambda: (key_now(), counter)  # noqa: E731
+        elif target is not None and self._started_in is not None and self._started_in() is target:
             key, counter = self.take(blocks)
             take = lambda: self._take_again(key, counter, blocks)  # noqa: E731
         else:

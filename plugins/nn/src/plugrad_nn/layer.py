@@ -13,7 +13,7 @@ from plugrad_nn.arguments import check_integer, check_integers
 from plugrad_nn.parameters import Params, as_variables, assign_some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from plugrad import Tensor
     from plugrad.extend import DType
@@ -54,21 +54,23 @@ class Training(Mode):
     Give each step another seed, such as its number.
 
     Args:
-        seed: an integer, 0 or more.
+        seed: an integer, 0 or more, or a function that returns one. A function is called at each draw: a step
+            that is traced with `plugrad.jit` needs one, because an integer would be the same in all of its calls.
 
     Raises:
         ArgumentError: the seed is not an integer.
         ArgumentValueError: it is negative.
     """
 
-    seed: int
+    seed: int | Callable[[], int]
     path: tuple[str, ...] = ()
     updates: Params = field(default_factory=dict[str, Any], compare=False, repr=False)
     """The new statistics: a nested dict with some of the parameters' names."""
     is_training = True
 
     def __post_init__(self) -> None:
-        check_integer("Training", "seed", self.seed)
+        if not callable(self.seed):
+            check_integer("Training", "seed", self.seed)
 
     def __getitem__(self, name: str) -> Training:
         """Return the mode for the layer called `name`, which has random numbers of its own."""
@@ -76,9 +78,10 @@ class Training(Mode):
 
     def generator(self) -> Generator:
         """Return the source of this layer's random numbers, at its beginning."""
-        text = f"{self.seed}/{'/'.join(self.path)}"
-        digest = blake2b(text.encode(), digest_size=8).digest()
-        return plugrad.random.Generator(int.from_bytes(digest, "little"))
+        seed, path = self.seed, self.path
+        if callable(seed):
+            return plugrad.random.Generator(lambda: _seed_of_layer(seed(), path))
+        return plugrad.random.Generator(_seed_of_layer(seed, path))
 
     def update(self, **values: Tensor) -> None:
         """Put aside new values of parameters of this layer, which `commit` assigns."""
@@ -94,6 +97,11 @@ class Training(Mode):
             ArgumentError, ShapeError: the parameters are not those of the model that was called.
         """
         assign_some("Training.commit", params, self.updates)
+
+
+def _seed_of_layer(seed: int, path: tuple[str, ...]) -> int:
+    text = f"{seed}/{'/'.join(path)}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 class Layer(ABC):
