@@ -274,3 +274,66 @@ def test_pandas_takes_tensors_and_gives_data(backend):
     assert pd.DataFrame({"a": x[0], "b": x[1]}).to_numpy().tolist() == VALUES.T.tolist()
     assert plugrad.asarray(frame).tolist() == frame.to_numpy().tolist()
     assert plugrad.asarray(frame["a"]).dtype == x.dtype
+
+
+def test_matplotlib_draws_bars_and_histograms_of_tensors(backend):
+    import matplotlib as mpl  # here, as above
+
+    mpl.use("agg")
+    from matplotlib import pyplot
+
+    heights, values = plugrad.asarray([3.0, 1.0, 2.0]), plugrad.asarray(VALUES)
+    for draw in (
+        lambda axes: axes.bar(plugrad.arange(3), heights),
+        lambda axes: axes.hist2d(values[0], values[1]),
+        lambda axes: axes.scatter(values[0], values[1], c=heights, s=heights),
+        lambda axes: axes.errorbar(heights, heights, yerr=heights),
+        lambda axes: axes.contour(values),
+        lambda axes: axes.boxplot(values),
+        lambda axes: axes.imshow(values),
+    ):
+        figure, axes = pyplot.subplots()
+        draw(axes)
+        figure.canvas.draw()
+        pyplot.close(figure)
+
+
+@pytest.mark.parametrize(
+    "method", ["BFGS", "L-BFGS-B", "CG", "Newton-CG", "TNC", "SLSQP", "trust-constr"]
+)
+def test_scipy_minimizes_with_gradients_of_plugrad(method):
+    from scipy import optimize  # here, as above
+
+    def function(x):
+        return plugrad.sum(plugrad.square(x - 1))
+
+    with plugrad.use("cpu"):  # SciPy computes in float64
+        found = optimize.minimize(
+            lambda x: function(plugrad.asarray(x)),
+            np.array([0.5, -0.5]),
+            jac=lambda x: plugrad.grad(function)(plugrad.asarray(x)),
+            method=method,
+        )
+    np.testing.assert_allclose(found.x, [1, 1], atol=1e-3)
+
+
+def test_scipys_sparse_matrices_multiply_tensors(backend):
+    from scipy import sparse  # here, as above
+
+    matrix = sparse.csr_matrix(VALUES)
+    x = plugrad.asarray([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(matrix @ x, VALUES @ x.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(matrix @ x[:, None], VALUES @ x[:, None].numpy(), rtol=1e-6)
+
+
+def test_masks_are_not_lost():
+    """A tensor has no mask: what is masked would count as a value."""
+    masked, whole = np.ma.masked_array([1.0, 2.0], [True, False]), np.ma.masked_array([1.0, 2.0])
+    for call in (
+        plugrad.asarray,
+        lambda x: plugrad.ones(2) + x,
+        lambda x: np.add(x, plugrad.ones(2)),
+    ):
+        with pytest.raises(ArgumentError, match=r"masked array.*x\.filled\(0\)"):
+            call(masked)
+    assert plugrad.asarray(whole).tolist() == [1, 2]

@@ -147,7 +147,8 @@ def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+# The rows of the table are tried as views by tests/properties/test_invariances.py.
+@pytest.mark.parametrize("case", [*OF_ONE, *TILED, *TO_LISTS, *FROM_LISTS], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng, case.main)
 

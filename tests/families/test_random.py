@@ -1,6 +1,9 @@
 """Random numbers: the same for a seed everywhere, and distributed as they should be."""
 
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -20,6 +23,7 @@ from plugrad.errors import (
 )
 from plugrad.host import random as body
 from plugrad.kernels import random
+from plugrad.tensor.backend import Backend
 from plugrad.testing.rows import these
 from plugrad.testing.tables.random import philox
 
@@ -250,6 +254,32 @@ def test_whole_numbers_are_equally_likely(low, high, backend):
     assert scipy.stats.chisquare(counts).pvalue > 0.01
 
 
+@pytest.mark.parametrize(
+    ("span", "dtype"),
+    [
+        (3, "int32"),
+        (2**16 - 1, "int32"),
+        (2**16 + 1, "int32"),
+        (1_000_003, "int32"),
+        (2**31 - 1, "int32"),
+        (2**32 - 5, "int64"),
+        (2**33 + 7, "int64"),
+        (2**63 - 25, "int64"),
+        (2**64 - 59, "uint64"),
+    ],
+)
+def test_whole_numbers_are_the_integer_part_of_a_product(span, dtype):
+    """Of the span and a number whose words are drawn one after the other, the highest first."""
+    low = 0 if dtype == "uint64" else -(span // 2)
+    with plugrad.use("cpu"):
+        drawn = generator(9).integers(101, low, low + span, dtype=dtype).tolist()
+        source, count = generator(9), 2 if span <= 2**32 else 4
+        words = [source.integers(101, 0, 2**32, dtype="int64").tolist() for _ in range(count)]
+    for n, found in enumerate(drawn):
+        number = sum(word[n] << 32 * (count - 1 - place) for place, word in enumerate(words))
+        assert found == low + (number * span >> 32 * count)
+
+
 def test_whole_numbers_of_the_widest_types():
     with plugrad.use("cpu"):
         for dtype in ("int64", "uint64"):
@@ -328,6 +358,50 @@ def test_a_generator_can_be_pickled(backend):
     assert b.normal(3).tolist() == a.normal(3).tolist()
 
 
+def test_the_state_of_another_algorithm_is_refused():
+    a = generator(0)
+    sfc = {
+        "bit_generator": "SFC64",
+        "state": {"state": [1, 2, 3, 4]},
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
+    states = [
+        sfc,
+        None,
+        {"algorithm": "Philox4x32-10", "key": 0},
+        {**a.state, "algorithm": "SFC64"},
+        {**a.state, "key": -1},
+        {**a.state, "key": 2**64},
+        {**a.state, "counter": 2**128},
+        {**a.state, "counter": 0.5},
+    ]
+    for state in states:
+        with pytest.raises(ArgumentValueError, match=r"Philox4x32-10.*begin one with a seed"):
+            a.state = state
+    with pytest.raises(ArgumentValueError, match="begin one with a seed"):
+        plugrad.random.Generator.__new__(plugrad.random.Generator).__setstate__(
+            (None, {"_seed": 0, "_source": None})  # what earlier releases pickled
+        )
+    assert a.state == generator(0).state
+
+
+def test_the_end_of_the_counter_is_its_beginning(backend):
+    a = generator(5)
+    a.state = {**a.state, "counter": 2**128 - 1}
+    drawn = a.integers(8, 0, 2**32, dtype="int64").tolist()
+    assert drawn[4:] == generator(5).integers(4, 0, 2**32, dtype="int64").tolist()
+    assert a.state["counter"] == 1
+
+
+def test_a_seed_is_a_key_and_large_ones_are_condensed(backend):
+    for seed in (0, 2**32, 2**64 - 1):
+        assert generator(seed).state["key"] == seed
+    large = {generator(2**64 + n).state["key"] for n in range(100)}
+    assert len(large) == 100
+    assert generator(2**200).normal(3).tolist() == generator(2**200).normal(3).tolist()
+
+
 def test_spawned_generators_are_independent(backend):
     first, second = generator(0).spawn(2)
     a, b = first.normal(COUNT).numpy(), second.normal(COUNT).numpy()
@@ -367,6 +441,107 @@ def test_threads_get_different_numbers():
         thread.join()
     expected = generator(0).uniform(40_000, device="cpu").tolist()
     assert sorted(drawn) == sorted(expected)
+
+
+# --- what a traced program calls anew ------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Collect the functions by which draws get their key and counter."""
+    found = []
+    own = Backend.host_value
+
+    def host_value(self, function, shape, dtype):
+        found.append(function)
+        return own(self, function, shape, dtype)
+
+    monkeypatch.setattr(Backend, "host_value", host_value)
+    return found
+
+
+def run_again(functions):
+    """Return the words of a second call of a traced program."""
+    return [function().tolist() for function in functions]
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_second_call_draws_what_a_second_draw_does(name, asked):
+    with plugrad.use("cpu"):
+        traced, untraced = generator(0), generator(0)
+        DRAWS[name](traced)
+        program = list(asked)
+        asked.clear()
+        DRAWS[name](untraced)
+        position = untraced.state
+        DRAWS[name](untraced)
+        assert traced.state == position
+        again = run_again(program)
+        assert traced.state == untraced.state
+    untraced.state = position
+    assert again == run_again(asked[len(program) :])
+
+
+def test_a_program_that_seeds_a_generator_draws_the_same_in_each_call(asked):
+    with plugrad.use("cpu", transfer=True):  # as a trace does
+        inside = generator(3)
+        first = inside.normal(5).tolist()
+        inside.normal(5)
+    program = list(asked)
+    first_words, second_words = run_again(program), run_again(program)
+    assert first_words == second_words
+    assert [words[:3] for words in first_words] == [[3, 0, 0], [3, 0, 2]]
+    assert inside.state["counter"] == 4  # where it is after a call
+    assert first == generator(3).normal(5, device="cpu").tolist()
+
+
+def test_a_generator_from_outside_goes_on(asked):
+    outside = generator(3)
+    with plugrad.use("cpu", transfer=True):
+        outside.normal(4)
+    assert [run_again(asked)[0][2] for _ in range(2)] == [1, 2]
+
+
+def test_a_generator_without_a_seed_goes_on(asked):
+    with plugrad.use("cpu", transfer=True):
+        generator(None).normal(4)
+    assert run_again(asked) != run_again(asked)
+
+
+def test_masks_of_dropout_have_no_gradient_and_normal_numbers_pass_it_on(backend):
+    x = plugrad.ones(1000)
+    slope = plugrad.grad(lambda x: plugrad.sum(plugrad.dropout(x, 0.25, seed=1)))(x)
+    np.testing.assert_allclose(slope.numpy(), plugrad.dropout(x, 0.25, seed=1).numpy())
+
+    def loss(mean, std):
+        return plugrad.sum((mean + std * generator(2).normal(50)) ** 2)
+
+    z = generator(2).normal(50).numpy().astype("float64")
+    by_mean, by_std = plugrad.grad(loss, argnums=(0, 1))(0.5, 2.0)
+    np.testing.assert_allclose(by_mean.item(), np.sum(2 * (0.5 + 2 * z)), rtol=1e-4)
+    np.testing.assert_allclose(by_std.item(), np.sum(2 * (0.5 + 2 * z) * z), rtol=1e-4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
+def test_more_numbers_than_memory_raise_soon():
+    program = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+import plugrad
+from plugrad.errors import OutOfMemory
+g = plugrad.random.Generator(0)
+with plugrad.use("cpu"):
+    for draw in (g.bernoulli, g.uniform, g.normal, g.gamma, lambda n, *_: g.integers(n, 0, 5)):
+        try:
+            draw(2**31 - 1, *([2.0] if draw == g.gamma else []))
+        except OutOfMemory as error:
+            print(type(error).__name__)
+"""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert done.stdout.split() == ["OutOfMemory"] * 5, done.stderr
 
 
 REFUSALS = [

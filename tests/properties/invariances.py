@@ -78,11 +78,12 @@ def is_elementwise(row: Row) -> bool:
 
 @cache
 def different_rows() -> list[Row]:
-    """Return the rows of each kernel that differ in attributes."""
-    found: dict[tuple[str, str, int], Row] = {}
+    """Return the rows of each kernel that differ in attributes, and in shapes unless elements are what counts."""
+    found: dict[tuple[object, ...], Row] = {}
     for row in rows():
         if row.inputs and not row.is_edge and row.kernel is not random.multinomial:
-            found.setdefault((row.kernel.name, repr(row.attrs), len(row.inputs)), row)
+            shapes = [None if x is None or is_elementwise(row) else x.shape for x in row.inputs]
+            found.setdefault((row.kernel.name, repr(row.attrs), *shapes), row)
     return list(found.values())
 
 

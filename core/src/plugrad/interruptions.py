@@ -43,19 +43,27 @@ def is_interruption(error: BaseException) -> bool:
       ``PyThreadState_SetAsyncExc``. During a call of compiled code, only an exception whose class no compiled code
       has can be told from a failure: one of a program or of a package without compiled modules.
     """
-    if isinstance(error, KeyboardInterrupt):
+    if comes_from_handler(error):
         return True
     trace = error.__traceback__
     if trace is None:
         return False
     while trace.tb_next is not None:
-        if _takes(trace.tb_next.tb_frame, trace.tb_frame):
-            return True
         trace = trace.tb_next
     instruction = _instruction(trace)
     if instruction in _LOOKS_FOR_SIGNALS:
         return True
     return instruction not in (*_RAISES, "") and not _may_be_compiled(type(error))
+
+
+def comes_from_handler(error: BaseException) -> bool:
+    """Return whether an exception came from a handler of signals, or from a trace function."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        if _takes(trace.tb_next.tb_frame, trace.tb_frame):
+            return True
+        trace = trace.tb_next
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _takes(frame: FrameType, caller: FrameType) -> bool:

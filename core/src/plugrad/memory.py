@@ -15,9 +15,8 @@ from plugrad.discovery.loading import opened_backends, read_memory
 from plugrad.discovery.selection import backend_for
 from plugrad.discovery.state import state
 from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
-from plugrad.interruptions import is_interruption
 from plugrad.ops.attributes import check_integer
-from plugrad.tensor.backend import backend_failed
+from plugrad.tensor.backend import backend_failed, passes
 from plugrad.tensor.context import Scope, active_scope, set_scope
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_tensors
@@ -183,7 +182,7 @@ def set_memory_limit(limit: int | None, *, backend: str | None = None) -> None:
         state.memory_limits[target.label] = limit
     except PlugradError:
         raise
-    except Exception as error:  # so that a plugin's failure is not plugrad's
-        if is_interruption(error):
+    except BaseException as error:  # so that a plugin's failure is not plugrad's
+        if passes(error, target):
             raise
         raise backend_failed(target, "set_memory_limit()", error) from error

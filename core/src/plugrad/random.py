@@ -1,7 +1,8 @@
 """Random numbers: the class `Generator`, and the methods of one shared generator as functions.
 
-`shape` and `dtype` are those of the result, `device` is where it lives. The numbers are drawn on the host, so they are
-the same on every backend. They are constants: no gradient flows through them.
+`shape` and `dtype` are those of the result, `device` is where it is made. A seed gives the same random bits on every
+backend, by Philox 4x32-10 (Salmon and others, 2011). The numbers are constants: no gradient flows through them, but
+through what is computed with them, such as ``mean + std * plugrad.random.standard_normal(shape)``.
 """
 
 from plugrad.ops.random import (

@@ -7,7 +7,7 @@ import plugrad
 import plugrad_nn as nn
 from plugins.nn import references as ref
 from plugins.nn.conftest import as_numpy
-from plugrad.extend import ArgumentError, ShapeError
+from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
 from plugrad.testing import check_gradient
 
 NETWORK = nn.Sequential(
@@ -193,3 +193,38 @@ def test_assign_is_complete_or_does_nothing(backend):
         with pytest.raises(error, match=message):
             nn.assign(params, values)
         np.testing.assert_array_equal(params["kernel"], before["kernel"])
+
+
+def test_traced_steps_drop_what_untraced_steps_drop():
+    """The seed of a step is a function: a traced step asks for the number of each step, and not of its first."""
+    model = nn.Sequential(nn.Dense(8), nn.BatchNorm(), nn.Dropout(0.5), nn.Dense(1))
+    x = plugrad.asarray(np.linspace(-1, 1, 24).reshape(8, 3).astype("float32"))
+
+    def make():
+        params, optimizer = model.init(0, (3,)), plugrad.optimizers.Adam(0.1)
+
+        def step(x):
+            training = nn.Training(lambda: optimizer.iterations)
+            value = optimizer.minimize(
+                lambda: plugrad.mean(model(params, x, training) ** 2), nn.leaves(params)
+            )
+            training.commit(params)
+            return value
+
+        return params, step
+
+    (first, plain), (second, step) = make(), make()
+    traced = plugrad.jit(step)
+    losses = [(plain(x).item(), traced(x).item()) for _ in range(5)]
+    assert all(a == b for a, b in losses)
+    assert len({a for a, _ in losses}) == 5
+    for a, b in zip(nn.leaves(first), nn.leaves(second), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_seeds_that_a_function_returns_are_those_of_numbers():
+    layer, x = nn.Dropout(0.5), plugrad.ones((4, 50))
+    a, b = (layer({}, x, nn.Training(seed)) for seed in (7, lambda: 7))
+    np.testing.assert_array_equal(a.numpy(), b.numpy())
+    with pytest.raises(ArgumentValueError, match="seed=-1"):
+        layer({}, x, nn.Training(lambda: -1))

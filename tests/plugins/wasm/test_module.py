@@ -27,7 +27,7 @@ from plugrad.extend import (
 )
 from plugrad.registry.kernels import check_parameters
 from plugrad_wasm import backend as wasm_backend, elementwise
-from plugrad_wasm.module import STACK_BYTES
+from plugrad_wasm.module import MAX_CUSTOM_MODULES, STACK_BYTES
 from plugrad_wasm.program import VARIANTS, Program, machine_code_key, new_engine, sections
 
 CUBE = "(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))"
@@ -251,10 +251,27 @@ def fresh_call(run, implementation, *inputs):
 def test_equal_custom_kernels_are_compiled_once(fresh):
     x = fresh.put(np.float32([2]))
     elementwise(CUBE)(x)
-    first = dict(fresh.store._custom)
     elementwise(CUBE)(x)
-    assert fresh.store._custom == first
-    assert len(first) == 1
+    found = fresh.store._custom.cache_info()
+    assert (found.misses, found.currsize) == (1, 1)
+
+
+def test_of_many_custom_kernels_the_last_ones_are_kept(fresh):
+    x = fresh.put(np.float32([2]))
+    for i in range(MAX_CUSTOM_MODULES + 8):
+        run = elementwise(f"(f32.add (f32.const {i}) (local.get $x))")
+        assert fresh.get(run(x)) == [i + 2]
+    assert fresh.store._custom.cache_info().currsize == MAX_CUSTOM_MODULES
+    assert fresh.get(elementwise("(f32.add (f32.const 0) (local.get $x))")(x)) == [2]
+
+
+def test_an_expression_that_takes_long_to_compile_is_refused():
+    def tree(depth):
+        return f"(f32.add {tree(depth - 1)} {tree(depth - 1)})" if depth else "(local.get $x)"
+
+    elementwise(tree(10))
+    with pytest.raises(ArgumentValueError, match=r"has \d+ characters, more than the 500000 that"):
+        elementwise(tree(16))
 
 
 def test_what_a_custom_kernel_cannot_do_is_an_error(fresh):

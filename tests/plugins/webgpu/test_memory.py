@@ -199,14 +199,12 @@ def resident():
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 @pytest.mark.parametrize("has_survivor", [False, True])
 def test_a_device_that_was_closed_keeps_nothing(has_survivor):
-    """A device of lavapipe takes 4 MB."""
+    """A device of lavapipe takes 4 MB, one of SwiftShader 30; up to three wait for the garbage collector."""
     x, sizes = np.arange(3_000, dtype=np.float32), []
     for _ in range(24):
         opened = backend()
         functions = {config.kernel_name: config.kernel_func for config in opened.open("")}
-        large = opened.from_numpy(
-            np.ones(1 << 19, np.float32)
-        )  # comes by another way than small ones
+        large = opened.from_numpy(np.ones(1 << 19, np.float32))  # not copied as small ones are
         y = functions["Add"](opened.from_numpy(x), opened.from_numpy(x))
         assert opened.to_numpy(y).sum() == 2 * x.sum()
         if not has_survivor:
@@ -214,7 +212,7 @@ def test_a_device_that_was_closed_keeps_nothing(has_survivor):
         del large
         opened.close()
         sizes.append(resident())
-    assert sizes[-1] - sizes[7] < 24 << 20
+    assert max(sizes[8:]) - max(sizes[:8]) < 24 << 20
 
 
 def test_an_array_outlives_its_device(run):

@@ -21,9 +21,8 @@ from plugrad.errors import (
     short_repr,
     warn,
 )
-from plugrad.interruptions import is_interruption
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import Backend, backend_failed, check_alive, note_loss
+from plugrad.tensor.backend import Backend, backend_failed, check_alive, note_loss, passes
 from plugrad.tensor.context import set_transfer_target, transfer_target
 from plugrad.tensor.tracer import Tracer, current_tracer
 from plugrad.types.arguments import check_flag
@@ -159,8 +158,8 @@ def synchronize(device: DeviceLike | None = None) -> None:
         except PlugradError as error:
             note_loss(error, backend)
             raise
-        except Exception as error:  # so that a plugin's failure is not plugrad's
-            if is_interruption(error):
+        except BaseException as error:  # so that a plugin's failure is not plugrad's
+            if passes(error, backend):
                 raise
             raise backend_failed(backend, "synchronize()", error) from error
 

@@ -48,7 +48,7 @@ def bind(kernel, otherwise):
         function = (backend.functions if overrides is None else functions_in(backend, overrides))[name]
         try:
             result = function({arguments}{attributes})
-        except Exception as failure:
+        except BaseException as failure:
             raise explained(failure, kernel, backend, {arrays}, attrs)
         if type(result) is tuple or type(result) is list:
             output = list(map(Tensor, result, repeat(backend)))

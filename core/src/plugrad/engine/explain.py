@@ -18,8 +18,7 @@ from plugrad.errors import (
     escape_controls,
     short_repr,
 )
-from plugrad.interruptions import is_interruption
-from plugrad.tensor.backend import closed, note_loss
+from plugrad.tensor.backend import closed, note_loss, passes
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
@@ -73,18 +72,18 @@ def not_a_tensor(where: str, x: object) -> ArgumentError:
 
 
 def explained(
-    failure: Exception,
+    failure: BaseException,
     kernel: Kernel[..., Any],
     backend: Backend,
     arrays: Sequence[Any],
     attrs: Mapping[str, Any],
-) -> Exception:
+) -> BaseException:
     """Return the error to raise for an implementation that failed; the failure is its cause.
 
     Implementations trust their inputs. If these break the contract, the error is the contract's. What came from
     outside, such as the handler of a signal, is returned as it is.
     """
-    if is_interruption(failure):
+    if passes(failure, backend):
         return failure
     if isinstance(failure, PlugradError):
         note_loss(failure, backend)
@@ -98,7 +97,7 @@ def explained(
 
 
 def _explanation(
-    failure: Exception,
+    failure: BaseException,
     kernel: Kernel[..., Any],
     backend: Backend,
     arrays: Sequence[Any],

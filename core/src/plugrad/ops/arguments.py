@@ -112,6 +112,11 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
     values: NDArray[Any]
     if isinstance(x, np.ndarray | np.generic):
         values = np.asarray(cast_type("NDArray[Any]", x))
+        if type(x) is not np.ndarray and np.any(getattr(x, "mask", False)):
+            raise ArgumentError(
+                f"{op}: {name} is a masked array, and tensors have no masks; fill it, as in x.filled(0), or compute "
+                "with its parts, x.data and x.mask"
+            )
     elif isinstance(x, bool | int | float | complex):
         dtype = scalar_dtype(x) if dtype is None else dtype
         values = np.asarray(x)

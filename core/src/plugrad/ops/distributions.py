@@ -199,11 +199,12 @@ def add_modulo(words: Tensor, number: int) -> Tensor:
 
 
 def count_shuffles(size: int) -> int:
-    """Return how many times to sort by random words, so that equal words have no influence.
+    """Return how many times to sort by random words: less than one pair is expected to have equal words each time.
 
-    After k times, some pair of slices had equal words each time with a probability below ``size**2 / 2**(32 * k + 1)``.
+    >>> count_shuffles(60_000), count_shuffles(1_000_000)
+    (1, 2)
     """
-    return max(1, ceil(3 * log(max(size, 1)) / log(2.0**32)))
+    return max(1, ceil((2 * log(max(size, 1)) - log(2)) / log(2.0**32)))
 
 
 def random_order(words: Tensor) -> Tensor:

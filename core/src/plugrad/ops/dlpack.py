@@ -14,7 +14,6 @@ from plugrad.errors import (
     ArgumentValueError,
     PlugradError,
 )
-from plugrad.interruptions import is_interruption
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import asarray
 from plugrad.tensor.backend import (
@@ -24,6 +23,7 @@ from plugrad.tensor.backend import (
     has_odd_bools,
     invalid_result,
     note_loss,
+    passes,
     unsupported_dtype,
 )
 from plugrad.tensor.tensor import Tensor
@@ -127,8 +127,8 @@ def _imported(x: Any, backend: Backend, *, copy: bool) -> Tensor:
     except PlugradError as error:
         note_loss(error, backend)
         raise
-    except Exception as error:  # so that a plugin's failure is not plugrad's
-        if is_interruption(error):
+    except BaseException as error:  # so that a plugin's failure is not plugrad's
+        if passes(error, backend):
             raise
         raise backend_failed(backend, "from_dlpack()", error) from error
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)

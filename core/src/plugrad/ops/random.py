@@ -49,10 +49,6 @@ MAX_SPAWNED: Final = 10**6
 """The largest number of generators that one call makes; more would take minutes."""
 
 
-def _key_of(seed: object) -> int:
-    return key_of_seed(check_integer(seed, "seed", "seed", least=0))
-
-
 class Generator:
     """A source of random numbers; the same seed gives the same numbers.
 
@@ -65,13 +61,16 @@ class Generator:
     backend. A dtype that this backend does not have raises UnsupportedDtype, and a shape that is not
     one ShapeError.
 
+    Each draw takes a part of the sequence that depends on the shape and the dtype only. Numbers of float64 have more
+    random bits, and are others than those of float32.
+
     Threads may share a generator, but which thread draws which numbers is then not determined;
     `spawn` a generator for each thread instead. Generators can be pickled.
 
     Args:
-        seed: an integer, 0 or more; None takes a fresh seed from the operating system. A function that returns
-            one is called at each draw. So a traced program whose seed is, say, the number of the step draws
-            in each of its calls what an untraced one draws with a new generator.
+        seed: an integer, 0 or more; None takes a fresh seed from the operating system. A function
+            without arguments that returns an integer is asked at each draw. So a traced program takes
+            the seed of each call, and not that of its first one.
 
     Raises:
         ArgumentError: the seed is not an integer.
@@ -88,18 +87,16 @@ class Generator:
     def seed(self, seed: int | Callable[[], int] | None = None) -> None:
         """Restart the sequence of a seed; None takes a fresh seed from the operating system.
 
-        A function is called for the seed at each draw; see `Generator`.
-
         >>> plugrad.random.seed(0)
 
         Raises:
             ArgumentError: the seed is not an integer.
             ArgumentValueError: the seed is negative.
         """
-        if callable(seed):
-            self._stream.restart(lambda: _key_of(seed()))
-        else:
+        if seed is None or not callable(seed):
             self._stream.restart(None if seed is None else _key_of(seed))
+        else:
+            self._stream.restart(lambda: _key_of(seed()))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -489,6 +486,16 @@ class Generator:
             normalized=check_flag(normalized, "multinomial", "normalized"),
         )
         return movement.reshape(drawn, shape=drawn.shape[1:]) if x.ndim == 1 else drawn
+
+
+def _key_of(seed: int) -> int:
+    """Return the key of a seed.
+
+    Raises:
+        ArgumentError: the seed is not an integer.
+        ArgumentValueError: it is negative.
+    """
+    return key_of_seed(check_integer(seed, "seed", "seed", least=0))
 
 
 def _floating_arguments(

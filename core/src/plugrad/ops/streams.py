@@ -7,6 +7,7 @@ calls.
 
 from __future__ import annotations
 
+from functools import partial
 from os import urandom
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -24,11 +25,14 @@ from plugrad.types.dtype import int32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
+
+    Key: TypeAlias = int | Callable[[], int]
 
 ALGORITHM: Final = "Philox4x32-10"
 KEY_BITS: Final = 64
@@ -47,14 +51,11 @@ class RandomStream:
         """Start at the beginning of a fresh key."""
         self.restart(None)
 
-    def restart(self, key: int | Callable[[], int] | None, counter: int = 0) -> None:
-        """Go to a number of a key's counter; None takes a fresh key from the operating system.
-
-        A function is called for the key at each draw.
-        """
+    def restart(self, key: Key | None, counter: int = 0) -> None:
+        """Go to a number of a key's counter; None takes a fresh key from the operating system."""
         target = None if key is None else transfer_target()
         with _lock:
-            self._key: int | Callable[[], int] | None = (
+            self._key: Key | None = (
                 key  # None until the first draw, so that forked processes differ
             )
             self._counter: int = counter
@@ -68,29 +69,34 @@ class RandomStream:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
             key, counter = self._key, self._counter
             self._counter = (counter + blocks) % (1 << COUNTER_BITS)
-        return key() if callable(key) else key, counter
+        return (key() if callable(key) else key), counter
 
-    def _take_again(self, key: int, counter: int, blocks: int) -> tuple[int, int]:
+    def _step_over(self, blocks: int) -> int:
+        """Return the counter, and step over so many numbers of it."""
+        with _lock:
+            counter = self._counter
+            self._counter = (counter + blocks) % (1 << COUNTER_BITS)
+            return counter
+
+    def _take_again(self, key: Key, counter: int, blocks: int) -> tuple[int, int]:
         """Return a key and a counter, and go to where the blocks end."""
         with _lock:
             self._key, self._counter = key, (counter + blocks) % (1 << COUNTER_BITS)
-        return key, counter
+        return (key() if callable(key) else key), counter
 
     def next_state(self, words: int, backend: Backend) -> Tensor:
         """Return the key and the counter for a draw of so many words, as words on a backend.
 
         A traced program takes them anew in each of its calls. If it has itself restarted the stream, they are the same
-        each time, as they are without a trace.
+        each time, as they are without a trace. Then a key that is a function is computed anew, and the counter stays.
         """
         blocks = -(-words // BLOCK_WORDS)
         target = transfer_target()
         take: Callable[[], tuple[int, int]]
-        if callable(key_now := self._key):
-            with _lock:  # each call of a traced program begins where the stream began
-                counter, self._counter = self._counter, self._counter + blocks
-            take = lambda: (key_now(), counter)  # noqa: E731
-        elif target is not None and self._started_in is not None and self._started_in() is target:
-            key, counter = self.take(blocks)
+        if target is not None and self._started_in is not None and self._started_in() is target:
+            key = self._key
+            assert key is not None  # it was restarted with one
+            counter = self._step_over(blocks)
             take = lambda: self._take_again(key, counter, blocks)  # noqa: E731
         else:
             take = lambda: self.take(blocks)  # noqa: E731
@@ -100,14 +106,28 @@ class RandomStream:
 
     def spawn(self, count: int) -> list[RandomStream]:
         """Return streams whose keys are the next numbers of this one."""
-        state = state_words(*self.take(-(-2 * count // BLOCK_WORDS)))
-        keys = random_bits(state, shape=(2 * count,)).astype("<i4").view("<u8")
+        blocks, own = -(-2 * count // BLOCK_WORDS), self._key
+        keys: list[Any]
+        if callable(own):
+            counter = self._step_over(blocks)
+            keys = [partial(_spawned_key, own, counter, i) for i in range(count)]
+        else:
+            state = state_words(*self.take(blocks))
+            keys = random_bits(state, shape=(2 * count,)).astype("<i4").view("<u8").tolist()
         children: list[RandomStream] = []
-        for key in keys.tolist():
+        for key in keys:
             child = RandomStream()
             child._key, child._started_in = key, self._started_in
             children.append(child)
         return children
+
+
+def _spawned_key(own: Callable[[], int], counter: int, index: int) -> int:
+    """Return the key of a stream by its number among those that a stream has spawned at a number of its counter."""
+    place, part = divmod(index, BLOCK_WORDS // 2)
+    state = state_words(own(), (counter + place) % (1 << COUNTER_BITS))
+    keys = random_bits(state, shape=(BLOCK_WORDS,)).astype("<i4").view("<u8")
+    return int(keys[part])
 
 
 def state_words(key: int, counter: int) -> NDArray[Any]:

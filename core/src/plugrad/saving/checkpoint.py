@@ -13,12 +13,11 @@ import numpy as np
 
 from plugrad.discovery.selection import backend_for
 from plugrad.errors import ArgumentError, DamagedFile, PlugradError, UnsupportedDtype, short_repr
-from plugrad.interruptions import is_interruption
 from plugrad.ops.creation import asarray
 from plugrad.saving.atomic_files import check_path, replace_atomically
 from plugrad.saving.structure import Reader, Writer
 from plugrad.saving.tensor_file import DTYPE_OF_CODE, TensorFile
-from plugrad.tensor.backend import backend_failed, check_alive, invalid_result, note_loss
+from plugrad.tensor.backend import backend_failed, check_alive, invalid_result, note_loss, passes
 from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -149,8 +148,8 @@ def _iter_values(sources: Sequence[Any], backend: Backend | None) -> Generator[N
     except PlugradError as error:
         note_loss(error, backend)
         raise
-    except Exception as error:
-        if is_interruption(error):
+    except BaseException as error:
+        if passes(error, backend):
             raise
         raise backend_failed(backend, "read()", error) from error
     if left:

@@ -20,7 +20,7 @@ from plugrad.errors import (
     describe_exception,
     short_repr,
 )
-from plugrad.interruptions import is_interruption
+from plugrad.interruptions import comes_from_handler, is_interruption
 from plugrad.tensor.choice import choose
 from plugrad.types.arguments import explain_wrong_fields
 from plugrad.types.dtype import as_dtype
@@ -248,6 +248,14 @@ class Backend(ABC):
         """Lose the device, as the reset of a driver would, so that tests can see what becomes of it."""
         raise NotImplementedError
 
+    def interrupted(self) -> str:
+        """Return why the device is lost after an exception of another thread has cut a call in two, or "".
+
+        Python raises such an exception between any two steps: see ``PyThreadState_SetAsyncExc``. The default is right
+        for a backend whose calls can be cut anywhere. plugrad does not call it for what a handler of signals raises.
+        """
+        return ""
+
     def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return the function that the engine calls for an implementation: by default, `function` itself.
 
@@ -296,8 +304,26 @@ def note_loss(error: BaseException, backend: Backend) -> None:
     """Mark a device as lost if that is what an error of its backend says; from now on its arrays are dead."""
     if isinstance(error, DeviceLost) and not error.device:
         error.device, backend.lost = backend.label, backend.lost or str(error)
-        for cache in (backend.functions, backend.constants):
-            cache.clear()
+        _clear_caches(backend)
+
+
+def passes(error: BaseException, backend: Backend) -> bool:
+    """Return whether an exception must pass: it came from outside the call of a backend in which it appeared.
+
+    If that has cut the call in two, the device may be lost. What is no `Exception`, such as `SystemExit`, passes, too.
+    """
+    if not is_interruption(error):
+        return not isinstance(error, Exception)
+    if not comes_from_handler(error) and not backend.lost:
+        backend.lost = backend.interrupted()
+        if backend.lost:
+            _clear_caches(backend)
+    return True
+
+
+def _clear_caches(backend: Backend) -> None:
+    for cache in (backend.functions, backend.constants):
+        cache.clear()
 
 
 def store(values: NDArray[Any], backend: Backend) -> Any:
@@ -315,8 +341,8 @@ def store(values: NDArray[Any], backend: Backend) -> Any:
     except PlugradError as error:
         note_loss(error, backend)
         raise
-    except Exception as error:  # so that a plugin's failure is not plugrad's
-        if is_interruption(error):
+    except BaseException as error:  # so that a plugin's failure is not plugrad's
+        if passes(error, backend):
             raise
         raise backend_failed(backend, "from_numpy()", error) from error
     check_array(array, values.shape, values.dtype, backend, "from_numpy()")
@@ -416,8 +442,8 @@ def read_array(array: Any, backend: Backend) -> NDArray[Any]:
     except PlugradError as error:
         note_loss(error, backend)
         raise
-    except Exception as error:  # so that a plugin's failure is not plugrad's
-        if is_interruption(error):
+    except BaseException as error:  # so that a plugin's failure is not plugrad's
+        if passes(error, backend):
             raise
         raise backend_failed(backend, "to_numpy()", error) from error
     check_array(values, array.shape, array.dtype, backend, "to_numpy()")
@@ -439,7 +465,7 @@ def export_array(
     except (PlugradError, BufferError) as error:
         note_loss(error, backend)
         raise
-    except Exception as error:  # so that a plugin's failure is not plugrad's
-        if is_interruption(error):
+    except BaseException as error:  # so that a plugin's failure is not plugrad's
+        if passes(error, backend):
             raise
         raise backend_failed(backend, "to_dlpack()", error) from error

@@ -51,11 +51,11 @@ class Training(Mode):
 
     Random numbers depend on the seed and on the name of the layer, and on nothing else: the same
     parameters, input and seed give the same result, also when `plugrad.checkpoint` computes it again.
-    Give each step another seed, such as its number.
+    Give each step another seed, such as its number. In a function for `plugrad.jit`, give a function of the
+    seed, such as ``lambda: optimizer.iterations``: a traced program asks it in each of its calls.
 
     Args:
-        seed: an integer, 0 or more, or a function that returns one. A function is called at each draw: a step
-            that is traced with `plugrad.jit` needs one, because an integer would be the same in all of its calls.
+        seed: an integer, 0 or more, or a function without arguments that returns one.
 
     Raises:
         ArgumentError: the seed is not an integer.
@@ -80,8 +80,9 @@ class Training(Mode):
         """Return the source of this layer's random numbers, at its beginning."""
         seed, path = self.seed, self.path
         if callable(seed):
-            return plugrad.random.Generator(lambda: _seed_of_layer(seed(), path))
-        return plugrad.random.Generator(_seed_of_layer(seed, path))
+            # What a trace keeps must not keep `updates`.
+            return plugrad.random.Generator(lambda: _derive_seed(seed(), path))
+        return plugrad.random.Generator(_derive_seed(seed, path))
 
     def update(self, **values: Tensor) -> None:
         """Put aside new values of parameters of this layer, which `commit` assigns."""
@@ -99,8 +100,9 @@ class Training(Mode):
         assign_some("Training.commit", params, self.updates)
 
 
-def _seed_of_layer(seed: int, path: tuple[str, ...]) -> int:
-    text = f"{seed}/{'/'.join(path)}"
+def _derive_seed(seed: int, path: tuple[str, ...]) -> int:
+    """Derive the seed of a layer from that of the step and the layer's path."""
+    text = f"{check_integer('Training', 'seed', seed)}/{'/'.join(path)}"
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 
+MAX_EXPRESSION_CHARACTERS: Final = 500_000
+"""Nothing can stop the compiler of an expression, not even Ctrl-C."""
 HARMFUL: Final = re.compile(
     r"(?<![$.\w])"
     r"(loop|call\w*|return_call\w*|unreachable|(memory|table)\.\w+|\w+\.(atomic\.|load|store)[\w.]*"
@@ -43,10 +45,15 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
 
     Raises:
         ArgumentValueError: there is no input, or the name of one is not an identifier; or the
-            expression has a loop, a call, an access to memory, or an integer division, which could
+            expression is very long, or has a loop, a call, an access to memory, or an integer division, which could
             run for ever, harm others, or end the process.
     """
     names = tuple(inputs)
+    if len(expression) > MAX_EXPRESSION_CHARACTERS:
+        raise ArgumentValueError(
+            f"elementwise: the expression has {len(expression)} characters, more than the {MAX_EXPRESSION_CHARACTERS} "
+            "that are compiled in an instant; use load_wasm_kernel"
+        )
     if harmful := HARMFUL.search(expression):
         raise ArgumentValueError(
             f"elementwise: {harmful[0]!r} is not possible in an expression, because it could run for ever or trap; "

@@ -73,6 +73,7 @@ SMALL_PAGES_BYTES: Final = (
 
 STACK_BYTES: Final = 40 * PAGE  # that of the linker in hatch_build.py
 MAX_PAGES: Final = (1 << 16) - 1  # a block must not end at 2^32, which is 0
+MAX_CUSTOM_MODULES: Final = 256  # compiled expressions that a store keeps
 MAX_KEPT_TABLE_BYTES: Final = 1 << 24  # bytes of the largest table that a store keeps
 
 
@@ -252,7 +253,7 @@ class Store:
         self.descriptor: Callable[..., Descriptor] = lru_cache(maxsize=1024)(self._descriptor)
         self._table = lru_cache(maxsize=8)(self._fill_table)
         self.scratch_size: Callable[..., int] = lru_cache(maxsize=1024)(self._scratch_size)
-        self._custom: dict[str, tuple[Call, Call]] = {}
+        self._custom = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._bind_custom)
 
     def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
         """Return what an export says about the scratch memory that a kernel needs."""
@@ -269,27 +270,28 @@ class Store:
         """Return the export ``kernel`` of a module in text form whose one import is the memory.
 
         The import reads ``(import "plugrad" "memory" (memory 0 65535 shared))``. Equal sources are
-        compiled once.
+        compiled once, unless there are many others.
 
         Raises:
             ArgumentValueError: the text is not such a module.
         """
-        if source not in self._custom:
-            try:
-                instance, kernel = self._compile(source)
-            except (wasmtime.WasmtimeError, wasmtime.Trap) as failure:
-                raise ArgumentValueError(
-                    "wasm: a custom kernel must be a module in WebAssembly's text form that imports "
-                    f"nothing but the memory of plugrad; this one cannot be compiled: {failure}"
-                ) from failure
-            if not isinstance(kernel, wasmtime.Func):
-                raise ArgumentValueError(
-                    f"wasm: the export 'kernel' of a custom kernel is {kernel!r}; export a function "
-                    "under this name"
-                )
-            short = instance.bind(kernel, self.lock)
-            self._custom[source] = short, instance.bind(kernel, self.lock, is_long=True)
-        return self._custom[source][is_long]
+        return self._custom(source)[is_long]
+
+    def _bind_custom(self, source: str) -> tuple[Call, Call]:
+        """Return the short and the long call of the export of a module in text form."""
+        try:
+            instance, kernel = self._compile(source)
+        except (wasmtime.WasmtimeError, wasmtime.Trap) as failure:
+            raise ArgumentValueError(
+                "wasm: a custom kernel must be a module in WebAssembly's text form that imports "
+                f"nothing but the memory of plugrad; this one cannot be compiled: {failure}"
+            ) from failure
+        if not isinstance(kernel, wasmtime.Func):
+            raise ArgumentValueError(
+                f"wasm: the export 'kernel' of a custom kernel is {kernel!r}; export a function "
+                "under this name"
+            )
+        return instance.bind(kernel, self.lock), instance.bind(kernel, self.lock, is_long=True)
 
     def _compile(self, source: str) -> tuple[Instance, object]:
         """Return an instance of a module in text form, and what it exports as ``kernel``, or None."""

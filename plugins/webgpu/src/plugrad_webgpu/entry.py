@@ -21,6 +21,7 @@ from plugrad.extend import (
     is_interruption,
     string,
 )
+from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.memory.transfers import download, read, upload
 from plugrad_webgpu.shaders.elements import DTYPES, require_dtype
 
@@ -165,6 +166,16 @@ class WebGpuBackend(Backend):
         """Destroy the device of the library, for tests."""
         self.opened.shared.destroy()
 
+    def interrupted(self) -> str:
+        """Give the device up: a batch may have been cut in two, and the library does not say where."""
+        uninterruptible.reset()
+        if self._device is not None and not self._device.is_abandoned:
+            lock = self._device.abandon(lambda: DeviceLost(f"webgpu: {CUT}"))
+            _cut_devices.append(self._device)
+            while lock._is_owned():  # its release was cut off, and other threads wait for it
+                lock.release()
+        return CUT
+
     def close(self) -> None:
         """Submit the recorded work and release the device; live arrays keep their buffers."""
         device, self._device = self._device, None
@@ -176,6 +187,9 @@ class WebGpuBackend(Backend):
             _release_closed()
 
 
+CUT: Final = "an exception that another thread raised has cut its work in two"
+_cut_devices: Final[list[Device]] = []
+"""Those are never released, because some of what they own may be released already."""
 _closed_devices: Final[list[Device]] = []
 """The closed devices of whose buffers arrays still used some when they were looked at last."""
 _uncollected_devices: Final[WeakSet[Device]] = WeakSet()

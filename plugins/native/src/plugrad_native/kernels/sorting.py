@@ -1,4 +1,4 @@
-"""The largest elements of rows: a selection by the first bits of the elements, and a radix sort of what it leaves."""
+"""Orders by a radix sort, which is stable; the largest elements are selected by their first bits before."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from plugrad_native.declare import (
     INT32,
     INTEGERS,
     MAX_ELEMENTS,
+    MIN_BYTES,
     UINT64,
     as_contiguous,
     exports,
+    parallel_for,
     table,
 )
 
@@ -23,7 +25,31 @@ if TYPE_CHECKING:
 
 ARGSORT = exports("argsort", "float16", "float32", "float64", *INTEGERS)
 
+STEPS_PER_ELEMENT: Final = 8
+"""How long sorting takes for each element, in additions."""
+
+numpy_argsort: Final = numpy_implementation(sorting.argsort)
 numpy_top_k: Final = numpy_implementation(sorting.top_k)
+
+
+@table.implements(sorting.argsort, min_bytes=MIN_BYTES)
+def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
+    """Return the positions that sort an axis; equal elements always stay in their order."""
+    run = ARGSORT.get(x.dtype)
+    if run is None or not 0 < x.size < MAX_ELEMENTS:
+        return numpy_argsort(x, axis=axis, descending=descending, stable=stable)
+    rows = as_contiguous(np.moveaxis(x, axis, -1))
+    count = rows.shape[-1]
+    places = empty(rows.shape, INT32)
+    parallel_for(
+        run,
+        ((rows, count), (places, count)),
+        x.size // count,
+        *(count, count, descending, True),
+        work=STEPS_PER_ELEMENT * x.size,
+        scratch=4 * count,
+    )
+    return np.moveaxis(places, -1, axis)
 
 
 @table.implements(sorting.top_k)

@@ -21,7 +21,7 @@ from plugrad_webgpu.algorithms.subgroups import subgroup_size
 from plugrad_webgpu.device.hosting import HostArrays
 from plugrad_webgpu.device.pending import FusionQueue
 from plugrad_webgpu.driver import exits
-from plugrad_webgpu.driver.forks import ForkedLock, abandon_when_forked
+from plugrad_webgpu.driver.forks import RefusingLock, abandon_when_forked
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import (
     check_operands,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from wgpu import GPUBuffer, GPUDevice
 
-    from plugrad.extend import DType, Memory
+    from plugrad.extend import DType, Memory, PlugradError
     from plugrad_webgpu.driver.interface import Driver, Handle, Layout, OpenPass, Part, RawDevice
     from plugrad_webgpu.memory.buffers import Storage
     from plugrad_webgpu.shaders.layout import Shape
@@ -107,13 +107,14 @@ class Device:
         abandon_when_forked(self)
         exits.wait_at_exit(self._lock)
 
-    def abandon(self) -> None:
-        """Refuse all further work: this process is a forked child, and the device is the parent's."""
+    def abandon(self, error: Callable[[], PlugradError]) -> Any:
+        """Refuse all further work with an error; return the lock that is no longer used."""
         self.is_abandoned = True
-        self._lock = ForkedLock()
-        self.pool.abandon()
-        self.calls.abandon()
-        self.hosting.abandon()
+        lock, self._lock = self._lock, RefusingLock(error)
+        self.pool.abandon(error)
+        self.calls.abandon(error)
+        self.hosting.abandon(error)
+        return lock
 
     @property
     def subgroup(self) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 
 from plugrad.extend import float32
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.driver.forks import ForkedLock
+from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import foreign_buffer_error
 from plugrad_webgpu.memory.buffers import CommandRecorder, GpuArray, HostBuffer
@@ -29,12 +29,12 @@ from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, as_parameter, words_p
 from plugrad_webgpu.shaders.layout import array_nbytes, size_class
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
-    from plugrad.extend import DType
+    from plugrad.extend import DType, PlugradError
     from plugrad_webgpu.device.pending import FusionQueue
     from plugrad_webgpu.memory.buffers import Pool, Storage
     from plugrad_webgpu.shaders.chains import Step
@@ -74,9 +74,9 @@ class HostArrays:
         self._pool = pool
         self._lock = lock
 
-    def abandon(self) -> None:
-        """Refuse all further work: this process is a forked child."""
-        self._lock = ForkedLock()
+    def abandon(self, error: Callable[[], PlugradError]) -> None:
+        """Refuse all further work with an error."""
+        self._lock = RefusingLock(error)
 
     def has_room(self, shape: Shape) -> bool:
         """Return whether an array of a shape stays on the host."""

@@ -22,16 +22,17 @@ from dataclasses import replace
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
-from plugrad_webgpu.driver.forks import ForkedLock
+from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, foreign_buffer_error
 from plugrad_webgpu.memory.buffers import Buffer, CommandRecorder, GpuArray, HostBuffer
 from plugrad_webgpu.shaders.chains import MAX_WEIGHT, Form, laid_out, program
 from plugrad_webgpu.shaders.program import pack_parameters, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
+    from plugrad.extend import PlugradError
     from plugrad_webgpu.memory.buffers import BufferRef, Pool, Storage
     from plugrad_webgpu.shaders.chains import Reading, References, Step
     from plugrad_webgpu.shaders.layout import Shape
@@ -132,9 +133,9 @@ class FusionQueue:
         self._programs: dict[Form, Program] = {}
         self._earlier: dict[Form, Program] = {}
 
-    def abandon(self) -> None:
-        """Refuse all further work: this process is a forked child."""
-        self._lock = ForkedLock()
+    def abandon(self, error: Callable[[], PlugradError]) -> None:
+        """Refuse all further work with an error."""
+        self._lock = RefusingLock(error)
 
     def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
         """Return the result of a call, which is recorded when its values are needed, or computed on the host.

@@ -13,30 +13,31 @@ from functools import cache
 from typing import TYPE_CHECKING, NoReturn, Protocol
 from weakref import WeakSet
 
-from plugrad.extend import BackendUnavailable
+from plugrad.extend import BackendUnavailable, PlugradError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 
 class Abandonable(Protocol):
     """An object that cannot be used in a forked child."""
 
-    def abandon(self) -> None:
-        """Refuse all further work without waiting for a lock."""
+    def abandon(self, error: Callable[[], PlugradError]) -> object:
+        """Refuse all further work with an error, without waiting for a lock."""
         ...
 
 
-class ForkedLock:
-    """Takes the place of a lock in a forked child: entering it raises instead of waiting."""
+class RefusingLock:
+    """Takes the place of the lock of a device that cannot be used any more: entering it raises instead of waiting."""
+
+    def __init__(self, error: Callable[[], PlugradError]) -> None:
+        """Raise what `error` returns."""
+        self._error = error
 
     def __enter__(self) -> NoReturn:
-        """Raise the error for a forked child.
-
-        Raises:
-            BackendUnavailable: always.
-        """
-        raise forked_error()
+        """Raise the error."""
+        raise self._error()
 
     def __exit__(
         self,
@@ -59,7 +60,7 @@ _objects: WeakSet[Abandonable] = WeakSet()
 
 
 def abandon_when_forked(thing: Abandonable) -> None:
-    """Call `thing.abandon()` in every forked child, as long as the object lives."""
+    """Call `thing.abandon(forked_error)` in every forked child, as long as the object lives."""
     _register_fork_handler()
     _objects.add(thing)
 
@@ -73,4 +74,4 @@ def _register_fork_handler() -> None:
 
 def _abandon_all() -> None:
     for thing in _objects:
-        thing.abandon()
+        thing.abandon(forked_error)

@@ -58,6 +58,12 @@ class Uninterruptible:
                 raise
         self._depth += 1
 
+    def reset(self) -> None:
+        """Leave all blocks of this thread, whose ends an exception of another thread may have cut off."""
+        if threading.get_ident() == threading.main_thread().ident and self._depth:
+            self._depth = 0
+            self._end()
+
     @property
     def must_end(self) -> bool:
         """Whether a signal waits for the end of the block: what takes long stops for it.

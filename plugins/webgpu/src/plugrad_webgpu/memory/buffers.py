@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import ref
 
 from plugrad.extend import Memory, OutOfMemory, complex64, float32
-from plugrad_webgpu.driver.forks import ForkedLock
+from plugrad_webgpu.driver.forks import RefusingLock
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import REMEDY
 from plugrad_webgpu.shaders.elements import WORD_DTYPE
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from plugrad.extend import DType
+    from plugrad.extend import DType, PlugradError
     from plugrad_webgpu.driver.interface import Handle
     from plugrad_webgpu.shaders.chains import Step
     from plugrad_webgpu.shaders.layout import Shape
@@ -436,14 +436,14 @@ class Pool:
             self.usage.pooled -= storage.size
         self._allocator.release_buffers(unused)
 
-    def abandon(self) -> None:
-        """Refuse all further work: this process is a forked child."""
-        self._lock = ForkedLock()
+    def abandon(self, error: Callable[[], PlugradError]) -> None:
+        """Refuse all further work with an error."""
+        self._lock = RefusingLock(error)
 
     def memory(self) -> Memory:
         """Return the memory in use as plugrad reports it."""
         self._collect_dead()
-        if not isinstance(self._lock, ForkedLock):
+        if not isinstance(self._lock, RefusingLock):
             self._keep_to_budget()
         usage = self.usage
         details = {"pooled_bytes": usage.pooled, "created_buffers": usage.created}
