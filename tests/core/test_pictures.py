@@ -134,3 +134,20 @@ def test_bad_input_and_names_that_need_escapes(tmp_path):
         plugrad.plot_graph(lambda x: 1 / 0, 1.0)
     plugrad.exp(1.0)
     assert "watched" not in before["Exp"].__qualname__
+
+
+def test_a_traced_graph():
+    v = plugrad.Variable(np.ones(3, "float32"), name="weights")
+
+    def f(x):
+        v.assign(plugrad.exp(x) * 2 + v)
+        return plugrad.scan(lambda c, y: (c + y, c * y), plugrad.sum(x), x)
+
+    graph = plugrad.plot_graph(plugrad.make_graph(f)(np.ones(3, "float32")))
+    assert graph.kernels == ["Exp", "Multiply", "Add", "Sum", "scan, 3 times"]
+    texts = {text.text for text in elements(graph.svg, "text")}
+    assert {"argument 0", "2.0", "weights", "weights becomes", "result 0", "result 1"} <= texts
+    tooltips = "".join(title.text for title in elements(graph.svg, "title"))
+    assert "test_pictures.py:" in tooltips
+    assert "inside: " in tooltips
+    assert plugrad.plot_graph(plugrad.make_graph(lambda x: x)(v * 1)).kernels == []

@@ -130,7 +130,13 @@ if typing.TYPE_CHECKING:
     from plugrad.passes.common import merge_common_calls as merge_common_calls
     from plugrad.passes.constants import fold_constants as fold_constants
     from plugrad.passes.dead import remove_dead_steps as remove_dead_steps
+    from plugrad.passes.memory import MemoryPlan as MemoryPlan, plan_memory as plan_memory
     from plugrad.passes.simplify import simplify_graph as simplify_graph
+    from plugrad.passes.views import (
+        PACKED_VIEWS as PACKED_VIEWS,
+        STRIDED_VIEWS as STRIDED_VIEWS,
+        find_storage as find_storage,
+    )
 
 _LAZY_EXPORTS = {
     "graph.graph": "Call Cond Graph HostValue Line Scan Step Value While",
@@ -139,7 +145,9 @@ _LAZY_EXPORTS = {
     "passes.common": "merge_common_calls",
     "passes.constants": "fold_constants",
     "passes.dead": "remove_dead_steps",
+    "passes.memory": "MemoryPlan plan_memory",
     "passes.simplify": "simplify_graph",
+    "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",
 }
 """The modules that are imported when one of their names is first used: those of graphs, which few plugins look at."""
 _MODULE_OF_EXPORT = {

@@ -7,13 +7,14 @@ an argument, a constant, a variable as it is when a call begins, or a step. Step
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from plugrad.errors import short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shaped
 
 Value: TypeAlias = int
+MAX_LISTED: Final = 12
+"""How many inputs or outputs of a step its text shows: that of an optimizer may have hundreds."""
 
 
 class Line(NamedTuple):
@@ -202,18 +205,20 @@ def _lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[str]:
     yield f"{indent}{title} ({arguments})"
     inner = f"{indent}  "
     for value in graph.constants:
-        yield f"{inner}%{value} = constant {format_spec(specs[value])}"
+        text = constant_text(graph, value)
+        yield f"{inner}%{value} = constant {f'{text}  ' if text else ''}{format_spec(specs[value])}"
     for value, variable in graph.variables.items():
         name = f" {variable.name!r}" if variable.name else ""
         yield f"{inner}%{value} = variable{name} {format_spec(specs[value])}"
     for step in graph.steps:
-        found = ", ".join(format_spec(specs[value]) for value in step.outputs)
+        found = _shortened([format_spec(specs[value]) for value in step.outputs])
         yield f"{inner}{_values(step.outputs)} = {step}  {found}"
         for body in step.graphs:
             yield from _lines(body, "do", "give", f"{inner}  ")
     for variable, value in graph.updates:
         yield f"{inner}{variable.name or 'variable'!r} becomes %{value}"
-    yield f"{indent}{end} {_values(graph.results)}"
+    results = ", ".join(f"%{value}" for value in graph.results)
+    yield f"{indent}{end} {results}"
 
 
 def format_spec(spec: Shaped) -> str:
@@ -221,5 +226,20 @@ def format_spec(spec: Shaped) -> str:
     return f"{spec.dtype}{list(spec.shape)}"
 
 
+def constant_text(graph: Graph, value: Value) -> str:
+    """Return the number that a constant holds, or nothing if it has several elements."""
+    shape = graph.specs[value].shape
+    if prod(shape) != 1:
+        return ""
+    return short_repr(graph.backend.to_numpy(graph.constants[value]).reshape(-1).tolist()[0])
+
+
 def _values(values: Iterable[Value | None]) -> str:
-    return ", ".join("_" if value is None else f"%{value}" for value in values)
+    return _shortened(["_" if value is None else f"%{value}" for value in values])
+
+
+def _shortened(texts: Sequence[str]) -> str:
+    """Return a list in one line, without its middle if that is long."""
+    if len(texts) <= MAX_LISTED:
+        return ", ".join(texts)
+    return f"{', '.join(texts[:3])}, … {len(texts) - 4} more …, {texts[-1]}"

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
 
+    from plugrad.graph.graph import Graph as TracedGraph
+
 
 class Graph:
     """A drawn graph: notebooks show it, `save` writes it to a file, and `svg` is its text."""
@@ -48,7 +50,7 @@ class Graph:
             file.write(self.svg)
 
 
-def plot_graph(function: Callable[..., Any], /, *args: Any) -> Graph:
+def plot_graph(function: Callable[..., Any] | TracedGraph, /, *args: Any) -> Graph:
     """Return a picture of the kernels that ``function(*args)`` runs, and of those that compute its gradient.
 
     >>> import plugrad
@@ -73,18 +75,29 @@ def plot_graph(function: Callable[..., Any], /, *args: Any) -> Graph:
     instead. Tensors that are neither arguments nor results of kernels are drawn as constants, and variables
     with their names.
 
+    A graph of `plugrad.make_graph` is drawn as it is: what a traced function runs, after it has been simplified.
+
+    >>> traced = plugrad.make_graph(plugrad.jit(loss))(plugrad.ones((2, 3)), plugrad.ones((3, 1)))
+    >>> plugrad.plot_graph(traced).kernels
+    ['BatchMatMul', 'Square', 'Mean']
+
     Raises:
         ArgumentError: `function` cannot be called.
         GradientNotFound: a kernel does not have a gradient; for a picture without gradients, give
             ``lambda x: function(plugrad.stop_gradient(x))``.
     """
-    check_callable("plot_graph", function)
     # Only pictures need these; `import plugrad` would take longer.
+    from plugrad.graph.graph import Graph as TracedGraph
     from plugrad.pictures.layout import arrange_graph
     from plugrad.pictures.svg import draw_svg
     from plugrad.pictures.trace import trace_graph
+    from plugrad.pictures.traced import draw_traced
 
-    nodes, edges = trace_graph(function, args)
+    if isinstance(function, TracedGraph):
+        nodes, edges = draw_traced(function)
+    else:
+        check_callable("plot_graph", function)
+        nodes, edges = trace_graph(function, args)
     kernels = [node for node in nodes if node.kind == "kernel"]
     return Graph(
         draw_svg(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from functools import cached_property, partial, update_wrapper
 from threading import RLock
 from types import MethodType
@@ -23,6 +24,7 @@ from plugrad.tracing.program import Program
 from plugrad.tracing.structure import END, Identity, check_hashable, flatten
 from plugrad.transforms.variable import Variable
 from plugrad.types.arguments import check_callable
+from plugrad.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,6 +143,12 @@ class Jitted(Generic[Params, Result]):
         return self if instance is None else MethodType(self, instance)
 
     def __reduce__(self) -> Any:
+        found: Any = sys.modules.get(getattr(self, "__module__", ""))
+        name = str(getattr(self, "__qualname__", ""))
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:  # a decorated function, whose name is that of the result
+            return name
         return Jitted, (self.function, self.static)
 
     def __repr__(self) -> str:
@@ -151,6 +159,44 @@ class Jitted(Generic[Params, Result]):
         tensors: list[Tensor] = []
         key = self._key(args, kwargs, tensors)
         return (self._programs.get(key) or self._trace(key, tensors, args, kwargs)).graph
+
+    def explain(self, *args: Params.args, **kwargs: Params.kwargs) -> str:
+        """Return why a call with these arguments would be traced, or that it would not be.
+
+        It compares them with those of the earlier trace from which they differ least.
+
+        >>> import plugrad
+        >>> f = plugrad.jit(lambda x, rate: x * rate)
+        >>> y = f(plugrad.ones(3), 0.5)
+        >>> f.explain(plugrad.ones(3), 0.5)
+        'it is not traced again: trace 1 is for these arguments'
+        >>> f.explain(plugrad.ones(4), 0.5)
+        "it is traced: unlike in trace 1, argument 'x' is [(4,), float32] instead of [(3,), float32]"
+        """
+        is_known = self._key(args, kwargs, []) in self._programs
+        if self.static:
+            args, kwargs = self._with_identities(args, kwargs)  # pyright: ignore[reportAssignmentType] - as they are given on
+        kind = self._kind(args, kwargs)
+        if is_known and kind in self._kinds:
+            return f"it is not traced again: trace {self._kinds.index(kind) + 1} is for these arguments"
+        if not self._kinds:
+            return "it is traced: this is the first call"
+
+        def differing(known: dict[int | str, Any]) -> list[int | str]:
+            return [n for n in {**known, **kind} if known.get(n) != kind.get(n)]
+
+        nearest = min(self._kinds, key=lambda known: len(differing(known)))
+        names: dict[int | str, str] = dict(enumerate(self._names))
+        reasons = [
+            f"argument {names.get(n, n)!r} is {_kind_text(kind, n)} instead of {_kind_text(nearest, n)}"
+            for n in differing(nearest)
+        ]
+        where = f"unlike in trace {self._kinds.index(nearest) + 1}"
+        return (
+            f"it is traced: {where}, {', and '.join(reasons)}"
+            if reasons
+            else f"it is traced: {where}, a setting, a kernel, a gradient or the device is another one"
+        )
 
     def _key(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
@@ -217,13 +263,16 @@ class Jitted(Generic[Params, Result]):
         def of_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
             given, named = map_tree(lambda leaf: _fill(leaf, remaining), template)
+            args, kwargs = self._with_identities(given, named) if self.static else (given, named)
             before: list[Any] = []
-            flatten([*given, named], before, [])
+            flatten([*args, kwargs], before, before)
             result = function(*given, **named)
             after: list[Any] = []
-            flatten([*given, named], after, [])
+            flatten([*args, kwargs], after, after)
+            # Tensors are the same objects; to compare others would need their values.
             if len(before) != len(after) or any(
-                a is not b and a != b for a, b in zip(before, after, strict=True)
+                a is not b and (isinstance(a, Tensor) or a != b)
+                for a, b in zip(before, after, strict=True)
             ):
                 raise TracingError(
                     f"jit: {name} changes a list or dict among its arguments, which the caller's would not show; "
@@ -256,13 +305,18 @@ class Jitted(Generic[Params, Result]):
         names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
         return {**dict(zip(names, args, strict=True)), **kwargs}
 
-    def _note_kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Remember what a trace was made for, and warn once if there are many of them."""
+    def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:
+        """Return the part of the key by the place or the name of the argument."""
         kind: dict[int | str, Any] = {}
         for place, value in (*enumerate(args), *kwargs.items()):
             parts: list[Any] = []
             flatten(value, parts, [])
             kind[place] = tuple(parts)
+        return kind
+
+    def _note_kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Remember what a trace was made for, and warn once if there are many of them."""
+        kind = self._kind(args, kwargs)
         self._kinds.append(kind)
         if len(self._kinds) == MANY_TRACES + 1:
             changing = [
@@ -284,6 +338,20 @@ class Jitted(Generic[Params, Result]):
 
 def _without_end(parts: tuple[Any, ...]) -> list[Any]:
     return [part for part in parts if part is not END and not isinstance(part, type)]
+
+
+def _kind_text(kind: Mapping[int | str, Any], name: int | str) -> str:
+    """Return the shapes, dtypes and static values of an argument as text."""
+    if name not in kind:
+        return "absent"
+    return f"[{', '.join(map(_part_text, _without_end(kind[name])))}]"
+
+
+def _part_text(part: Any) -> str:
+    """Return a part of a key as text; numbers are there as text."""
+    part = part.target if isinstance(part, Identity) else part
+    is_dtype = isinstance(part, DType | np.dtype)
+    return str(part) if is_dtype or isinstance(part, str) else short_repr(part)
 
 
 def _as_slot(leaf: Any) -> Any:
@@ -311,7 +379,7 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
     >>> import plugrad
     >>> print(plugrad.make_graph(lambda x: plugrad.sum(x * 2))(plugrad.asarray([1.0, 2.0])))
     graph on cpu:0 (%0: float32[2])
-      %1 = constant float32[]
+      %1 = constant 2.0  float32[]
       %2 = Multiply(%0, %1)  float32[2]
       %3 = Sum(%2, axis=(0,), keep_dims=False)  float32[]
     return %3

@@ -1,0 +1,191 @@
+"""The memory plan of a graph: how long values live, and where they lie in one block of memory.
+
+Places are given to the largest values first, each at the lowest offset at which it does not overlap one that lives at
+the same time: Pisarchyk and Lee, "Efficient memory management for deep neural net inference" (2020).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.graph.graph import Call, Graph, Step, Value
+from plugrad.passes.views import PACKED_VIEWS, STRIDED_VIEWS, find_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Set
+
+    from plugrad.contract.kernel import Kernel
+
+ALIGNMENT_BYTES: Final = 64
+"""Offsets are multiples of the bytes of a cache line, and of the longest vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """When the memory of each value of a graph is free again, and where in one block it may lie."""
+
+    storage: Mapping[Value, Value]
+    """The value in whose memory a value lies: itself, what it is a view of, or the input whose place it takes."""
+    last_uses: Mapping[Value, int]
+    """The position of the last step that needs the memory; for what remains after the run, the number of steps."""
+    offsets: Mapping[Value, int]
+    """Where the memory of what the steps make begins in the block, in bytes; by the values of `storage`."""
+    arena_bytes: int
+    """The size of the block."""
+    held_bytes: int
+    """What arguments, constants and variables take, which the caller or the program holds."""
+    peak_bytes: int
+    """The most that values made by the steps take at one time, with results and what loops need inside."""
+
+
+def plan_memory(
+    graph: Graph, *, views: Set[Kernel[..., Any]] = STRIDED_VIEWS, in_place: bool = True
+) -> MemoryPlan:
+    """Return a plan of the memory that the steps of a graph need, before it runs.
+
+    >>> from plugrad.extend import plan_memory
+    >>> graph = plugrad.make_graph(lambda x: plugrad.exp(plugrad.sin(x * 2)))(plugrad.ones(1000))
+    >>> plan_memory(graph).peak_bytes, plan_memory(graph, in_place=False).peak_bytes
+    (4000, 8000)
+
+    Args:
+        graph: the graph.
+        views: the kernels whose results are views of their first input: `STRIDED_VIEWS` or `PACKED_VIEWS` of
+            `plugrad.extend`, or others.
+        in_place: whether an elementwise kernel may write its result over an input of the same shape and size of
+            elements that is not needed any more. A replay does not.
+    """
+    storage = find_storage(graph, views)
+    made = {value for step in graph.steps for value in step.outputs}
+    last = _last_uses(graph, storage)
+    if in_place:
+        owners = dict(storage)
+        packed = find_storage(graph, views & PACKED_VIEWS)
+        whole = {v for v, owner in packed.items() if owners[owner] == owner and owner in made}
+        for index, step in enumerate(graph.steps):
+            place = _free_input(graph, step, index, storage, last, whole)
+            if place is not None:
+                _join(storage, last, step.outputs[0], place)
+    owned = {value for value in made if storage[value] == value}
+    sizes = {value: _nbytes(graph, value) for value in storage if storage[value] == value}
+    births = {
+        v: index for index, step in enumerate(graph.steps) for v in step.outputs if v in owned
+    }
+    inside = [
+        max(
+            [plan_memory(body, views=views, in_place=in_place).peak_bytes for body in step.graphs],
+            default=0,
+        )
+        for step in graph.steps
+    ]
+    offsets, arena_bytes = _place(owned, sizes, births, last)
+    return MemoryPlan(
+        storage,
+        last,
+        offsets,
+        arena_bytes,
+        sum(size for value, size in sizes.items() if value not in owned),
+        _peak(births, last, sizes, inside),
+    )
+
+
+def _nbytes(graph: Graph, value: Value) -> int:
+    shape, dtype = graph.specs[value]
+    return prod(shape) * dtype.itemsize
+
+
+def _last_uses(graph: Graph, storage: Mapping[Value, Value]) -> dict[Value, int]:
+    """Return the position of the last step that reads or makes what lies in the memory of a value."""
+    last: dict[Value, int] = {}
+    for index, step in enumerate(graph.steps):
+        for value in (*step.inputs, *step.outputs):
+            if value is not None:
+                last[storage[value]] = index
+    end = len(graph.steps)
+    last.update((storage[value], end) for value in graph.results)
+    last.update((storage[value], end) for _, value in graph.updates)
+    return last
+
+
+def _free_input(
+    graph: Graph,
+    step: Step,
+    index: int,
+    storage: Mapping[Value, Value],
+    last: Mapping[Value, int],
+    whole: Set[Value],
+) -> Value | None:
+    """Return the memory of an input that the output of an elementwise kernel may be written over, if there is any.
+
+    The steps have made the input, which is `whole`: its elements are all that lies there, in their order. No other
+    input of the step lies there, because it might be read in another order.
+    """
+    if not isinstance(step, Call) or not step.kernel.is_elementwise or step.returns_list:
+        return None
+    (output,) = step.outputs
+    shape, dtype = graph.specs[output]
+    if storage[output] != output:
+        return None
+    for value in step.inputs:
+        if value is None or value not in whole or graph.specs[value].shape != shape:
+            continue
+        place = storage[value]
+        is_free = last[place] == index and graph.specs[value].dtype.itemsize == dtype.itemsize
+        others = [v for v in step.inputs if v is not None and v != value]
+        if is_free and all(storage[v] != place for v in others):
+            return place
+    return None
+
+
+def _join(storage: dict[Value, Value], last: dict[Value, int], value: Value, place: Value) -> None:
+    """Let a value, and all that lies in its memory, lie in another one's."""
+    for each, owner in storage.items():
+        if owner == value:
+            storage[each] = place
+    last[place] = last.pop(value)
+
+
+def _place(
+    owned: Set[Value],
+    sizes: Mapping[Value, int],
+    births: Mapping[Value, int],
+    last: Mapping[Value, int],
+) -> tuple[dict[Value, int], int]:
+    """Return the offset of each value, and the size of the block."""
+    offsets: dict[Value, int] = {}
+    end = 0
+    for value in sorted(owned, key=lambda v: (-sizes[v], v)):
+        size = -(-sizes[value] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        beside = sorted(
+            (offsets[other], offsets[other] + -(-sizes[other] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES)
+            for other in offsets
+            if births[other] <= last[value] and births[value] <= last[other]
+        )
+        offset = 0
+        for start, stop in beside:
+            if start >= offset + size:
+                break
+            offset = max(offset, stop)
+        offsets[value] = offset
+        end = max(end, offset + size)
+    return offsets, end
+
+
+def _peak(
+    births: Mapping[Value, int],
+    last: Mapping[Value, int],
+    sizes: Mapping[Value, int],
+    inside: list[int],
+) -> int:
+    """Return the most bytes that live at one step."""
+    changes = [0] * (len(inside) + 2)
+    for value, birth in births.items():
+        changes[birth] += sizes[value]
+        changes[last[value] + 1] -= sizes[value]
+    alive = peak = 0
+    for change, extra in zip(changes, [*inside, 0], strict=False):
+        alive += change
+        peak = max(peak, alive + extra)
+    return peak

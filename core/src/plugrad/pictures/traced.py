@@ -1,0 +1,76 @@
+"""The picture of a traced graph: its steps are nodes, and its values are edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.errors import short_repr
+from plugrad.graph.graph import Call, Cond, Graph, HostValue, Scan, Step, Value, constant_text
+from plugrad.pictures.trace import Edge, GraphElements, Node
+
+if TYPE_CHECKING:
+    from plugrad.types.specs import Shaped
+
+
+def draw_traced(graph: Graph) -> GraphElements:
+    """Return the nodes and edges of a traced graph, in the order of its steps."""
+    nodes: list[Node] = []
+    edges: dict[Edge, None] = {}
+    makers: dict[Value, int] = {}
+    specs = graph.specs
+
+    def begin(kind: str, title: str, value: Value) -> None:
+        makers[value] = len(nodes)
+        nodes.append(Node(kind, title, [_describe(specs[value])]))
+
+    def end(title: str, value: Value) -> None:
+        edges[Edge(makers[value], len(nodes))] = None
+        nodes.append(Node("result", title, [_describe(specs[value])]))
+
+    for index, value in enumerate(graph.arguments):
+        begin("argument", f"argument {index}", value)
+    for value in graph.constants:
+        begin("constant", constant_text(graph, value) or "constant", value)
+    for value, variable in graph.variables.items():
+        begin("variable", variable.name or "variable", value)
+    for step in graph.steps:
+        here = len(nodes)
+        for value in step.inputs:
+            if value is not None:
+                edges[Edge(makers[value], here)] = None
+        lines = [_describe(specs[value]) for value in step.outputs]
+        shown = [*lines[:3], f"and {len(lines) - 3} more"] if len(lines) > 4 else lines
+        nodes.append(Node("kernel", _title(step), shown, _details(graph, step)))
+        for value in step.outputs:
+            makers[value] = here
+    for index, value in enumerate(graph.results):
+        end("result" if len(graph.results) == 1 else f"result {index}", value)
+    for variable, value in graph.updates:
+        end(f"{variable.name or 'variable'} becomes", value)
+    return nodes, list(edges)
+
+
+def _title(step: Step) -> str:
+    """Return the name of a kernel, or what else a step is."""
+    if isinstance(step, Call):
+        return step.kernel.name
+    if isinstance(step, HostValue):
+        return "host value"
+    if isinstance(step, Scan):
+        return f"scan, {step.length} times"
+    return "cond" if isinstance(step, Cond) else "while_loop"
+
+
+def _details(graph: Graph, step: Step) -> list[str]:
+    """Return what the tooltip of a step says: inputs, attributes, the steps inside it, and its line."""
+    specs = graph.specs
+    details = [f"input: {_describe(specs[value])}" for value in step.inputs if value is not None]
+    if isinstance(step, Call):
+        details += [f"{name}: {short_repr(value)}" for name, value in step.attrs.items()]
+    for body in step.graphs:
+        details.append(f"inside: {', '.join(map(_title, body.steps)) or 'nothing'}")
+    return [*details, f"device: {graph.backend.label}", f"line: {step.line}"]
+
+
+def _describe(spec: Shaped) -> str:
+    return f"{spec.dtype} {'×'.join(map(str, spec.shape)) or '()'}"

@@ -1,0 +1,404 @@
+"""What `plugrad.jit` promises of arguments, results, keys and state."""
+
+import pickle
+import sys
+import warnings
+from collections import namedtuple
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import (
+    ArgumentError,
+    PlugradError,
+    TracingError,
+)
+from plugrad.extend import host_value
+from plugrad.tracing.jit import MANY_TRACES, Jitted
+
+X = plugrad.asarray(np.array([1.0, -2.0, 0.5], "float32"))
+Y = plugrad.asarray(np.array([0.5, 3.0, -1.0], "float32"))
+Point = namedtuple("Point", "x y")
+
+
+def traces(jitted):
+    return int(repr(jitted).split("traced ")[1].split()[0])
+
+
+def same(a, b):
+    assert a.dtype is b.dtype
+    assert a.numpy().tobytes() == b.numpy().tobytes(), (a, b)
+
+
+# --- arguments, results and keys ------------------------------------------------------------------
+
+
+def test_containers_are_nested():
+    @plugrad.jit
+    def f(tree, *, more):
+        point, (a, [b]) = tree["point"], tree["rest"]
+        return {"sum": [a + b, (point.x * more["k"],)], "point": Point(b, None), 3: "text"}
+
+    result = f({"point": Point(X, Y), "rest": (X, [Y])}, more={"k": Y})
+    same(result["sum"][0], X + Y)
+    same(result["sum"][1][0], X * Y)
+    assert type(result["point"]) is Point
+    assert result["point"].y is None
+    assert result[3] == "text"
+    assert list(result) == ["sum", "point", 3]
+
+
+def test_a_function_without_results_or_arguments():
+    assert plugrad.jit(lambda: None)() is None
+    assert plugrad.jit(lambda x: ())(X) == ()
+    same(plugrad.jit(lambda: plugrad.ones(2))(), plugrad.ones(2))
+
+
+def test_each_shape_dtype_and_structure_is_traced_once():
+    f = plugrad.jit(lambda x: plugrad.sum(x[0] if isinstance(x, list | tuple) else x))
+    for x in (X, X[:2], X.astype("float64"), [X], (X,), [X, Y], [[X], Y][1:]):
+        for _ in range(2):
+            f(x)
+    assert traces(f) == 6  # the last one is a list of one tensor, as the fourth
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (1, 1.0, True),
+        (0.0, -0.0),
+        (complex(0, 0.0), complex(0, -0.0)),
+        ("a", b"a"),
+        (None, False, 0),
+    ],
+)
+def test_static_values_are_told_apart(values):
+    f = plugrad.jit(lambda x, value: (x, repr(value)))
+    for _ in range(2):
+        for value in values:
+            assert f(X, value)[1] == repr(value)
+    assert traces(f) == len(values)
+
+
+def test_a_nan_is_one_value():
+    f = plugrad.jit(lambda x, value: x * value)
+    for _ in range(3):
+        f(X, float("nan"))
+    assert traces(f) == 1
+
+
+def test_static_values_inside_containers_are_told_apart():
+    f = plugrad.jit(lambda x, values: (x, repr(values)))
+    for values in ((1, 2), (1.0, 2), (True, 2), [1, 2], {"a": 1}, {"b": 1}):
+        assert f(X, values)[1] == repr(values)
+    assert traces(f) == 6
+
+
+def test_the_structure_of_containers_is_part_of_the_key():
+    f = plugrad.jit(lambda x: repr(x).count("("))
+    assert f(((1, 2), 3)) == 2
+    assert f((1, (2, 3))) == 2
+    assert f((1, 2, 3)) == 1
+    assert traces(f) == 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    rate: float
+
+
+def test_frozen_dataclasses_functions_and_types_are_static():
+    f = plugrad.jit(lambda x, settings, function, kind: function(x) * settings.rate)
+    same(f(X, Settings(0.5), plugrad.exp, int), plugrad.exp(X) * 0.5)
+    same(f(X, Settings(0.5), plugrad.exp, int), plugrad.exp(X) * 0.5)
+    same(f(X, Settings(2.0), plugrad.sin, int), plugrad.sin(X) * 2.0)
+    assert traces(f) == 2
+
+
+def test_an_argument_that_is_not_hashable_is_named():
+    f = plugrad.jit(lambda x, options: x)
+    with pytest.raises(ArgumentError, match=r"argument 'options' has a set.*static=\('options',\)"):
+        f(X, {"names": {1, 2}})
+    with pytest.raises(ArgumentError, match="argument 'options'"):
+        f(X, options=bytearray(b"a"))
+
+
+def test_static_arguments_are_taken_by_identity():
+    count = []
+
+    @partial(plugrad.jit, static=("table",))
+    def f(x, table):
+        count.append(1)
+        return x * float(table[0])
+
+    table = np.array([2.0, 3.0])
+    same(f(X, table), X * 2.0)
+    same(f(X, table=table), X * 2.0)
+    same(f(X, table.copy()), X * 2.0)
+    assert len(count) == 3  # by position, by name, and another array
+
+
+def test_static_names_are_those_of_parameters():
+    with pytest.raises(ArgumentError, match=r"static='tabel' is not a parameter of .*\['table'\]"):
+        plugrad.jit(lambda table: table, static=("tabel",))
+    plugrad.jit(lambda table: table, static="table")
+
+
+@pytest.mark.parametrize("function", [None, 3, "f", X])
+def test_what_is_traced_is_a_function(function):
+    if function is None:
+        assert isinstance(plugrad.jit(None)(lambda: 0), Jitted)
+        return
+    with pytest.raises(ArgumentError, match="jit"):
+        plugrad.jit(function)
+    with pytest.raises(ArgumentError, match="make_graph"):
+        plugrad.make_graph(function)
+
+
+def test_numpys_arrays_and_numbers_are_inputs():
+    f = plugrad.jit(lambda x, y: x + y)
+    same(f(np.ones(3, "float32"), np.float32(2)), plugrad.full((3,), 3.0))
+    same(f(np.zeros(3, "float32"), np.float32(5)), plugrad.full((3,), 5.0))
+    assert traces(f) == 1
+
+
+def test_many_traces_warn_once_and_name_the_argument():
+    f = plugrad.jit(lambda x, rate: x * rate)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for i in range(MANY_TRACES + 4):
+            f(X, float(i))
+    assert len(caught) == 1
+    assert "argument 'rate' differs" in str(caught[0].message)
+    assert "plugrad.asarray" in str(caught[0].message)
+
+
+def test_as_a_method_and_a_decorator_with_names():
+    class Model:
+        def __init__(self):
+            self.scale = 3.0
+
+        @plugrad.jit
+        def call(self, x):
+            """Scale."""
+            return x * self.scale
+
+    model = Model()
+    same(model.call(X), X * 3.0)
+    assert Model.call.__name__ == "call"
+    assert Model.call.__doc__ == "Scale."
+    assert Model.call.__wrapped__ is Model.call.function
+
+
+@plugrad.jit
+def doubled(x):
+    return x * 2
+
+
+def test_pickling_pickles_the_function():
+    raw = Jitted(np.negative, frozenset())
+    again = pickle.loads(pickle.dumps(raw))
+    assert isinstance(again, Jitted)
+    assert again.function is np.negative
+    partially = pickle.loads(pickle.dumps(plugrad.jit(plugrad.exp)))
+    same(partially(X), plugrad.exp(X))
+
+
+def test_a_jitted_function_of_a_module_can_be_pickled():
+    again = pickle.loads(pickle.dumps(doubled))
+    same(again(X), X * 2)
+
+
+# --- what is closed over --------------------------------------------------------------------------
+
+
+def test_closed_over_tensors_are_constants():
+    held = [X]
+    f = plugrad.jit(lambda y: y + held[0])
+    same(f(Y), X + Y)
+    held[0] = Y
+    same(f(Y), X + Y)
+
+
+def test_variables_are_read_at_each_call():
+    v = plugrad.Variable(X)
+    f = plugrad.jit(lambda y: y * v)
+    same(f(Y), X * Y)
+    v.assign(Y)
+    same(f(Y), Y * Y)
+    assert traces(f) == 1
+
+
+READINGS = {
+    "asarray": plugrad.asarray,
+    "plus": lambda v: +v,
+    "slice": lambda v: v[:],
+    "ellipsis": lambda v: v[...],
+    "reshape": lambda v: v.reshape(v.shape),
+    "astype": lambda v: v.astype(v.dtype),
+    "stop": plugrad.stop_gradient,
+    "itself": lambda v: v,
+    "broadcast": lambda v: plugrad.broadcast_to(v, v.shape),
+    "squeeze": plugrad.squeeze,
+    "in a list": lambda v: plugrad.stack([v])[0],
+}
+
+
+@pytest.mark.parametrize("read", READINGS.values(), ids=READINGS)
+def test_a_variable_read_through_an_op_with_nothing_to_do_stays_one(read):
+    v = plugrad.Variable(X)
+    f = plugrad.jit(lambda: read(v))
+    same(plugrad.asarray(f()), X)
+    v.assign(Y)
+    same(plugrad.asarray(f()), Y)
+    g = plugrad.jit(lambda: read(v) * 2)
+    g()
+    v.assign(X)
+    same(g(), X * 2)
+
+
+def test_what_is_assigned_is_seen_inside_and_after_the_call():
+    v = plugrad.Variable(X)
+
+    @plugrad.jit
+    def step(y):
+        v.assign(v + y)
+        first = v * 1.0
+        v.assign(v + y)
+        return first, +v
+
+    first, second = step(Y)
+    same(first, X + Y)
+    same(second, X + Y + Y)
+    same(plugrad.asarray(v), X + Y + Y)
+
+
+def test_two_variables_are_exchanged():
+    a, b = plugrad.Variable(X), plugrad.Variable(Y)
+
+    @plugrad.jit
+    def swap():
+        before = +a
+        a.assign(b)
+        b.assign(before)
+
+    swap()
+    same(plugrad.asarray(a), Y)
+    same(plugrad.asarray(b), X)
+    swap()
+    same(plugrad.asarray(a), X)
+
+
+def test_a_kernel_that_fails_changes_no_variable():
+    a, b = plugrad.Variable(X), plugrad.Variable(Y)
+
+    @plugrad.jit
+    def step(m):
+        a.assign(a + 1)
+        b.assign(plugrad.linalg.cholesky(m)[0, 0] + b)
+
+    good = plugrad.asarray(np.eye(2))
+    step(good.astype("float32"))
+    before = a.numpy().copy(), b.numpy().copy()
+    with pytest.raises(PlugradError):
+        step(plugrad.asarray(np.full((2, 2), -1.0, "float32")))
+    assert np.array_equal(a.numpy(), before[0])
+    assert np.array_equal(b.numpy(), before[1])
+
+
+def test_a_function_that_fails_while_it_is_traced_changes_no_variable():
+    v = plugrad.Variable(X)
+
+    @plugrad.jit
+    def step():
+        v.assign(v + 1)
+        raise ValueError("mine")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="mine"):
+            step()
+        same(plugrad.asarray(v), X)
+
+
+def test_an_interrupt_at_any_point_leaves_all_variables_as_before_or_as_after():
+    """A trace function raises at the n-th line or call of Python, for each n until a call has no more."""
+    a, b = plugrad.Variable(plugrad.asarray(0.0)), plugrad.Variable(plugrad.asarray(0.0))
+
+    @plugrad.jit
+    def step():
+        a.assign(a + 1)
+        b.assign(b + 1)
+
+    step()
+    turns = []
+    for point in range(10_000):
+        remaining = iter(range(point))
+
+        def interrupt(frame, event, arg, remaining=remaining):
+            if next(remaining, None) is None:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return interrupt
+
+        before = a.numpy().item()
+        assert b.numpy().item() == before
+        sys.settrace(interrupt)
+        try:
+            step()
+            done = True
+        except KeyboardInterrupt:
+            done = False
+        finally:
+            sys.settrace(None)
+        after = a.numpy().item(), b.numpy().item()
+        assert after in ((before, before), (before + 1, before + 1)), point
+        turns.append(after[0] > before)
+        if done:
+            break
+    assert turns[-1]
+    assert not turns[0]
+    assert len(turns) > 5
+
+
+def test_a_variable_that_a_call_makes_and_nobody_keeps_is_an_error():
+    with pytest.raises(TracingError, match="makes a Variable of shape"):
+        plugrad.jit(lambda x: plugrad.Variable(x).assign(x))(X)
+
+
+def test_a_variable_that_is_made_once_is_kept():
+    made = {}
+
+    @plugrad.jit
+    def count(x):
+        if "v" not in made:
+            made["v"] = plugrad.Variable(plugrad.zeros_like(x))
+        made["v"].assign(made["v"] + x)
+        return +made["v"]
+
+    same(count(X), X)
+    same(count(X), X + X)
+
+
+def test_host_values_are_computed_at_each_call_in_order():
+    numbers = iter(range(100))
+    f = plugrad.jit(lambda: (host_value(lambda: next(numbers)), host_value(lambda: next(numbers))))
+    first = [x.item() for x in f()]
+    second = [x.item() for x in f()]
+    assert first[1] == first[0] + 1
+    assert second == [first[0] + 2, first[0] + 3]
+
+
+def test_random_numbers_are_new_at_each_call_and_those_of_untraced_ones():
+    def draw():
+        return plugrad.random.uniform((4,)), plugrad.random.normal((3,))
+
+    traced = plugrad.jit(draw)
+    plugrad.random.seed(5)
+    expected = [draw() for _ in range(3)]
+    plugrad.random.seed(5)
+    for one, other in zip([traced() for _ in range(3)], expected, strict=True):
+        same(one[0], other[0])
+        same(one[1], other[1])

@@ -1,0 +1,149 @@
+"""Traced functions on devices, in threads, and in the memory."""
+
+import threading
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import (
+    BackendMismatch,
+    DisposedTensor,
+    PlugradError,
+)
+
+X = plugrad.asarray(np.array([1.0, -2.0, 0.5], "float32"))
+Y = plugrad.asarray(np.array([0.5, 3.0, -1.0], "float32"))
+Point = namedtuple("Point", "x y")
+
+
+def traces(jitted):
+    return int(repr(jitted).split("traced ")[1].split()[0])
+
+
+def same(a, b):
+    assert a.dtype is b.dtype
+    assert a.numpy().tobytes() == b.numpy().tobytes(), (a, b)
+
+
+# --- devices, memory, threads ---------------------------------------------------------------------
+
+
+def test_tensors_on_two_devices_are_an_error(fake):
+    there = plugrad.asarray([1.0, 2.0, 3.0], device=fake)
+    with pytest.raises(BackendMismatch, match=r"jit: .*cpu:0.*fake_device"):
+        plugrad.jit(lambda x, y: x + y)(X, there)
+    with pytest.raises(BackendMismatch, match=r"jit: .*not among"):
+        plugrad.jit(lambda x: x + there)(X)
+
+
+def test_without_tensors_the_function_runs_where_its_variables_live(fake):
+    v = plugrad.Variable(plugrad.asarray([1.0, 2.0], device=fake))
+    f = plugrad.jit(lambda: v * v)
+    assert f().device.startswith(fake)
+    assert f().tolist() == [1.0, 4.0]
+
+
+def test_a_device_with_few_kernels_falls_back(fake):
+    x = plugrad.asarray([1.0, 2.0], device=fake)
+    with plugrad.config.override("fallback", "silent"):
+        f = plugrad.jit(lambda x: plugrad.sin(x) + plugrad.relu(x))
+        np.testing.assert_allclose(f(x).numpy(), np.sin([1, 2]) + np.array([1, 2]), rtol=1e-6)
+        assert f(x).device.startswith(fake)
+
+
+def test_tidy_releases_the_results_and_nothing_else():
+    f = plugrad.jit(lambda x: (x + 1, Y, x))
+    with plugrad.tidy():
+        first, closed_over, _ = f(X)
+    assert first.is_disposed
+    assert closed_over.is_disposed
+    same(f(X)[1], Y)
+    same(X + 0, X)
+
+
+def test_tensors_that_are_disposed_are_an_error():
+    f = plugrad.jit(lambda x: x + 1)
+    x = plugrad.asarray([1.0, 2.0])
+    f(x)
+    x.dispose()
+    with pytest.raises(DisposedTensor):
+        f(x)
+
+
+def test_a_variable_that_is_disposed_is_an_error():
+    v = plugrad.Variable(X)
+    f = plugrad.jit(lambda: v + 1)
+    f()
+    v.dispose()
+    with pytest.raises(DisposedTensor):
+        f()
+
+
+def test_strings():
+    words = plugrad.asarray(np.array(["a", "bc"], np.dtypes.StringDType()))
+    f = plugrad.jit(lambda x: (plugrad.concat([x, words]), x[::-1]))
+    assert f(words)[0].tolist() == ["a", "bc", "a", "bc"]
+    assert f(words)[1].tolist() == ["bc", "a"]
+
+
+def test_one_function_runs_in_four_threads():
+    f = plugrad.jit(lambda x, k: plugrad.sum(x * k))
+    barrier = threading.Barrier(4)
+
+    def work(number):
+        barrier.wait()
+        return [f(plugrad.full((n % 3 + 1,), float(number)), number % 2).item() for n in range(60)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(4)))
+    for number, values in enumerate(found):
+        assert values == [(n % 3 + 1) * number * (number % 2) for n in range(60)]
+    assert traces(f) == 6
+
+
+def test_a_trace_is_not_seen_by_other_threads():
+    inside, done = threading.Event(), threading.Event()
+
+    def f(x):
+        y = plugrad.exp(x)
+        inside.set()
+        assert done.wait(20)
+        return y * 2
+
+    traced = plugrad.jit(f)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(traced, X)
+        assert inside.wait(20)
+        try:
+            v = plugrad.Variable(X)
+            v.assign(v + 1)
+            assert (X + v).numpy().tolist() == (X + X + 1).numpy().tolist()
+            assert plugrad.grad(plugrad.sum)(X).shape == (3,)
+            same(plugrad.jit(lambda x: x + 1)(X), X + 1)
+        finally:
+            done.set()
+        same(future.result(), plugrad.exp(X) * 2)
+
+
+def test_debug_checks_what_kernels_return():
+    f = plugrad.jit(plugrad.exp)
+    with (
+        plugrad.override_kernel("Exp", "cpu", lambda x: x[:1]),
+        plugrad.config.override("debug", True),
+        pytest.raises(PlugradError, match=r"Exp.*\(1,\)"),
+    ):
+        f(X)
+    same(f(X), plugrad.exp(X))
+
+
+def test_the_graph_of_a_call_is_the_one_that_runs():
+    f = plugrad.jit(lambda x: plugrad.exp(x))
+    graph = f.graph(X)
+    f(X)
+    assert traces(f) == 1
+    assert f.graph(X) is graph
+    assert plugrad.make_graph(f)(X) is graph
+    assert [step.kernel.name for step in graph.steps] == ["Exp"]

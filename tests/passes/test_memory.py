@@ -1,0 +1,171 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import plugrad
+from passes.checking import recorded_graph
+from plugrad.extend import PACKED_VIEWS, Line, Scan, find_storage, plan_memory
+from plugrad.graph.graph import Graph
+from plugrad.types.specs import Shaped
+
+X = plugrad.asarray(np.ones((10, 10), "float32"))
+BYTES = X.size * 4
+
+
+def planned(function, *args, **options):
+    graph = recorded_graph(function, *args)
+    plan = plan_memory(graph, **options)
+    check_places(graph, plan)
+    return plan
+
+
+def check_places(graph, plan):
+    """Two values that live at the same time do not overlap, and the peak is that of a walk through the steps."""
+    owned = list(plan.offsets)
+    births = {}
+    for index, step in enumerate(graph.steps):
+        for value in step.outputs:
+            births.setdefault(plan.storage[value], index)
+    size = {v: int(np.prod(graph.specs[v].shape)) * graph.specs[v].dtype.itemsize for v in owned}
+    for a in owned:
+        assert plan.offsets[a] % 64 == 0
+        assert plan.offsets[a] + size[a] <= plan.arena_bytes
+        for b in owned:
+            together = births[a] <= plan.last_uses[b] and births[b] <= plan.last_uses[a]
+            if a != b and together and size[a] and size[b]:
+                assert plan.offsets[a] + size[a] <= plan.offsets[b] or (
+                    plan.offsets[b] + size[b] <= plan.offsets[a]
+                )
+    alive = [
+        sum(size[v] for v in owned if births[v] <= index <= plan.last_uses[v])
+        for index in range(len(graph.steps) + 1)
+    ]
+    assert plan.peak_bytes == max(alive)
+    assert plan.peak_bytes <= plan.arena_bytes + 64 * len(owned)
+
+
+def test_a_chain_needs_one_place_or_two():
+    chain = lambda x: plugrad.tanh(plugrad.sin(plugrad.exp(x)))  # noqa: E731
+    assert planned(chain, X).peak_bytes == BYTES
+    assert planned(chain, X, in_place=False).peak_bytes == 2 * BYTES
+    assert planned(chain, X).held_bytes == BYTES
+
+
+def test_an_argument_a_constant_and_a_result_are_not_written_over():
+    assert planned(lambda x: plugrad.exp(x), X).peak_bytes == BYTES
+
+    def f(x):
+        y = plugrad.exp(x)
+        return y, plugrad.sin(y)
+
+    assert planned(f, X).peak_bytes == 2 * BYTES
+
+
+def test_only_what_is_read_in_order_is_written_over():
+    def turned(x):
+        y = plugrad.exp(x)
+        return y + plugrad.matrix_transpose(y)
+
+    assert planned(turned, X).peak_bytes == 2 * BYTES
+    assert (
+        planned(lambda x: plugrad.sin(plugrad.matrix_transpose(plugrad.exp(x))), X).peak_bytes
+        == 2 * BYTES
+    )
+    assert planned(lambda x: plugrad.sin(plugrad.exp(x).reshape(-1)), X).peak_bytes == BYTES
+    assert (
+        planned(lambda x: plugrad.square(plugrad.exp(x)) * plugrad.exp(x)[0], X).peak_bytes > BYTES
+    )
+
+
+def test_outputs_of_another_size_have_a_place_of_their_own():
+    def flags(x):
+        return plugrad.isnan(plugrad.exp(x))
+
+    assert planned(flags, X).peak_bytes == BYTES + X.size
+    assert planned(lambda x: plugrad.exp(x[:1]) + x, X).peak_bytes == BYTES + 40
+    assert planned(lambda x: plugrad.sum(plugrad.exp(x)), X).peak_bytes == BYTES + 4
+
+
+def test_views_take_no_memory_and_keep_that_of_their_input():
+    def f(x):
+        part = plugrad.exp(x)[:1]
+        y = plugrad.sum(x)
+        return plugrad.sin(part) + y
+
+    assert planned(f, X).peak_bytes == BYTES + 4 + 40
+    assert planned(f, X, views=PACKED_VIEWS).peak_bytes == BYTES + 40
+    graph = recorded_graph(lambda x: plugrad.exp(x).reshape(-1)[:5], X)
+    made, flat, part = [step.outputs[0] for step in graph.steps]
+    assert find_storage(graph)[part] == made
+    assert find_storage(graph, PACKED_VIEWS)[part] == part
+    assert find_storage(graph, PACKED_VIEWS)[flat] == made
+
+
+def test_what_a_variable_becomes_remains():
+    v = plugrad.Variable(X)
+
+    def step():
+        v.assign(v + 1)
+        return plugrad.sum(plugrad.exp(v))
+
+    plan = planned(step)
+    assert plan.peak_bytes == 2 * BYTES + 4
+    assert plan.held_bytes == BYTES + 4
+
+
+def test_a_loop_needs_what_its_body_needs():
+    body = replace(recorded_graph(lambda x: plugrad.sin(x @ x) @ x, X))
+    specs = {0: Shaped((10, 10), plugrad.float32), 1: Shaped((10, 10), plugrad.float32)}
+    step = Scan(body, 3, (0,), (), (), (1,), False, Line("", 0, ""))
+    plan = plan_memory(Graph(X.backend, specs, (0,), (step,), (1,)))
+    assert plan.peak_bytes == BYTES + plan_memory(body).peak_bytes
+
+
+def test_a_graph_without_steps():
+    plan = planned(lambda x: x, X)
+    assert (plan.peak_bytes, plan.arena_bytes, plan.held_bytes) == (0, 0, BYTES)
+
+
+PROGRAM = """
+import json, sys
+import numpy as np
+import plugrad
+from plugrad.extend import plan_memory
+rng = np.random.default_rng(0)
+x = plugrad.asarray(rng.normal(size=(64, 28, 28, 1)).astype("float32"))
+k = plugrad.asarray(rng.normal(size=(3, 3, 1, 16)).astype("float32"))
+w = plugrad.asarray(rng.normal(size=(14 * 14 * 16, 10)).astype("float32"))
+large = plugrad.asarray(rng.normal(size=1_000_000).astype("float32"))
+
+def network(k, w):
+    h = plugrad.max_pool(plugrad.relu(plugrad.conv2d(x, k, padding="same")), 2)
+    return plugrad.mean(plugrad.square(h.reshape(64, -1) @ w))
+
+def elementwise(x):
+    for _ in range(5):
+        x = plugrad.tanh(x * 0.5) + 1
+    return x
+
+function, args = {"network": (plugrad.grads(network), (k, w)), "elementwise": (elementwise, (large,))}[sys.argv[1]]
+held = plugrad.memory().bytes
+plan = plan_memory(plugrad.make_graph(function)(*args), in_place=False)
+run = plugrad.jit(function) if sys.argv[2] == "traced" else function
+result = run(*args)
+print(json.dumps([plugrad.memory().peak - held, plan.peak_bytes]))
+"""
+
+
+@pytest.mark.parametrize(("name", "ratio"), [("network", 0.75), ("elementwise", 0.70)])
+def test_the_peak_is_known_before_the_run_and_lower_than_untraced(name, ratio):
+    measured = {}
+    for kind in ("traced", "untraced"):
+        result = subprocess.run(
+            [sys.executable, "-c", PROGRAM, name, kind], capture_output=True, text=True, check=True
+        )
+        measured[kind], plan = json.loads(result.stdout)
+    assert measured["traced"] == pytest.approx(plan, rel=0.05)
+    assert measured["traced"] <= ratio * measured["untraced"], measured
