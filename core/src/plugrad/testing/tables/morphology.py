@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.kernels import morphology
 from plugrad.testing.definitions import extract_windows
-from plugrad.testing.rows import FLOATS, Array, Row, different, of_shape, these
+from plugrad.testing.rows import FLOATS, Array, Row, distinct_numbers, of_shape, these
 from plugrad.types.windows import Window, sliding_window
 
 IMAGES, FILTER = (2, 5, 6, 2), (3, 2, 2)
@@ -66,14 +66,14 @@ ROWS = [
         Row(
             morphology.dilation2d,
             largest(window),
-            [different(*IMAGES), of_shape(*FILTER)],
+            [distinct_numbers(*IMAGES), of_shape(*FILTER)],
             {"window": window},
         ),
         *(
             Row(
                 kernel,
                 reference,
-                [different(*IMAGES), of_shape(*FILTER), of_shape(*dy)],
+                [distinct_numbers(*IMAGES), of_shape(*FILTER), of_shape(*dy)],
                 {"window": window},
                 dtypes=(*FLOATS, "int32"),
                 fixed=(0, 1),  # a step would move the largest sum elsewhere

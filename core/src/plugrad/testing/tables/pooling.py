@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import pooling
 from plugrad.testing.definitions import extract_windows, transpose_linear_map
-from plugrad.testing.rows import FLOATS, Array, Row, different, of_shape, these
+from plugrad.testing.rows import FLOATS, Array, Row, distinct_numbers, of_shape, these
 from plugrad.types.specs import Shape
 from plugrad.types.windows import Window, pool_window
 
@@ -64,7 +64,7 @@ def rows(
             Row(
                 max_pool,
                 lambda x, window=window: window_maxima(x, window),
-                [different(*shape)],
+                [distinct_numbers(*shape)],
                 attrs,
             ),
             Row(avg_pool, lambda x, window=window: average(x, window), [of_shape(*shape)], attrs),
@@ -126,7 +126,7 @@ ROWS = [
                 window_maxima(x, window),
                 places(x, window) % (share or x.size),
             ],
-            [different(*shape)],
+            [distinct_numbers(*shape)],
             {"window": window, "include_batch_in_index": not share},
         )
         for shape, window in IMAGES[:3]
@@ -136,7 +136,7 @@ ROWS = [
         Row(
             pooling.pool,
             lambda x, summary=summary, window=window: summary(x, window),
-            [different(*shape) if kind == "max" else of_shape(*shape)],
+            [distinct_numbers(*shape) if kind == "max" else of_shape(*shape)],
             {"window": window, "pooling_type": kind},
             dtypes=FLOATS if kind == "avg" else (),
         )

@@ -18,7 +18,7 @@ from plugrad.testing.rows import (
     Array,
     Input,
     Row,
-    different,
+    distinct_numbers,
     extremes,
     numbers,
     these,
@@ -86,8 +86,8 @@ FOLDS: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
     (reduction.sum, np.sum, any_number),
     (reduction.prod, np.prod, few),
     (reduction.mean, np.mean, any_number),
-    (reduction.max, np.max, different(*SHAPE)),
-    (reduction.min, np.min, different(*SHAPE)),
+    (reduction.max, np.max, distinct_numbers(*SHAPE)),
+    (reduction.min, np.min, distinct_numbers(*SHAPE)),
     (reduction.all, np.all, any_number),
     (reduction.any, np.any, any_number),
 ]
@@ -113,7 +113,12 @@ ROWS = [
         for row in reduction_rows(*fold, (0,), (0, 1), (1, 2), (0, 1, 2), (), keep_dims=True)
     ),
     *(
-        Row(kernel, lambda x, f=reference, a=axis: f(x, a), [different(*SHAPE)], {"axis": axis})
+        Row(
+            kernel,
+            lambda x, f=reference, a=axis: f(x, a),
+            [distinct_numbers(*SHAPE)],
+            {"axis": axis},
+        )
         for kernel, reference in [
             (reduction.argmax, lambda x, a: np.argmax(x, a)),
             (reduction.argmin, lambda x, a: np.argmin(x, a)),

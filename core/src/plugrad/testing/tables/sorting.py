@@ -15,7 +15,7 @@ from plugrad.testing.rows import (
     Array,
     Input,
     Row,
-    different,
+    distinct_numbers,
     numbers,
     these,
     whole,
@@ -72,7 +72,7 @@ ROWS = [
         Row(
             sorting.sort,
             lambda x, a=axis, d=descending: np.take_along_axis(x, order(x, a, d), a),
-            [different(*shape)],
+            [distinct_numbers(*shape)],
             {"axis": axis, "descending": descending},
             dtypes=REALS[1:],
         )
@@ -91,7 +91,7 @@ ROWS = [
         Row(
             sorting.argsort,
             lambda x, a=axis, d=descending: order(x, a, d),
-            [whole(0, 4, *shape, dtype="int32") if has_ties else different(*shape)],
+            [whole(0, 4, *shape, dtype="int32") if has_ties else distinct_numbers(*shape)],
             {"axis": axis, "descending": descending, "stable": True},
             dtypes=["int32"] if has_ties else REALS[1:],
         )
@@ -114,7 +114,7 @@ ROWS = [
         Row(
             sorting.top_k,
             lambda x, k=k: top_k(x, k),
-            [different(*shape)],
+            [distinct_numbers(*shape)],
             {"k": k, "sorted": True},
             dtypes=REALS[1:],
             is_edge=not k,
