@@ -45,11 +45,15 @@ def loss_of(params: nn.Params, x: plugrad.Tensor, y: plugrad.Tensor) -> plugrad.
 def train(params: nn.Params, images: np.ndarray, labels: np.ndarray, epochs: int) -> list[float]:
     """Update the parameters, and return the loss of every step."""
     optimizer, losses = plugrad.optimizers.Adam(0.003), list[float]()
+
+    @plugrad.jit
+    def step(x: plugrad.Tensor, y: plugrad.Tensor) -> plugrad.Tensor:
+        return optimizer.minimize(partial(loss_of, params, x, y), nn.leaves(params))
+
     with tqdm(total=epochs * (len(images) // BATCH), desc="training", disable=None) as progress:
         for epoch in range(epochs):
             for x, y in nn.batches(images, labels, size=BATCH, seed=epoch, drop_remainder=True):
-                loss = partial(loss_of, params, x, y)
-                losses.append(optimizer.minimize(loss, nn.leaves(params)).item())
+                losses.append(step(x, y).item())
                 progress.update()
     return losses
 

@@ -156,6 +156,24 @@ def test_loops_in_loops():
             np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-11, 1e-11)
 
 
+def test_random_numbers_in_a_traced_loop_are_those_of_the_plain_one():
+    def noisy(x):
+        return plugrad.scan(
+            lambda c, _: (c * plugrad.random.uniform((3,), 0.5, 1.5, dtype="float64"), None),
+            x,
+            length=4,
+        )[0]
+
+    (x,) = tensors(START)
+    for function in (noisy, plugrad.grad(lambda x: plugrad.sum(noisy(x)))):
+        step = plugrad.jit(function)
+        plugrad.random.seed(1)
+        plain = [function(x).tolist() for _ in range(3)]
+        plugrad.random.seed(1)
+        assert [step(x).tolist() for _ in range(3)] == plain
+        assert plain[0] != plain[1]
+
+
 def test_cond_chooses_at_each_call(backend):
     def function(x):
         return plugrad.cond(

@@ -145,7 +145,9 @@ PLACES = {
     "ops/numpy_shapes.py": {"pad"},  # of arrays of NumPy
     "ops/pixels.py": {"to_pixels"},
     "ops/rearrangement.py": {"repeat", "_repetition_counts"},
+    "ops/random.py": {"uniform"},  # of a bound, a number of NumPy
     "ops/reduction.py": {"_max_or_minus_one"},  # bincount without size
+    "ops/streams.py": {"spawn"},  # of arrays of NumPy
     "optimizers/optimizer.py": {"get_state"},
     "plugrad_nn/initializers.py": {"__call__"},  # of orthogonal matrices
     "plugrad_nn/labels.py": {"largest_label"},  # on the host, and once for a data set

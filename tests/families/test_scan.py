@@ -8,15 +8,15 @@ from families.case import Case, Refusal, from_table
 from families.domains import these, uniform
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError
 from plugrad.kernels import scan
-from plugrad.testing.tables.scan import scanned
+from plugrad.testing.tables.scan import accumulate
 
 
 def np_sum(x, *, axis, exclusive=False, reverse=False):
-    return scanned(x, np.add, axis, exclusive, reverse)
+    return accumulate(x, np.add, axis, exclusive, reverse)
 
 
 def np_product(x, *, axis, exclusive=False, reverse=False):
-    return scanned(x, np.multiply, axis, exclusive, reverse)
+    return accumulate(x, np.multiply, axis, exclusive, reverse)
 
 
 WAYS = [

@@ -239,3 +239,43 @@ def test_wrong_arguments_of_fit(options, error, message, examples):
     }
     with plugrad.use("cpu"), pytest.raises(error, match=message):
         nn.fit(**arguments | options)
+
+
+# --- traced --------------------------------------------------------------------------------------
+
+
+def test_traced_steps_give_the_bits_of_untraced_ones(backend, examples):
+    results = [trained(examples, epochs=2, jit=jit) for jit in (True, False)]
+    (params, _, traced), (others, _, untraced) = results
+    for found, expected in zip(as_leaves(params), as_leaves(others), strict=True):
+        if backend == "cpu":
+            np.testing.assert_array_equal(found, expected)
+        else:
+            np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
+    assert [r["loss"] for r in traced] == pytest.approx([r["loss"] for r in untraced], rel=1e-6)
+
+
+def as_leaves(params):
+    return [variable.numpy() for variable in nn.leaves(params)]
+
+
+def test_a_model_that_needs_values_trains_untraced_and_says_why(examples):
+    def model(params, x, mode):
+        y = MODEL(params, x, mode)
+        return y if plugrad.max(plugrad.abs(y)) < 1e9 else y * 0
+
+    params = MODEL.init(0, (3,))
+    options = {"loss": LOSS, "optimizer": plugrad.optimizers.SGD(0.1), "epochs": 2}
+    with pytest.warns(UserWarning, match=r"untraced.*bool\(\).*test_fit\.py") as warned:
+        results = nn.fit(model, params, *examples, **options)
+    assert len(warned) == 1
+    assert results[1]["loss"] < results[0]["loss"]
+
+
+def test_a_seed_may_be_a_function(backend):
+    step = iter(range(100))
+    layer, x = nn.Dropout(0.5), plugrad.ones((4, 50))
+    traced = plugrad.jit(lambda x: layer({}, x, nn.Training(lambda: next(step))))
+    found = [traced(x).tolist() for _ in range(3)]
+    assert found == [layer({}, x, nn.Training(seed)).tolist() for seed in range(3)]
+    assert found[0] != found[1]

@@ -209,6 +209,10 @@ SHADERS = {
     ("windows", "windows_cells"): WINDOWS | {"axes": "3", "step": "sum += input[at];"},
     ("windows", "windows_stops"): WINDOWS | {"axes": "1", "step": "sum += input[at];"},
     ("windows", "windows_weights"): WINDOWS | {"axes": "2", "step": "sum += input[stop];"},
+    ("random",): {
+        "result": "vec4f",
+        "made": "vec4f(pair_of_words(words[0], words[1]), pair_of_words(words[2], words[3]))",
+    },
     ("resize",): {"element": "vec4<u32>", "mix": "first"},
     ("resize_gradient",): {"element": "f32"},
     ("scan",): {
@@ -225,6 +229,11 @@ SHADERS = {
     },
     ("sums_total",): {},
     ("subgroups",): {},
+    ("random",): {
+        "result": "vec4f",
+        "made": "vec4f(pair_of_words(words[0], words[1]), pair_of_words(words[2], words[3]))",
+    },
+    ("random_classes",): {},
 }
 PRODUCTS = {
     "linalg_operands",

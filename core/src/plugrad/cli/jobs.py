@@ -108,7 +108,7 @@ class _Running:
         if code is None and seconds < self._timeout:
             return None
         self.end()
-        found, stage = self._reported()
+        found, stage = self._read_report()
         error, trace = found.pop("error", ""), found.pop("traceback", "")
         finished, has_started = found.pop("finished", False), stage != STARTING
         if error:
@@ -123,7 +123,7 @@ class _Running:
         output = self._output.read_text("utf-8", "replace")
         return Outcome(found, problem, output, seconds, has_started)
 
-    def _reported(self) -> tuple[dict[str, Any], str]:
+    def _read_report(self) -> tuple[dict[str, Any], str]:
         """Return everything that the process reported, and the last stage that it reached."""
         found: dict[str, Any] = {}
         stage = STARTING

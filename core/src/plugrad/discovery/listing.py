@@ -108,7 +108,7 @@ def declared_options() -> dict[str, Mapping[str, Option] | None]:
         if len(options) < len(every):  # the name's owner decides
             for name in options:
                 same = [p for p in every if p.name == name]
-                owner = bundled(same) if len(same) > 1 else None
+                owner = find_bundled(same) if len(same) > 1 else None
                 options[name] = (owner or same[0]).manifest.options
         return options
 
@@ -285,7 +285,7 @@ def _mark_conflicts(every: list[Plugin]) -> None:
             rivals.setdefault((plugin.kind, plugin.name), []).append(plugin)
     for same in rivals.values():
         if len(same) > 1 and not _has_chosen(same):
-            owner = bundled(same)
+            owner = find_bundled(same)
             for plugin in same:
                 if plugin.status == "available" and plugin is not owner:
                     _mark_conflict(plugin, [p.distribution for p in same if p is not plugin])
@@ -315,8 +315,8 @@ def _has_chosen(same: list[Plugin]) -> bool:
     return bool(named)
 
 
-def bundled(same: list[Plugin]) -> Plugin | None:
-    """Return the backend of plugrad's own authors among those of one name, to which the name belongs."""
+def find_bundled(same: list[Plugin]) -> Plugin | None:
+    """Return the backend that plugrad's own distributions bring, among backends of one name, or None."""
     own = [
         p
         for p in same
@@ -328,7 +328,7 @@ def bundled(same: list[Plugin]) -> Plugin | None:
 def warn_of_claims(plugin: Plugin) -> None:
     """Warn once for each distribution that claims the name of a backend that belongs to plugrad's authors."""
     same = [p for p in backends() if p.name == plugin.name and p.status != "blocked"]
-    if len(same) > 1 and bundled(same) is plugin:
+    if len(same) > 1 and find_bundled(same) is plugin:
         for other in same:
             if other.status == "conflict":
                 other.warn_once(f"{plugin.name!r} stays the backend of {plugin.distribution}")
@@ -352,8 +352,8 @@ def find(name: str, kind: Kind = "backend") -> Plugin:
     if not matching:
         raise _not_found(name, kind)
     matching = [p for p in matching if p.status != "blocked"] or matching
-    plugin = (bundled(matching) if len(matching) > 1 else None) or matching[0]
-    if len(matching) > 1 and bundled(matching) is None:  # a qualified name matches one
+    plugin = (find_bundled(matching) if len(matching) > 1 else None) or matching[0]
+    if len(matching) > 1 and find_bundled(matching) is None:  # a qualified name matches one
         choices = " or ".join(repr(p.qualified_name) for p in matching)
         raise PluginConflict(
             f"{len(matching)} distributions bring {KIND_NAMES[kind]} called {name!r}; choose "

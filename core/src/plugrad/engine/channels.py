@@ -21,10 +21,11 @@ def channels_first(x: Tensor) -> Tensor:
     return movement.transpose(x, perm=(0, last, *range(1, last)))
 
 
-def channel_last(x: Tensor, axes: int) -> Tensor:
-    """Return what is added to images with the channels first as what is added to them with the channels last.
+def broadcastable_channels_last(x: Tensor, axes: int) -> Tensor:
+    """Return a tensor that broadcasts to images with the channels first, such as a bias, for channels last.
 
-    Something with one axis has one element for each channel, in either order.
+    `axes` is the number of spatial axes. A vector has one element for each channel in both orders, so it is returned
+    unchanged.
     """
     if x.ndim < 2:
         return x

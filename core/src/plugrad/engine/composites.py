@@ -91,7 +91,7 @@ def _check_parameters(kernel: Kernel[..., Any], body: Callable[..., Any]) -> Non
         ) from None
 
 
-def of_arrays(composite: Composite, backend: Backend) -> Implementation:
+def composite_implementation(composite: Composite, backend: Backend) -> Implementation:
     """Return an implementation of a composite for a backend: it takes and returns arrays, as all of them do."""
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:

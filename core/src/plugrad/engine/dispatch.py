@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.contract.kernel import ValidatedAttributes, set_dispatcher
 from plugrad.discovery.selection import active_backend
-from plugrad.engine.explain import explained, wrong_inputs
+from plugrad.engine.explain import explain_failure, wrong_inputs
 from plugrad.engine.implementations import functions_in
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.registry.gradients import gradients
@@ -49,7 +49,7 @@ def bind(kernel, otherwise):
         try:
             result = function({arguments}{attributes})
         except BaseException as failure:
-            raise explained(failure, kernel, backend, {arrays}, attrs)
+            raise explain_failure(failure, kernel, backend, {arrays}, attrs)
         if type(result) is tuple or type(result) is list:
             output = list(map(Tensor, result, repeat(backend)))
         else:
@@ -243,7 +243,9 @@ WORDS: Final[dict[str, Any]] = {
     "gradients": gradients,
     "current_context": current_context,
     **{f.__name__: f for f in (Call, ValidatedAttributes, Tensor, repeat)},
-    **{f.__name__: f for f in (check, explained, find_plan, functions_in, mark, move, unwrap)},
+    **{
+        f.__name__: f for f in (check, explain_failure, find_plan, functions_in, mark, move, unwrap)
+    },
     "wrong_inputs": wrong_inputs,
 }
 """The names in `CALL`."""

@@ -18,7 +18,7 @@ from plugrad.errors import (
     escape_controls,
     short_repr,
 )
-from plugrad.tensor.backend import closed, note_loss, passes
+from plugrad.tensor.backend import closed_backend_error, note_loss, passes
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
@@ -56,7 +56,7 @@ def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradErro
             f"{kernel.name}: inputs {sorted(absent)} are missing; it takes {list(kernel.inputs)}"
         )
     if gone := next((x.backend for x in given if x.backend.is_closed), None):
-        return closed(gone, kernel.name)
+        return closed_backend_error(gone, kernel.name)
     places = list(dict.fromkeys(x.backend.label for x in given))
     return BackendMismatch(
         f"{kernel.name}: the inputs live on {' and '.join(places)}; move one of them, as in x.to({places[0]!r}), "
@@ -71,7 +71,7 @@ def not_a_tensor(where: str, x: object) -> ArgumentError:
     )
 
 
-def explained(
+def explain_failure(
     failure: BaseException,
     kernel: Kernel[..., Any],
     backend: Backend,

@@ -13,7 +13,7 @@ from plugrad.discovery.selection import is_numpy_backend, numpy_backend
 from plugrad.discovery.state import state
 from plugrad.engine import watching
 from plugrad.engine.checking import check_arrays, with_contract_checks, with_finite_checks
-from plugrad.engine.composites import of_arrays
+from plugrad.engine.composites import composite_implementation
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import find_kernel, list_implementations, listen
@@ -80,10 +80,10 @@ class Implementations(dict[str, "Implementation"]):
             contract = get_contract(kernel_name)
             composite = None if contract is None else find_composite(contract)
             if composite is not None:
-                return of_arrays(composite, backend)
+                return composite_implementation(composite, backend)
             return fallback_implementation(kernel_name, backend)
         # No lock is held here: to read a setting may load plugins.
-        function = combined(found, backend)
+        function = first_suitable(found, backend)
         if config.get("debug"):
             function = with_contract_checks(kernel_name, function, backend)
         if config.get("check_finite"):
@@ -166,29 +166,31 @@ config.listeners.append(_on_setting_changed)
 # --- several implementations of one kernel -------------------------------------------------------
 
 
-def combined(configs: Sequence[KernelConfig], backend: Backend) -> Implementation:
+def first_suitable(configs: Sequence[KernelConfig], backend: Backend) -> Implementation:
     """Return a function that calls the first implementation that is meant for the inputs.
 
     Those behind the first one that is meant for all inputs are not called.
     """
     first, *others = configs
     if not first.is_conditional:
-        return adapted(first, backend)
+        return adapt_implementation(first, backend)
     if not others:
-        function = adapted(first, backend)  # also for small arrays, which nothing else takes
+        function = adapt_implementation(
+            first, backend
+        )  # also for small arrays, which nothing else takes
         if first.dtypes is None:
             return function
         everywhere = first._replace(min_bytes=0)
         return choose(function, _refusal(first), *everywhere.conditions)
     second = others[0]
     if second.is_conditional or first.on_host or second.on_host:
-        following = combined(others, backend)
-        return choose(adapted(first, backend), following, *first.conditions)
+        following = first_suitable(others, backend)
+        return choose(adapt_implementation(first, backend), following, *first.conditions)
     function = backend.prepared_choice(first, second.kernel_func)
     return with_strings(first.kernel_name, function, backend)
 
 
-def adapted(config: KernelConfig, backend: Backend) -> Implementation:
+def adapt_implementation(config: KernelConfig, backend: Backend) -> Implementation:
     """Return an implementation as a function of backend arrays, among which may be strings."""
     function = backend.prepared(config.kernel_name, config.kernel_func)
     if config.on_host:

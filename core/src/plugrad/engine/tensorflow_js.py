@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.engine.channels import channel_last, channels_first, channels_last
+from plugrad.engine.channels import broadcastable_channels_last, channels_first, channels_last
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.types.windows import (
     FORMATS,
@@ -107,4 +107,4 @@ def translate(
 def _with_channels_last(name: str, x: Tensor | None, axes: int) -> Tensor | None:
     if x is None or name not in (*IMAGES, *BESIDE_IMAGES):
         return x
-    return channel_last(x, axes) if name in BESIDE_IMAGES else channels_last(x)
+    return broadcastable_channels_last(x, axes) if name in BESIDE_IMAGES else channels_last(x)

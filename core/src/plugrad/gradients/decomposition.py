@@ -398,7 +398,7 @@ def _skew(x: Tensor) -> Tensor:
 def _depends_on_more_than_subspaces(
     dy: list[Tensor], by_u: Tensor, by_v: Tensor, is_tie: Tensor, is_open: Tensor
 ) -> Tensor:
-    """Return for each matrix whether a result of singular vectors alone depends on more than what they span.
+    """Return for each matrix whether a function of singular vectors depends on more than the subspaces that they span.
 
     Where singular values are equal, U and V may turn together, and where they are 0 each by itself.
     """

@@ -25,7 +25,7 @@ def attention(q: Spec, k: Spec, v: Spec, mask: Spec | None = None, *, scale: flo
     The last two axes of q are (queries, width), those of k (keys, width), of v (keys, size), and of the
     mask (queries, keys), each of which may be 1. The axes before them are equal; a mask need not have any.
     """
-    dtype = _checked("Attention", q, k, v, mask)
+    dtype = _check_inputs("Attention", q, k, v, mask)
     return Shaped((*q.shape[:-1], v.shape[-1]), dtype)
 
 
@@ -40,7 +40,7 @@ def attention_gradient(
         dk: the gradient for k, of its shape.
         dv: the gradient for v, of its shape.
     """
-    dtype = _checked("AttentionGrad", q, k, v, mask)
+    dtype = _check_inputs("AttentionGrad", q, k, v, mask)
     shape = (*q.shape[:-1], v.shape[-1])
     if dy.shape != shape:
         raise ShapeError(f"dy has shape {dy.shape}; the result of attention has shape {shape}")
@@ -48,7 +48,7 @@ def attention_gradient(
     return Shaped(q.shape, dtype), Shaped(k.shape, dtype), Shaped(v.shape, dtype)
 
 
-def _checked(name: str, q: Spec, k: Spec, v: Spec, mask: Spec | None) -> DType:
+def _check_inputs(name: str, q: Spec, k: Spec, v: Spec, mask: Spec | None) -> DType:
     """Return the common dtype, or raise unless the shapes fit each other."""
     for which, x in {"q": q, "k": k, "v": v}.items():
         if len(x.shape) < 2:

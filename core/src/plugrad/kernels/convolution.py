@@ -27,7 +27,7 @@ def conv2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
         images (batch, *window.out, output channels) in the dtype of x.
     """
     return Shaped(
-        convolved(2, x.shape, filter.shape, window), check_same_dtype("Conv2D", x, filter)
+        convolution_shape(2, x.shape, filter.shape, window), check_same_dtype("Conv2D", x, filter)
     )
 
 
@@ -38,7 +38,7 @@ def conv2d_input_gradient(dy: Spec, filter: Spec, *, input_shape: Shape, window:
     Returns:
         a tensor of shape `input_shape` in the dtype of dy.
     """
-    check_gradient(dy, input_shape, convolved(2, input_shape, filter.shape, window))
+    check_gradient(dy, input_shape, convolution_shape(2, input_shape, filter.shape, window))
     return Shaped(input_shape, check_same_dtype("Conv2DBackpropInput", dy, filter))
 
 
@@ -49,11 +49,11 @@ def conv2d_filter_gradient(x: Spec, dy: Spec, *, filter_shape: Shape, window: Wi
     Returns:
         a tensor of shape `filter_shape` in the dtype of x.
     """
-    check_gradient(dy, x.shape, convolved(2, x.shape, filter_shape, window))
+    check_gradient(dy, x.shape, convolution_shape(2, x.shape, filter_shape, window))
     return Shaped(filter_shape, check_same_dtype("Conv2DBackpropFilter", x, dy))
 
 
-def convolved(
+def convolution_shape(
     axes: int, image: Shape, filter: Shape, window: Window, *, is_depthwise: bool = False
 ) -> Shape:
     """Return the shape of the result of sliding filters over images.

@@ -13,7 +13,7 @@ Args:
 """
 
 from plugrad.contract.kernel import check_same_dtype, kernel
-from plugrad.kernels.convolution import check_gradient, convolved
+from plugrad.kernels.convolution import check_gradient, convolution_shape
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
 from plugrad.types.windows import Window
@@ -26,7 +26,7 @@ def depthwise_conv2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
     Returns:
         images (batch, *window.out, channels * multiplier) in the dtype of x.
     """
-    shape = convolved(2, x.shape, filter.shape, window, is_depthwise=True)
+    shape = convolution_shape(2, x.shape, filter.shape, window, is_depthwise=True)
     return Shaped(shape, check_same_dtype("DepthwiseConv2dNative", x, filter))
 
 
@@ -40,7 +40,7 @@ def depthwise_conv2d_input_gradient(
         a tensor of shape `input_shape` in the dtype of dy.
     """
     check_gradient(
-        dy, input_shape, convolved(2, input_shape, filter.shape, window, is_depthwise=True)
+        dy, input_shape, convolution_shape(2, input_shape, filter.shape, window, is_depthwise=True)
     )
     return Shaped(input_shape, check_same_dtype("DepthwiseConv2dNativeBackpropInput", dy, filter))
 
@@ -54,5 +54,7 @@ def depthwise_conv2d_filter_gradient(
     Returns:
         a tensor of shape `filter_shape` in the dtype of x.
     """
-    check_gradient(dy, x.shape, convolved(2, x.shape, filter_shape, window, is_depthwise=True))
+    check_gradient(
+        dy, x.shape, convolution_shape(2, x.shape, filter_shape, window, is_depthwise=True)
+    )
     return Shaped(filter_shape, check_same_dtype("DepthwiseConv2dNativeBackpropFilter", x, dy))

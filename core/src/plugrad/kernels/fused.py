@@ -16,8 +16,8 @@ from typing import Final, Literal, get_args
 
 from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ArgumentValueError, ShapeError
-from plugrad.kernels.convolution import convolved
-from plugrad.kernels.linalg import multiplied
+from plugrad.kernels.convolution import convolution_shape
+from plugrad.kernels.linalg import matmul_shape
 from plugrad.types.dtype import FLOATING
 from plugrad.types.shapes import broadcasts_to
 from plugrad.types.specs import Shaped, Spec
@@ -50,7 +50,7 @@ def matmul(
     Returns:
         matrices (…, rows, columns) in the dtype of a; the axes before them are broadcast.
     """
-    shape = multiplied(a.shape, b.shape, transpose_a, transpose_b)
+    shape = matmul_shape(a.shape, b.shape, transpose_a, transpose_b)
     out = Shaped(shape, check_same_dtype("_FusedMatMul", a, b))
     _check_operands("_FusedMatMul", out, bias, prelu_activation_weights, activation)
     return out
@@ -72,7 +72,7 @@ def conv2d(
     Returns:
         images (batch, *window.out, output channels) in the dtype of x.
     """
-    shape = convolved(2, x.shape, filter.shape, window)
+    shape = convolution_shape(2, x.shape, filter.shape, window)
     out = Shaped(shape, check_same_dtype("FusedConv2D", x, filter))
     _check_operands("FusedConv2D", out, bias, prelu_activation_weights, activation)
     return out
@@ -94,7 +94,7 @@ def depthwise_conv2d(
     Returns:
         images (batch, *window.out, channels * multiplier) in the dtype of x.
     """
-    shape = convolved(2, x.shape, filter.shape, window, is_depthwise=True)
+    shape = convolution_shape(2, x.shape, filter.shape, window, is_depthwise=True)
     out = Shaped(shape, check_same_dtype("FusedDepthwiseConv2D", x, filter))
     _check_operands("FusedDepthwiseConv2D", out, bias, prelu_activation_weights, activation)
     return out

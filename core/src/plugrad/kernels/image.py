@@ -59,7 +59,7 @@ def crop_and_resize(
     Returns:
         crops (number, *crop_size, channels) in the dtype of the images, or float32 for integers.
     """
-    shape = _cropped("CropAndResize", image.shape, boxes, box_ind, crop_size)
+    shape = _crop_shape("CropAndResize", image.shape, boxes, box_ind, crop_size)
     return Shaped(shape, image.dtype if image.dtype.kind == "floating" else float32)
 
 
@@ -72,7 +72,7 @@ def crop_and_resize_image_gradient(
     Returns:
         a tensor of shape `image_shape` in the dtype of dy.
     """
-    expected = _cropped("CropAndResizeGradImage", image_shape, boxes, box_ind, _size_of(dy))
+    expected = _crop_shape("CropAndResizeGradImage", image_shape, boxes, box_ind, _size_of(dy))
     _check_gradient(dy, expected, image_shape)
     return Shaped(image_shape, dy.dtype)
 
@@ -142,7 +142,7 @@ def transform(
     Returns:
         images (batch, *output_shape, channels) in the dtype of the images.
     """
-    shape = _transformed("Transform", image.shape, transforms, output_shape)
+    shape = _transform_shape("Transform", image.shape, transforms, output_shape)
     _check_fill(fill_value, image.shape)
     return Shaped(shape, image.dtype)
 
@@ -161,12 +161,12 @@ def transform_image_gradient(
     Returns:
         a tensor of shape `image_shape` in the dtype of dy.
     """
-    expected = _transformed("TransformGrad", image_shape, transforms, _size_of(dy))
+    expected = _transform_shape("TransformGrad", image_shape, transforms, _size_of(dy))
     _check_gradient(dy, expected, image_shape)
     return Shaped(image_shape, dy.dtype)
 
 
-def _cropped(name: str, images: Shape, boxes: Spec, box_ind: Spec, size: Pair) -> Shape:
+def _crop_shape(name: str, images: Shape, boxes: Spec, box_ind: Spec, size: Pair) -> Shape:
     """Return the shape of the crops."""
     check_dtype(f"{name} (boxes)", boxes, FLOATING)
     check_dtype(f"{name} (box_ind)", box_ind, INTEGER)
@@ -179,7 +179,7 @@ def _cropped(name: str, images: Shape, boxes: Spec, box_ind: Spec, size: Pair) -
     return boxes.shape[0], *size, images[3]
 
 
-def _transformed(name: str, images: Shape, transforms: Spec, size: Pair) -> Shape:
+def _transform_shape(name: str, images: Shape, transforms: Spec, size: Pair) -> Shape:
     """Return the shape of the transformed images."""
     check_dtype(f"{name} (transforms)", transforms, FLOATING)
     _check_has_pixels(images)

@@ -20,11 +20,11 @@ def matmul(a: Spec, b: Spec, *, transpose_a: bool = False, transpose_b: bool = F
     Returns:
         matrices (…, rows, columns) in the dtype of a. A product over 0 columns is 0.
     """
-    shape = multiplied(a.shape, b.shape, transpose_a, transpose_b)
+    shape = matmul_shape(a.shape, b.shape, transpose_a, transpose_b)
     return Shaped(shape, check_same_dtype("BatchMatMul", a, b))
 
 
-def multiplied(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Shape:
+def matmul_shape(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Shape:
     """Return the shape of the product of matrices of these shapes.
 
     Raises:

@@ -26,7 +26,7 @@ def dilation2d(x: Spec, filter: Spec, *, window: Window) -> Spec:
         images (batch, *window.out, channels) in the dtype of x.
     """
     return Shaped(
-        _dilated(x.shape, filter.shape, window), check_same_dtype("Dilation2D", x, filter)
+        _dilation_shape(x.shape, filter.shape, window), check_same_dtype("Dilation2D", x, filter)
     )
 
 
@@ -37,7 +37,7 @@ def dilation2d_input_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Window
     Returns:
         a tensor of the shape and the dtype of x.
     """
-    check_gradient(dy, x.shape, _dilated(x.shape, filter.shape, window))
+    check_gradient(dy, x.shape, _dilation_shape(x.shape, filter.shape, window))
     return Shaped(x.shape, check_same_dtype("Dilation2DBackpropInput", x, filter, dy))
 
 
@@ -48,11 +48,11 @@ def dilation2d_filter_gradient(x: Spec, filter: Spec, dy: Spec, *, window: Windo
     Returns:
         a tensor of the shape and the dtype of the filter.
     """
-    check_gradient(dy, x.shape, _dilated(x.shape, filter.shape, window))
+    check_gradient(dy, x.shape, _dilation_shape(x.shape, filter.shape, window))
     return Shaped(filter.shape, check_same_dtype("Dilation2DBackpropFilter", x, filter, dy))
 
 
-def _dilated(images: Shape, filter: Shape, window: Window) -> Shape:
+def _dilation_shape(images: Shape, filter: Shape, window: Window) -> Shape:
     """Return the shape of the dilated images."""
     if len(images) != 4 or len(filter) != 3 or images[3] != filter[2]:
         raise ShapeError(

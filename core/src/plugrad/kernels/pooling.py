@@ -23,7 +23,7 @@ from plugrad.types.windows import Window, check_positions, check_window
 PoolingType = Literal["max", "avg"]
 
 
-def pooled(axes: int, image: Shape, window: Window, *, may_lie_apart: bool = False) -> Shape:
+def pooling_shape(axes: int, image: Shape, window: Window, *, may_lie_apart: bool = False) -> Shape:
     """Return the shape of the result of pooling images with `axes` spatial axes.
 
     Raises:
@@ -46,7 +46,7 @@ def max_pool(x: Spec, *, window: Window) -> Spec:
     Returns:
         images (batch, *window.out, channels) in the dtype of x.
     """
-    return Shaped(pooled(2, x.shape, window), x.dtype)
+    return Shaped(pooling_shape(2, x.shape, window), x.dtype)
 
 
 @kernel("MaxPoolGrad", accepts=FLOATING)
@@ -56,7 +56,7 @@ def max_pool_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) ->
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooled(2, input.shape, window))
+    check_gradient(dy, input.shape, pooling_shape(2, input.shape, window))
     check_gradient(output, input.shape, dy.shape, "output")
     return Shaped(input.shape, check_same_dtype("MaxPoolGrad", dy, input, output))
 
@@ -68,7 +68,7 @@ def avg_pool(x: Spec, *, window: Window) -> Spec:
     Returns:
         images (batch, *window.out, channels) in the dtype of x.
     """
-    return Shaped(pooled(2, x.shape, window), x.dtype)
+    return Shaped(pooling_shape(2, x.shape, window), x.dtype)
 
 
 @kernel("AvgPoolGrad", accepts=FLOATING)
@@ -78,7 +78,7 @@ def avg_pool_gradient(dy: Spec, input: Spec, *, window: Window) -> Spec:
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooled(2, input.shape, window))
+    check_gradient(dy, input.shape, pooling_shape(2, input.shape, window))
     return Shaped(input.shape, check_same_dtype("AvgPoolGrad", dy, input))
 
 
@@ -96,9 +96,9 @@ def max_pool_with_argmax(
 
     Returns:
         output: images (batch, *window.out, channels) in the dtype of x.
-        positions: int32 positions of that shape.
+        positions: positions of that shape: int32, or int64 among more than 2**31 elements.
     """
-    shape = pooled(2, x.shape, window)
+    shape = pooling_shape(2, x.shape, window)
     elements = count_elements(x.shape if include_batch_in_index else x.shape[1:])
     return Shaped(shape, x.dtype), Shaped(shape, position_dtype(elements))
 
@@ -116,4 +116,6 @@ def pool(input: Spec, *, window: Window, pooling_type: PoolingType) -> Spec:
     """
     if pooling_type == "avg":
         check_dtype("Pool (pooling_type='avg')", input, FLOATING)
-    return Shaped(pooled(len(window.size), input.shape, window, may_lie_apart=True), input.dtype)
+    return Shaped(
+        pooling_shape(len(window.size), input.shape, window, may_lie_apart=True), input.dtype
+    )

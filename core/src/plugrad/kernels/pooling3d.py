@@ -10,7 +10,7 @@ Args:
 
 from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.kernels.convolution import check_gradient
-from plugrad.kernels.pooling import pooled
+from plugrad.kernels.pooling import pooling_shape
 from plugrad.types.dtype import FLOATING, REAL
 from plugrad.types.specs import Shaped, Spec
 from plugrad.types.windows import Window
@@ -23,7 +23,7 @@ def max_pool3d(x: Spec, *, window: Window) -> Spec:
     Returns:
         images (batch, *window.out, channels) in the dtype of x.
     """
-    return Shaped(pooled(3, x.shape, window), x.dtype)
+    return Shaped(pooling_shape(3, x.shape, window), x.dtype)
 
 
 @kernel("MaxPool3DGrad", accepts=FLOATING)
@@ -33,7 +33,7 @@ def max_pool3d_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) 
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooled(3, input.shape, window))
+    check_gradient(dy, input.shape, pooling_shape(3, input.shape, window))
     check_gradient(output, input.shape, dy.shape, "output")
     return Shaped(input.shape, check_same_dtype("MaxPool3DGrad", dy, input, output))
 
@@ -45,7 +45,7 @@ def avg_pool3d(x: Spec, *, window: Window) -> Spec:
     Returns:
         images (batch, *window.out, channels) in the dtype of x.
     """
-    return Shaped(pooled(3, x.shape, window), x.dtype)
+    return Shaped(pooling_shape(3, x.shape, window), x.dtype)
 
 
 @kernel("AvgPool3DGrad", accepts=FLOATING)
@@ -55,5 +55,5 @@ def avg_pool3d_gradient(dy: Spec, input: Spec, *, window: Window) -> Spec:
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooled(3, input.shape, window))
+    check_gradient(dy, input.shape, pooling_shape(3, input.shape, window))
     return Shaped(input.shape, check_same_dtype("AvgPool3DGrad", dy, input))

@@ -5,6 +5,10 @@ four of the counter, lower words first. So equal words give equal numbers on eve
 next is known without a value of a device. Block n of Philox 4x32-10 (Salmon and others, 2011) for a counter c has
 four words of 32 bits, which depend on the key and on ``c + n`` modulo ``2**128``. They are int32 because every backend
 has this dtype, though the paper speaks of numbers without sign.
+
+Args:
+    state: a key and a counter, six int32 words.
+    shape: the shape of the result.
 """
 
 from plugrad.contract.kernel import kernel
@@ -29,6 +33,9 @@ def random_bits(state: Spec, *, shape: Shape) -> Spec:
     """Return random words, each of which has 32 random bits.
 
     Element n of the result, in row-major order, is word ``n % 4`` of block ``n // 4``.
+
+    Returns:
+        an int32 tensor of `shape`.
     """
     _check_state(state)
     return Shaped(shape, int32)
@@ -45,6 +52,9 @@ def random_normal(state: Spec, *, shape: Shape) -> Spec:
     - the angle t is ``pi / 4 * 2**-31`` times the lower 30 bits of b, shifted up by 2 and read with a sign;
     - the numbers are ``r * cos(t)`` and ``r * sin(t)``. The first has the opposite sign if the highest bit of b is
       set, and they change places if the second highest is.
+
+    Returns:
+        a float32 tensor of `shape`.
     """
     _check_state(state)
     return Shaped(shape, float32)
@@ -65,7 +75,6 @@ def multinomial(logits: Spec, state: Spec, *, num_samples: int, normalized: bool
     Args:
         logits: logarithms of probabilities that need not add up to 1, or probabilities, (rows, classes).
         num_samples: how many classes are drawn for each row, 0 or more.
-        seed: the seed, from 0 to 2**64 - 1.
         normalized: whether the logits are probabilities.
 
     Returns:

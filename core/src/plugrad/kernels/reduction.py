@@ -118,9 +118,9 @@ def bincount(x: Spec, weights: Spec | None = None, *, size: int) -> Spec:
         x: numbers, a tensor of any shape.
 
     Returns:
-        a vector of `size` elements, in the dtype of the weights, or int32 without weights.
+        a vector of `size` elements, in the dtype of the weights, or of counts without weights.
     """
-    return Shaped((size,), _binned("Bincount", x, weights, size))
+    return Shaped((size,), _bin_dtype("Bincount", x, weights, size))
 
 
 @kernel("DenseBincount", accepts=POSITIONS)
@@ -136,14 +136,14 @@ def dense_bincount(
         binary_output: whether to say only which numbers occur.
 
     Returns:
-        a vector of `size` elements, or one for each row, in the dtype of the weights, or int32 without weights.
+        a vector of `size` elements, or one for each row, in the dtype of the weights, or of counts without weights.
     """
     if len(x.shape) not in (1, 2):
         raise ShapeError(f"x must be a vector or a matrix; its shape is {x.shape}")
-    return Shaped((*x.shape[:-1], size), _binned("DenseBincount", x, weights, size))
+    return Shaped((*x.shape[:-1], size), _bin_dtype("DenseBincount", x, weights, size))
 
 
-def _binned(name: str, x: Spec, weights: Spec | None, size: int) -> DType:
+def _bin_dtype(name: str, x: Spec, weights: Spec | None, size: int) -> DType:
     """Return the dtype of the bins."""
     if size < 0:
         raise ArgumentValueError(f"size={size} must be 0 or more")

@@ -32,7 +32,7 @@ def resize_bilinear(
         images (batch, *size, channels) in the dtype of the images, or float32 for integers.
     """
     dtype = images.dtype if images.dtype.kind == "floating" else float32
-    return Shaped(_resized(images.shape, size), dtype)
+    return Shaped(_resize_shape(images.shape, size), dtype)
 
 
 @kernel("ResizeBilinearGrad", accepts=FLOATING)
@@ -61,7 +61,7 @@ def resize_nearest_neighbor(
     A row between two rows is the upper one; with `align_corners` the nearer one, and from the middle
     on the lower; with `half_pixel_centers` the one that contains the center of the new row.
     """
-    return Shaped(_resized(images.shape, size), images.dtype)
+    return Shaped(_resize_shape(images.shape, size), images.dtype)
 
 
 @kernel("ResizeNearestNeighborGrad", accepts=FLOATING)
@@ -81,7 +81,7 @@ def resize_nearest_neighbor_gradient(
     return _gradient("ResizeNearestNeighborGrad", images, dy, size)
 
 
-def _resized(images: Shape, size: Pair) -> Shape:
+def _resize_shape(images: Shape, size: Pair) -> Shape:
     if len(images) != 4 or 0 in images[1:3]:
         raise ShapeError(
             f"images have shape (batch, height, width, channels) and at least one pixel, not {images}"
@@ -93,7 +93,7 @@ def _resized(images: Shape, size: Pair) -> Shape:
 
 def _gradient(name: str, images: Spec, dy: Spec, size: Pair) -> Spec:
     check_dtype(f"{name} (dy)", dy, FLOATING)
-    expected = _resized(images.shape, size)
+    expected = _resize_shape(images.shape, size)
     if dy.shape != expected:
         raise ShapeError(
             f"dy has shape {dy.shape}; images of shape {images.shape} at size {size} have shape {expected}"

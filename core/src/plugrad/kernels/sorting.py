@@ -11,7 +11,7 @@ Args:
     values: what is searched for, (…, m), of the dtype of the sequence; all sizes but the last are equal.
 
 Returns:
-    int32 positions from 0 to n, of the shape of the values.
+    positions from 0 to n, of the shape of the values.
 """
 
 from typing import Literal
@@ -44,7 +44,7 @@ def argsort(x: Spec, *, axis: Axis, descending: bool = False, stable: bool = Tru
         stable: whether equal elements stay in their order.
 
     Returns:
-        int32 positions of the shape of x.
+        positions of the shape of x.
     """
     return Shaped(x.shape, position_dtype(x.shape[axis]))
 
@@ -61,7 +61,7 @@ def top_k(x: Spec, *, k: int, sorted: bool = True) -> tuple[Spec, Spec]:
 
     Returns:
         values: a tensor (…, k) in the dtype of x.
-        positions: int32 positions (…, k).
+        positions: positions (…, k).
     """
     if not x.shape:
         raise ShapeError("x is 0-d; it must have at least one axis")
@@ -82,22 +82,22 @@ def search_sorted(sorted_sequence: Spec, values: Spec, *, side: Side = "left") -
     Args:
         side: whether a value is inserted before its equals or after them.
     """
-    return _searched("SearchSorted", sorted_sequence, values)
+    return _search_output("SearchSorted", sorted_sequence, values)
 
 
 @kernel("LowerBound", accepts=ORDERED)
 def lower_bound(sorted_sequence: Spec, values: Spec) -> Spec:
     """Return the first position in the sorted row whose element is not less than the value."""
-    return _searched("LowerBound", sorted_sequence, values)
+    return _search_output("LowerBound", sorted_sequence, values)
 
 
 @kernel("UpperBound", accepts=ORDERED)
 def upper_bound(sorted_sequence: Spec, values: Spec) -> Spec:
     """Return the first position in the sorted row whose element is greater than the value."""
-    return _searched("UpperBound", sorted_sequence, values)
+    return _search_output("UpperBound", sorted_sequence, values)
 
 
-def _searched(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
+def _search_output(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
     check_same_dtype(name, sorted_sequence, values)
     rows, wanted = sorted_sequence.shape, values.shape
     if not rows or not wanted or rows[:-1] != wanted[:-1]:
@@ -119,6 +119,6 @@ def unique(x: Spec, *, axis: Axis) -> tuple[Spec, Spec]:
 
     Returns:
         values: the distinct slices, in the dtype of x.
-        positions: the position of each slice of x among them, an int32 vector.
+        positions: the position of each slice of x among them, a vector.
     """
     return Shaped(x.shape, x.dtype), Shaped((x.shape[axis],), position_dtype(x.shape[axis]))

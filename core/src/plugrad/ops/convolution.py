@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import convolution, movement
 from plugrad.ops.arguments import check_floats, promote_operands
-from plugrad.ops.windows import as_given, as_kernels_take, window_of
+from plugrad.ops.windows import as_given, as_kernels_take, resolve_window
 from plugrad.types.shapes import as_shape
 from plugrad.types.windows import as_sizes, is_channels_first, parse_padding, sliding_window
 
@@ -72,7 +72,7 @@ def conv1d(
     images = movement.expand_dims(as_kernels_take(sequences, 1, is_first), dim=1)
     cells = parse_padding(padding, 1, "conv1d", dim_rounding_mode)
     try:
-        y = correlated(
+        y = correlate(
             *(convolution.conv2d, "conv1d", images, movement.expand_dims(filters, dim=0)),
             strides=(1, *as_sizes(stride, 1, "conv1d: stride")),
             padding=cells if isinstance(cells, str) else ((0, 0), *cells),
@@ -194,12 +194,12 @@ def run_convolution(
     is_first = is_channels_first(data_format, axes, op)
     batch = add_batch_axis(op, axes, images, filters, is_first)
     return as_given(
-        correlated(kernel, op, batch, filters, strides, padding, dilations, rounding),
+        correlate(kernel, op, batch, filters, strides, padding, dilations, rounding),
         *(images, is_first),
     )
 
 
-def correlated(
+def correlate(
     kernel: Kernel[..., Tensor],
     op: str,
     images: Tensor,
@@ -213,7 +213,7 @@ def correlated(
 ) -> Tensor:
     """Return the result of a convolution kernel for filters and images (batch, spatial axes …, channels)."""
     how = strides, padding, dilations, rounding
-    window = window_of(op, filter_window, images.shape, filters.shape[:-2], *how)
+    window = resolve_window(op, filter_window, images.shape, filters.shape[:-2], *how)
     return kernel(images, filters, *others, window=window, **attrs)
 
 
@@ -243,7 +243,7 @@ def run_transposed(
     shape = shape if len(shape) == axes + 2 else (1, *shape)
     shape = (shape[0], *shape[2:], shape[1]) if is_first else shape
     how = strides, padding, dilations, rounding
-    window = window_of(op, filter_window, shape, filters.shape[:-2], *how)
+    window = resolve_window(op, filter_window, shape, filters.shape[:-2], *how)
     return as_given(kernel(batch, filters, input_shape=shape, window=window), images, is_first)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, depthwise
 from plugrad.ops.arguments import cast, check_floats, promote_operands
-from plugrad.ops.convolution import add_batch_axis, correlated, run_convolution
+from plugrad.ops.convolution import add_batch_axis, correlate, run_convolution
 from plugrad.ops.windows import as_given
 from plugrad.types.windows import is_channels_first
 
@@ -112,6 +112,6 @@ def separable_conv2d(
             f"need (1, 1, {channels}, output channels)"
         )
     how = strides, padding, dilations, dim_rounding_mode
-    y = correlated(depthwise.depthwise_conv2d, op, batch, filters, *how)
-    y = correlated(convolution.conv2d, op, y, mix, 1, "valid", 1, None)
+    y = correlate(depthwise.depthwise_conv2d, op, batch, filters, *how)
+    y = correlate(convolution.conv2d, op, y, mix, 1, "valid", 1, None)
     return as_given(y, images, is_first)

@@ -63,7 +63,7 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
     is_copied = copy is None or check_flag(copy, "from_dlpack", "copy")
     home = _dlpack_home(x, device)
     if home is not None:
-        return _imported(x, home, copy=is_copied)
+        return _import_array(x, home, copy=is_copied)
     try:
         values = np.from_dlpack(x)
     except (AttributeError, TypeError, ValueError, BufferError, RuntimeError) as error:
@@ -110,7 +110,7 @@ def _dlpack_home(x: Any, device: DeviceLike | None) -> Backend | None:
     return next((b for b in candidates if dlpack_device_of(b) == where and not b.lost), None)
 
 
-def _imported(x: Any, backend: Backend, *, copy: bool) -> Tensor:
+def _import_array(x: Any, backend: Backend, *, copy: bool) -> Tensor:
     """Return an array of the device of a backend as a tensor there.
 
     Raises:

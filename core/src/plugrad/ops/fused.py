@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.engine.channels import channel_last
+from plugrad.engine.channels import broadcastable_channels_last
 from plugrad.kernels import fused as kernels
 from plugrad.ops.arguments import cast, check_floats, promote_operands
 from plugrad.ops.attributes import check_flag, check_real
-from plugrad.ops.convolution import add_batch_axis, correlated
+from plugrad.ops.convolution import add_batch_axis, correlate
 from plugrad.ops.windows import as_given
 from plugrad.types.windows import is_channels_first
 
@@ -215,9 +215,9 @@ def _run_fused_convolution(
     images, filters, *others = _promote_operands(kernel, op, x, filter, bias, weights)
     is_first = is_channels_first(data_format, 2, op)
     if is_first:
-        others = [z if z is None else channel_last(z, 2) for z in others]
+        others = [z if z is None else broadcastable_channels_last(z, 2) for z in others]
     batch = add_batch_axis(op, 2, images, filters, is_first)
-    y = correlated(
+    y = correlate(
         *(kernel, op, batch, filters, *how, *others),
         activation=activation,
         leakyrelu_alpha=check_real(alpha, op, "leakyrelu_alpha"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ShapeError
 from plugrad.kernels import morphology
 from plugrad.ops.arguments import promote_operands
-from plugrad.ops.windows import as_given, as_kernels_take, window_of
+from plugrad.ops.windows import as_given, as_kernels_take, resolve_window
 from plugrad.types.windows import is_channels_first, sliding_window
 
 if TYPE_CHECKING:
@@ -59,5 +59,5 @@ def dilation2d(
     is_first = is_channels_first(data_format, 2, op)
     batch = as_kernels_take(images, 2, is_first)
     how = strides, padding, dilations, None
-    window = window_of(op, sliding_window, batch.shape, weights.shape[:2], *how)
+    window = resolve_window(op, sliding_window, batch.shape, weights.shape[:2], *how)
     return as_given(morphology.dilation2d(batch, weights, window=window), images, is_first)

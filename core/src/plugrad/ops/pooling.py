@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from plugrad.kernels import pooling, pooling3d
 from plugrad.ops.arguments import as_supported_dtype, check_floats
 from plugrad.ops.attributes import check_choice, check_flag, is_sequence, to_list
-from plugrad.ops.windows import as_given, as_kernels_take, check_axes, window_of
+from plugrad.ops.windows import as_given, as_kernels_take, check_axes, resolve_window
 from plugrad.types.windows import as_sizes, is_channels_first, pool_window
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def max_pool_with_argmax(
     check_axes(op, images, 2)
     batch = as_kernels_take(images, 2, False)
     size = as_sizes(window_size, 2, f"{op}: window_size")
-    window = window_of(op, pool_window, batch.shape, size, strides, padding, 1, None)
+    window = resolve_window(op, pool_window, batch.shape, size, strides, padding, 1, None)
     y, positions = pooling.max_pool_with_argmax(
         batch,
         window=window,
@@ -206,7 +206,7 @@ def run_pooling(
     is_first = data_format is not None and is_channels_first(data_format, axes, op)
     batch = as_kernels_take(images, axes, is_first)
     how = strides, padding, dilations, rounding
-    window = window_of(op, pool_window, batch.shape, size, *how)
+    window = resolve_window(op, pool_window, batch.shape, size, *how)
     if max(window.dilations) == 1 and (kernel := _KERNELS_WITHOUT_DILATION.get((kind, axes))):
         return as_given(kernel(batch, window=window), images, is_first)
     return as_given(pooling.pool(batch, window=window, pooling_type=kind), images, is_first)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from plugrad.types.windows import PaddingLike, Rounding, Window
 
 
-def window_of(
+def resolve_window(
     op: str,
     slide: Callable[..., Window],
     image: Shape,

@@ -154,7 +154,7 @@ def add_table(
     _warn_in_debug_mode(configs)
     with journal.lock:
         tables = {**backend.kernels, owner: {config.kernel_name: config for config in configs}}
-        set_tables(backend, _sorted(tables, order))
+        set_tables(backend, _sort_tables(tables, order))
 
 
 def remove_table(backend: Backend, owner: str) -> None:
@@ -167,12 +167,12 @@ def remove_table(backend: Backend, owner: str) -> None:
 def order_tables(backend: Backend, order: Sequence[str]) -> None:
     """Change the order of the plugins that bring kernels for a device; see `add_table`."""
     with journal.lock:
-        tables = _sorted(backend.kernels, order)
+        tables = _sort_tables(backend.kernels, order)
         if list(tables) != list(backend.kernels):
             set_tables(backend, tables)
 
 
-def _sorted(tables: KernelTables, order: Sequence[str]) -> KernelTables:
+def _sort_tables(tables: KernelTables, order: Sequence[str]) -> KernelTables:
     places = {owner: place for place, owner in enumerate(order)}
     return {o: tables[o] for o in sorted(tables, key=lambda o: places.get(o, len(places)))}
 
@@ -460,10 +460,10 @@ class Snapshot(NamedTuple):
 def snapshot() -> Snapshot:
     """Return the current registrations, for `restore`."""
     with journal.lock:
-        return Snapshot(dict(_entries), [(d, _copied(d.kernels)) for d in list(_devices)])
+        return Snapshot(dict(_entries), [(d, _copy_tables(d.kernels)) for d in list(_devices)])
 
 
-def _copied(tables: KernelTables) -> KernelTables:
+def _copy_tables(tables: KernelTables) -> KernelTables:
     return {owner: dict(table) for owner, table in tables.items()}
 
 
@@ -475,7 +475,7 @@ def restore(before: Snapshot) -> None:
                 _set(key, before.entries.get(key, ()))
         for backend, tables in before.tables:
             if backend in _devices and backend.kernels != tables:
-                set_tables(backend, _copied(tables))
+                set_tables(backend, _copy_tables(tables))
 
 
 def check_parameters(config: KernelConfig) -> None:

@@ -297,7 +297,7 @@ def check_alive(backend: Backend, what: str) -> None:
         error.device = backend.label
         raise error
     if backend.is_closed:
-        raise closed(backend, what)
+        raise closed_backend_error(backend, what)
 
 
 def note_loss(error: BaseException, backend: Backend) -> None:
@@ -404,7 +404,7 @@ def unsupported_dtype(dtype: DType, backend: Backend) -> UnsupportedDtype:
     )
 
 
-def closed(backend: Backend, what: str) -> DisposedTensor:
+def closed_backend_error(backend: Backend, what: str) -> DisposedTensor:
     """Return the error for a tensor whose backend has been closed; `what` was asked of it."""
     return DisposedTensor(
         f"{what}: the tensor lived on {backend.label}, which has been closed since then; its values are gone, "

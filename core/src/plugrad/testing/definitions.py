@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-def unfolded(x: Array, window: Window, *, outside: Any = 0) -> Array:
+def extract_windows(x: Array, window: Window, *, outside: Any = 0) -> Array:
     """Return the elements of each window, as (batch, stops …, channels, cells …); `outside` fills the padding."""
     axes = len(window.size)
     places: list[Array] = []  # of each axis: where the cells (second axis) of the stops (first) lie
@@ -33,9 +33,9 @@ def unfolded(x: Array, window: Window, *, outside: Any = 0) -> Array:
     return seen.transpose(stops_first)
 
 
-def convolved(x: Array, filter: Array, *, window: Window, is_depthwise: bool = False) -> Array:
+def convolve(x: Array, filter: Array, *, window: Window, is_depthwise: bool = False) -> Array:
     """Return the sum over the cells of each window and over the channels, or over the cells only."""
-    seen = unfolded(x, window)  # (batch, stops …, channels, cells …)
+    seen = extract_windows(x, window)  # (batch, stops …, channels, cells …)
     axes = len(window.size)
     cells = tuple(range(seen.ndim - axes, seen.ndim))
     if is_depthwise:
@@ -47,7 +47,7 @@ def convolved(x: Array, filter: Array, *, window: Window, is_depthwise: bool = F
     return np.tensordot(seen, filter, ((seen.ndim - axes - 1, *cells), (axes, *range(axes))))
 
 
-def transposed(forward: Callable[[Array], Array], shape: Shape, dy: Array) -> Array:
+def transpose_linear_map(forward: Callable[[Array], Array], shape: Shape, dy: Array) -> Array:
     """Return the gradient of a linear function of an array: dy, times what each element alone gives."""
     result = np.zeros(shape)
     for place in np.ndindex(*shape):
@@ -57,7 +57,7 @@ def transposed(forward: Callable[[Array], Array], shape: Shape, dy: Array) -> Ar
     return result
 
 
-def activated(z: Array, activation: str, slopes: Array | None, alpha: float) -> Array:
+def apply_activation(z: Array, activation: str, slopes: Array | None, alpha: float) -> Array:
     """Return an activation of z."""
     return {
         "linear": lambda: z,
@@ -79,7 +79,7 @@ def wrapped_place(i: Array, n: int, mode: str) -> Array:
     return np.clip(i, 0, n - 1)
 
 
-def shown(
+def sample_image(
     image: Array, rows: Array, columns: Array, method: str, mode: str, fill: Any = 0
 ) -> Array:
     """Return the points (rows, columns) of one image (height, width, channels)."""
@@ -106,7 +106,7 @@ def shown(
     return np.where(known[..., None], found, fill)
 
 
-def stretched(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
+def resize_positions(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
     """Return, for each place of a resized axis, the place of the original axis that it shows."""
     i = np.arange(out)
     if align_corners and out > 1:

@@ -16,7 +16,7 @@ from plugrad.ops.creation import asarray
 from plugrad.registry.kernels import find_kernel
 from plugrad.settings.layers import config
 from plugrad.testing.checks import NotClaimed, check_values, main_dtype, require_kernel
-from plugrad.testing.lifecycle import MEBIBYTE, expect, ramp, used
+from plugrad.testing.lifecycle import MEBIBYTE, expect, ramp, settled_memory
 from plugrad.testing.tables import rows
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ ROOM: Final = 16 * MEBIBYTE
 
 
 @contextmanager
-def _opened_again(backend: Backend, spec: str) -> Generator[Backend]:
+def _reopen(backend: Backend, spec: str) -> Generator[Backend]:
     """Close a backend, and give the object that the next use opens."""
     close_backend(backend)
     with use(spec) as again:
@@ -44,18 +44,20 @@ def _opened_again(backend: Backend, spec: str) -> Generator[Backend]:
 def kernels_work_on_a_reopened_backend(backend: Backend, spec: str) -> None:
     """Each kernel works on the device that was opened last, and none still works on the one that was closed."""
     asarray(ramp(backend, 4000))
-    with _opened_again(backend, spec) as again:
+    with _reopen(backend, spec) as again:
         _check_kernels(again)
         _check_counting(again)
 
 
 def memory_limit_holds_on_a_reopened_backend(backend: Backend, spec: str) -> None:
     """The limit in the settings holds for a backend that is opened again, also for the results of its kernels."""
-    with config.override("memory_limit", used(backend).bytes + ROOM):
+    with config.override("memory_limit", settled_memory(backend).bytes + ROOM):
         limit = config.get("memory_limit")
-        with _opened_again(backend, spec) as again:
+        with _reopen(backend, spec) as again:
             expect(again.memory().limit == limit, f"memory().limit is {again.memory().limit}")
-            again.set_memory_limit(used(again).bytes + ROOM)  # the closed one may have freed memory
+            again.set_memory_limit(
+                settled_memory(again).bytes + ROOM
+            )  # the closed one may have freed memory
             _check_limit(again)
     with use(spec) as selection:
         now = selection.backend.memory().limit
@@ -67,7 +69,7 @@ def tensors_of_a_closed_backend_are_refused(backend: Backend, spec: str) -> None
     require_kernel(binary.add, backend)
     x = asarray(ramp(backend, 4000))
     y = x + x
-    with _opened_again(backend, spec):
+    with _reopen(backend, spec):
         z = asarray(ramp(backend, 4000))
         attempts: dict[str, Callable[[], object]] = {
             "x.numpy()": x.numpy,
@@ -122,7 +124,7 @@ def memory_limit_is_that_of_one_device(backend: Backend, spec: str) -> None:
     """The limit of one device is kept by its kernels, and is not the limit of the other."""
     with _second_device(backend) as second:
         for limited, free in ((second, backend), (backend, second)):
-            limited.set_memory_limit(used(limited).bytes + ROOM)
+            limited.set_memory_limit(settled_memory(limited).bytes + ROOM)
             try:
                 _check_limit(limited)
                 array = ramp(free, 64 * MEBIBYTE)
@@ -195,9 +197,9 @@ def _check_counting(backend: Backend) -> None:
     """Compare the bytes of a kernel's result with what the device counts."""
     require_kernel(binary.add, backend)
     x = asarray(ramp(backend, MEBIBYTE), device=backend)
-    before = used(backend).bytes
+    before = settled_memory(backend).bytes
     y = x + x
-    grown = used(backend).bytes - before
+    grown = settled_memory(backend).bytes - before
     expect(
         y.backend is backend and grown >= MEBIBYTE,
         f"memory().bytes of {backend.label} grew by {grown} when a kernel returned an array of {MEBIBYTE} bytes",

@@ -18,7 +18,7 @@ from plugrad.testing.checks import (
     run,
     tensors_of,
 )
-from plugrad.testing.lifecycle import main_of
+from plugrad.testing.lifecycle import main_number_dtype
 from plugrad.testing.rows import FLOATS, ROW, TEXT, Array, Row, numbers, of_shape, whole
 from plugrad.testing.tables import rows
 from plugrad.types.dtype import as_dtype
@@ -188,9 +188,9 @@ def check_large(row: Row, backend: Backend) -> None:
 def check_positions_out_of_range(backend: Backend) -> None:
     """See that a position out of range is an error, or reads zeros: never another tensor's memory."""
     require_kernel(indexing.gather, backend)
-    require_dtypes(["int32", main_of(backend)], backend)
-    others = [asarray(np.full(1000, 7, main_of(backend))) for _ in range(3)]
-    x = asarray(np.full(5, 3, main_of(backend)))
+    require_dtypes(["int32", main_number_dtype(backend)], backend)
+    others = [asarray(np.full(1000, 7, main_number_dtype(backend))) for _ in range(3)]
+    x = asarray(np.full(5, 3, main_number_dtype(backend)))
     try:
         y = indexing.gather(x, asarray(np.array([1, 5, 900, -900], "int32")), axis=0, batch_dims=0)
         values = y.numpy().tolist()

@@ -94,7 +94,7 @@ def check_gradient(
     function, tensors = _in_real_parts(function, tensors)
     inputs = [astype(x, wanted) if x.dtype.is_inexact else x for x in tensors]
     generator = np.random.default_rng(0)
-    objective = _weighted(function, inputs, generator)
+    objective = _weighted_sum(function, inputs, generator)
     for level in range(1, order + 1):
         directions = {i: _random(generator, inputs[i].shape) for i in positions}
         _Comparison(objective, inputs, directions, precision, f"{name} of order {level}").check()
@@ -127,7 +127,7 @@ class _Objective:
     """Returns terms whose sum is the value; they are added in float64."""
 
 
-def _weighted(
+def _weighted_sum(
     function: Callable[..., Tensor], inputs: Inputs, generator: np.random.Generator
 ) -> _Objective:
     """Return the sum of ``y + y**2 / 2`` with random weights, where y is what the function returns.
@@ -231,7 +231,7 @@ class _Comparison:
 
 
 def _random(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Return numbers between 0.5 and 1 with random signs: no element counts for nothing."""
+    """Return numbers between 0.5 and 1 with random signs, so that every element matters."""
     return np.asarray(generator.uniform(0.5, 1, shape) * generator.choice([-1.0, 1.0], shape))
 
 

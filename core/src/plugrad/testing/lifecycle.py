@@ -132,7 +132,7 @@ def _bits(array: Array) -> bytes:
     )
 
 
-def main_of(backend: Backend) -> str:
+def main_number_dtype(backend: Backend) -> str:
     """Return a dtype of numbers that the backend stores.
 
     Raises:
@@ -146,7 +146,7 @@ def main_of(backend: Backend) -> str:
 
 def ramp(backend: Backend, size: int) -> Array:
     """Return an array of `size` bytes of small numbers."""
-    dtype = np.dtype(main_of(backend))
+    dtype = np.dtype(main_number_dtype(backend))
     return (np.arange(size // dtype.itemsize) % 100).astype(dtype)
 
 
@@ -184,7 +184,7 @@ def cpu_and_backend_exchange_tensors(backend: Backend, spec: str) -> None:
 # --- what it counts -------------------------------------------------------------------------------
 
 
-def used(backend: Backend) -> Memory:
+def settled_memory(backend: Backend) -> Memory:
     """Return the memory in use after waiting for all work and collecting garbage."""
     gc.collect()
     backend.synchronize()
@@ -194,9 +194,9 @@ def used(backend: Backend) -> Memory:
 def memory_is_counted(backend: Backend, spec: str) -> None:
     """An array counts from when it is made until its last handle is gone."""
     array = ramp(backend, MEBIBYTE)
-    before = used(backend)
+    before = settled_memory(backend)
     x = asarray(array)
-    during = used(backend)
+    during = settled_memory(backend)
     grown = during.bytes - before.bytes
     expect(
         array.nbytes <= grown <= ROUNDED_UP * array.nbytes,
@@ -209,7 +209,7 @@ def memory_is_counted(backend: Backend, spec: str) -> None:
         during.peak >= during.bytes, f"the peak {during.peak} is less than {during.bytes} in use"
     )
     x.dispose()
-    after = used(backend)
+    after = settled_memory(backend)
     expect(
         (after.bytes, after.buffers) == (before.bytes, before.buffers),
         f"after dispose() {after.bytes} bytes in {after.buffers} buffers are in use; "
@@ -222,11 +222,11 @@ def nothing_leaks(backend: Backend, spec: str) -> None:
     """Results that nobody holds give their memory back."""
     require_kernel(binary.add, backend)
     x = asarray(ramp(backend, MEBIBYTE))
-    before = used(backend)
+    before = settled_memory(backend)
     for _ in range(50):
         y = x + x + x
         del y
-    after = used(backend)
+    after = settled_memory(backend)
     expect(
         after.bytes <= before.bytes,
         f"{before.bytes} bytes in use became {after.bytes} after 50 sums that nobody kept",
@@ -236,7 +236,7 @@ def nothing_leaks(backend: Backend, spec: str) -> None:
 def memory_limit_is_kept(backend: Backend, spec: str) -> None:
     """Beyond the limit there is an error, and within it, and without one, there is not."""
     small, large = ramp(backend, MEBIBYTE), ramp(backend, 64 * MEBIBYTE)
-    limit = used(backend).bytes + 16 * MEBIBYTE
+    limit = settled_memory(backend).bytes + 16 * MEBIBYTE
     backend.set_memory_limit(limit)
     try:
         expect(backend.memory().limit == limit, f"memory().limit is {backend.memory().limit}")

@@ -12,7 +12,7 @@ import numpy as np
 
 import plugrad
 from plugrad.testing.checks import TOLERANCES
-from plugrad.testing.lifecycle import main_of
+from plugrad.testing.lifecycle import main_number_dtype
 from plugrad.testing.rows import Array, in_double, numbers
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Op:
 
 def check_op(op: Op, backend: Backend) -> None:
     """Compare an op with NumPy, in the best floating dtype that the backend stores."""
-    dtype = main_of(backend)
+    dtype = main_number_dtype(backend)
     rng = np.random.default_rng(20240229)
     arrays = [numbers(op.low, 3).draw(rng, shape, dtype) for shape in op.shapes]
     result = op.of_tensors(*map(plugrad.asarray, arrays))

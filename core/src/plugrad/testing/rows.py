@@ -172,7 +172,7 @@ def flags(*shape: int) -> Input:
     return whole(0, 1, *shape, dtype="bool")
 
 
-def different(*shape: int, step: float = 0.25) -> Input:
+def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
     """Numbers around 0 in random order, no two of them equal."""
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:

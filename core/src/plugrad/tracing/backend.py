@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ref
 
 from plugrad.contract.kernel import get_contract
-from plugrad.engine.composites import of_arrays
+from plugrad.engine.composites import composite_implementation
 from plugrad.errors import BackendMismatch, TracingError
 from plugrad.graph.graph import Call, Graph, HostValue, Step
 from plugrad.passes.dead import has_effect, remove_dead_steps
@@ -363,7 +363,7 @@ class RecordingFunctions(dict[str, "Implementation"]):
             )
         composite = find_composite(contract)
         if composite is not None and not list_implementations(kernel_name, tracer.target):
-            return of_arrays(composite, tracer)
+            return composite_implementation(composite, tracer)
         has_inputs = bool(contract.inputs)
 
         def record(*arrays: Any, **attrs: Any) -> Any:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.engine.explain import explained
+from plugrad.engine.explain import explain_failure
 from plugrad.engine.implementations import functions_in
 from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
 from plugrad.tensor.context import active_overrides
@@ -136,6 +136,6 @@ def _explain_failure(
     if isinstance(step, Call):
         values = {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals}  # constants are global
         arrays = [values.get(f"v{value}") for value in step.inputs]
-        error = explained(failure, step.kernel, backend, arrays, step.attrs)
+        error = explain_failure(failure, step.kernel, backend, arrays, step.attrs)
     error.add_note(f"It was traced at {step.line}.")
     return error

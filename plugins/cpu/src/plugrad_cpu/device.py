@@ -92,14 +92,14 @@ class Cpu(Backend):
     def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that tracks its results, and that first checks the memory limit if there is one."""
         contract = KERNELS.get(kernel_name)
-        return _limited(_tracked(function, contract), contract)
+        return _with_memory_limit(_with_tracking(function, contract), contract)
 
     def prepared_choice(self, config: KernelConfig, following: Implementation) -> Implementation:
         """Return a function that, for elementwise kernels, tests the bytes once, to choose and to count."""
         contract = KERNELS.get(config.kernel_name)
         if not _is_plain(contract) or len(contract.inputs) > 2:
             return super().prepared_choice(config, following)
-        return _limited(_chosen(config, following, contract), contract)
+        return _with_memory_limit(_choose_by_inputs(config, following, contract), contract)
 
     def memory(self) -> Memory:
         """Return the buffers that arrays use now, and their bytes now and at the peak."""
@@ -116,8 +116,10 @@ def _is_plain(contract: Kernel[..., Any] | None) -> TypeGuard[Kernel[..., Any]]:
     return contract is not None and contract.is_elementwise and not contract.attributes
 
 
-def _limited(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
-    """Return `function` asking first whether there is room for its result, if there is a limit."""
+def _with_memory_limit(
+    function: Implementation, contract: Kernel[..., Any] | None
+) -> Implementation:
+    """Return `function`, which first makes sure that its result fits the memory limit if there is one."""
     if pool.limit is None:
         return function
 
@@ -130,8 +132,8 @@ def _limited(function: Implementation, contract: Kernel[..., Any] | None) -> Imp
     return limited
 
 
-def _tracked(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
-    """Return `function` tracking what it returns; those of one array, and of elementwise kernels, cost least."""
+def _with_tracking(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
+    """Return `function` with its results counted by `memory()`; one input and elementwise kernels take a short way."""
     if is_tracked(function):
         return function
 
@@ -183,15 +185,15 @@ def _track_results(result: Any) -> None:
             pool.count(array)
 
 
-def _chosen(
+def _choose_by_inputs(
     config: KernelConfig, following: Implementation, contract: Kernel[..., Any]
 ) -> Implementation:
     """Return a function that calls an elementwise implementation where it is meant to run, and else `following`.
 
     For small arrays, it costs what a kernel costs that has one implementation.
     """
-    meant = _tracked(config.kernel_func, contract)
-    others = _tracked(following, contract)
+    meant = _with_tracking(config.kernel_func, contract)
+    others = _with_tracking(following, contract)
     min_bytes = config.min_bytes
     few = min(min_bytes, TRACKED_MIN_BYTES)
     fewest = min(min_bytes, OUTER_MIN_BYTES)

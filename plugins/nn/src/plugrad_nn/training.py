@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,6 +80,7 @@ def fit(
     initial_epoch: int = 0,
     on_epoch_end: Callable[[int, dict[str, float]], Any] | None = None,
     progress: bool | None = None,
+    jit: bool = True,
 ) -> list[dict[str, float]]:
     """Train the parameters of a model in place, and return the results of every epoch.
 
@@ -124,6 +126,8 @@ def fit(
         on_epoch_end: a function of the number of the epoch, from 1 on, and its results; it may save the
             parameters.
         progress: whether to draw a progress bar; by default only on a terminal.
+        jit: whether to trace the step with `plugrad.jit`. If it cannot be traced, because the model or the loss
+            needs values, a warning says why once, and the steps run untraced.
 
     Raises:
         ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above, or a label is no class.
@@ -144,7 +148,22 @@ def fit(
     variables = leaves(params)
     watch = None if early_stopping is None else _EarlyStoppingMonitor(early_stopping)
     results: list[dict[str, float]] = []
+    jit = check_flag("fit", "jit", jit)
     largest = largest_label(y)  # once: reading labels of each batch would wait for the device
+
+    def step(inputs: Tensor, labels: Tensor) -> Tensor:
+        training = Training(lambda: _derive_seed(seed, optimizer.iterations))
+
+        def value() -> Tensor:
+            predictions = model(params, inputs, training)
+            with batch_labels(labels, largest):
+                return loss(labels, predictions)
+
+        before = optimizer.minimize(value, variables)
+        training.commit(params)
+        return before
+
+    run = _trace_if_possible(step) if jit else step
     for epoch in range(initial_epoch, epochs):
         own = _derive_seed(seed, epoch)
         total, count = None, 0
@@ -156,18 +175,7 @@ def fit(
             disable=None if progress is None else not progress,
         )
         for inputs, labels in bar:
-            # a function of the seed: a step that is traced has another one in each call
-            training = Training(lambda: _derive_seed(seed, optimizer.iterations))
-
-            def value(
-                inputs: Tensor = inputs, labels: Tensor = labels, training: Training = training
-            ) -> Tensor:
-                predictions = model(params, inputs, training)
-                with batch_labels(labels, largest):
-                    return loss(labels, predictions)
-
-            before = optimizer.minimize(value, variables)
-            training.commit(params)
+            before = run(inputs, labels)
             # Added on the device: reading each loss would wait for it.
             weighted = before * inputs.shape[0]
             total = weighted if total is None else total + weighted
@@ -248,6 +256,30 @@ def predict(
     if not parts:
         raise ShapeError("predict: x has no inputs")
     return plugrad.concat(parts)
+
+
+def _trace_if_possible(step: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """Return a step that is traced, unless its first call shows that it cannot be."""
+    current: Callable[[Tensor, Tensor], Tensor] = plugrad.jit(step)
+
+    def run(inputs: Tensor, labels: Tensor) -> Tensor:
+        nonlocal current
+        try:
+            return current(inputs, labels)
+        except plugrad.errors.TracingError as error:
+            if current is step:
+                raise
+            current = (
+                step  # nothing has changed: variables get new values when a call has succeeded
+            )
+            warnings.warn(
+                "fit: the steps run untraced, which takes longer; fit(…, jit=False) says so without this warning: "
+                f"{error}",
+                stacklevel=3,
+            )
+            return step(inputs, labels)
+
+    return run
 
 
 class _EarlyStoppingMonitor:

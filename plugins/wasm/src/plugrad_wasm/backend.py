@@ -18,7 +18,7 @@ from plugrad.extend import (
     string,
 )
 from plugrad_wasm.deferred import Deferred
-from plugrad_wasm.dtypes import DTYPES, supported
+from plugrad_wasm.dtypes import DTYPES, as_supported_dtype
 from plugrad_wasm.families import kernels
 from plugrad_wasm.memory import WasmArray
 
@@ -96,7 +96,7 @@ class WasmBackend(Backend):
         """Return a copy of `array` in linear memory; strings stay on the host."""
         if array.dtype.kind == "T":
             return array.copy()
-        return self.linear.from_numpy(array, supported(array.dtype))
+        return self.linear.from_numpy(array, as_supported_dtype(array.dtype))
 
     def to_numpy(self, array: WasmArray | NDArray[Any]) -> NDArray[Any]:
         """Return a copy on the host, or a view of strings, which are there already."""

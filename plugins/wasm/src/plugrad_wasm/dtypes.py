@@ -31,7 +31,7 @@ DTYPES: Final = frozenset(
 )
 
 
-def supported(spelling: object) -> DType:
+def as_supported_dtype(spelling: object) -> DType:
     """Return the dtype that is meant, if arrays can have it.
 
     Raises:

@@ -114,10 +114,10 @@ class Instance:
         self._trap = array("Q", [0])
         self._trap_address = ctypes.c_void_p.from_param(self._trap.buffer_info()[0])
         self._bind: list[wasmtime.Func] = []
-        self._stack_pointer = self.exported("__stack_pointer")
+        self._stack_pointer = self.find_export("__stack_pointer")
         self._stack_top = self._stack_pointer.value(self.store) if self._stack_pointer else 0
 
-    def exported(self, name: str) -> Any:
+    def find_export(self, name: str) -> Any:
         """Return one export, or None; wasmtime's own mapping wraps all of them, which takes long."""
         item = wasmtime_extern_t()
         text = name.encode()
@@ -206,7 +206,7 @@ class Instances:
     def _bind(self, name: str, *, is_long: bool = False) -> Call:
         with compile_lock, self.lock:
             instance = self.with_export(name)
-            return instance.bind(instance.exported(name), self.lock, is_long=is_long)
+            return instance.bind(instance.find_export(name), self.lock, is_long=is_long)
 
     def with_export(self, name: str) -> Instance:
         """Return the instance that has an export.
@@ -249,7 +249,7 @@ class Store:
         self.long: BoundExports = self._instances.long
         self.memory: LinearMemory = LinearMemory(self, self._program.pages * PAGE)
         self.threads = threads
-        self.perform = Workers(threads, self.long, self._calls_elsewhere, compile_lock).perform
+        self.perform = Workers(threads, self.long, self._exports_for_thread, compile_lock).perform
         self.descriptor: Callable[..., Descriptor] = lru_cache(maxsize=1024)(self._descriptor)
         self._table = lru_cache(maxsize=8)(self._fill_table)
         self.scratch_size: Callable[..., int] = lru_cache(maxsize=1024)(self._scratch_size)
@@ -260,10 +260,10 @@ class Store:
         block = self.descriptor(descriptor)
         with compile_lock, self.lock:
             instance = self._instances.with_export(name)
-            return instance.exported(name)(instance.store, block.address, channels)
+            return instance.find_export(name)(instance.store, block.address, channels)
 
-    def _calls_elsewhere(self) -> Mapping[str, Call]:
-        """Return the exports of a new instance, for another thread."""
+    def _exports_for_thread(self) -> Mapping[str, Call]:
+        """Make an instance for another thread, because instances are not shared, and return its exports."""
         return Instances(self._program, self._linear, CachedBlock(self.memory, STACK_BYTES)).long
 
     def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
@@ -298,7 +298,7 @@ class Store:
         with compile_lock:
             module = compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
             instance = Instance(self._program, module, self._linear)
-            return instance, instance.exported("kernel")
+            return instance, instance.find_export("kernel")
 
     # ---- memory ----
 

@@ -28,7 +28,7 @@ from plugrad.extend import (
     count_elements,
 )
 from plugrad_wasm.compile_server import new_engine
-from plugrad_wasm.dtypes import supported
+from plugrad_wasm.dtypes import as_supported_dtype
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.stoppable import run_stoppable
 
@@ -96,7 +96,7 @@ def load_wasm_kernel(
             None if x is None else linear.window(x.shape, np.dtype(x.dtype), x.address)
             for x in (inputs if contract.inputs else [])
         ]
-        results = [linear.empty(s.shape, supported(s.dtype)) for s in specs]
+        results = [linear.empty(s.shape, as_supported_dtype(s.dtype)) for s in specs]
         targets = [linear.window(y.shape, np.dtype(y.dtype), y.address) for y in results]
         sandbox.run(given, targets, attribute_numbers(contract, attrs))
         return results[0] if hasattr(promised, "dtype") else results

@@ -29,7 +29,7 @@ def weights(q: Array, k: Array, mask: Array | None) -> Array:
     return np.exp(s) / np.where(total == 0, 1, total)
 
 
-def attended(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
+def attention_rows(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
     return weights(q, k, mask) @ v
 
 
@@ -53,7 +53,7 @@ def masks(batch: tuple[int, ...], queries: int, keys: int) -> list[Any]:
 HOW = {"scale": 0.5}
 ROWS = [
     *(
-        Row(attention.attention, attended, inputs(sizes, mask), HOW, factor=4)
+        Row(attention.attention, attention_rows, inputs(sizes, mask), HOW, factor=4)
         for sizes in SIZES
         for mask in masks(*sizes[:3])
     ),
@@ -80,7 +80,7 @@ ROWS = [
             factor=8,
         )
         for kernel, reference, given in [
-            (attention.attention, attended, inputs(LONG, None)),
+            (attention.attention, attention_rows, inputs(LONG, None)),
             (
                 attention.attention_gradient,
                 slopes,
@@ -89,13 +89,20 @@ ROWS = [
         ]
     ),
     *(
-        Row(attention.attention, attended, inputs(sizes, None), HOW, is_edge=True, is_smooth=False)
+        Row(
+            attention.attention,
+            attention_rows,
+            inputs(sizes, None),
+            HOW,
+            is_edge=True,
+            is_smooth=False,
+        )
         for sizes in [((), 2, 0, 3, 2), ((0,), 2, 3, 1, 2), ((2,), 0, 3, 1, 2), ((), 2, 3, 0, 2)]
     ),
     *(
         Row(
             attention.attention,
-            attended,
+            attention_rows,
             [of_shape(4, 2), of_shape(3, 2), of_shape(3, 2), these(given)],
             HOW,
             dtypes=FLOATS,

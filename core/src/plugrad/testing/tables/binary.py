@@ -15,7 +15,7 @@ from plugrad.testing.rows import (
     NUMBERS,
     ROW,
     Row,
-    different,
+    distinct_numbers,
     extremes,
     flags,
     numbers,
@@ -25,7 +25,7 @@ from plugrad.testing.rows import (
 any_number: Final = numbers()
 no_0: Final = numbers(avoid=(0,))
 positive: Final = numbers(0.4, 3)
-apart: Final = [different(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
+apart: Final = [distinct_numbers(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
 often_equal: Final = whole(-2, 2, 3, 5, dtype=ROW)
 SIGNED = (*FLOATS, "int32", "int64", "int8", "int16")
 ORDERED = tuple(name for name in NUMBERS if not name.startswith("complex"))

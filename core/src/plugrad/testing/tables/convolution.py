@@ -7,7 +7,7 @@ import numpy as np
 
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import convolution
-from plugrad.testing.definitions import convolved, transposed
+from plugrad.testing.definitions import convolve, transpose_linear_map
 from plugrad.testing.rows import Array, Row, of_shape
 from plugrad.types.specs import Shape
 from plugrad.types.windows import Padding, sliding_window
@@ -40,7 +40,7 @@ def rows(
     forward: Kernel[..., Any],
     for_image: Kernel[..., Any],
     for_filter: Kernel[..., Any],
-    reference: Callable[..., Array] = convolved,
+    reference: Callable[..., Array] = convolve,
 ) -> list[Row]:
     """Return the rows of a convolution and of its two gradients, which are its transposes."""
     found: list[Row] = []
@@ -57,12 +57,12 @@ def rows(
         def of_dy(
             dy: Array, w: Array, of: Callable[..., Array] = of, shape: Shape = image
         ) -> Array:
-            return transposed(lambda x: of(x, w), shape, dy)
+            return transpose_linear_map(lambda x: of(x, w), shape, dy)
 
         def of_x(
             x: Array, dy: Array, of: Callable[..., Array] = of, shape: Shape = filter
         ) -> Array:
-            return transposed(lambda w: of(x, w), shape, dy)
+            return transpose_linear_map(lambda w: of(x, w), shape, dy)
 
         found += [
             Row(forward, of, [of_shape(*image), of_shape(*filter)], attrs, is_edge=is_edge),

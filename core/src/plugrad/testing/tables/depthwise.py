@@ -3,7 +3,7 @@
 from functools import partial
 
 from plugrad.kernels import depthwise
-from plugrad.testing.definitions import convolved
+from plugrad.testing.definitions import convolve
 from plugrad.testing.tables.convolution import Slide, rows
 
 ROWS = rows(
@@ -16,5 +16,5 @@ ROWS = rows(
     depthwise.depthwise_conv2d,
     depthwise.depthwise_conv2d_input_gradient,
     depthwise.depthwise_conv2d_filter_gradient,
-    partial(convolved, is_depthwise=True),
+    partial(convolve, is_depthwise=True),
 )

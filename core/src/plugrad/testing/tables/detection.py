@@ -20,7 +20,7 @@ def overlap(a: Array, b: Array) -> float:
     return float(common / (sum(areas) - common)) if min(areas) > 0 else 0.0
 
 
-def selected(
+def select_boxes(
     boxes: Array, scores: Array, limits: tuple[int, float, float], sigma: float = 0
 ) -> list[Array]:
     """Return the positions and scores of the selected boxes, one box after the other."""
@@ -39,7 +39,7 @@ def selected(
     return [np.array([i for i, _ in chosen], int), np.array([s for _, s in chosen], float)]
 
 
-def padded(chosen: Array, count: int) -> list[Array]:
+def pad_positions(chosen: Array, count: int) -> list[Array]:
     """Return positions filled up with zeros, and how many they are."""
     return [np.pad(chosen, (0, max(0, count - len(chosen)))), np.array(len(chosen))]
 
@@ -62,7 +62,7 @@ ROWS = [
     for row in [
         Row(
             detection.non_max_suppression,
-            lambda b, s, limits=limits: selected(b, s, limits)[0],
+            lambda b, s, limits=limits: select_boxes(b, s, limits)[0],
             [boxes, scores],
             attributes(*limits),
             dtypes=FLOATS[:2],
@@ -71,8 +71,8 @@ ROWS = [
         *(
             Row(
                 detection.non_max_suppression_padded,
-                lambda b, s, limits=limits, full=full: padded(
-                    selected(b, s, limits)[0], limits[0] if full else 0
+                lambda b, s, limits=limits, full=full: pad_positions(
+                    select_boxes(b, s, limits)[0], limits[0] if full else 0
                 ),
                 [boxes, scores],
                 attributes(*limits, pad_to_max_output_size=full),
@@ -84,7 +84,7 @@ ROWS = [
         *(
             Row(
                 detection.non_max_suppression_with_score,
-                lambda b, s, limits=limits, sigma=sigma: selected(b, s, limits, sigma),
+                lambda b, s, limits=limits, sigma=sigma: select_boxes(b, s, limits, sigma),
                 [boxes, scores],
                 attributes(*limits, soft_nms_sigma=sigma),
                 dtypes=FLOATS[:2],

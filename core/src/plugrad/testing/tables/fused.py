@@ -11,7 +11,7 @@ import numpy as np
 
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import fused
-from plugrad.testing.definitions import activated, convolved
+from plugrad.testing.definitions import apply_activation, convolve
 from plugrad.testing.rows import Array, Input, Row, of_shape
 from plugrad.types.specs import Shape
 from plugrad.types.windows import sliding_window
@@ -39,7 +39,7 @@ def rows(
     """Return a row for each activation, with a bias, and one without."""
 
     def reference(activation: str) -> Callable[..., Array]:
-        return lambda a, b, bias, slopes: activated(
+        return lambda a, b, bias, slopes: apply_activation(
             linear(a, b) + (0 if bias is None else bias), activation, slopes, 0.2
         )
 
@@ -75,7 +75,7 @@ ROWS = [
     ),
     *rows(
         fused.conv2d,
-        partial(convolved, **SLIDING),  # type: ignore[arg-type]
+        partial(convolve, **SLIDING),  # type: ignore[arg-type]
         (1, 4, 5, 2),
         (3, 2, 2, 3),
         3,
@@ -83,7 +83,7 @@ ROWS = [
     ),
     *rows(
         fused.depthwise_conv2d,
-        partial(convolved, **SLIDING, is_depthwise=True),  # type: ignore[arg-type]
+        partial(convolve, **SLIDING, is_depthwise=True),  # type: ignore[arg-type]
         (1, 4, 5, 2),
         (3, 2, 2, 2),
         4,

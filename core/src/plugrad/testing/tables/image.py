@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from plugrad.kernels import image
-from plugrad.testing.definitions import shown, transposed
+from plugrad.testing.definitions import sample_image, transpose_linear_map
 from plugrad.testing.rows import FLOATS, Array, Row, of_shape, these
 from plugrad.types.specs import Shape
 
@@ -17,7 +17,7 @@ BOXES = [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.8], [0.9, 0.6, 0.3, 0.2], [-0.2, 0.4, 0
 OWNERS = [0, 1, 1, 0]
 
 
-def cropped(
+def crop_boxes(
     images: Array, boxes: Array, owners: Array, size: Shape, method: str, fill: float
 ) -> Array:
     """Take the points of each box; those outside the image are filled."""
@@ -29,7 +29,7 @@ def cropped(
         rows, columns = np.meshgrid(rows, columns, indexing="ij")
         outside = (rows < 0) | (rows > height - 1) | (columns < 0) | (columns > width - 1)
         points = np.where(outside, np.nan, rows), np.where(outside, np.nan, columns)
-        found.append(shown(images[owner], *points, method, "nearest", fill))
+        found.append(sample_image(images[owner], *points, method, "nearest", fill))
     return np.stack(found)
 
 
@@ -37,17 +37,19 @@ def line(first: float, last: float, count: int) -> Array:
     return np.linspace(first, last, count) if count > 1 else np.array([(first + last) / 2])
 
 
-def turned(images: Array, radians: float, fill: Any, center: tuple[float, float]) -> Array:
+def rotate_images(images: Array, radians: float, fill: Any, center: tuple[float, float]) -> Array:
     """Turn the complex plane, whose imaginary axis points up, while rows are counted downwards."""
     height, width = images.shape[1:3]
     across, down = center[0] * width, center[1] * height
     y, x = np.mgrid[:height, :width]
     came_from = ((x + 0.5 - across) - 1j * (y + 0.5 - down)) * np.exp(-1j * radians)
     columns, rows = came_from.real + across - 0.5, -came_from.imag + down - 0.5
-    return np.stack([shown(i, rows, columns, "nearest", "constant", fill) for i in images])
+    return np.stack([sample_image(i, rows, columns, "nearest", "constant", fill) for i in images])
 
 
-def seen(images: Array, transforms: Array, method: str, mode: str, fill: Any, size: Shape) -> Array:
+def transform_images(
+    images: Array, transforms: Array, method: str, mode: str, fill: Any, size: Shape
+) -> Array:
     """Multiply the points of the result, as homogeneous vectors, with a 3 × 3 matrix."""
     y, x = np.mgrid[: size[0], : size[1]]
     points = np.stack([x, y, np.ones_like(x)])
@@ -55,7 +57,7 @@ def seen(images: Array, transforms: Array, method: str, mode: str, fill: Any, si
     for picture, eight in zip(images, np.broadcast_to(transforms, (len(images), 8)), strict=True):
         matrix = np.append(eight, 1).reshape(3, 3)
         x, y, depth = np.einsum("ij,jhw->ihw", matrix, points)
-        found.append(shown(picture, y / depth, x / depth, method, mode, fill))
+        found.append(sample_image(picture, y / depth, x / depth, method, mode, fill))
     return np.stack(found)
 
 
@@ -83,15 +85,15 @@ ROWS = [
         for row in [
             Row(
                 image.crop_and_resize,
-                lambda x, b, i, s=size, m=method, f=fill: cropped(x, b, i, s, m, f),
+                lambda x, b, i, s=size, m=method, f=fill: crop_boxes(x, b, i, s, m, f),
                 [of_shape(*SHAPE), these(BOXES, "float32"), these(OWNERS, "int32")],
                 {"crop_size": size, "method": method, "extrapolation_value": fill},
                 dtypes=("float32", "float64", "int32"),
             ),
             Row(
                 image.crop_and_resize_image_gradient,
-                lambda dy, b, i, s=size, m=method: transposed(
-                    lambda x: cropped(x, b, i, s, m, 0), SHAPE, dy
+                lambda dy, b, i, s=size, m=method: transpose_linear_map(
+                    lambda x: crop_boxes(x, b, i, s, m, 0), SHAPE, dy
                 ),
                 [
                     of_shape(len(BOXES), *size, SHAPE[3]),
@@ -107,7 +109,7 @@ ROWS = [
     *(
         Row(
             image.rotate_with_offset,
-            lambda x, r=radians, f=fill, c=center: turned(x, r, f, c),
+            lambda x, r=radians, f=fill, c=center: rotate_images(x, r, f, c),
             [of_shape(*SHAPE)],
             {"radians": radians, "fill_value": fill, "center": center},
         )
@@ -116,7 +118,9 @@ ROWS = [
     *(
         Row(
             image.rotate_with_offset_gradient,
-            lambda dy, r=radians, c=center: transposed(lambda x: turned(x, r, 0, c), dy.shape, dy),
+            lambda dy, r=radians, c=center: transpose_linear_map(
+                lambda x: rotate_images(x, r, 0, c), dy.shape, dy
+            ),
             [of_shape(*SHAPE)],
             {"radians": radians, "center": center},
         )
@@ -128,7 +132,7 @@ ROWS = [
         for row in [
             Row(
                 image.transform,
-                lambda x, t, a=(method, mode, fill, size): seen(x, t, *a),
+                lambda x, t, a=(method, mode, fill, size): transform_images(x, t, *a),
                 [of_shape(*SHAPE), these(transforms, "float32")],
                 {
                     "interpolation": method,
@@ -141,8 +145,8 @@ ROWS = [
             ),
             Row(
                 image.transform_image_gradient,
-                lambda dy, t, a=(method, mode, 0, size): transposed(
-                    lambda x: seen(x, t, *a), SHAPE, dy
+                lambda dy, t, a=(method, mode, 0, size): transpose_linear_map(
+                    lambda x: transform_images(x, t, *a), SHAPE, dy
                 ),
                 [of_shape(SHAPE[0], *size, SHAPE[3]), these(transforms, "float32")],
                 {"image_shape": SHAPE, "interpolation": method, "fill_mode": mode},

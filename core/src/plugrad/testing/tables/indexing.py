@@ -7,8 +7,8 @@ from plugrad.testing.rows import NUMBERS, ROW, Array, Row, flags, of_shape, thes
 from plugrad.types.specs import Shape
 
 
-def by_batch(x: Array, indices: Array, axis: int) -> Array:
-    """Return what each batch picks of its own."""
+def take_in_each_batch(x: Array, indices: Array, axis: int) -> Array:
+    """Return, for each batch, the elements of x that the indices of the same batch select."""
     return np.stack([np.take(a, i, axis - 1) for a, i in zip(x, indices, strict=True)])
 
 
@@ -48,7 +48,7 @@ ROWS = [
     ),
     Row(
         indexing.gather,
-        lambda x, i: by_batch(x, i, 2),
+        lambda x, i: take_in_each_batch(x, i, 2),
         [of_shape(2, 3, 5), whole(0, 4, 2, 4)],
         {"axis": 2, "batch_dims": 1},
         dtypes=NUMBERS,

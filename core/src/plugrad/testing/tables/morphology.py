@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from plugrad.kernels import morphology
-from plugrad.testing.definitions import unfolded
-from plugrad.testing.rows import FLOATS, Array, Row, different, of_shape, these
+from plugrad.testing.definitions import extract_windows
+from plugrad.testing.rows import FLOATS, Array, Row, distinct_numbers, of_shape, these
 from plugrad.types.windows import Window, sliding_window
 
 IMAGES, FILTER = (2, 5, 6, 2), (3, 2, 2)
@@ -25,7 +25,7 @@ WINDOWS = [
 
 def sums(x: Array, filter: Array, window: Window) -> Array:
     """Return the sums of each window on the last axis; the padding is of no account."""
-    seen = unfolded(x.astype(float), window, outside=-np.inf)
+    seen = extract_windows(x.astype(float), window, outside=-np.inf)
     added = seen + np.moveaxis(filter, 2, 0)
     return added.reshape(*added.shape[:4], -1)
 
@@ -37,7 +37,7 @@ def largest(window: Window) -> Callable[..., Array]:
 def for_image(window: Window) -> Callable[..., Array]:
     def reference(x: Array, filter: Array, dy: Array) -> Array:
         numbered = np.arange(x.size).reshape(x.shape)
-        places = unfolded(numbered, window, outside=-1)
+        places = extract_windows(numbered, window, outside=-1)
         first = sums(x, filter, window).argmax(-1)[..., None]
         found = np.take_along_axis(places.reshape(*first.shape[:4], -1), first, -1)
         dx = np.zeros(x.size, dy.dtype)
@@ -66,14 +66,14 @@ ROWS = [
         Row(
             morphology.dilation2d,
             largest(window),
-            [different(*IMAGES), of_shape(*FILTER)],
+            [distinct_numbers(*IMAGES), of_shape(*FILTER)],
             {"window": window},
         ),
         *(
             Row(
                 kernel,
                 reference,
-                [different(*IMAGES), of_shape(*FILTER), of_shape(*dy)],
+                [distinct_numbers(*IMAGES), of_shape(*FILTER), of_shape(*dy)],
                 {"window": window},
                 dtypes=(*FLOATS, "int32"),
                 fixed=(0, 1),  # a step would move the largest sum elsewhere

@@ -28,7 +28,7 @@ OPS: dict[Kernel[..., Any], Any] = {
 }
 
 
-def moved(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs: Any) -> Row:
+def movement_row(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs: Any) -> Row:
     """Return a row of any dtype, with inputs of the given shapes."""
     shapes = [x if isinstance(x, Input) else of_shape(*x) for x in inputs]
     promised = kernel.infer(*[Shaped(x.shape, float32) for x in shapes], **attrs)
@@ -44,7 +44,7 @@ def zeros_with(dy: Array, shape: tuple[int, ...], place: tuple[slice, ...]) -> A
     return result
 
 
-def updated(tensor: Array, updates: Array, place: tuple[slice, ...]) -> Array:
+def update_slice(tensor: Array, updates: Array, place: tuple[slice, ...]) -> Array:
     result = np.array(tensor)
     result[place] = updates
     return result
@@ -67,7 +67,7 @@ SLICES = [
 
 ROWS = [
     *(
-        moved(movement.reshape, lambda x, s=new: x.reshape(s), old, shape=new)
+        movement_row(movement.reshape, lambda x, s=new: x.reshape(s), old, shape=new)
         for old, new in [
             ((2, 3, 4), (4, 6)),
             ((3, 4, 5), (5, 12)),
@@ -76,13 +76,15 @@ ROWS = [
             ((), (1, 1)),
         ]
     ),
-    moved(movement.reshape, lambda x: x.reshape(0, 4), (2, 0, 3), shape=(0, 4)),
+    movement_row(movement.reshape, lambda x: x.reshape(0, 4), (2, 0, 3), shape=(0, 4)),
     *(
-        moved(movement.expand_dims, lambda x, d=dim: np.expand_dims(x, d), (3, 4, 5), dim=dim)
+        movement_row(
+            movement.expand_dims, lambda x, d=dim: np.expand_dims(x, d), (3, 4, 5), dim=dim
+        )
         for dim in (0, 1, 3)
     ),
     *(
-        moved(movement.transpose, lambda x, p=perm: x.transpose(p), shape, perm=perm)
+        movement_row(movement.transpose, lambda x, p=perm: x.transpose(p), shape, perm=perm)
         for shape, perm in [
             ((3, 5), (1, 0)),
             *(
@@ -98,7 +100,7 @@ ROWS = [
         ]
     ),
     *(
-        moved(movement.broadcast_to, lambda x, s=new: np.broadcast_to(x, s), old, shape=new)
+        movement_row(movement.broadcast_to, lambda x, s=new: np.broadcast_to(x, s), old, shape=new)
         for old, new in [
             ((3, 1), (3, 5)),
             ((5,), (3, 5)),
@@ -110,7 +112,7 @@ ROWS = [
         ]
     ),
     *(
-        moved(
+        movement_row(
             movement.slice,
             lambda x, b=begin, n=size: x[tuple(slice(i, i + k) for i, k in zip(b, n, strict=True))],
             shape,
@@ -126,7 +128,7 @@ ROWS = [
             ((3, 4, 5), (3, 1, 1), (0, 2, 2)),
         ]
     ),
-    moved(
+    movement_row(
         movement.slice,
         lambda x: x[2, 1:3, 4],
         (3, 4, 5),
@@ -135,7 +137,7 @@ ROWS = [
         drop=(0, 2),
     ),
     *(
-        moved(
+        movement_row(
             movement.strided_slice,
             lambda x, b=bounds: x[stretches(*b)],
             shape,
@@ -146,7 +148,7 @@ ROWS = [
         for shape, bounds in SLICES
     ),
     *(
-        moved(
+        movement_row(
             movement.strided_slice_gradient,
             lambda dy, s=shape, b=bounds: zeros_with(dy, s, stretches(*b)),
             tuple(len(range(*bound)) for bound in bounds),
@@ -158,9 +160,9 @@ ROWS = [
         for shape, bounds in SLICES
     ),
     *(
-        moved(
+        movement_row(
             movement.strided_slice_update,
-            lambda x, y, b=bounds: updated(x, y, stretches(*b)),
+            lambda x, y, b=bounds: update_slice(x, y, stretches(*b)),
             shape,
             updates,
             begin=tuple(b for b, _, _ in bounds),
@@ -177,7 +179,7 @@ ROWS = [
         ]
     ),
     *(
-        moved(movement.concat, lambda *xs, a=axis: np.concatenate(xs, a), *shapes, axis=axis)
+        movement_row(movement.concat, lambda *xs, a=axis: np.concatenate(xs, a), *shapes, axis=axis)
         for shapes, axis in [
             ([(3, 4), (1, 4)], 0),
             ([(3, 4), (3, 1), (3, 2)], 1),
@@ -187,7 +189,7 @@ ROWS = [
         ]
     ),
     *(
-        moved(movement.pack, lambda *xs, a=axis: np.stack(xs, a), *shapes, axis=axis)
+        movement_row(movement.pack, lambda *xs, a=axis: np.stack(xs, a), *shapes, axis=axis)
         for shapes, axis in [
             ([(3, 4)], 0),
             ([(3, 4)] * 3, 0),
@@ -198,11 +200,13 @@ ROWS = [
         ]
     ),
     *(
-        moved(movement.unpack, lambda x, a=axis: list(np.moveaxis(x, a, 0)), (3, 4, 5), axis=axis)
+        movement_row(
+            movement.unpack, lambda x, a=axis: list(np.moveaxis(x, a, 0)), (3, 4, 5), axis=axis
+        )
         for axis in (0, 1, 2)
     ),
     *(
-        moved(
+        movement_row(
             movement.split,
             lambda x, n=sizes, a=axis: np.split(x, np.cumsum(n)[:-1], a),
             (3, 4, 5),
@@ -212,7 +216,7 @@ ROWS = [
         for sizes, axis in [((1, 3), 1), ((2, 1, 2), 2), ((2, 0, 3), 2), ((0, 5), 2), ((5,), 2)]
     ),
     *(
-        moved(
+        movement_row(
             movement.pad,
             lambda x, p=paddings, v=value: np.pad(x, p, constant_values=v) if p else x,
             shape,
@@ -231,7 +235,7 @@ ROWS = [
         ]
     ),
     *(
-        moved(movement.tile, lambda x, r=reps: np.tile(x, r), shape, reps=reps)
+        movement_row(movement.tile, lambda x, r=reps: np.tile(x, r), shape, reps=reps)
         for shape, reps in [
             ((3, 4), (2, 3)),
             ((3, 4), (1, 1)),
@@ -241,7 +245,7 @@ ROWS = [
         ]
     ),
     *(
-        moved(movement.reverse, lambda x, d=dims: np.flip(x, d), shape, dims=dims)
+        movement_row(movement.reverse, lambda x, d=dims: np.flip(x, d), shape, dims=dims)
         for shape, dims in [
             *(((3, 4, 5), dims) for dims in [(0,), (1,), (0, 2)]),
             ((3,), ()),

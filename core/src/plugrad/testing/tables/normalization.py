@@ -35,7 +35,7 @@ def log_softmax(x: Array, axis: int) -> Array:
     return x - np.log(np.exp(x).sum(axis, keepdims=True))
 
 
-def normalized(
+def batch_normalize(
     x: Array, mean: Array, variance: Array, offset: Array | None, scale: Array | None
 ) -> Array:
     y = (x - mean) / np.sqrt(variance + 0.01)
@@ -62,19 +62,19 @@ def average(x: Array, axes: tuple[int, ...]) -> Array:
     return x.sum(axes, keepdims=True) / np.float64(math.prod(x.shape[i] for i in axes))
 
 
-def standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+def standardize(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     centred = x - average(x, axes)
     return centred / np.sqrt(average(np.square(centred), axes) + epsilon)
 
 
 def layer(x: Array, offset: Array | None, scale: Array | None, axis: int) -> Array:
-    h = standardized(x, tuple(range(axis, x.ndim)), 0.01)
+    h = standardize(x, tuple(range(axis, x.ndim)), 0.01)
     return h * (1 if scale is None else scale) + (0 if offset is None else offset)
 
 
 def layer_slope(dy: Array, x: Array, scale: Array | None, axis: int) -> list[Array]:
     axes = tuple(range(axis, x.ndim))
-    h, g = standardized(x, axes, 0.01), dy * (1 if scale is None else scale)
+    h, g = standardize(x, axes, 0.01), dy * (1 if scale is None else scale)
     s = 1 / np.sqrt(average(np.square(x - average(x, axes)), axes) + 0.01)
     dx = s * (g - average(g, axes) - h * average(g * h, axes))
     rows = tuple(range(axis))
@@ -90,7 +90,7 @@ def beside(x: Array, axis: int, vector: Array | None, otherwise: float) -> Array
 
 def batch(x: Array, offset: Array | None, scale: Array | None, axis: int) -> list[Array]:
     axes = tuple(i for i in range(x.ndim) if i != axis)
-    y = standardized(x, axes, 0.01) * beside(x, axis, scale, 1) + beside(x, axis, offset, 0)
+    y = standardize(x, axes, 0.01) * beside(x, axis, scale, 1) + beside(x, axis, offset, 0)
     means = average(x, axes)
     variances = average(np.square(x - means), axes)
     return [y, means.reshape(-1), variances.reshape(-1)]
@@ -129,7 +129,7 @@ ROWS = [
     *(
         Row(
             normalization.batch_norm,
-            normalized,
+            batch_normalize,
             [
                 of_shape(2, 3, 4, 5),
                 numbers(shape=shape),

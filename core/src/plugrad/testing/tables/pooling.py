@@ -9,8 +9,8 @@ import numpy as np
 
 from plugrad.contract.kernel import Kernel
 from plugrad.kernels import pooling
-from plugrad.testing.definitions import transposed, unfolded
-from plugrad.testing.rows import FLOATS, Array, Row, different, of_shape, these
+from plugrad.testing.definitions import extract_windows, transpose_linear_map
+from plugrad.testing.rows import FLOATS, Array, Row, distinct_numbers, of_shape, these
 from plugrad.types.specs import Shape
 from plugrad.types.windows import Window, pool_window
 
@@ -19,11 +19,11 @@ NAN, INF = np.nan, np.inf
 
 def cells(x: Array, window: Window, outside: Any) -> Array:
     """Return what each window sees on the last axis."""
-    seen = unfolded(x, window, outside=outside)
+    seen = extract_windows(x, window, outside=outside)
     return seen.reshape(*seen.shape[: x.ndim], -1)
 
 
-def largest(x: Array, window: Window) -> Array:
+def window_maxima(x: Array, window: Window) -> Array:
     low = -INF if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     return cells(x, window, low).max(-1)
 
@@ -61,13 +61,18 @@ def rows(
         image = np.random.default_rng(1).permutation(int(np.prod(shape))).reshape(shape) / 4
         tied = image % 3
         found += [
-            Row(max_pool, lambda x, window=window: largest(x, window), [different(*shape)], attrs),
+            Row(
+                max_pool,
+                lambda x, window=window: window_maxima(x, window),
+                [distinct_numbers(*shape)],
+                attrs,
+            ),
             Row(avg_pool, lambda x, window=window: average(x, window), [of_shape(*shape)], attrs),
             *(
                 Row(
                     max_pool_gradient,
                     lambda dy, x, y, window=window: largest_gradient(dy, x, window),
-                    [of_shape(*result), these(x), these(largest(x, window))],
+                    [of_shape(*result), these(x), these(window_maxima(x, window))],
                     attrs,
                     dtypes=FLOATS,
                     fixed=(1, 2),  # the images may have ties
@@ -76,7 +81,9 @@ def rows(
             ),
             Row(
                 avg_pool_gradient,
-                lambda dy, x, window=window: transposed(lambda x: average(x, window), x.shape, dy),
+                lambda dy, x, window=window: transpose_linear_map(
+                    lambda x: average(x, window), x.shape, dy
+                ),
                 [of_shape(*result), of_shape(*shape)],
                 attrs,
                 dtypes=FLOATS,
@@ -116,10 +123,10 @@ ROWS = [
         Row(
             pooling.max_pool_with_argmax,
             lambda x, window=window, share=share: [
-                largest(x, window),
+                window_maxima(x, window),
                 places(x, window) % (share or x.size),
             ],
-            [different(*shape)],
+            [distinct_numbers(*shape)],
             {"window": window, "include_batch_in_index": not share},
         )
         for shape, window in IMAGES[:3]
@@ -129,18 +136,18 @@ ROWS = [
         Row(
             pooling.pool,
             lambda x, summary=summary, window=window: summary(x, window),
-            [different(*shape) if kind == "max" else of_shape(*shape)],
+            [distinct_numbers(*shape) if kind == "max" else of_shape(*shape)],
             {"window": window, "pooling_type": kind},
             dtypes=FLOATS if kind == "avg" else (),
         )
         for shape, window in POOLS
-        for kind, summary in (("max", largest), ("avg", average))
+        for kind, summary in (("max", window_maxima), ("avg", average))
     ),
     # NaN is the largest, and so is every padded window with nothing but -inf.
     *(
         Row(
             pooling.max_pool,
-            lambda x: largest(x, DENSE),
+            lambda x: window_maxima(x, DENSE),
             [these(np.reshape(image, (1, 3, 3, 1)))],
             {"window": DENSE},
             dtypes=FLOATS,

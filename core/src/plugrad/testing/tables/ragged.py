@@ -10,7 +10,7 @@ from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
 FLOATS = ("float32", "float64")
 
 
-def recorded(*outputs: object) -> Callable[..., list[Array]]:
+def known_outputs(*outputs: object) -> Callable[..., list[Array]]:
     """Return a reference that gives known outputs, worked out by hand."""
     return lambda *inputs: [np.asarray(part) for part in outputs]
 
@@ -24,7 +24,7 @@ ROWS = [
     *(
         Row(
             ragged.ragged_range,
-            recorded(splits, values),
+            known_outputs(splits, values),
             [these(starts), these(limits), these(deltas)],
             dtypes=FLOATS if is_smooth else (*FLOATS, "int32", "int64"),
             is_smooth=is_smooth,

@@ -30,7 +30,7 @@ def to_space(x: Array, block: tuple[int, ...], crops: Pairs) -> Array:
     return result[(slice(None), *kept)]
 
 
-def deep(x: Array, size: int) -> Array:
+def depth_to_space(x: Array, size: int) -> Array:
     """Return channels as blocks of the image."""
     batch, height, width, depth = x.shape
     x = x.reshape(batch, height, width, size, size, depth // size**2)
@@ -67,14 +67,14 @@ ROWS = [
     ),
     Row(
         rearrangement.depth_to_space,
-        lambda x: deep(x, 2),
+        lambda x: depth_to_space(x, 2),
         [of_shape(2, 2, 3, 12)],
         {"block_size": 2, "data_format": "NHWC"},
         dtypes=NUMBERS,
     ),
     Row(
         rearrangement.depth_to_space,
-        lambda x: np.moveaxis(deep(np.moveaxis(x, 1, -1), 3), -1, 1),
+        lambda x: np.moveaxis(depth_to_space(np.moveaxis(x, 1, -1), 3), -1, 1),
         [of_shape(1, 18, 2, 2)],
         {"block_size": 3, "data_format": "NCHW"},
         dtypes=NUMBERS,

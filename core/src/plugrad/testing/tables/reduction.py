@@ -18,7 +18,7 @@ from plugrad.testing.rows import (
     Array,
     Input,
     Row,
-    different,
+    distinct_numbers,
     extremes,
     numbers,
     these,
@@ -53,7 +53,7 @@ OPS: dict[Kernel[..., Any], Callable[..., Any]] = {
 }
 
 
-def folded(
+def reduction_rows(
     kernel: Kernel[..., Any],
     reference: Callable[..., Any],
     x: Input,
@@ -76,7 +76,7 @@ def folded(
     ]
 
 
-def binned(x: Array, weights: Array | None, size: int) -> Array:
+def count_in_bins(x: Array, weights: Array | None, size: int) -> Array:
     """Return the count, or the sum of weights, of each number."""
     hits = x[..., None] == np.arange(size)
     return (hits if weights is None else hits * weights[..., None]).sum(-2)
@@ -86,8 +86,8 @@ FOLDS: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
     (reduction.sum, np.sum, any_number),
     (reduction.prod, np.prod, few),
     (reduction.mean, np.mean, any_number),
-    (reduction.max, np.max, different(*SHAPE)),
-    (reduction.min, np.min, different(*SHAPE)),
+    (reduction.max, np.max, distinct_numbers(*SHAPE)),
+    (reduction.min, np.min, distinct_numbers(*SHAPE)),
     (reduction.all, np.all, any_number),
     (reduction.any, np.any, any_number),
 ]
@@ -105,15 +105,20 @@ ROWS = [
     *(
         row
         for fold in FOLDS
-        for row in folded(*fold, (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2), ())
+        for row in reduction_rows(*fold, (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2), ())
     ),
     *(
         row
         for fold in FOLDS
-        for row in folded(*fold, (0,), (0, 1), (1, 2), (0, 1, 2), (), keep_dims=True)
+        for row in reduction_rows(*fold, (0,), (0, 1), (1, 2), (0, 1, 2), (), keep_dims=True)
     ),
     *(
-        Row(kernel, lambda x, f=reference, a=axis: f(x, a), [different(*SHAPE)], {"axis": axis})
+        Row(
+            kernel,
+            lambda x, f=reference, a=axis: f(x, a),
+            [distinct_numbers(*SHAPE)],
+            {"axis": axis},
+        )
         for kernel, reference in [
             (reduction.argmax, lambda x, a: np.argmax(x, a)),
             (reduction.argmin, lambda x, a: np.argmin(x, a)),
@@ -124,11 +129,11 @@ ROWS = [
     *(
         row
         for kernel, reference in EMPTY
-        for row in folded(
+        for row in reduction_rows(
             kernel, reference, numbers(shape=(2, 0, 3)), (1,), (0, 1, 2), (0,), is_edge=True
         )
     ),
-    *folded(
+    *reduction_rows(
         reduction.mean,
         lambda x, axis, keepdims: np.full((2, 3), NAN),
         numbers(shape=(2, 0, 3)),
@@ -139,12 +144,12 @@ ROWS = [
     *(
         row
         for kernel, reference, _ in FOLDS
-        for row in folded(kernel, reference, numbers(shape=()), (), is_edge=True)
+        for row in reduction_rows(kernel, reference, numbers(shape=()), (), is_edge=True)
     ),
     *(
         row
         for kernel, reference, _ in FOLDS[:5]
-        for row in folded(
+        for row in reduction_rows(
             kernel,
             reference,
             these([[NAN, 1, 2], [INF, 1, 2], [-INF, 1, 2], [-INF, INF, 1], [2, NAN, -INF]]),
@@ -188,7 +193,7 @@ ROWS = [
     *(
         Row(
             kernel,
-            lambda x, weights: binned(x, weights, 5),
+            lambda x, weights: count_in_bins(x, weights, 5),
             [bins, weights],
             {"size": 5},
             dtypes=dtypes,
@@ -198,7 +203,7 @@ ROWS = [
     ),
     Row(
         reduction.dense_bincount,
-        lambda x, weights: binned(x, None, 4).clip(0, 1),
+        lambda x, weights: count_in_bins(x, None, 4).clip(0, 1),
         [whole(-1, 5, 3, 7), None],
         {"size": 4, "binary_output": True},
         dtypes=("int32",),

@@ -6,7 +6,7 @@
 import numpy as np
 
 from plugrad.kernels import resize
-from plugrad.testing.definitions import shown, stretched, transposed
+from plugrad.testing.definitions import resize_positions, sample_image, transpose_linear_map
 from plugrad.testing.rows import Array, Row, of_shape
 from plugrad.types.specs import Shape
 
@@ -22,15 +22,19 @@ SIZES = [
 
 
 def bilinear(images: Array, size: Shape, *how: bool) -> Array:
-    points = [stretched(n, out, *how) for n, out in zip(images.shape[1:3], size, strict=True)]
+    points = [
+        resize_positions(n, out, *how) for n, out in zip(images.shape[1:3], size, strict=True)
+    ]
     rows, columns = np.meshgrid(*points, indexing="ij")
-    return np.stack([shown(image, rows, columns, "bilinear", "nearest") for image in images])
+    return np.stack([sample_image(image, rows, columns, "bilinear", "nearest") for image in images])
 
 
 def nearest(images: Array, size: Shape, align_corners: bool, half_pixel_centers: bool) -> Array:
     middle = 0.5 if align_corners or half_pixel_centers else 0
     rows, columns = (
-        np.floor(stretched(n, out, align_corners, half_pixel_centers) + middle + 1e-9).astype(int)
+        np.floor(
+            resize_positions(n, out, align_corners, half_pixel_centers) + middle + 1e-9
+        ).astype(int)
         for n, out in zip(images.shape[1:3], size, strict=True)
     )
     return images[:, rows][:, :, columns]
@@ -48,7 +52,7 @@ ROWS = [
         Row(forward, lambda x, f=reference, s=size, h=how: f(x, s, *h), [of_shape(*shape)], attrs),
         Row(
             backward,
-            lambda x, dy, f=reference, s=size, h=how: transposed(
+            lambda x, dy, f=reference, s=size, h=how: transpose_linear_map(
                 lambda x: f(x, s, *h), x.shape, dy
             ),
             [of_shape(*shape), of_shape(shape[0], *size, shape[3])],

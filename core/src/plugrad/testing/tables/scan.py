@@ -17,7 +17,7 @@ WAYS = list(product((False, True), repeat=2))
 """Whether an element is left out of its own sum, and whether sums run backwards."""
 
 
-def scanned(x: Array, join: np.ufunc, axis: int, exclusive: bool, reverse: bool) -> Array:
+def accumulate(x: Array, join: np.ufunc, axis: int, exclusive: bool, reverse: bool) -> Array:
     """Return what has been joined so far, one element after the other."""
     x = np.moveaxis(x, axis, 0)
     result = np.empty_like(x)
@@ -37,7 +37,7 @@ def running(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
 ROWS = [
     Row(
         kernel,
-        lambda x, options=(join, axis, *way): scanned(x, *options),
+        lambda x, options=(join, axis, *way): accumulate(x, *options),
         [numbers(-2, 2, shape=shape)],
         {"axis": axis, "exclusive": way[0], "reverse": way[1]},
         is_edge=0 in shape,

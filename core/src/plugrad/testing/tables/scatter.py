@@ -8,7 +8,7 @@ from plugrad.kernels import scatter
 from plugrad.testing.rows import ARITHMETIC, NUMBERS, Array, Row, of_shape, these
 
 
-def added(indices: Array, updates: Array, shape: tuple[int, ...]) -> Array:
+def scatter_add(indices: Array, updates: Array, shape: tuple[int, ...]) -> Array:
     result = np.zeros(shape, updates.dtype)
     np.add.at(result, coordinates(indices), updates)
     return result
@@ -19,7 +19,7 @@ def coordinates(indices: Array) -> tuple[Array, ...]:
     return tuple(np.moveaxis(indices if indices.ndim > 1 else indices[:, None], -1, 0))
 
 
-def written(x: Array, indices: Array, updates: Array) -> Array:
+def scatter_update(x: Array, indices: Array, updates: Array) -> Array:
     x = x.copy()
     x[coordinates(indices)] = updates
     return x
@@ -36,7 +36,7 @@ ROWS = [
     *(
         Row(
             scatter.scatter_nd,
-            lambda i, u, s=shape: added(i, u, s),
+            lambda i, u, s=shape: scatter_add(i, u, s),
             [these(places, "int32"), of_shape(*updates)],
             {"shape": shape},
             dtypes=ARITHMETIC,
@@ -45,7 +45,7 @@ ROWS = [
     ),
     Row(  # those for one place add up
         scatter.scatter_nd,
-        lambda i, u: added(i, u, (3,)),
+        lambda i, u: scatter_add(i, u, (3,)),
         [these([[1], [0], [1], [1]], "int32"), of_shape(4)],
         {"shape": (3,)},
         dtypes=ARITHMETIC,
@@ -54,7 +54,7 @@ ROWS = [
     *(
         Row(
             scatter.tensor_scatter_update,
-            written,
+            scatter_update,
             [of_shape(*shape), these(places, "int32"), of_shape(*updates)],
             dtypes=NUMBERS,
         )
@@ -63,7 +63,7 @@ ROWS = [
     *(
         Row(
             scatter.sparse_to_dense,
-            lambda i, v, d, s=shape: written(np.full(s, d), i, np.broadcast_to(v, len(i))),
+            lambda i, v, d, s=shape: scatter_update(np.full(s, d), i, np.broadcast_to(v, len(i))),
             [these(places, "int32"), of_shape(*values), of_shape()],
             {"output_shape": shape},
             dtypes=NUMBERS,

@@ -15,7 +15,7 @@ from plugrad.testing.rows import (
     Array,
     Input,
     Row,
-    different,
+    distinct_numbers,
     numbers,
     these,
     whole,
@@ -40,12 +40,12 @@ def order(x: Array, axis: int, descending: bool) -> Array:
     return n - 1 - np.flip(np.argsort(np.flip(x, axis), axis, stable=True), axis)
 
 
-def largest(x: Array, k: int) -> list[Array]:
+def top_k(x: Array, k: int) -> list[Array]:
     places = order(x, -1, descending=True)[..., :k]
     return [np.take_along_axis(x, places, -1), places]
 
 
-def placed(rows: Array, values: Array, side: str) -> Array:
+def search_rows(rows: Array, values: Array, side: str) -> Array:
     found = [
         np.searchsorted(row, value, side)  # type: ignore[call-overload]
         for row, value in zip(
@@ -72,7 +72,7 @@ ROWS = [
         Row(
             sorting.sort,
             lambda x, a=axis, d=descending: np.take_along_axis(x, order(x, a, d), a),
-            [different(*shape)],
+            [distinct_numbers(*shape)],
             {"axis": axis, "descending": descending},
             dtypes=REALS[1:],
         )
@@ -91,7 +91,7 @@ ROWS = [
         Row(
             sorting.argsort,
             lambda x, a=axis, d=descending: order(x, a, d),
-            [whole(0, 4, *shape, dtype="int32") if has_ties else different(*shape)],
+            [whole(0, 4, *shape, dtype="int32") if has_ties else distinct_numbers(*shape)],
             {"axis": axis, "descending": descending, "stable": True},
             dtypes=["int32"] if has_ties else REALS[1:],
         )
@@ -113,8 +113,8 @@ ROWS = [
     *(
         Row(
             sorting.top_k,
-            lambda x, k=k: largest(x, k),
-            [different(*shape)],
+            lambda x, k=k: top_k(x, k),
+            [distinct_numbers(*shape)],
             {"k": k, "sorted": True},
             dtypes=REALS[1:],
             is_edge=not k,
@@ -123,7 +123,7 @@ ROWS = [
     ),
     Row(  # of equal ones the first
         sorting.top_k,
-        lambda x: largest(x, 3),
+        lambda x: top_k(x, 3),
         [whole(0, 2, 4, 6)],
         {"k": 3, "sorted": True},
         dtypes=["int32"],
@@ -132,7 +132,7 @@ ROWS = [
     *(
         Row(
             kernel,
-            lambda x, y, s=side: placed(x, y, s),
+            lambda x, y, s=side: search_rows(x, y, s),
             [ascending(*rows), numbers(-5, 5, shape=values)],
             attrs,
             dtypes=REALS,

@@ -11,7 +11,7 @@ from plugrad.testing.rows import NUMBERS, Array, Row, of_shape, these
 ENTRIES = [[3, 1], [0, 4], [3, 0], [1, 1]]
 
 
-def summed(x: Array, indices: Array, ids: Array) -> Array:
+def sum_segments(x: Array, indices: Array, ids: Array) -> Array:
     result = np.zeros((int(ids[-1]) + 1, *x.shape[1:]), x.dtype)
     np.add.at(result, ids, x[indices])
     return result
@@ -57,11 +57,11 @@ ROWS = [
         )
         for indices, ids in SEGMENTS
         for kernel, reference in [
-            (sparse.sparse_segment_sum, summed),
+            (sparse.sparse_segment_sum, sum_segments),
             (
                 sparse.sparse_segment_mean,
                 lambda x, i, ids: (
-                    summed(x, i, ids) / np.maximum(summed(np.ones((3, 1)), i, ids), 1)
+                    sum_segments(x, i, ids) / np.maximum(sum_segments(np.ones((3, 1)), i, ids), 1)
                 ),
             ),
         ]

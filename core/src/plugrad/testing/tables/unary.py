@@ -20,7 +20,7 @@ between_halves: Final = numbers(avoid=[n + 0.5 for n in range(-3, 3)])
 HALVES = these([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.3, 7.0])
 
 
-def clipped(x: Tensor, *, clip_value_min: Any, clip_value_max: Any) -> Tensor:
+def clip_to_range(x: Tensor, *, clip_value_min: Any, clip_value_max: Any) -> Tensor:
     return plugrad.clip(x, clip_value_min, clip_value_max)
 
 
@@ -79,7 +79,7 @@ ROWS = [
             lambda x, a=low, b=high: np.clip(x, a, b),
             [numbers(avoid=(low, high))],
             {"clip_value_min": low, "clip_value_max": high},
-            op=clipped,
+            op=clip_to_range,
         )
         for low, high in [(1, 2), (0, 2)]
     ),

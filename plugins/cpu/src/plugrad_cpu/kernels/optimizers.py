@@ -19,8 +19,8 @@ BLOCK_ELEMENTS: Final = 1 << 14
 """Elements: what lies between the operations of a formula stays in the cache."""
 
 
-def in_blocks(kernel: Kernel[..., Any], body: Implementation) -> Implementation:
-    """Return the implementation of a kernel that calls its body for the blocks of each variable."""
+def run_in_blocks(kernel: Kernel[..., Any], body: Implementation) -> Implementation:
+    """Return an implementation that calls the body of a kernel for one block of a variable after the other."""
     lists = optimizers.LISTS[kernel]
 
     def implementation(coefficients: Array, *tensors: Array) -> list[Array]:
@@ -45,4 +45,6 @@ def in_blocks(kernel: Kernel[..., Any], body: Implementation) -> Implementation:
     return implementation
 
 
-table.update({kernel: in_blocks(kernel, body) for kernel, body in host_bodies(optimizers).items()})
+table.update(
+    {kernel: run_in_blocks(kernel, body) for kernel, body in host_bodies(optimizers).items()}
+)

@@ -127,7 +127,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 
 
 def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
-    """Write products, in several threads if they are long work: some products each, or some rows."""
+    """Write the products of matrices to `out`; threads share long work, by products or by the rows of a single one."""
     axes, count, *steps = plan.batch.tolist()
     if axes > 1 or work < PARALLEL_MIN_WORK:
         run(a, b, out, *plan.numbers, plan.batch)

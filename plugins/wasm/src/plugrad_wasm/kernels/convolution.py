@@ -81,16 +81,19 @@ def run_convolution(
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
         if names is FORWARD and a.dtype is float32:
-            behind, attributes = ending_arguments(ending, filter[-1])
+            behind, attributes = epilogue_arguments(ending, filter[-1])
     export = WINOGRAD if in_tiles else names[a.dtype]
     run_windows(a, export, places, chains, *attributes, work=work, scratch=scratch, behind=behind)
     return out
 
 
-def ending_arguments(
+def epilogue_arguments(
     ending: Ending, *attributes: int
 ) -> tuple[Sequence[tuple[WasmArray, int]], tuple[float, ...]]:
-    """Return the arrays and attributes of an ending: the bias and the limits that are applied to each sum."""
+    """Return the arguments for what follows each sum of a fused convolution: the bias, and limits such as relu6's.
+
+    The arrays come first, each with the number of its elements per position, then the numbers.
+    """
     bias, *limits = ending
     if bias is None:
         return (), (0, *limits, *attributes)

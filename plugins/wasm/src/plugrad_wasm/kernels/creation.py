@@ -10,7 +10,7 @@ from plugrad.extend import float32, float64, int32, int64
 from plugrad.kernels import creation
 from plugrad_wasm.bits import fill as filled
 from plugrad_wasm.declare import call, table
-from plugrad_wasm.dtypes import supported
+from plugrad_wasm.dtypes import as_supported_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Home(Protocol):
 @table.implements(creation.fill)
 def fill(backend: Home, *, shape: tuple[int, ...], value: Scalar, dtype: DType) -> WasmArray:
     """Return an array with one value everywhere."""
-    return filled(backend.linear, shape, supported(dtype), value)
+    return filled(backend.linear, shape, as_supported_dtype(dtype), value)
 
 
 @table.implements(creation.zeros_like)
@@ -52,7 +52,7 @@ def ones_like(x: WasmArray) -> WasmArray:
 def range(backend: Home, *, start: float, stop: float, step: float, dtype: DType) -> WasmArray:
     """Return start, start + step, … up to but excluding stop."""
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
-    dtype = supported(dtype)
+    dtype = as_supported_dtype(dtype)
     is_whole = isinstance(start, int) and isinstance(step, int)
     if dtype in (FLOATS if not is_whole else RAMPS):
         convert = float if dtype in FLOATS else int
@@ -67,5 +67,5 @@ def range(backend: Home, *, start: float, stop: float, step: float, dtype: DType
 @table.implements(creation.linspace)
 def linspace(backend: Home, *, start: float, stop: float, num: int, dtype: DType) -> WasmArray:
     """Return equally spaced values, including both ends."""
-    dtype = supported(dtype)
+    dtype = as_supported_dtype(dtype)
     return backend.linear.from_numpy(np.linspace(start, stop, num).astype(dtype), dtype)

@@ -8,9 +8,9 @@ from plugrad.extend import Window, count_elements
 from plugrad.kernels import depthwise
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, call, items_per_part, table
-from plugrad_wasm.kernels.convolution import ending_arguments
+from plugrad_wasm.kernels.convolution import epilogue_arguments
 from plugrad_wasm.kernels.linalg import UNLIMITED, Ending
-from plugrad_wasm.kernels.movement import read, reverse
+from plugrad_wasm.kernels.movement import read_strided, reverse
 from plugrad_wasm.kernels.reduction import make_reduction
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import contiguous_strides
@@ -37,7 +37,7 @@ def repeat_channels(x: WasmArray, multiplier: int) -> WasmArray:
     """Return channels-last images in which each channel is repeated."""
     if multiplier == 1:
         return x
-    copies = read(x, (*x.shape, multiplier), (*contiguous_strides(x.shape), 0))
+    copies = read_strided(x, (*x.shape, multiplier), (*contiguous_strides(x.shape), 0))
     return WasmView(copies, (*x.shape[:-1], x.shape[-1] * multiplier))
 
 
@@ -81,7 +81,7 @@ def run_depthwise(
         if names is FORWARD:
             # A pointer for each row and each cell of the filter, and a row of zeros.
             scratch = (window.size[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
-            behind, attributes = ending_arguments(ending)
+            behind, attributes = epilogue_arguments(ending)
     run_windows(
         a, names[a.dtype], places, chains, *attributes, work=work, scratch=scratch, behind=behind
     )

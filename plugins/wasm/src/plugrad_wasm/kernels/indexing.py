@@ -27,7 +27,7 @@ from plugrad_wasm.declare import (
     run_items,
     table,
 )
-from plugrad_wasm.dtypes import supported
+from plugrad_wasm.dtypes import as_supported_dtype
 from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.kernels.unary import cast, clip_by_value
 from plugrad_wasm.memory import WasmView
@@ -127,7 +127,7 @@ def one_hot(
     indices: WasmArray, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> WasmArray:
     """Return `on_value` at each index along a new last axis, `off_value` elsewhere."""
-    dtype = supported(dtype)
+    dtype = as_supported_dtype(dtype)
     out = indices.memory.empty((*indices.shape, depth), dtype)
     indices = as_int32_positions(indices)
     on, off = to_bits(on_value, dtype), to_bits(off_value, dtype)

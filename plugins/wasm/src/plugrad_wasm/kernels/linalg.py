@@ -12,7 +12,7 @@ from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, items_per_part, product_part, run_chains, table
 from plugrad_wasm.kernels.binary import multiply
 from plugrad_wasm.kernels.indexing import as_int32_positions
-from plugrad_wasm.kernels.movement import copy, read, transpose
+from plugrad_wasm.kernels.movement import copy, read_strided, transpose
 from plugrad_wasm.kernels.reduction import sum_kernel
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import contiguous_strides, merge_axes
@@ -228,4 +228,4 @@ def diag_part(input: WasmArray) -> WasmArray:
     """Return the diagonal."""
     shape = input.shape[: len(input.shape) // 2]
     size = count_elements(shape)
-    return WasmView(read(input, (size,), (size + 1,)), shape)
+    return WasmView(read_strided(input, (size,), (size + 1,)), shape)

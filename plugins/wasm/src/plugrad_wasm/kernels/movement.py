@@ -56,7 +56,7 @@ def copy(
     run_walk(source, export, descriptor, (source, target), (1, 2), work=work, starts=starts)
 
 
-def read(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:
+def read_strided(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:
     """Return a dense array of the elements on a strided walk over `x`."""
     out = x.memory.empty(sizes, x.dtype)
     copy(x, out, sizes, strides, contiguous_strides(sizes), offset)
@@ -65,7 +65,7 @@ def read(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArr
 
 def as_contiguous(walk: Walk) -> WasmArray:
     """Return a dense array of the elements on a walk."""
-    return read(walk.owner, *walk[1:])
+    return read_strided(walk.owner, *walk[1:])
 
 
 def as_walk(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
@@ -99,7 +99,7 @@ def view(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
 def copy_array(x: WasmArray) -> WasmArray:
     """Return a copy that may be written to."""
     x, strides, start = as_walk(x)
-    return read(x, x.shape, strides, start)
+    return read_strided(x, x.shape, strides, start)
 
 
 def slice_block(
@@ -256,7 +256,7 @@ def tile(x: WasmArray, *, reps: Sizes) -> WasmArray:
     sizes = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
     owner, steps, start = as_walk(x)
     strides = tuple(step for stride in steps for step in (0, stride))
-    return WasmView(read(owner, sizes, strides, start), multiply_elementwise(reps, x.shape))
+    return WasmView(read_strided(owner, sizes, strides, start), multiply_elementwise(reps, x.shape))
 
 
 @table.implements(movement.reverse)

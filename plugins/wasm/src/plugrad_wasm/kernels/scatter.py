@@ -8,7 +8,7 @@ from plugrad.extend import count_elements
 from plugrad.kernels import scatter
 from plugrad_wasm.declare import ELEMENTWISE_PART, iter_ranges, run_chains, table
 from plugrad_wasm.kernels.indexing import flat_positions, segment_sums
-from plugrad_wasm.kernels.movement import copy_array, read
+from plugrad_wasm.kernels.movement import copy_array, read_strided
 from plugrad_wasm.memory import WasmView
 from plugrad_wasm.strides import broadcast_strides
 
@@ -71,5 +71,5 @@ def sparse_to_dense(
 ) -> WasmArray:
     """Return the values at the given places, and the default value elsewhere."""
     strides = broadcast_strides(default_value.shape, output_shape)
-    out = read(default_value, output_shape, strides)
+    out = read_strided(default_value, output_shape, strides)
     return write_updates(out, coordinate_rows(sparse_indices), sparse_values)

@@ -17,7 +17,7 @@ from plugrad_wasm.declare import (
     table,
     unary as mapped,
 )
-from plugrad_wasm.dtypes import supported
+from plugrad_wasm.dtypes import as_supported_dtype
 from plugrad_wasm.kernels.complex import real
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def clip_by_value(x: WasmArray, *, clip_value_min: float, clip_value_max: float)
 @table.implements(unary.cast)
 def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
     """Return the elements in another dtype."""
-    dtype = supported(dtype)
+    dtype = as_supported_dtype(dtype)
     if x.dtype is dtype:
         return x
     if x.dtype is complex64 and dtype is not bool_:

@@ -44,7 +44,7 @@ _WORDS = (  # the lower one first, as keys
     elementwise({int64: "x.y ^ 0x80000000u"}, result=uint32),
 )
 _inverted = elementwise({uint32: "~x"})
-_limited = elementwise(
+_clamp_positions = elementwise(
     dict.fromkeys((int32, uint32), "min(bitcast<u32>(x), u32(parameters.limit))"),
     result=uint32,
     attributes=["limit"],
@@ -65,7 +65,7 @@ def sorting_positions(x: GpuArray, *, descending: bool = False) -> GpuArray:
 
 def label_sorting_positions(labels: GpuArray, limit: int) -> GpuArray:
     """Return the positions that sort all integers, as int32; those outside ``[0, limit)`` come last."""
-    keys = _limited(labels, limit=limit)
+    keys = _clamp_positions(labels, limit=limit)
     return _sort_keys(reinterpret(keys, (math.prod(keys.shape),)), limit.bit_length())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.extend import uint32
 from plugrad_webgpu.shaders.program import Program, plan
-from plugrad_webgpu.shaders.sources import shader, written
+from plugrad_webgpu.shaders.sources import fill_templates, shader
 
 if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import CommandRecorder
@@ -60,7 +60,7 @@ def join_function(
         workgroup: The invocations of a workgroup.
     """
     exchange = _EXCHANGE.format(workgroup=workgroup, combine=combine) if has_subgroups else ""
-    return written(
+    return fill_templates(
         "joined", name=name, combine=combine, T=kind, exchange=exchange, workgroup=str(workgroup)
     )
 

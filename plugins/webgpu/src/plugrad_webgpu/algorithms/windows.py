@@ -58,14 +58,14 @@ SUM: Final = "var sum = Element();"
 def fold_cells(
     fold: Fold, inputs: tuple[GpuArray, ...], window: Window, dtype: DType, image_step: int = 0
 ) -> GpuArray:
-    """Return an array with one element for each window and channel of the images, the first of the inputs."""
+    """Combine the cells of each window into one element per channel; the images are the first of the inputs."""
     x = inputs[0]
     step = _plan(fold, "cells", x.shape, window, x.dtype, dtype, 1, image_step)
     return x.buffer.device.launch(step, *inputs)
 
 
 def fold_stops(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape) -> GpuArray:
-    """Return images of a shape, whose elements each collect from the stops of the windows that cover them."""
+    """Return images of a shape; each of their elements combines the values of all windows that cover it."""
     dy = inputs[0]
     step = _plan(fold, "stops", image, window, dy.dtype, dy.dtype)
     return dy.buffer.device.launch(step, *inputs)

@@ -203,12 +203,12 @@ class Device:
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
         """Record a call that writes some elements of an array that is still being made."""
-        self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.written()])
+        self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.writable_storage()])
 
     def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
         """Submit the batch and a copy of bytes of an array to another one that is still being made."""
         with self._lock, uninterruptible:
-            storage, own = source.buffer.storage, target.buffer.written()
+            storage, own = source.buffer.storage, target.buffer.writable_storage()
             if storage.owner is not self or own.owner is not self:
                 raise foreign_buffer_error()
             if isinstance(storage, ExternalBuffer):
@@ -389,12 +389,12 @@ class Device:
     def lend(self, array: GpuArray) -> GPUBuffer:
         """Return the buffer of an array for other users of the device, after submitting what computes it."""
         with self._lock, uninterruptible:
-            storage = array.buffer.written()
+            storage = array.buffer.writable_storage()
             self.flush()
             return self._raw.lend(storage.handle, storage.size, array)
 
     def check_guests(self, guests: Iterable[ExternalBuffer]) -> None:
-        """Raise unless the buffers of others can be submitted.
+        """Raise unless buffers that belong to other code can be used by the work that is submitted next.
 
         Raises:
             ArgumentValueError: one has been destroyed, or is mapped.
@@ -525,7 +525,7 @@ class Device:
         check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         with uninterruptible:  # the library calls back, where an interrupt would be lost
             layout = self._layout(operands, outputs, program.has_table)
-            pipeline = self._raw.compiled(
+            pipeline = self._raw.compile_pipeline(
                 source, label, program.entry_point, layout.pipeline_layout
             )
             if counts:

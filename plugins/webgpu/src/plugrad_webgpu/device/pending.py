@@ -162,7 +162,7 @@ class FusionQueue:
                     or (step.loop is not None and chain.loop not in (None, step.loop))
                 ):
                     chain = self._begin(key, chain, step.plan.size)
-                references = self._references(chain, step.readings, inputs)
+                references = self._refer_to_inputs(chain, step.readings, inputs)
                 # No statement from here on calls a function: what a signal or the collection of garbage
                 # may do comes before the test or after the call has joined.
                 if chain.is_open:
@@ -242,7 +242,7 @@ class FusionQueue:
         chain = self._open[key] = Chain(self, key, most_leaves)
         return chain
 
-    def _references(
+    def _refer_to_inputs(
         self, chain: Chain, readings: Sequence[Reading], inputs: Sequence[GpuArray]
     ) -> References:
         """Return references to a call's inputs within a chain, adding inputs that are new to the chain as leaves."""

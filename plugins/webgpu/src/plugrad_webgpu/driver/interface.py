@@ -78,10 +78,10 @@ class RawDevice(Protocol):
         ...
 
     def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
-        """Return a buffer for another user of wgpu, which keeps an array and cannot be destroyed."""
+        """Return a buffer for other code that uses wgpu-py; it keeps `array` alive, and that code cannot destroy it."""
         ...
 
-    def compiled(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
+    def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Return the compute pipeline of a program; ArgumentValueError has the compiler's message."""
         ...
 
@@ -167,7 +167,7 @@ def shader_error(label: str, failure: GPUError) -> ArgumentValueError:
     return ArgumentValueError(f"webgpu: the shader {label!r} does not compile: {told}")
 
 
-def checked(call: Callable[..., Handle], *arguments: object, **named: object) -> Handle:
+def translate_errors(call: Callable[..., Handle], *arguments: object, **named: object) -> Handle:
     """Call a function of wgpu, translating its errors.
 
     Raises:
@@ -178,11 +178,11 @@ def checked(call: Callable[..., Handle], *arguments: object, **named: object) ->
         return call(*arguments, **named)
     except GPUError as failure:
         if "is lost" in str(failure):
-            raise lost("the device is lost") from failure
+            raise device_lost_error("the device is lost") from failure
         raise
 
 
-def lost(what: str) -> DeviceLost:
+def device_lost_error(what: str) -> DeviceLost:
     """Return the error for a device that does not work any more."""
     return DeviceLost(
         f"webgpu: {what}, perhaps because its driver was reset; open it again, as in plugrad.use('webgpu'), and "

@@ -25,11 +25,11 @@ from plugrad_webgpu.driver.interface import (
     STAGING_USAGE,
     STORAGE_USAGE,
     UPLOAD_USAGE,
-    checked,
+    device_lost_error,
     is_out_of_memory,
     layout_entries,
-    lost,
     shader_error,
+    translate_errors,
 )
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
@@ -80,7 +80,7 @@ class BindLayout:
     def __init__(self, device: GPUDevice, operands: int, outputs: int, has_table: bool) -> None:
         """Create the layout; `driver.layout_entries` explains the arguments."""
         entries = layout_entries(operands, outputs, has_table)
-        group_layout = checked(device.create_bind_group_layout, entries=entries)
+        group_layout = translate_errors(device.create_bind_group_layout, entries=entries)
         pipeline_layout = device.create_pipeline_layout(
             bind_group_layouts=[group_layout], immediate_size=IMMEDIATE_BYTES
         )
@@ -189,7 +189,9 @@ class Staging:
         if self.status == _PENDING:
             return False
         if self.status != lib.WGPUMapAsyncStatus_Success:
-            raise lost(f"the device does not return its values (map status {self.status})")
+            raise device_lost_error(
+                f"the device does not return its values (map status {self.status})"
+            )
         return True
 
     def values(self, size: int) -> Any:
@@ -241,7 +243,9 @@ class NativeDevice:
         self._buffer_descriptor.size = size
         self._buffer_descriptor.usage = usage
         try:
-            return checked(libf.wgpuDeviceCreateBuffer, self.handle, self._buffer_descriptor)
+            return translate_errors(
+                libf.wgpuDeviceCreateBuffer, self.handle, self._buffer_descriptor
+            )
         except GPUError as failure:
             if is_out_of_memory(failure):
                 return None
@@ -255,7 +259,7 @@ class NativeDevice:
         """Return a buffer for another user of wgpu, which keeps an array and cannot be destroyed."""
         return LentBuffer(self.device, handle, size, array)
 
-    def compiled(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
+    def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Return the compute pipeline of a program, which may be anybody's.
 
         Raises:
@@ -278,13 +282,13 @@ class NativeDevice:
         # drivers from unrolling, and every loop has a bound that the host knows.
         create_module = libf.wgpuDeviceCreateShaderModuleTrusted
         checks = lib.WGPUShaderRuntimeChecks_BoundsChecks
-        module = checked(create_module, self.handle, module_descriptor, checks)
+        module = translate_errors(create_module, self.handle, module_descriptor, checks)
         descriptor = ffi.new("WGPUComputePipelineDescriptor *")
         descriptor.layout = layout
         descriptor.compute.module = module
         entry_text = _fill_view(descriptor.compute.entryPoint, entry_point)
         try:
-            return checked(libf.wgpuDeviceCreateComputePipeline, self.handle, descriptor)
+            return translate_errors(libf.wgpuDeviceCreateComputePipeline, self.handle, descriptor)
         finally:
             lib.wgpuShaderModuleRelease(module)
             del text, label_text, entry_text  # the C structures only borrow these
@@ -297,7 +301,9 @@ class NativeDevice:
         """
         exits.pause_if_exiting()
         try:
-            commands = checked(libf.wgpuCommandEncoderFinish, encoder, _COMMANDS_DESCRIPTOR)
+            commands = translate_errors(
+                libf.wgpuCommandEncoderFinish, encoder, _COMMANDS_DESCRIPTOR
+            )
             self._submission[0] = commands
             lib.wgpuQueueSubmit(self.queue, 1, self._submission)
         finally:
@@ -317,7 +323,7 @@ class NativeDevice:
             if staging is None:
                 part = size - start
                 arguments = self.queue, handle, start, memory + start, part
-                checked(libf.wgpuQueueWriteBuffer, *arguments)
+                translate_errors(libf.wgpuQueueWriteBuffer, *arguments)
             else:
                 staging.fill(memory + start, part)
                 self.submit_copy(None, (staging.handle, 0, part), (handle, start, part))

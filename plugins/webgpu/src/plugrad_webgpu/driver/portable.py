@@ -17,11 +17,11 @@ from plugrad_webgpu.driver import exits
 from plugrad_webgpu.driver.interface import (
     STAGING_USAGE,
     STORAGE_USAGE,
-    checked,
+    device_lost_error,
     is_out_of_memory,
     layout_entries,
-    lost,
     shader_error,
+    translate_errors,
 )
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 
@@ -38,22 +38,22 @@ NULL: Any = None
 
 def set_pipeline(handle: Handle, pipeline: Handle) -> None:
     """Choose what the next dispatches of a pass run."""
-    checked(handle.set_pipeline, pipeline)
+    translate_errors(handle.set_pipeline, pipeline)
 
 
 def set_bind_group(handle: Handle, index: int, group: Handle, _count: int, _offsets: None) -> None:
     """Choose the buffers of the next dispatches."""
-    checked(handle.set_bind_group, index, group)
+    translate_errors(handle.set_bind_group, index, group)
 
 
 def set_immediates(handle: Handle, offset: int, data: bytes, size: int) -> None:
     """Give the next dispatches their parameters."""
-    checked(handle.set_immediates, offset, data, data_size=size)
+    translate_errors(handle.set_immediates, offset, data, data_size=size)
 
 
 def dispatch_workgroups(handle: Handle, x: int, y: int, z: int) -> None:
     """Record a dispatch."""
-    checked(handle.dispatch_workgroups, x, y, z)
+    translate_errors(handle.dispatch_workgroups, x, y, z)
 
 
 def release_nothing(_handle: Handle) -> None:
@@ -74,7 +74,7 @@ class BindLayout:
     def __init__(self, device: GPUDevice, operands: int, outputs: int, has_table: bool) -> None:
         """Create the layout; `driver.layout_entries` explains the arguments."""
         entries = layout_entries(operands, outputs, has_table)
-        self._group_layout = checked(device.create_bind_group_layout, entries=entries)
+        self._group_layout = translate_errors(device.create_bind_group_layout, entries=entries)
         self.pipeline_layout: Handle = device.create_pipeline_layout(
             bind_group_layouts=[self._group_layout], immediate_size=IMMEDIATE_BYTES
         )
@@ -85,7 +85,9 @@ class BindLayout:
             {"binding": i, "resource": {"buffer": buffer, "offset": offset, "size": size}}
             for i, (buffer, offset, size) in enumerate(buffers)
         ]
-        return checked(device.create_bind_group, layout=self._group_layout, entries=entries)
+        return translate_errors(
+            device.create_bind_group, layout=self._group_layout, entries=entries
+        )
 
     def can_bind(self, device: Handle, buffers: Sequence[Part]) -> bool:
         """Return whether none of the buffers has been destroyed."""
@@ -103,8 +105,8 @@ class Pass:
 
     def __init__(self, device: Handle) -> None:
         """Open the pass."""
-        self.encoder: Handle = checked(device.create_command_encoder)
-        self.handle: Handle = checked(self.encoder.begin_compute_pass)
+        self.encoder: Handle = translate_errors(device.create_command_encoder)
+        self.handle: Handle = translate_errors(self.encoder.begin_compute_pass)
 
     def end(self) -> Handle:
         """Close the pass and return its encoder."""
@@ -141,7 +143,7 @@ class PortableDevice:
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if the device has no memory left."""
         try:
-            return checked(self.device.create_buffer, size=size, usage=usage)
+            return translate_errors(self.device.create_buffer, size=size, usage=usage)
         except GPUError as failure:
             if is_out_of_memory(failure):
                 return None
@@ -162,7 +164,7 @@ class PortableDevice:
             "x.numpy() to a buffer"
         )
 
-    def compiled(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
+    def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Return the compute pipeline of a program.
 
         Raises:
@@ -175,19 +177,19 @@ class PortableDevice:
 
     def create_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Compile WGSL to a compute pipeline."""
-        module = checked(self.device.create_shader_module, label=label, code=code)
+        module = translate_errors(self.device.create_shader_module, label=label, code=code)
         compute = {"module": module, "entry_point": entry_point}
-        return checked(self.device.create_compute_pipeline, layout=layout, compute=compute)
+        return translate_errors(self.device.create_compute_pipeline, layout=layout, compute=compute)
 
     def submit(self, encoder: Handle) -> None:
         """Finish an encoder, which checks the device, and submit it at once: a lost device aborts the process."""
         exits.pause_if_exiting()
-        commands = checked(encoder.finish)
-        checked(self.device.queue.submit, [commands])
+        commands = translate_errors(encoder.finish)
+        translate_errors(self.device.queue.submit, [commands])
 
     def write(self, handle: Handle, data: object, size: int) -> None:
         """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
-        checked(self.device.queue.write_buffer, handle, 0, data, 0, size)
+        translate_errors(self.device.queue.write_buffer, handle, 0, data, 0, size)
 
     def staging(self, size: int) -> Staging | None:
         """Return memory for values, or None if there is none."""
@@ -202,22 +204,24 @@ class PortableDevice:
 
     def fetch(self, encoder: Handle, staging: Staging, parts: Sequence[Part]) -> None:
         """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later."""
-        encoder = encoder or checked(self.device.create_command_encoder)
+        encoder = encoder or translate_errors(self.device.create_command_encoder)
         end = 0
         for handle, start, size in parts:
-            checked(encoder.copy_buffer_to_buffer, handle, start, staging.buffer, end, size)
+            translate_errors(
+                encoder.copy_buffer_to_buffer, handle, start, staging.buffer, end, size
+            )
             end += size
         if not parts:
             end = _round_up_to_words(0)
-            checked(encoder.clear_buffer, staging.buffer, 0, end)
+            translate_errors(encoder.clear_buffer, staging.buffer, 0, end)
         self.submit(encoder)
-        staging.promise = checked(staging.buffer.map_async, MapMode.READ, 0, end)
+        staging.promise = translate_errors(staging.buffer.map_async, MapMode.READ, 0, end)
 
     def submit_copy(self, encoder: Handle, source: Part, target: Part) -> None:
         """Submit what `encoder` holds and a copy from one buffer to another."""
-        encoder = encoder or checked(self.device.create_command_encoder)
+        encoder = encoder or translate_errors(self.device.create_command_encoder)
         handle, start, size = source
-        checked(encoder.copy_buffer_to_buffer, handle, start, target[0], target[1], size)
+        translate_errors(encoder.copy_buffer_to_buffer, handle, start, target[0], target[1], size)
         self.submit(encoder)
 
     def release_staging(self) -> None:
@@ -233,7 +237,9 @@ class PortableDevice:
         try:
             staging.promise.sync_wait()
         except RuntimeError as failure:
-            raise lost(f"the device does not return its values ({failure})") from failure
+            raise device_lost_error(
+                f"the device does not return its values ({failure})"
+            ) from failure
         return True
 
 

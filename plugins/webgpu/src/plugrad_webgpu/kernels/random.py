@@ -1,4 +1,4 @@
-"""Random numbers: words and normal numbers are made on the device, classes are drawn on the host."""
+"""Random words, normal numbers and classes, which the device makes of a key and a counter."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import math
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import float32, host_bodies, int32
+from plugrad.extend import float32, int32
 from plugrad.kernels import random
+from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.declare import table
+from plugrad_webgpu.kernels.normalization import softmax
+from plugrad_webgpu.kernels.scan import cumulative_sums
+from plugrad_webgpu.kernels.unary import cast
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
@@ -29,12 +33,20 @@ _NORMAL: Final = Program(
         made="vec4f(pair_of_words(words[0], words[1]), pair_of_words(words[2], words[3]))",
     ),
 )
+_CLASSES: Final = Program("random classes", partial(shader, "random_classes"))
+_positive: Final = elementwise("select(0.0, x, x > 0.0)")  # NaN does not affect other classes
 
 
 @lru_cache(maxsize=1024)
 def _draw(program: Program, shape: Shape, dtype: DType) -> Plan:
     count = -(-math.prod(shape) // BLOCK_WORDS)
     return plan(program, (count, 0), count, shape, dtype)
+
+
+@lru_cache(maxsize=1024)
+def _choose(rows: int, samples: int, classes: int) -> Plan:
+    count = rows * samples
+    return plan(_CLASSES, (count, samples, classes), count, (rows, samples), int32)
 
 
 @table.implements(random.random_bits)
@@ -49,4 +61,14 @@ def random_normal(state: GpuArray, *, shape: Shape) -> GpuArray:
     return state.buffer.device.launch(_draw(_NORMAL, shape, float32), state)
 
 
-table.update({random.multinomial: host_bodies(random)[random.multinomial]}, on_host=True)
+@table.implements(random.multinomial)
+def multinomial(
+    logits: GpuArray, state: GpuArray, *, num_samples: int, normalized: bool
+) -> GpuArray:
+    """Return the class in whose part of the running sums a uniform number lies."""
+    rows, classes = logits.shape
+    weights = cast(logits, dtype=float32)
+    weights = _positive(weights if normalized else softmax(weights, dim=1))
+    sums = cumulative_sums(weights, axis=1, exclusive=False, reverse=False)
+    words = random_bits(state, shape=(rows, num_samples))
+    return logits.buffer.device.launch(_choose(rows, num_samples, classes), sums, words)

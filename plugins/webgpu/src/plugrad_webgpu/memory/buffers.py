@@ -176,8 +176,8 @@ class Buffer:
     chain: Any  # a `plugrad_webgpu.device.pending.Chain`, which is made of buffers
     place: int
 
-    def written(self) -> Storage:
-        """Return the storage for writing."""
+    def writable_storage(self) -> Storage:
+        """Return the storage of the device for writing."""
         return self.storage
 
 
@@ -200,8 +200,8 @@ class HostBuffer(Buffer):
             self.device.hosting.move_to_device(self)
         return object.__getattribute__(self, name)
 
-    def written(self) -> Storage:
-        """Return the storage for writing, and drop the values on the host."""
+    def writable_storage(self) -> Storage:
+        """Return the storage of the device for writing; the values on the host become invalid."""
         storage = self.storage
         self.dtype = None
         return storage

@@ -254,7 +254,7 @@ def _calls(form: Form) -> tuple[list[str], list[str]]:
         results: list[str] = []
         for lane in lanes:
             result = f"{stored}({name}({_arguments(formula, references, lane)}))"
-            results.append(_hidden(stored, result) if is_used else result)
+            results.append(_opaque_expression(stored, result) if is_used else result)
         values.append(
             f"  let value{place} = {vector_type(stored, form.width)}({', '.join(results)});"
         )
@@ -268,12 +268,12 @@ def _arguments(formula: Formula, references: References, lane: str) -> str:
         # If a compiler finds that two operands are equal, x - x is 0, also where x is infinite.
         before = references[:k]
         if reference in before or (reference >= 0 and any(r >= 0 for r in before)):
-            value = _hidden(STORAGE_TYPE[dtype], value, OPERATORS[k])
+            value = _opaque_expression(STORAGE_TYPE[dtype], value, OPERATORS[k])
         arguments.append(f"{VALUE_TYPE[dtype]}({value})")
     return ", ".join(arguments)
 
 
-def _hidden(stored: str, value: str, operator: str = OPERATORS[0]) -> str:
+def _opaque_expression(stored: str, value: str, operator: str = OPERATORS[0]) -> str:
     """Return an expression for the same value, which no compiler can see through."""
     bits = {"f32": "u32", "vec2<f32>": "vec2<u32>"}.get(stored)
     if bits is None:  # the arithmetic of integers is exact

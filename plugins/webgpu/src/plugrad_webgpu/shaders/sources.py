@@ -21,10 +21,10 @@ def shader(*names: str, **substitutions: str) -> str:
     some drivers keep an array that is indexed in a loop in memory. If the line ends with ``{``, the block is
     written four times. The count may be the name of a substitution.
     """
-    return linked(written(*names, **substitutions))
+    return linked(fill_templates(*names, **substitutions))
 
 
-def written(*names: str, **substitutions: str) -> str:
+def fill_templates(*names: str, **substitutions: str) -> str:
     """Return the WGSL of files after substitution, as `shader` does, without the snippets."""
     text = "\n".join(_source(f"templates/{name}.wgsl") for name in names)
     return Template(_expand_repeats(text, substitutions)).substitute(substitutions)

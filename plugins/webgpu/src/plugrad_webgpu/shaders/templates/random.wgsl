@@ -40,7 +40,7 @@ fn scaled_sum(a: f32, b: f32, c: f32) -> f32 {
 
 // The polynomials and the order of the operations are those of other backends, so that the bits are theirs.
 fn pair_of_words(a: u32, b: u32) -> vec2f {
-  let bits = bitcast<i32>(f32(i32(a >> 1u | 1u))) - 0x3f3504f3;
+  let bits = bitcast<i32>(f32(i32((a >> 1u) | 1u))) - 0x3f3504f3;
   let exponent = f32(bits >> 23u) - 31.0;
   let x = bitcast<f32>((bits & 0x7fffff) + 0x3f3504f3) - 1.0;
   let square = hidden(x * x, parameters.zero);

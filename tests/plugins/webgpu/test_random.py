@@ -1,0 +1,30 @@
+"""Random numbers on a device: what is copied to it."""
+
+import pytest
+
+import plugrad
+
+DRAWS = {
+    "uniform": lambda g: g.uniform(100_000, -2, 3),
+    "normal": lambda g: g.normal(100_000, 1.0, 2.0),
+    "truncated_normal": lambda g: g.truncated_normal(100_000),
+    "integers": lambda g: g.integers(100_000, -5, 1000),
+    "bernoulli": lambda g: g.bernoulli(100_000, 0.3),
+    "multinomial": lambda g: g.multinomial(plugrad.zeros((100, 7)), 1000),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_key_and_a_counter_are_all_that_is_copied(name, run, monkeypatch):
+    copied = []
+    own = type(run.device).write
+
+    def write(device, storage, data, nbytes):
+        copied.append(nbytes)
+        own(device, storage, data, nbytes)
+
+    monkeypatch.setattr(type(run.device), "write", write)
+    with plugrad.use("webgpu"):
+        DRAWS[name](plugrad.random.Generator(0)).dispose()
+        plugrad.which().backend.synchronize()
+    assert 0 < sum(copied) <= 24 * 2  # integers take two counters
