@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.explain import explain_failure
 from plugrad.engine.implementations import functions_in
+from plugrad.errors import PlugradError
 from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
 from plugrad.tensor.context import active_overrides
 from plugrad.tracing.loops import compile_loop
@@ -115,15 +116,15 @@ class _Writer:
         def run(*arrays: Any) -> list[Any]:
             try:
                 return replay(functions_in(backend, active_overrides()), *arrays)
-            except Exception as failure:
+            except BaseException as failure:
                 raise _explain_failure(failure, file, steps, backend) from failure.__cause__
 
         return run
 
 
 def _explain_failure(
-    failure: Exception, file: str, steps: Sequence[Step | None], backend: Backend
-) -> Exception:
+    failure: BaseException, file: str, steps: Sequence[Step | None], backend: Backend
+) -> BaseException:
     """Return the error that a call outside of a trace would have raised, with the line that was traced."""
     trace = failure.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != file:
@@ -137,5 +138,6 @@ def _explain_failure(
         values = {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals}  # constants are global
         arrays = [values.get(f"v{value}") for value in step.inputs]
         error = explain_failure(failure, step.kernel, backend, arrays, step.attrs)
-    error.add_note(f"It was traced at {step.line}.")
+    if isinstance(error, PlugradError):
+        error.add_note(f"It was traced at {step.line}.")
     return error

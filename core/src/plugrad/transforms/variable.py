@@ -84,12 +84,12 @@ class Variable(Tensor):
         delete_array(self)
 
     @property
-    def backend(self) -> Backend:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def backend(self) -> Backend:
         """The backend on which the value is."""
         return current_tracer() or get_backend(self)
 
     @backend.setter
-    def backend(self, value: Backend) -> None:
+    def backend(self, value: Backend) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         set_backend(self, value)
 
     @property
