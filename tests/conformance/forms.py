@@ -62,6 +62,8 @@ def forms(record: Record, x: Any = None) -> Forms:
     if x is None and (record.inputs or []):
         x = record.x.shape
     rank = 0 if x is None else len(x)
+    if name == "Multinomial":
+        del attrs["seed"]  # it is a part of an input; see `inputs`
     if name == "StridedSlice":
         return strided(attrs, x)
     if name == "Slice":
@@ -98,7 +100,6 @@ def forms(record: Record, x: Any = None) -> Forms:
         "num_or_size_splits": lambda v: parts(v, x[normalize_axis(attrs["axis"], rank)]),
         **dict.fromkeys(("paddings", "crops"), lambda v: tuple(map(tuple, v))),
         "dtype": as_dtype,
-        "seed": int,
         "shape": lambda v: (
             resolve_shape(integers(v), prod(x)) if name == "Reshape" else integers(v)
         ),
@@ -141,6 +142,9 @@ def inputs(record: Record) -> Any:
     if isinstance(record.inputs, list):
         return record.inputs
     given = {re.sub("([A-Z])", r"_\1", n).lower(): x for n, x in record.inputs.items()}
+    if record.kernel == "Multinomial":
+        # the words of a key, which is the seed, and of a counter at its beginning
+        given["state"] = np.array([int(record.attrs["seed"]), 0, 0, 0, 0, 0], np.int32)
     if record.kernel in ("Bincount", "DenseBincount") and given["weights"].size == 0:
         given["weights"] = np.ones_like(given["x"], given["weights"].dtype)  # what it stands for
     return given
