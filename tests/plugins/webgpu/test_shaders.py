@@ -229,10 +229,6 @@ SHADERS = {
     },
     ("sums_total",): {},
     ("subgroups",): {},
-    ("random",): {
-        "result": "vec4f",
-        "made": "vec4f(pair_of_words(words[0], words[1]), pair_of_words(words[2], words[3]))",
-    },
     ("random_classes",): {},
 }
 PRODUCTS = {
