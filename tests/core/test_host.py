@@ -56,7 +56,8 @@ def test_function_of_arrays_may_take_the_place_of_a_body(backend):
     plugrad.register_kernel(KernelConfig("Doubled", backend, lambda x: x + x, on_host=True))
     with plugrad.override_kernel("Doubled", backend, lambda x: x):
         assert plugrad.run_kernel("Doubled", x).tolist() == [1, 2]
-        assert "Doubled" in plugrad.which().backend.functions
+        # what a context overrides is not among the functions that all contexts share
+        assert "Doubled" not in plugrad.which().backend.functions
     assert plugrad.run_kernel("Doubled", x).tolist() == [2, 4]
     plugrad.unregister_kernel("Doubled", backend)
     with pytest.raises(KernelNotFound, match="no kernel is called 'Doubled'"):
