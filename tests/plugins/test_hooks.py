@@ -352,6 +352,7 @@ def test_activation_is_told_once_for_each_device(site, register):
         plugrad.zeros(1, device="cpu").to(backend.name)  # it may use the backend
 
     site.install("toy")
+    plugrad.zeros(1, device="cpu")  # so that it is open, in whatever order tests run
     register(plugrad_backend_activated=activated)
     for device in ("toy", "toy:0", "toy:1", "toy"):
         plugrad.zeros(1, device="cpu").to(device)

@@ -186,13 +186,18 @@ def test_call_works(name):
     OPS[name](*args, **kwargs)
 
 
+def takes_function(name, place, right):
+    """Return whether an argument may be a function; a seed may be one that returns an integer at each draw."""
+    return callable(right) or place == "seed" or name == "random.seed"
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_no_raw_error_leaves_an_op(name):
     raw = []
     call = with_tensors(CALLS[name])
     for place, right in places(CALLS[name]):
         for value in wrong_values(right):
-            if callable(value) and callable(right):
+            if callable(value) and takes_function(name, place, right):
                 continue  # what a function of the user raises is the user's
             args, kwargs = replaced(call, place, value)
             error = outcome(OPS[name], *args, **kwargs)
@@ -207,7 +212,7 @@ def test_no_argument_takes_what_makes_no_sense(name):
     taken = []
     for place, right in places(CALLS[name]):
         for value in SENSELESS:
-            if callable(value) and callable(right):
+            if callable(value) and takes_function(name, place, right):
                 continue
             args, kwargs = replaced(call, place, value)
             try:

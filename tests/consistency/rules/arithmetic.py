@@ -4,10 +4,12 @@ from functools import partial
 
 import numpy as np
 
+import plugrad
 from consistency.rules.reasons import (
     ANY_AXIS,
     BROADCASTS,
     FIRST_TRUTH,
+    LONG_POSITIONS,
     MORE_DTYPES,
     PROMOTES,
     STAYS_WHOLE,
@@ -21,6 +23,13 @@ from plugrad.types.specs import Shaped
 from properties.calls import F, V, i32
 
 MANY = Shaped((2**31,), float32), Shaped((1,), float32)
+
+
+def bytes_of_positions(kernel):
+    """Return how many bytes a position takes that a kernel finds in a sequence of 2**31 numbers."""
+    return plugrad.asarray(KERNELS[kernel].infer(*MANY).dtype.itemsize)
+
+
 ONES = np.ones((2, 3), "float32")
 NAMES = {
     "add": "Add",
@@ -258,10 +267,7 @@ REDUCTIONS = (
     ),
     # Nobody has the memory for a call.
     *(
-        refused(
-            *("sizes below 2**31", op, partial(KERNELS[kernel].infer, *MANY), ShapeError),
-            *(f"{kernel}: a sorted sequence", "(2147483648,)", "search parts of fewer than 2**31"),
-        )
+        taken("sizes below 2**31", op, partial(bytes_of_positions, kernel), LONG_POSITIONS, 8)
         for op, kernel in (
             ("lower_bound", "LowerBound"),
             ("search_sorted", "SearchSorted"),

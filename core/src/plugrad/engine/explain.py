@@ -13,6 +13,7 @@ from plugrad.errors import (
     KernelFailed,
     OutOfMemory,
     PlugradError,
+    ShapeError,
     UnsupportedDtype,
     describe_exception,
     escape_controls,
@@ -85,7 +86,8 @@ def explain_failure(
     """
     if passes(failure, backend):
         return failure
-    if isinstance(failure, PlugradError):
+    is_unnamed = isinstance(failure, ShapeError) and kernel.name not in str(failure)
+    if isinstance(failure, PlugradError) and not is_unnamed:
         note_loss(failure, backend)
         where = escape_controls(f"raised by {kernel_location(kernel.name, backend)}")
         if kernel.name not in str(failure) and where not in getattr(failure, "__notes__", ()):

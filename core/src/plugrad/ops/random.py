@@ -7,7 +7,8 @@ same random bits on every backend.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -43,10 +44,27 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import Shape, ShapeLike
 
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 MAX_NUMBERS: Final = 2**59
 """The largest number of elements of a tensor: with 16 bytes each they fill a 63-bit address space."""
 MAX_SPAWNED: Final = 10**6
 """The largest number of generators that one call makes; more would take minutes."""
+
+
+def name_in_out_of_memory(method: Callable[Params, Result]) -> Callable[Params, Result]:
+    """Return a method that draws, whose `OutOfMemory` names it and not the kernel that it calls."""
+
+    @wraps(method)
+    def draw(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        try:
+            return method(*args, **kwargs)
+        except OutOfMemory as error:
+            if str(error).startswith(f"{method.__name__}: "):
+                raise
+            raise OutOfMemory(f"{method.__name__}: {error}; draw fewer numbers at once") from error
+
+    return draw
 
 
 class Generator:
@@ -174,6 +192,7 @@ class Generator:
 
     # --- floating numbers ------------------------------------------------------------------------
 
+    @name_in_out_of_memory
     def uniform(
         self,
         shape: ShapeLike,
@@ -216,6 +235,7 @@ class Generator:
             values = minimum(values, np.nextafter(top, bottom).item())
         return values
 
+    @name_in_out_of_memory
     def standard_normal(
         self,
         shape: ShapeLike,
@@ -234,6 +254,7 @@ class Generator:
         sizes, wanted, backend = _floating_arguments("standard_normal", shape, dtype, device)
         return cast(self._standard_normal(sizes, _computed(wanted), backend), wanted)
 
+    @name_in_out_of_memory
     def normal(
         self,
         shape: ShapeLike,
@@ -259,6 +280,7 @@ class Generator:
         numbers = self._standard_normal(sizes, _computed(wanted), backend)
         return cast(_scale_and_shift(numbers, mean, std), wanted)
 
+    @name_in_out_of_memory
     def truncated_normal(
         self,
         shape: ShapeLike,
@@ -291,6 +313,7 @@ class Generator:
         numbers = distributions.truncated_normal_quantile(rank)
         return cast(_scale_and_shift(numbers, mean, std), wanted)
 
+    @name_in_out_of_memory
     def gamma(
         self,
         shape: ShapeLike,
@@ -331,6 +354,7 @@ class Generator:
 
     # --- integers and choices --------------------------------------------------------------------
 
+    @name_in_out_of_memory
     def integers(
         self,
         shape: ShapeLike,
@@ -384,6 +408,7 @@ class Generator:
         others = self._bits(shape, backend)
         return cast(words, int64) << 32 | cast(others, int64) & 0xFFFFFFFF
 
+    @name_in_out_of_memory
     def bernoulli(
         self,
         shape: ShapeLike,
@@ -414,6 +439,7 @@ class Generator:
             return full(sizes, False, dtype=wanted, device=backend)
         return cast(self._bits(sizes, backend) <= below - 2**31 - 1, wanted)
 
+    @name_in_out_of_memory
     def permutation(
         self, x: TensorLike, *, axis: int = 0, device: DeviceLike | None = None
     ) -> Tensor:
@@ -448,6 +474,7 @@ class Generator:
             order = indexing.gather(order, again, axis=0)
         return order
 
+    @name_in_out_of_memory
     def multinomial(
         self, logits: TensorLike, num_samples: int, *, normalized: bool = False
     ) -> Tensor:
