@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from plugrad.ops.creation import asarray
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_tensors, map_tree
 from plugrad.types.dtype import bool_
-
-Carry = TypeVar("Carry")
-Result = TypeVar("Result")
 
 
 def as_tensor_leaf(leaf: Any) -> Any:

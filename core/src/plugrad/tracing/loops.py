@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from plugrad.graph.graph import Graph, While
     from plugrad.tensor.backend import Backend
 
-Compiled = "Callable[..., list[Any]]"
-
 
 def compile_loop(
     step: Scan | Cond | While,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.graph.graph import Scan
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.tracing.backend import GraphTracer
-
-Carry = TypeVar("Carry")
-Result = TypeVar("Result")
 
 
 def trace_scan(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import (
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from plugrad.tracing.backend import GraphTracer
-
-Carry = TypeVar("Carry")
-Result = TypeVar("Result")
 
 
 class Body:
