@@ -252,7 +252,7 @@ class Generator:
             DTypeError: the dtype is not floating.
         """
         sizes, wanted, backend = _floating_arguments("standard_normal", shape, dtype, device)
-        return cast(self._standard_normal(sizes, _computed(wanted), backend), wanted)
+        return cast(self._standard_normal(sizes, _computation_dtype(wanted), backend), wanted)
 
     @name_in_out_of_memory
     def normal(
@@ -277,7 +277,7 @@ class Generator:
         mean = check_finite(mean, "normal", "mean")
         std = check_finite(std, "normal", "std", least=0)
         sizes, wanted, backend = _floating_arguments("normal", shape, dtype, device)
-        numbers = self._standard_normal(sizes, _computed(wanted), backend)
+        numbers = self._standard_normal(sizes, _computation_dtype(wanted), backend)
         return cast(_scale_and_shift(numbers, mean, std), wanted)
 
     @name_in_out_of_memory
@@ -338,7 +338,7 @@ class Generator:
         if alpha <= 0 or beta <= 0:
             raise ArgumentValueError(f"gamma: alpha={alpha} and beta={beta} must be above 0")
         sizes, wanted, backend = _floating_arguments("gamma", shape, dtype, device)
-        dtype = _computed(wanted)
+        dtype = _computation_dtype(wanted)
 
         def draw_normal() -> Tensor:
             return self._standard_normal(sizes, dtype, backend)
@@ -559,7 +559,7 @@ def _resolve_backend(dtype: DType, device: DeviceLike | None) -> Backend:
     return backend
 
 
-def _computed(dtype: DType) -> DType:
+def _computation_dtype(dtype: DType) -> DType:
     """Return the dtype in which numbers of a floating dtype are computed."""
     return float64 if dtype is float64 else float32
 

@@ -40,7 +40,7 @@ def fold_constants(graph: Graph) -> Graph:
         found = None
         if isinstance(step, Call):
             arrays = _constant_inputs(step, constants, specs, backend)
-            found = None if arrays is None else _computed(step, arrays, functions)
+            found = None if arrays is None else _call_or_none(step, arrays, functions)
         if found is None:
             steps.append(step)
         else:
@@ -78,7 +78,7 @@ def _constant_inputs(
     return None
 
 
-def _computed(
+def _call_or_none(
     step: Call, arrays: list[Any], functions: Mapping[str, Implementation]
 ) -> list[Any] | None:
     """Return the outputs of a call, or None if it fails."""

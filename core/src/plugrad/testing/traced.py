@@ -52,19 +52,18 @@ def check_traced(row: Row, backend: Backend) -> None:
     given = tensors_of(row.drawn(dtype))
     places = differentiated_inputs(row)
 
-    def weighed(*xs: Tensor) -> Tensor:
+    def sum_of_sines(*xs: Tensor) -> Tensor:
         before = row.before
         outputs = run(row, _put(given, places, xs if before is None else map(before, xs)), dtype)
-        # Complex outputs are differentiated by their sizes' squares, which are real.
         parts = [total(sin(y)) for y in outputs if y.dtype.is_inexact]
         return sum(parts[1:], parts[0])
 
     def second(*xs: Tensor) -> Tensor:
-        parts = [total(multiply(g, cos(g))) for g in grads(weighed, allow_unused=True)(*xs)]
+        parts = [total(multiply(g, cos(g))) for g in grads(sum_of_sines, allow_unused=True)(*xs)]
         return sum(parts[1:], parts[0])
 
     present = [x for i in places if (x := given[i]) is not None]
-    first_order = grads(weighed, allow_unused=True)
+    first_order = grads(sum_of_sines, allow_unused=True)
     second_order = grads(second, allow_unused=True)
     _compare(first_order, present, f"the gradient of {row} of {dtype}")
     _compare(second_order, present, f"the second gradient of {row} of {dtype}")

@@ -275,4 +275,4 @@ def _trace(
                 "which the tensor of the caller would not show; return the new value instead"
             )
     graph = tracer.finish([x.value for x in arguments], values)
-    return remove_dead_steps(graph), rebuilder.compiled(text)
+    return remove_dead_steps(graph), rebuilder.compile(text)

@@ -40,7 +40,7 @@ def _compile(text: str) -> tuple[CodeType, str]:
 def compile_replay(graph: Graph) -> Callable[..., list[Any]]:
     """Return a function of the arguments' arrays and then the variables', which returns results and then updates."""
     writer = _Writer(graph)
-    return writer.compiled()
+    return writer.compile()
 
 
 class _Writer:
@@ -64,7 +64,8 @@ class _Writer:
             if value not in kept:
                 self.dying[index].append(value)
 
-    def compiled(self) -> Callable[..., list[Any]]:
+    def compile(self) -> Callable[..., list[Any]]:
+        """Write the text, and return it as a function."""
         graph = self.graph
         for value, array in graph.constants.items():
             self.names[f"v{value}"] = array
@@ -77,7 +78,7 @@ class _Writer:
                 self.write(f"    del {', '.join(f'v{value}' for value in dying)}", step)
         ends = (*graph.results, *(value for _, value in graph.updates))
         self.write(f"    return [{', '.join(f'v{value}' for value in ends)}]", None)
-        return self.guarded("\n".join(self.lines))
+        return self._compile_text("\n".join(self.lines))
 
     def write(self, line: str, step: Step | None) -> None:
         self.lines.append(line)
@@ -106,7 +107,7 @@ class _Writer:
         comma = "," * (len(step.outputs) == 1)
         return f"{outputs}{comma} = run{index}({inputs})" if outputs else f"run{index}({inputs})"
 
-    def guarded(self, text: str) -> Callable[..., list[Any]]:
+    def _compile_text(self, text: str) -> Callable[..., list[Any]]:
         """Compile the text; an error in it says which kernel failed, and at which line of the program it was traced."""
         code, file = _compile(text)
         exec(code, self.names)

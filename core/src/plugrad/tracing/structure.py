@@ -144,6 +144,6 @@ class Rebuilder:
         self.objects[name] = item
         return name
 
-    def compiled(self, text: str) -> Callable[[Any, Any], Any]:
+    def compile(self, text: str) -> Callable[[Any, Any], Any]:
         """Return the expression as a function of the arrays and the backend."""
         return eval(f"lambda a, b: {text}", {**self.objects, "t": Tensor})
