@@ -3,7 +3,6 @@
 import pickle
 import sys
 import warnings
-from collections import namedtuple
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from core.traced_values import Point, X, Y, same, traces
 from plugrad.errors import (
     ArgumentError,
     PlugradError,
@@ -18,20 +18,6 @@ from plugrad.errors import (
 )
 from plugrad.extend import host_value
 from plugrad.tracing.jit import MANY_TRACES, Jitted
-
-X = plugrad.asarray(np.array([1.0, -2.0, 0.5], "float32"))
-Y = plugrad.asarray(np.array([0.5, 3.0, -1.0], "float32"))
-Point = namedtuple("Point", "x y")
-
-
-def traces(jitted):
-    return int(repr(jitted).split("traced ")[1].split()[0])
-
-
-def same(a, b):
-    assert a.dtype is b.dtype
-    assert a.numpy().tobytes() == b.numpy().tobytes(), (a, b)
-
 
 # --- arguments, results and keys ------------------------------------------------------------------
 

@@ -1,28 +1,13 @@
 """Derivatives of traced functions, and traced derivatives."""
 
-from collections import namedtuple
-
 import numpy as np
 import pytest
 
 import plugrad
+from core.traced_values import X, Y, same
 from plugrad.errors import (
     TracingError,
 )
-
-X = plugrad.asarray(np.array([1.0, -2.0, 0.5], "float32"))
-Y = plugrad.asarray(np.array([0.5, 3.0, -1.0], "float32"))
-Point = namedtuple("Point", "x y")
-
-
-def traces(jitted):
-    return int(repr(jitted).split("traced ")[1].split()[0])
-
-
-def same(a, b):
-    assert a.dtype is b.dtype
-    assert a.numpy().tobytes() == b.numpy().tobytes(), (a, b)
-
 
 # --- derivatives ----------------------------------------------------------------------------------
 

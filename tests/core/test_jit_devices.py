@@ -1,32 +1,18 @@
 """Traced functions on devices, in threads, and in the memory."""
 
 import threading
-from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import plugrad
+from core.traced_values import X, Y, same, traces
 from plugrad.errors import (
     BackendMismatch,
     DisposedTensor,
     PlugradError,
 )
-
-X = plugrad.asarray(np.array([1.0, -2.0, 0.5], "float32"))
-Y = plugrad.asarray(np.array([0.5, 3.0, -1.0], "float32"))
-Point = namedtuple("Point", "x y")
-
-
-def traces(jitted):
-    return int(repr(jitted).split("traced ")[1].split()[0])
-
-
-def same(a, b):
-    assert a.dtype is b.dtype
-    assert a.numpy().tobytes() == b.numpy().tobytes(), (a, b)
-
 
 # --- devices, memory, threads ---------------------------------------------------------------------
 
