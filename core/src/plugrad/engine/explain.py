@@ -86,9 +86,14 @@ def explain_failure(
     """
     if passes(failure, backend):
         return failure
-    is_unnamed = isinstance(failure, ShapeError) and kernel.name not in str(failure)
-    if isinstance(failure, PlugradError) and not is_unnamed:
+    if isinstance(failure, PlugradError):
         note_loss(failure, backend)
+        if isinstance(failure, ShapeError) and kernel.name not in str(failure):
+            # An implementation that broadcasts may notice before the contract is asked.
+            broken = _find_broken_contract(kernel, arrays, attrs)
+            if broken is not None:
+                broken.__cause__ = failure
+                return broken
         where = escape_controls(f"raised by {kernel_location(kernel.name, backend)}")
         if kernel.name not in str(failure) and where not in getattr(failure, "__notes__", ()):
             failure.add_note(where)
@@ -96,6 +101,18 @@ def explain_failure(
     error = _explanation(failure, kernel, backend, arrays, attrs)
     error.__cause__ = failure
     return error
+
+
+def _find_broken_contract(
+    kernel: Kernel[..., Any], arrays: Sequence[Any], attrs: Mapping[str, Any]
+) -> PlugradError | None:
+    """Return the error of the contract for the inputs of a call, or None if they fulfil it."""
+    if kernel.inputs:
+        try:
+            kernel.infer(*arrays, **attrs)
+        except PlugradError as error:
+            return error
+    return None
 
 
 def _explanation(
@@ -108,11 +125,9 @@ def _explanation(
     where = kernel_location(kernel.name, backend)
     if isinstance(failure, MemoryError):
         return OutOfMemory(f"{where}: {failure}; use smaller batches")
-    if kernel.inputs:
-        try:
-            kernel.infer(*arrays, **attrs)
-        except PlugradError as error:
-            return error
+    broken = _find_broken_contract(kernel, arrays, attrs)
+    if broken is not None:
+        return broken
     if attrs.get("dtype") is string or any(map(holds_strings, arrays)):
         return UnsupportedDtype(f"{where} does not take string; it takes numbers")
     shapes = ", ".join(
