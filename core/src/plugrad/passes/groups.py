@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from plugrad.graph.graph import Call, Graph, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from plugrad.types.specs import Shape
 
@@ -27,8 +27,10 @@ class Group:
     """What the calls make, and a step outside the group, a result or a variable reads."""
 
 
-def find_groups(graph: Graph) -> tuple[Group, ...]:
-    """Return the largest groups of two or more elementwise calls that may run at one point of the program.
+def find_groups(
+    graph: Graph, *, is_included: Callable[[Call], bool] | None = None, min_calls: int = 2
+) -> tuple[Group, ...]:
+    """Return the largest groups of elementwise calls that may run at one point of the program.
 
     A call belongs to at most one group. Each group can run as one step: none of its calls needs what another step, or
     another group, makes of the results of the group.
@@ -37,6 +39,11 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
     >>> graph = plugrad.make_graph(lambda x: plugrad.sum(plugrad.exp(x * 2) + x))(plugrad.ones(3))
     >>> find_groups(graph)
     (Group(steps=(0, 1, 2), shape=(3,), inputs=(0, 1), outputs=(4,)),)
+
+    Args:
+        graph: the graph.
+        is_included: says whether an elementwise call may belong to a group; by default, all may.
+        min_calls: the least number of calls in a group.
     """
     specs = graph.specs
     groups: list[list[int]] = []
@@ -58,7 +65,12 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
     for index, step in enumerate(graph.steps):
         values = [value for value in step.inputs if value is not None]
         behind = set[int]().union(*[needed.get(value, ()) for value in values])
-        if not isinstance(step, Call) or not step.kernel.is_elementwise or step.returns_list:
+        if (
+            not isinstance(step, Call)
+            or not step.kernel.is_elementwise
+            or step.returns_list
+            or (is_included is not None and not is_included(step))
+        ):
             needed.update((value, behind) for value in step.outputs)
             continue
         (output,) = step.outputs
@@ -78,7 +90,7 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
         group_of[output] = chosen
         needed[output] = {chosen}
     read = _readers(graph)
-    return tuple([_group(graph, steps, read) for steps in groups if len(steps) > 1])
+    return tuple([_group(graph, steps, read) for steps in groups if len(steps) >= min_calls])
 
 
 def _readers(graph: Graph) -> dict[Value, set[int]]:

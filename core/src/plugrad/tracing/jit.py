@@ -15,6 +15,7 @@ from plugrad.discovery.selection import active_backend
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError, BackendMismatch, TracingError, short_repr, warn
 from plugrad.registry.generation import generation
+from plugrad.settings.layers import config as settings
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -135,6 +136,8 @@ class Jitted(Generic[Params, Result]):
             check_hashable(self._named(args, kwargs))
             raise
         if program is None:
+            if settings.get("jit") == "off":
+                return self.function(*args, **kwargs)
             program = self._trace(key, tensors, args, kwargs)
         return program(tensors)
 

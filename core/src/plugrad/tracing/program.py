@@ -9,15 +9,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from plugrad.discovery.selection import active_on
+from plugrad.engine import watching
 from plugrad.errors import TracingError
 from plugrad.graph.graph import Graph, HostValue
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.passes.simplify import simplify_graph
+from plugrad.settings.layers import config as settings
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Part, Step
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_alive
 from plugrad.tensor.context import (
+    CHECKS,
     active_scope,
     set_scope,
     set_transfer_target,
@@ -105,7 +108,8 @@ class Program:
             nodes = [*[x.node for x in tensors], *[v.node for v in self.variables]]
             if any(nodes):
                 return self._call_recorded(tensors, nodes)
-        outputs = self.run(*arrays, *map(read_array, self.variables))
+        run = self.replay if watching.watchers else self.run
+        outputs = run(*arrays, *map(read_array, self.variables))
         if self.updated:
             self._commit(outputs[len(self.graph.results) :])
         result = self.rebuild(outputs, backend)
@@ -124,6 +128,11 @@ class Program:
         old = [*map(get_array, self.updated)]
         deque(map(set_array, self.updated, arrays), maxlen=0)
         del old
+
+    @cached_property
+    def replay(self) -> Callable[..., list[Any]]:
+        """Run the graph call by call, for those who watch the calls."""
+        return compile_replay(self.graph)
 
     # --- the gradient of a call ------------------------------------------------------------------
 
@@ -251,8 +260,19 @@ def read_array(variable: Variable) -> Any:
 
 
 def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
-    """Return a function of the arguments' arrays and then the variables', as the device of the graph compiles it."""
-    return graph.backend.compile(graph) or compile_replay(graph)
+    """Return a function of the arguments' arrays and then the variables', as the device of the graph compiles it.
+
+    The kernel packs are asked first, in their order. Only a replay shows each call to the settings `debug` and
+    `check_finite`.
+    """
+    backend = graph.backend
+    if settings.get("jit") == "compile" and not any(map(settings.get, CHECKS)):
+        packs = [backend.compilers[o] for o in backend.kernels if o in backend.compilers]
+        for compiler in (*packs, backend.compile):
+            function = compiler(graph)
+            if function is not None:
+                return function
+    return compile_replay(graph)
 
 
 def _trace(

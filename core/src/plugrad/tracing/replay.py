@@ -8,12 +8,12 @@ from __future__ import annotations
 import linecache
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from plugrad.engine.explain import explain_failure
 from plugrad.engine.implementations import functions_in
 from plugrad.errors import PlugradError
-from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
+from plugrad.graph.graph import Call, Fused, Graph, HostValue, Step, Value
 from plugrad.tensor.context import active_overrides
 from plugrad.tracing.loops import compile_loop
 
@@ -37,18 +37,34 @@ def _compile(text: str) -> tuple[CodeType, str]:
     return compile(text, file, "exec"), file
 
 
-def compile_replay(graph: Graph) -> Callable[..., list[Any]]:
-    """Return a function of the arguments' arrays and then the variables', which returns results and then updates."""
-    writer = _Writer(graph)
-    return writer.compile()
+Compiler: TypeAlias = "Callable[[Graph], Callable[..., list[Any]]]"
+
+
+def compile_replay(graph: Graph, compile_inner: Compiler | None = None) -> Callable[..., list[Any]]:
+    """Return a function that calls the device's implementations one by one.
+
+    It takes the arrays of the arguments, and then those of the variables; it returns a list of arrays: the results, and
+    then what the variables become.
+
+    >>> from plugrad.extend import compile_replay
+    >>> graph = plugrad.make_graph(lambda x: plugrad.exp(x * 2))(plugrad.zeros(2, device="cpu"))
+    >>> compile_replay(graph)(plugrad.zeros(2, device="cpu").array)
+    [array([1., 1.], dtype=float32)]
+
+    Args:
+        graph: the graph.
+        compile_inner: compiles the graphs inside its steps; by default, they are replayed, too.
+    """
+    return _Writer(graph, compile_inner or compile_replay).compile()
 
 
 class _Writer:
     """Writes the text of one graph, with the objects that it names."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, compile_inner: Compiler) -> None:
         """Plan which values are kept until when."""
         self.graph = graph
+        self.compile_inner = compile_inner
         self.names: dict[str, Any] = {"backend": graph.backend}
         self.lines: list[str] = []
         self.steps: list[Step | None] = []
@@ -102,7 +118,11 @@ class _Writer:
             return (
                 f"{outputs} = backend.host_value(host{index}, spec{index}.shape, spec{index}.dtype)"
             )
-        self.names[f"run{index}"] = compile_loop(step, self.graph.backend, compile_replay)
+        self.names[f"run{index}"] = (
+            self.compile_inner(step.body)
+            if isinstance(step, Fused)
+            else compile_loop(step, self.graph.backend, self.compile_inner)
+        )
         inputs = ", ".join(f"v{value}" for value in step.inputs)
         comma = "," * (len(step.outputs) == 1)
         return f"{outputs}{comma} = run{index}({inputs})" if outputs else f"run{index}({inputs})"
