@@ -29,8 +29,8 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_tensors
 from plugrad.tracing.backend import GraphTracer
+from plugrad.tracing.compiled import compile_graph
 from plugrad.tracing.leaks import check_leaks
-from plugrad.tracing.replay import compile_replay
 from plugrad.tracing.structure import Rebuilder
 from plugrad.transforms.variable import Variable, get_array, set_array, watched_variables
 from plugrad.types.specs import Shaped
@@ -276,11 +276,6 @@ def array_of(variable: Variable) -> Any:
         return get_array(variable)
     except AttributeError:
         return variable.array  # which says so
-
-
-def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
-    """Return a function of the arguments' arrays and then the variables', as the device of the graph compiles it."""
-    return graph.backend.compile(graph) or compile_replay(graph)
 
 
 def _trace(
