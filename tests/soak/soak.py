@@ -136,6 +136,7 @@ class Soak:
 
     def step(self, rng: np.random.Generator, kept: list[Pair]) -> None:
         """Make a tensor, derive one, or look at one."""
+        self.measure()
         if not kept or rng.random() < 0.2:
             shape = SHAPES[rng.integers(len(SHAPES))]
             values = rng.integers(-RANGE, RANGE + 1, shape).astype("float32")
@@ -154,7 +155,6 @@ class Soak:
             if rng.random() < 0.5 and not any(tensor is other for other, _ in kept):
                 tensor.dispose()
         if rng.random() < 0.01:
-            self.measure()
             report = plugrad.memory()
             if min(report.tensors, report.buffers, report.bytes) < 0:
                 self.report(f"memory() says {report}")
