@@ -54,8 +54,9 @@ from plugrad.tensor.backend import (
     Memory as Memory,
     Probe as Probe,
 )
+from plugrad.tensor.effects import on_failure as on_failure
 from plugrad.tensor.tensor import Tensor as Tensor
-from plugrad.tensor.tracer import is_traced as is_traced
+from plugrad.tensor.tracer import is_traced as is_traced, static_value as static_value
 from plugrad.types.contractions import (
     Contraction as Contraction,
     Preparation as Preparation,
@@ -136,7 +137,11 @@ if typing.TYPE_CHECKING:
         fuse_regions as fuse_regions,
         fuse_steps as fuse_steps,
     )
-    from plugrad.passes.groups import Group as Group, find_groups as find_groups
+    from plugrad.passes.groups import (
+        Group as Group,
+        find_groups as find_groups,
+        schedule_groups as schedule_groups,
+    )
     from plugrad.passes.memory import MemoryPlan as MemoryPlan, plan_memory as plan_memory
     from plugrad.passes.simplify import simplify_graph as simplify_graph
     from plugrad.passes.views import (
@@ -154,7 +159,7 @@ _LAZY_EXPORTS = {
     "passes.constants": "fold_constants",
     "passes.dead": "remove_dead_steps",
     "passes.fusion": "fuse_groups fuse_regions fuse_steps",
-    "passes.groups": "Group find_groups",
+    "passes.groups": "Group find_groups schedule_groups",
     "passes.memory": "MemoryPlan plan_memory",
     "passes.simplify": "simplify_graph",
     "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError
-from plugrad.graph.graph import Call, Fused, Graph, HostValue, Step, Value
-from plugrad.passes.groups import find_groups
+from plugrad.graph.graph import Call, Fused, Graph, Step, Value
+from plugrad.passes.dead import has_effect
+from plugrad.passes.groups import find_groups, find_readers, sort_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -62,21 +64,21 @@ def fuse_steps(graph: Graph, groups: Sequence[Sequence[int]]) -> Graph:
     group_of = {index: number for number, group in enumerate(groups) for index in group}
     if not group_of:
         return graph
-    read = _readers(graph)
-    units: list[tuple[tuple[int, ...], Step]] = []
+    read = find_readers(graph)
+    units: list[tuple[int, Step]] = []
     for index, step in enumerate(graph.steps):
         number = group_of.get(index)
         if number is None:
-            units.append(((index,), step))
+            units.append((index, step))
         elif index == groups[number][-1]:
-            units.append((tuple(groups[number]), _fused(graph, groups[number], read)))
+            units.append((index, _fused(graph, groups[number], read)))
     return replace(graph, steps=tuple(_sorted(units)))
 
 
 def fuse_regions(graph: Graph, is_included: Callable[[Step], bool]) -> Graph:
     """Return the graph with all steps of a kind joined to as few steps as their order allows.
 
-    Host values come first, in their order; other steps keep no order but that of what they need.
+    Steps with effects, such as host values, stay in their order; others keep no order but that of what they need.
 
     >>> from plugrad.extend import Call, fuse_regions
     >>> graph = plugrad.make_graph(lambda x: plugrad.sum(plugrad.exp(x * 2) + x))(plugrad.ones(3))
@@ -85,18 +87,19 @@ def fuse_regions(graph: Graph, is_included: Callable[[Step], bool]) -> Graph:
     4
     """
     makers = {value: index for index, step in enumerate(graph.steps) for value in step.outputs}
+    before = [{makers[v] for v in step.inputs if v in makers} for step in graph.steps]
+    for earlier, later in pairwise([i for i, step in enumerate(graph.steps) if has_effect(step)]):
+        before[later].add(earlier)
     left = list(range(len(graph.steps)))
-    order = [i for i in left if isinstance(graph.steps[i], HostValue)]
-    done = set(order)
-    left = [i for i in left if i not in done]
+    included = [is_included(step) for step in graph.steps]
+    order: list[int] = []
+    done: set[int] = set()
     regions: list[list[int]] = []
     is_region = False
     while left:
         taken: list[int] = []
         for index in left:
-            step = graph.steps[index]
-            needs = {makers[v] for v in step.inputs if v is not None and v in makers}
-            if is_included(step) is is_region and needs <= done:
+            if included[index] is is_region and before[index] <= done:
                 taken.append(index)
                 done.add(index)
         if is_region and taken:
@@ -107,18 +110,6 @@ def fuse_regions(graph: Graph, is_included: Callable[[Step], bool]) -> Graph:
     positions = {index: place for place, index in enumerate(order)}
     sorted_graph = replace(graph, steps=tuple([graph.steps[i] for i in order]))
     return fuse_steps(sorted_graph, [[positions[i] for i in region] for region in regions])
-
-
-def _readers(graph: Graph) -> dict[Value, set[int]]:
-    """Return the positions of the steps that read each value; results and variables read after the last one."""
-    read: dict[Value, set[int]] = {}
-    for index, step in enumerate(graph.steps):
-        for value in step.inputs:
-            if value is not None:
-                read.setdefault(value, set()).add(index)
-    for value in (*graph.results, *(value for _, value in graph.updates)):
-        read.setdefault(value, set()).add(len(graph.steps))
-    return read
 
 
 def _fused(graph: Graph, indices: Collection[int], read: dict[Value, set[int]]) -> Fused:
@@ -140,36 +131,20 @@ def _fused(graph: Graph, indices: Collection[int], read: dict[Value, set[int]]) 
     )
 
 
-def _sorted(units: Sequence[tuple[tuple[int, ...], Step]]) -> list[Step]:
-    """Return steps in an order in which each comes after those that make its inputs, the first possible one first."""
-    makers = {v: n for n, (_, step) in enumerate(units) for v in step.outputs}
-    order: list[int] = []
-    state: dict[int, bool] = {}
-    """Whether a unit is done; False while what it needs is being sorted."""
+def _sorted(units: Sequence[tuple[int, Step]]) -> list[Step]:
+    """Return steps in an order in which each comes after those that make its inputs, the first possible one first.
 
-    def visit(number: int) -> None:
-        stack = [(number, iter(units[number][1].inputs))]
-        state[number] = False
-        while stack:
-            number, inputs = stack[-1]
-            for value in inputs:
-                other = makers.get(value) if value is not None else None
-                if other is None or state.get(other):
-                    continue
-                if other in state:
-                    raise ArgumentValueError(
-                        "fuse_steps: the steps cannot be joined, because they need each other: "
-                        f"{units[number][1]} and {units[other][1]}"
-                    )
-                state[other] = False
-                stack.append((other, iter(units[other][1].inputs)))
-                break
-            else:
-                stack.pop()
-                state[number] = True
-                order.append(number)
-
-    for number in sorted(range(len(units)), key=lambda n: units[n][0][0]):
-        if number not in state:
-            visit(number)
-    return [units[number][1] for number in order]
+    Those with effects stay in their order.
+    """
+    step_at = dict(units)
+    makers = {v: index for index, step in units for v in step.outputs}
+    before = {i: {makers[v] for v in step.inputs if v in makers} - {i} for i, step in units}
+    for earlier, later in pairwise(sorted(i for i, step in units if has_effect(step))):
+        before[later].add(earlier)
+    order = sort_units(before)
+    if len(order) < len(units):
+        stuck = next(step for i, step in units if i not in order)
+        raise ArgumentValueError(
+            f"fuse_steps: the steps cannot be joined, because they need each other: {stuck}"
+        )
+    return [step_at[index] for index in order]

@@ -58,7 +58,7 @@ def compile_graph(graph: Graph) -> Run | None:
             return compile_region(inner, inner.arguments, inner.results)
         return compile_graph(inner) or compile_replay(inner)
 
-    return compile_replay(fused, compile_inner)
+    return compile_replay(fused, compile_body=compile_inner)
 
 
 class _OwnKernels:
