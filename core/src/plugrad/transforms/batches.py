@@ -6,6 +6,7 @@ calls of `vmap` that are outside see everything.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,6 +90,7 @@ class BatchTracer(Tracer):
         self.options = outer.options
         self.functions = FINISHED
         self.constants = {}
+        self.planned_steps = outer.planned_steps if isinstance(outer, Tracer) else Counter()
         self.start: int = next_order()
         """Nodes of the tape that are older belong to the levels outside."""
         self._drawn = drawn
@@ -148,6 +150,11 @@ class BatchTracer(Tracer):
         set_selection(inner[1])
 
     # --- what the function closes over -----------------------------------------------------------
+
+    def depend_on(self, function: Callable[[], Any]) -> None:
+        """Note what a trace outside is for."""
+        if isinstance(self.outer, Tracer):
+            self.outer.depend_on(function)
 
     def lift(self, x: Tensor) -> Tensor:
         """Return a tensor for one from outside, which all examples share."""
