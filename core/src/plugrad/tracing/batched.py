@@ -20,7 +20,8 @@ from plugrad.tracing.carries import (
     next_or_none,
     read_flag,
 )
-from plugrad.transforms.batches import BatchedArray, BatchTracer
+from plugrad.transforms.batched_kernels import BatchedArray
+from plugrad.transforms.batches import BatchTracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -25,7 +25,8 @@ from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_leaves, map_tree
-from plugrad.transforms.batches import BatchedArray, BatchTracer
+from plugrad.transforms.batched_kernels import BatchedArray
+from plugrad.transforms.batches import BatchTracer
 from plugrad.types.arguments import check_callable, check_string
 
 if TYPE_CHECKING:
