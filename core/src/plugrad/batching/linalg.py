@@ -22,7 +22,7 @@ def _matmul(batch: Batch, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_
             b = movement.reshape(b, shape=(batch.size, inner))
             found = linalg.matmul(b, a, transpose_b=not transpose_a)
             return movement.reshape(found, shape=(*found.shape, 1))
-    a, b = (x for x in batch.aligned((a, b)) if x is not None)
+    a, b = batch.aligned((a, b))
     return linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 

@@ -48,7 +48,6 @@ def _layer_norm(
         return y
     flags = (is_batched, *batch.is_batched[1:])
     y, offset, scale = batch._replace(is_batched=flags).aligned((y, offset, scale))
-    assert y is not None
     y = y if scale is None else binary.multiply(y, scale)
     return y if offset is None else binary.add(y, offset)
 
@@ -67,9 +66,10 @@ def _layer_norm_gradient(
     if scale is not None:
         own = with_rank(scale, x.ndim) if batch.is_batched[2] else scale
         scaled = binary.multiply(dy, own)
-    options = {"axis": axis + 1, "variance_epsilon": variance_epsilon}
-    dx, _, _ = normalization.layer_norm_gradient(scaled, x, **options)
-    normal = normalization.layer_norm(x, **options)
+    dx, _, _ = normalization.layer_norm_gradient(
+        scaled, x, axis=axis + 1, variance_epsilon=variance_epsilon
+    )
+    normal = normalization.layer_norm(x, axis=axis + 1, variance_epsilon=variance_epsilon)
     rows = tuple(range(1, axis + 1))
     return [
         dx,

@@ -18,7 +18,6 @@ def _dense_bincount(
     batch: Batch, x: Tensor, weights: Tensor | None = None, *, size: int, binary_output: bool
 ) -> Tensor:
     rows, counted = batch.spread_all((x, weights))
-    assert rows is not None
     if rows.ndim == 2:
         return reduction.dense_bincount(rows, counted, size=size, binary_output=binary_output)
     folded = batch.folded(x, 0), None if weights is None else batch.folded(weights, 1)

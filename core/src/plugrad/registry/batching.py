@@ -42,7 +42,7 @@ class Batch(NamedTuple):
         """Return the input at a position with the hidden axis: one that is shared is repeated along it."""
         return x if self.is_batched[position] else self.repeated(x)
 
-    def spread_all(self, inputs: Sequence[Tensor | None]) -> list[Tensor | None]:
+    def spread_all(self, inputs: Sequence[Any]) -> list[Any]:
         """Return all inputs with the hidden axis; None stays."""
         return [None if x is None else self.spread(x, i) for i, x in enumerate(inputs)]
 
@@ -51,14 +51,14 @@ class Batch(NamedTuple):
         expanded = movement.reshape(x, shape=(1, *x.shape))
         return movement.broadcast_to(expanded, shape=(self.size, *x.shape))
 
-    def aligned(self, inputs: Sequence[Tensor | None], rank: int = 0) -> list[Tensor | None]:
-        """Return the inputs so that they broadcast as without the hidden axis.
+    def aligned(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the inputs so that they broadcast as without the hidden axis; None stays.
 
-        Batched ones get axes of size 1 behind the hidden one, up to the rank of the largest, or to `rank`.
+        Batched ones get axes of size 1 behind the hidden one, up to the rank of the largest.
         """
         flags = self.is_batched
         ranks = [x.ndim - flags[i] for i, x in enumerate(inputs) if x is not None]
-        rank = max(rank, *ranks)
+        rank = max(ranks)
         return [
             x if x is None or not flags[i] else with_rank(x, rank + 1) for i, x in enumerate(inputs)
         ]
@@ -138,7 +138,7 @@ def along(*names: str) -> BatchingRule:
     return rule
 
 
-def _next_axes(axes: Any) -> Any:
+def _next_axes(axes: int | tuple[int, ...]) -> int | tuple[int, ...]:
     return tuple([axis + 1 for axis in axes]) if isinstance(axes, tuple) else axes + 1
 
 

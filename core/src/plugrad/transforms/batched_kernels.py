@@ -216,7 +216,7 @@ def _undeclared(kernel_name: str, tracer: Level) -> Implementation:
 
 def _wrapped(result: Any, *, is_batched: bool) -> Any:
     if isinstance(result, list | tuple):
-        return [BatchedArray(x, is_batched) for x in result]
+        return [BatchedArray(x, is_batched) for x in cast("Sequence[Tensor]", result)]
     return BatchedArray(result, is_batched)
 
 

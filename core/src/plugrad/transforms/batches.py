@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from plugrad.discovery.selection import Selection, get_selection, set_selection
+from plugrad.discovery.selection import get_selection, set_selection
+from plugrad.discovery.state import Selection
 from plugrad.engine.custom import as_tensor_list, custom_grad
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import BackendMismatch, TracingError
@@ -274,8 +275,12 @@ class BatchTracer(Tracer):
                         Tensor(BatchedArray(x, flag), self)
                         for x, flag in zip(saved, kept, strict=True)
                     ]
-                    pulled = gradient(Tensor(BatchedArray(dy, result.is_batched), self), values)
-                    pulled = pulled if isinstance(pulled, list | tuple) else [pulled]
+                    pulled: Any = gradient(
+                        Tensor(BatchedArray(dy, result.is_batched), self), values
+                    )
+                    if not isinstance(pulled, list | tuple):
+                        pulled = [pulled]
+                    pulled = cast("Sequence[Tensor | None]", pulled)
                     arrays = [None if g is None else self._held(g) for g in pulled]
                 return [
                     None if g is None else self._as_gradient(g, array, result.is_batched)

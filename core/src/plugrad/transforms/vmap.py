@@ -175,7 +175,7 @@ def as_axes_of_arguments(in_axes: Any, args: Sequence[Any]) -> Sequence[Any]:
         ArgumentError: there are others.
     """
     if in_axes is None or isinstance(in_axes, int | np.integer):
-        return [in_axes] * len(args)
+        return [cast("Any", in_axes)] * len(args)
     if not isinstance(in_axes, tuple | list) or len(cast("Any", in_axes)) != len(args):
         raise ArgumentError(
             f"vmap: in_axes={short_repr(in_axes)} must be an integer, None, or a tuple with one entry for each of "
