@@ -36,6 +36,15 @@ from plugrad.host import (
 from plugrad.importing import import_lazily as import_lazily
 from plugrad.interruptions import is_interruption as is_interruption
 from plugrad.ops.creation import host_value as host_value
+from plugrad.registry.batching import (
+    Batch as Batch,
+    along as along,
+    batched_by_loop as batched_by_loop,
+    broadcasting as broadcasting,
+    folding as folding,
+    leading as leading,
+    register_batching as register_batching,
+)
 from plugrad.registry.dtypes import register_dtype as register_dtype
 from plugrad.registry.kernels import get_kernel as get_kernel, register_kernel as register_kernel
 from plugrad.registry.tables import KernelTable as KernelTable
