@@ -22,6 +22,7 @@ from plugrad.errors import (
 )
 from plugrad.interruptions import comes_from_handler, is_interruption
 from plugrad.tensor.choice import choose
+from plugrad.tensor.effects import active_log
 from plugrad.types.arguments import explain_wrong_fields
 from plugrad.types.dtype import as_dtype
 
@@ -133,6 +134,8 @@ class Backend(ABC):
     It has a table for each kernel pack, in the order in which they take effect, and last the kernels that `open`
     returned. What the program registers comes before all of them.
     """
+    compilers: Mapping[str, Callable[[Any], Callable[..., list[Any]] | None]] = MappingProxyType({})
+    """What kernel packs offer in the place of `compile`, by the names of their tables in `kernels`; core sets it."""
     functions: dict[str, Implementation]
     """The functions that the engine calls, by kernel name; core sets it when the backend is opened.
 
@@ -202,7 +205,8 @@ class Backend(ABC):
         A backend that records calls instead of running them keeps the function, so that each run computes the
         value anew.
         """
-        values = np.asarray(function(), dtype.numpy)
+        log = active_log.get()
+        values = np.asarray(function() if log is None else log.call(function), dtype.numpy)
         return store(values if values.shape == shape else values.reshape(shape), self)
 
     # --- what a backend may offer besides ---------------------------------------------------------

@@ -1,26 +1,44 @@
-"""What a trace offers to the layers below it: a backend that records the calls of kernels instead of running them."""
+"""What a trace offers to the layers below it: a backend that stands for another one while a function runs.
+
+There are two: one records the calls of kernels instead of running them (`plugrad.jit`), the other runs them for many
+examples at once (`plugrad.vmap`).
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from plugrad.tensor.backend import Backend
-from plugrad.tensor.context import current_context
+from plugrad.tensor.context import current_context, transfer_target
+from plugrad.types.arguments import check_callable
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Sequence
+
     from plugrad.tensor.tensor import Tensor
+
+Answer = TypeVar("Answer")
 
 
 class Tracer(Backend):
-    """A backend that records calls; its arrays have a shape and a dtype, but no values.
+    """A backend whose arrays have a shape and a dtype, but no values that a program could look at.
 
     While a function is traced, its tracer is the active backend, to which all inputs of ops are transferred. What a
     program closes over reaches it through these methods.
     """
 
+    outer: Backend | None = None
+    """The backend of the level outside, if the arrays hold tensors of it."""
     target: Backend
-    """The device for which it records, whose name, dtypes and kernels it shows."""
+    """The device for which it stands, whose name, dtypes and kernels it shows."""
+    planned_steps: Counter[int]
+    """The steps of optimizers that the trace has recorded so far, by the identity of a variable's state."""
+
+    @abstractmethod
+    def depend_on(self, function: Callable[[], Any]) -> None:
+        """Note that the trace is for what a function returns now."""
 
     @abstractmethod
     def lift(self, x: Tensor) -> Tensor:
@@ -46,6 +64,30 @@ class Tracer(Backend):
             TracingError: it is another device.
         """
 
+    def is_recorded(self, array: Any) -> bool:
+        """Return whether an array stands for tensors of which one is on a tape outside the traced function."""
+        return False
+
+    def without_tape(self, array: Any) -> Any:
+        """Return an array with the same values that is on no tape outside the traced function."""
+        return array
+
+    def call_custom(
+        self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
+    ) -> Any:
+        """Return what a function with a gradient of its own returns: the value, and the function of its gradient.
+
+        On a tape outside the traced function, the call is one with a gradient of its own, too.
+        """
+        return function(*args, save)
+
+    def draw(self, words: int, next_state: Callable[[int, Backend], Tensor]) -> Tensor | None:
+        """Return the state for a draw of so many random words, or None if it is a host value like any other.
+
+        `next_state` returns that of a draw outside the traced function.
+        """
+        return None
+
 
 def current_tracer() -> Tracer | None:
     """Return the tracer of the function that is being traced in this context, or None."""
@@ -56,8 +98,16 @@ def current_tracer() -> Tracer | None:
     return target if isinstance(target, Tracer) else None
 
 
+def recorder() -> Backend | None:
+    """Return the tracer that records calls in this context, or else the backend to which inputs are transferred."""
+    target = transfer_target()
+    while isinstance(target, Tracer) and target.outer is not None:
+        target = target.outer
+    return target
+
+
 def is_traced(x: Tensor) -> bool:
-    """Return whether a tensor stands for the value of a function that is being traced, and so cannot be looked at.
+    """Return whether a tensor stands for values of a function under `jit` or `vmap`, and so cannot be looked at.
 
     >>> import plugrad
     >>> from plugrad.extend import is_traced
@@ -68,3 +118,33 @@ def is_traced(x: Tensor) -> bool:
     tensor([11., 12.], dtype=float32)
     """
     return isinstance(x.backend, Tracer)
+
+
+def static_value(function: Callable[[], Answer]) -> Answer:
+    """Return what a function returns now; a traced program is traced again when a call finds another answer.
+
+    What a program reads from attributes and globals while it is traced stays as it was. Where such a value decides
+    which ops run, and may change from call to call, ask for it like this. A number that ops only compute with belongs
+    into `host_value`, which needs no other trace.
+
+    >>> from plugrad.extend import static_value
+    >>> layer = {"is_on": True}
+    >>> f = plugrad.jit(lambda x: x * 2 if static_value(lambda: layer["is_on"]) else x)
+    >>> f(plugrad.asarray(1.0))
+    tensor(2., dtype=float32)
+    >>> layer["is_on"] = False
+    >>> f(plugrad.asarray(1.0))
+    tensor(1., dtype=float32)
+
+    Args:
+        function: a function without arguments, which returns something that can be compared. It is called at the
+            beginning of each call of the program.
+
+    Raises:
+        ArgumentError: `function` is not callable.
+    """
+    check_callable("static_value", function)
+    tracer = current_tracer()
+    if tracer is not None:
+        tracer.depend_on(function)
+    return function()

@@ -1,0 +1,63 @@
+"""The function that runs a graph: what the device of the graph compiles, or a replay of its calls."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from plugrad.engine import watching
+from plugrad.settings.layers import config
+from plugrad.tensor.backend import Backend, note_loss, passes
+from plugrad.tracing.replay import compile_replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.graph.graph import Graph
+
+    Compiler = Callable[[Graph], Callable[..., list[Any]] | None]
+
+
+def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
+    """Return a function of the arguments' arrays and then the variables', which returns results and then updates.
+
+    A kernel pack, or else the device, compiles the graph at the first call. While somebody watches the calls of
+    kernels, as `plugrad.profile` does, they are made one by one; and always if the setting `check_finite` looks at each
+    one, or `jit` says so.
+    """
+    backend = graph.backend
+    packs = [backend.compilers[o] for o in backend.kernels if o in backend.compilers]
+    is_replayed = config.get("jit") != "compile" or config.get("check_finite")
+    if is_replayed or (not packs and type(backend).compile is Backend.compile):
+        return compile_replay(graph)
+    return _Compiled(graph, (*packs, backend.compile))
+
+
+class _Compiled:
+    """A graph that is compiled by the first one of several compilers that takes it."""
+
+    def __init__(self, graph: Graph, compilers: Sequence[Compiler]) -> None:
+        self.graph = graph
+        self.compilers = compilers
+
+    @cached_property
+    def replay(self) -> Callable[..., list[Any]]:
+        """The calls one by one."""
+        return compile_replay(self.graph)
+
+    @cached_property
+    def compiled(self) -> Callable[..., list[Any]]:
+        """What a compiler makes of the graph, or the replay."""
+        made = (compiler(self.graph) for compiler in self.compilers)
+        return next((function for function in made if function is not None), self.replay)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Run the graph."""
+        if watching.watchers:
+            return self.replay(*arrays)
+        try:
+            return self.compiled(*arrays)
+        except BaseException as failure:
+            if not passes(failure, self.graph.backend):
+                note_loss(failure, self.graph.backend)
+            raise
