@@ -224,8 +224,9 @@ def rotate_positions(x: Any, *, start: int = 0, base: float = 10_000.0) -> Tenso
             f"rotate_positions: x has shape {x.shape}; it must be (…, length, n) with an even n"
         )
     length, half = x.shape[-2], x.shape[-1] // 2
-    exponents: Any = np.arange(half) / half
-    angles: Any = np.arange(start, start + length)[:, None] * base**-exponents  # in double precision
+    # Angles are computed in double precision, because positions may be large.
+    frequencies = [base ** (-i / half) for i in range(half)]
+    angles = np.outer(np.arange(start, start + length), frequencies)
     cos, sin = (
         plugrad.asarray(f(angles), dtype=x.dtype, device=x.backend) for f in (np.cos, np.sin)
     )
