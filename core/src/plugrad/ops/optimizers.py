@@ -29,7 +29,7 @@ class Composed(NamedTuple):
 
     formula: Formula
     """A function of a variable, its gradient, what is kept for it, and the coefficients, as 0-d tensors."""
-    count: int
+    coefficients: int
     """The number of coefficients."""
 
 
@@ -56,7 +56,7 @@ def make_update(step: Step, compute: Callable[[], Sequence[float]], first: Tenso
         composed = (
             step if isinstance(step, Composed) else Composed(FORMULAS[step], COEFFICIENTS[step])
         )
-        scalars = _scalars(composed.count, compute, first, backend)
+        scalars = _scalars(composed.coefficients, compute, first, backend)
         return partial(_apply_formula, composed.formula, scalars)
     array: Any = backend.host_value(compute, (COEFFICIENTS[step],), first.dtype)
     return partial(_apply_kernel, step, Tensor(array, backend))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -156,14 +156,15 @@ def _put_aside(function: Callable[..., Any], aux: list[Any]) -> Callable[..., An
     """Return a function that returns the first of two results, and adds the other to a list."""
 
     def first(*args: Any, **kwargs: Any) -> Any:
-        result: Any = function(*args, **kwargs)
-        if not isinstance(result, tuple) or len(result) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        result = function(*args, **kwargs)
+        if not isinstance(result, tuple) or len(cast("tuple[Any, ...]", result)) != 2:
             raise ArgumentError(
                 "value_and_grad: with has_aux=True the function must return a pair (value, aux), not "
                 f"{type(result).__name__}"
             )
-        aux.append(result[1])
-        return result[0]
+        value, others = cast("tuple[Any, Any]", result)
+        aux.append(others)
+        return value
 
     return first
 
