@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,7 +23,7 @@ from plugrad.extend import (
     plan_memory,
 )
 from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_pool
-from plugrad_native.declare import PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEMENTS, table
+from plugrad_native.declare import BLOCK, PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEMENTS, table
 from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.lowering import VIEWS, calls_of
 from plugrad_native.programs.writer import LARGE_ARENA, Place, Writer
@@ -29,7 +31,7 @@ from plugrad_native.programs.writer import LARGE_ARENA, Place, Writer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from plugrad.extend import Graph, Step, Value
+    from plugrad.extend import Graph, Shaped, Step, Value
     from plugrad_native.declare import Array
     from plugrad_native.programs.calls import AnyCall
 
@@ -44,8 +46,9 @@ def compile_graph(graph: Graph) -> Run | None:
     own = _OwnKernels(graph)
     fused = fuse_groups(graph, is_included=own.is_elementwise, min_calls=1)
     fused = fuse_regions(fused, own.is_included)
-    regions = [step.body for step in fused.steps if isinstance(step, Fused)]
-    if not regions and not any(step.graphs for step in fused.steps):
+    bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
+    regions = [body for body in bodies if not own.is_group(body)]
+    if not bodies and not any(step.graphs for step in fused.steps):
         return None
     if len(fused.steps) == 1 and regions:
         ends = (*graph.results, *(value for _, value in graph.updates))
@@ -56,6 +59,8 @@ def compile_graph(graph: Graph) -> Run | None:
     def compile_inner(inner: Graph) -> Run:
         if any(inner is region for region in regions):
             return compile_region(inner, inner.arguments, inner.results)
+        if any(inner is body for body in bodies):
+            return compile_shared_group(inner)
         return compile_graph(inner) or compile_replay(inner)
 
     return compile_replay(fused, compile_body=compile_inner)
@@ -73,21 +78,24 @@ class _OwnKernels:
 
     def is_elementwise(self, call: Call) -> bool:
         """Return whether C computes an elementwise call."""
-        return (
-            self._is_own(call)
-            and not self._is_shared(call)
-            and elementwise_calls(call, self.specs) is not None
-        )
+        return self._is_own(call) and elementwise_calls(call, self.specs) is not None
 
     def is_included(self, step: Step) -> bool:
         """Return whether a step is a group of such calls, a call that C runs, or one that takes no time."""
         if isinstance(step, Fused):
-            return True
+            return not self.is_shared(step)
         if not isinstance(step, Call) or not self._is_own(step):
             return False
         if step.kernel in VIEWS:
             return self.specs[step.outputs[0]].dtype.name != "string"
-        return not self._is_shared(step) and calls_of(step, self.specs) is not None
+        return not self.is_shared(step) and calls_of(step, self.specs) is not None
+
+    def is_group(self, body: Graph) -> bool:
+        """Return whether a fused step is a group of elementwise calls that several threads share."""
+        steps = body.steps
+        return all(
+            isinstance(s, Call) and s.kernel.is_elementwise and self.is_shared(s) for s in steps
+        )
 
     def _is_own(self, call: Call) -> bool:
         kernel = call.kernel
@@ -99,7 +107,8 @@ class _OwnKernels:
             )
         return is_own
 
-    def _is_shared(self, call: Call) -> bool:
+    def is_shared(self, call: Call | Fused) -> bool:
+        """Return whether several threads share the work of a call or a group."""
         if self.max_work is None:
             return False
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
@@ -170,16 +179,48 @@ def compile_region(
     )
     for step in steps:
         _write(writer, step)
-    return _Caller(body, arguments, ends, inputs, outputs, storage, constants).compile(writer)
+    return _Caller(body, arguments, ends, inputs, outputs, storage, constants).compile(
+        writer.finish(), sum(writer.outputs), writer.arena_bytes
+    )
+
+
+def compile_shared_group(body: Graph) -> Run:
+    """Return a function that computes a group of elementwise calls in several threads, each of which has a program."""
+    specs, inputs, outputs = body.specs, body.arguments, body.results
+    sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
+    places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
+    shape = specs[outputs[0]].shape
+    count = count_elements(shape)
+    parts = min(thread_pool.count, count * len(body.steps) // (PARALLEL_MIN_WORK // 2))
+    bounds = [*(count * i // parts // BLOCK * BLOCK for i in range(parts)), count]
+    programs: list[Callable[..., None]] = []
+    for first, last in pairwise(bounds):
+        given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
+        writer = Writer(specs, places, *given, 0, body.constants)
+        writer.write_loop(shape, _calls_of_group(body, specs), outputs, first, last)
+        programs.append(writer.finish())
+
+    def program(*arrays: Array) -> None:
+        thread_pool.run([partial(run, *arrays) for run in programs])
+
+    storage = {v: v for v in places}
+    caller = _Caller(body, inputs, outputs, inputs, outputs, storage, body.constants)
+    return caller.compile(program, sum(sizes[v] for v in outputs), 0)
+
+
+def _calls_of_group(body: Graph, specs: Mapping[Value, Shaped]) -> list[AnyCall]:
+    """Return the calls of C of a group of elementwise calls."""
+    found: list[AnyCall] = []
+    for call in body.steps:
+        assert isinstance(call, Call)
+        found += elementwise_calls(call, specs) or []
+    return found
 
 
 def _write(writer: Writer, step: Step) -> None:
     """Write a step of a region."""
     if isinstance(step, Fused):
-        calls: list[AnyCall] = []
-        for call in step.body.steps:
-            assert isinstance(call, Call)
-            calls += elementwise_calls(call, writer.specs) or []
+        calls = _calls_of_group(step.body, writer.specs)
         writer.write_loop(writer.specs[step.outputs[0]].shape, calls, step.outputs)
         return
     assert isinstance(step, Call)
@@ -203,20 +244,18 @@ class _Caller(NamedTuple):
     storage: Mapping[Value, Value]
     constants: Mapping[Value, Array]
 
-    def compile(self, writer: Writer) -> Run:
-        """Return the function."""
+    def compile(self, program: Callable[..., None], output_bytes: int, arena_bytes: int) -> Run:
+        """Return the function, for a program with outputs and an arena of so many bytes."""
         specs, storage = self.body.specs, self.storage
         names: dict[str, Any] = {
-            "program": writer.finish(),
+            "program": program,
             "replay": _Replay(self),
             "make_room": make_room,
         }
         names |= {f"v{v}": array for v, array in self.constants.items()}
         lines = [f"def run({', '.join(f'v{v}' for v in self.arguments)}):"]
-        total = sum(writer.outputs)
-        is_large = writer.arena_bytes >= LARGE_ARENA
-        total += writer.arena_bytes if is_large else 0
-        lines.append(f"    make_room({total})")
+        is_large = arena_bytes >= LARGE_ARENA
+        lines.append(f"    make_room({output_bytes + is_large * arena_bytes})")
         ends = {storage[v]: v for v in reversed(self.ends) if v in storage}
         for value in self.outputs:
             shape, dtype = specs[ends.get(value, value)]
@@ -224,7 +263,7 @@ class _Caller(NamedTuple):
             names |= {f"n{value}": new, f"s{value}": shape, f"d{value}": dtype.numpy}
             lines.append(f"    o{value} = n{value}(s{value}, d{value})")
         if is_large:
-            names |= {"new_arena": empty, "arena_shape": (writer.arena_bytes,), "bytes_": _BYTES}
+            names |= {"new_arena": empty, "arena_shape": (arena_bytes,), "bytes_": _BYTES}
             lines.append("    arena = new_arena(arena_shape, bytes_)")
         given = [f"v{v}" for v in self.inputs]
         made = [*[f"o{v}" for v in self.outputs], *["arena"] * is_large]

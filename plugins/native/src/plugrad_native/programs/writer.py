@@ -44,11 +44,16 @@ MAX_REPEATED: Final = 4096
 
 
 class Place(NamedTuple):
-    """Where an array lies: the slot, the offset in bytes, and how many bytes it takes."""
+    """Where an array lies: the slot, the offset in bytes, how many bytes it takes, and how far it moves each time."""
 
     slot: int
     offset: int
     nbytes: int
+    turn: int = 0
+
+    def part(self, offset: int, nbytes: int) -> Place:
+        """Return the place of a part."""
+        return self._replace(offset=self.offset + offset, nbytes=nbytes)
 
 
 class _Operand(NamedTuple):
@@ -77,12 +82,16 @@ class Writer:
         """Begin an empty program."""
         self.arena_bytes = self.scratch
         self.words: list[int] = []
+        self._part: list[int] = []
+        """The words of the part that is being written, and how many loops they are."""
+        self._loops = 0
         self.functions: dict[Any, int] = {}
         self.constants: list[Array] = []
         self._slots: dict[int, int] = {}
 
     def finish(self) -> Callable[..., None]:
         """Return the program as a function: of the inputs, the outputs, and the arena if it is large."""
+        self.end_part()
         sizes = [self.arena_bytes, len(self.inputs), len(self.outputs), *self.inputs, *self.outputs]
         return current_variant().program(
             np.array(self.words, np.int64),
@@ -91,6 +100,17 @@ class Writer:
             tuple(self.constants),
             np.ufunc,
         )
+
+    def end_part(self, times: int = 1) -> None:
+        """Let what has been written since the last part run some times."""
+        if self._loops:
+            self.words += [times, self._loops, *self._part]
+        self._part, self._loops = [], 0
+
+    def _add(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
+        """Add a loop to the part."""
+        self._part += [count, block, calls, *words]
+        self._loops += 1
 
     # --- what calls consist of --------------------------------------------------------------------
 
@@ -128,17 +148,15 @@ class Writer:
     def write_calls(self, calls: Iterable[AnyCall]) -> None:
         """Write calls that run once each."""
         for call in calls:
-            self.words += [1, 1, 1, 1, 1]
             if isinstance(call, UfuncCall):
-                self.words += [self.function((call.ufunc, call.loop)), NUMBER, 0]
+                words = [self.function((call.ufunc, call.loop)), NUMBER, 0]
                 for numbers in (call.sizes, call.steps):
-                    self.words += _place(self.constant(np.array(numbers, np.int64)))
-                for operand in call.operands:
-                    self.words += self._words_of(operand)
+                    words += _place(self.constant(np.array(numbers, np.int64)))
             else:
-                self.words.append(self.function(call.function))
-                for operand in call.operands:
-                    self.words += self._words_of(operand)
+                words = [self.function(call.function)]
+            for operand in call.operands:
+                words += self._words_of(operand)
+            self._add(1, 1, 1, words)
 
     def _words_of(self, operand: Operand) -> list[int]:
         """Return the words of an operand that does not move."""
@@ -162,12 +180,19 @@ class Writer:
 
     # --- loops --------------------------------------------------------------------------------------
 
-    def write_loop(self, shape: Shape, calls: Sequence[AnyCall], kept: Iterable[Value]) -> None:
-        """Write elementwise calls that run block by block.
+    def write_loop(
+        self,
+        shape: Shape,
+        calls: Sequence[AnyCall],
+        kept: Iterable[Value],
+        first: int = 0,
+        last: int | None = None,
+    ) -> None:
+        """Write elementwise calls that run block by block, for the elements from `first` to `last`.
 
         What only they read lies in scratch memory, which stays in the cache, and `kept` at its place.
         """
-        count = count_elements(shape)
+        count = (count_elements(shape) if last is None else last) - first
         made = {o.value for call in calls for o in call.operands if isinstance(o, Written)}
         inner = made - set(kept)
         read = dict.fromkeys(
@@ -187,7 +212,7 @@ class Writer:
             place = self.place(value)
             size = self.specs[value].dtype.itemsize
             if self._is_whole(value, shape):
-                operands[value] = _Operand(Place(place.slot, place.offset, size), size)
+                operands[value] = _Operand(place.part(first * size, size), size)
             elif self._is_number(value):
                 operands[value] = _Operand(place, 0, is_number=True)
             else:
@@ -195,12 +220,12 @@ class Writer:
                 descriptor = self.constant(broadcast_descriptor(shape, self.specs[value].shape))
                 expand = [
                     *(self.function(EXPAND[size]), *_place(place)),
-                    *(*_place(target), COUNT, 1, POSITION, 1, *_place(descriptor)),
+                    *(*_place(target), COUNT, 1, POSITION, 1, first, *_place(descriptor)),
                 ]
                 operands[value] = _Operand(target, 0)
                 words += expand
                 number += 1
-        last = {
+        uses = {
             o.value: i
             for i, call in enumerate(calls)
             for o in call.operands
@@ -214,13 +239,13 @@ class Writer:
                         operands[o.value] = _Operand(registers.take(), 0)
                     else:
                         place = self.places[o.value]
-                        operands[o.value] = _Operand(Place(place.slot, place.offset, size), size)
+                        operands[o.value] = _Operand(place.part(first * size, size), size)
             words += self._elementwise(call, operands)
             number += 1
             for value in {o.value for o in call.operands if isinstance(o, Read | Written)}:
-                if value in inner and last[value] == index:
+                if value in inner and uses[value] == index:
                     registers.give_back(operands[value].place)
-        self.words += [1, 1, count, block, number, *words]
+        self._add(count, block, number, words)
 
     def _is_whole(self, value: Value, shape: Shape) -> bool:
         return count_elements(self.specs[value].shape) == count_elements(shape)
@@ -285,7 +310,7 @@ def _steps(steps: tuple[int, ...]) -> Array:
 
 
 def _place(place: Place, step: int = 0) -> list[int]:
-    return [PLACE, place.slot, place.offset, step, 0, place.nbytes]
+    return [PLACE, place.slot, place.offset, step, place.turn, place.nbytes]
 
 
 def _block(width: int, operands: int) -> int:
