@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from math import lcm
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -217,7 +218,14 @@ class Writer:
         )
         expanded = [v for v in read if not self._is_whole(v, shape) and not self._is_number(v)]
         width = max(self.specs[v].dtype.itemsize for v in (*made, *read))
-        block = min(count, _block(width, len(expanded) + len(read) + len(made)))
+        block = _block(width, len(expanded) + len(read) + len(made))
+        periods = {v: p for v in expanded if (p := self._period(v, shape))}
+        common = lcm(MIN_BLOCK, *periods.values())
+        if common <= MAX_BLOCK:
+            block = max(block // common, 1) * common
+        else:
+            periods.clear()
+        block = min(count, block)
         registers = _Registers(self, -(-block * width // ALIGNMENT) * ALIGNMENT)
         operands: dict[Value, _Operand] = {}
         words: list[int] = []
@@ -237,6 +245,9 @@ class Writer:
                     *(*_place(target), COUNT, 1, POSITION, 1, first, *_place(descriptor)),
                 ]
                 operands[value] = _Operand(target, 0)
+                if value in periods:  # the same for all blocks
+                    self._add(block, block, 1, expand)
+                    continue
                 words += expand
                 number += 1
         uses = {
@@ -282,6 +293,13 @@ class Writer:
         loop = _Rows(self, rows, steps, frozenset(kept), first, count)
         words, number = loop.write()
         self._add(count, loop.block, number, words)
+
+    def _period(self, value: Value, shape: Shape) -> int:
+        """Return after how many elements of a shape a value repeats as it is, such as a row of a matrix; else 0."""
+        own = self.specs[value].shape
+        while own[:1] == (1,):
+            own = own[1:]
+        return count_elements(own) if own == shape[len(shape) - len(own) :] else 0
 
     def _is_whole(self, value: Value, shape: Shape) -> bool:
         return count_elements(self.specs[value].shape) == count_elements(shape)
