@@ -364,3 +364,33 @@ def test_the_array_of_all_pairs_is_never_made():
     run(x)
     assert plugrad.memory().peak - before < 10 * 1000 * 1000 * 4
     close(lambda x: (distances(x)[0],), x)
+
+
+def test_200_interrupts_of_a_training_loop_lose_nothing():
+    w = plugrad.Variable(np.zeros(3000, "f4"), name="w")
+    optimizer = plugrad.optimizers.SGD(1.0)
+    step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(w * 1), [w]))
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    def train(pause):
+        signal.setitimer(signal.ITIMER_REAL, pause)
+        while True:
+            step()
+
+    step()
+    pauses = np.random.default_rng(0).uniform(1e-4, 2e-3, 200)
+    old = signal.signal(signal.SIGALRM, stop)
+    try:
+        for pause in pauses:
+            with pytest.raises(Stop):
+                train(pause)
+            assert (w.numpy() == w.numpy()[0]).all()
+            assert w.numpy()[0] % 1 == 0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)

@@ -54,8 +54,10 @@ def row_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 def is_view(call: Call, specs: Specs) -> bool:
     """Return whether a call gives rows of its input in another shape, or repeats elements within them."""
+    if call.kernel not in ROW_VIEWS:
+        return False
     x, y = call.inputs[0], call.outputs[0]
-    if x is None or call.kernel not in ROW_VIEWS or specs[y].dtype.itemsize not in EXPAND:
+    if x is None or specs[y].dtype.itemsize not in EXPAND:
         return False
     shape, wanted = specs[x].shape, specs[y].shape
     if specs[y].dtype.name == "string" or not count_elements(wanted):
