@@ -10,8 +10,13 @@ from plugrad.graph.graph import Line
 if TYPE_CHECKING:
     from types import FrameType
 
-_OWN = ("plugrad.", "plugrad_")
-"""How the names of the modules begin that are not the user's."""
+_is_own: dict[str, bool] = {}
+"""Whether a module is a part of plugrad or a plugin of it, by its name."""
+
+
+def _note_module(name: str) -> bool:
+    is_own = _is_own[name] = name == "plugrad" or name.startswith(("plugrad.", "plugrad_"))
+    return is_own
 
 
 def user_line() -> Line:
@@ -19,7 +24,8 @@ def user_line() -> Line:
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if not name.startswith(_OWN) and name != "plugrad":
+        is_own = _is_own.get(name)
+        if not (_note_module(name) if is_own is None else is_own):
             return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
         frame = frame.f_back
     return Line("<plugrad>", 0, "")
@@ -30,8 +36,7 @@ def asked_operation() -> str:
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     asked = ""
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not name.startswith(_OWN) and name != "plugrad":
+        if not _note_module(frame.f_globals.get("__name__", "")):
             return asked
         asked = frame.f_code.co_name
         frame = frame.f_back
