@@ -374,9 +374,8 @@ class RecordingFunctions(dict[str, "Implementation"]):
                 f"does not have, at {user_line()}. Call it outside the traced function, or use a mask, as in "
                 "plugrad.where(condition, x, 0)"
             )
-        is_implemented = bool(list_implementations(kernel_name, tracer.target))
-        composite = None if is_implemented else find_composite(contract)  # which imports its family
-        if composite is not None:
+        composite = find_composite(contract)
+        if composite is not None and not list_implementations(kernel_name, tracer.target):
             return composite_implementation(composite, tracer)
         has_inputs, infer = bool(contract.inputs), contract.infer_cached
         new_value, note = tracer.new_value, tracer.steps.append

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.graph.graph import Line
 
 if TYPE_CHECKING:
     from types import FrameType
 
-_is_own: dict[str, bool] = {}
-"""Whether a module is a part of plugrad or a plugin of it, by its name."""
+_own: Final[dict[int, dict[str, Any]]] = {}
+"""The globals of plugrad's and its plugins' modules by identity, which is what a trace compares hundreds of times."""
 
 
-def _note_module(name: str) -> bool:
-    is_own = _is_own[name] = name == "plugrad" or name.startswith(("plugrad.", "plugrad_"))
+def _is_own(names: dict[str, Any]) -> bool:
+    """Return whether globals are those of a module of plugrad, or of a plugin of it."""
+    module = names.get("__name__", "")
+    is_own = module == "plugrad" or module.startswith(("plugrad.", "plugrad_"))
+    if is_own:
+        _own[id(names)] = names
     return is_own
 
 
@@ -23,9 +27,8 @@ def user_line() -> Line:
     """Return the innermost line that is being run outside plugrad and its plugins."""
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        is_own = _is_own.get(name)
-        if not (_note_module(name) if is_own is None else is_own):
+        names = frame.f_globals
+        if id(names) not in _own and not _is_own(names):
             return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
         frame = frame.f_back
     return Line("<plugrad>", 0, "")
@@ -36,7 +39,7 @@ def asked_operation() -> str:
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     asked = ""
     while frame is not None:
-        if not _note_module(frame.f_globals.get("__name__", "")):
+        if not _is_own(frame.f_globals):
             return asked
         asked = frame.f_code.co_name
         frame = frame.f_back
