@@ -53,6 +53,7 @@ from plugrad_nn.pooling import (
 )
 from plugrad_nn.recurrent import GRU as GRU, LSTM as LSTM
 from plugrad_nn.sequential import Residual as Residual, Sequential as Sequential
+from plugrad_nn.strategy import Strategy as Strategy
 from plugrad_nn.training import (
     EarlyStopping as EarlyStopping,
     evaluate as evaluate,
