@@ -55,8 +55,9 @@ from plugrad.tensor.backend import (
     Memory as Memory,
     Probe as Probe,
 )
+from plugrad.tensor.effects import on_failure as on_failure
 from plugrad.tensor.tensor import Tensor as Tensor
-from plugrad.tensor.tracer import is_traced as is_traced
+from plugrad.tensor.tracer import is_traced as is_traced, static_value as static_value
 from plugrad.types.contractions import (
     Contraction as Contraction,
     Preparation as Preparation,
@@ -131,7 +132,11 @@ if typing.TYPE_CHECKING:
     from plugrad.passes.common import merge_common_calls as merge_common_calls
     from plugrad.passes.constants import fold_constants as fold_constants
     from plugrad.passes.dead import remove_dead_steps as remove_dead_steps
-    from plugrad.passes.groups import Group as Group, find_groups as find_groups
+    from plugrad.passes.groups import (
+        Group as Group,
+        find_groups as find_groups,
+        schedule_groups as schedule_groups,
+    )
     from plugrad.passes.memory import MemoryPlan as MemoryPlan, plan_memory as plan_memory
     from plugrad.passes.simplify import simplify_graph as simplify_graph
     from plugrad.passes.views import (
@@ -139,6 +144,7 @@ if typing.TYPE_CHECKING:
         STRIDED_VIEWS as STRIDED_VIEWS,
         find_storage as find_storage,
     )
+    from plugrad.tracing.replay import compile_replay as compile_replay
 
 _LAZY_EXPORTS = {
     "graph.graph": "Call Cond Graph HostValue Line Scan Step Value While",
@@ -147,10 +153,11 @@ _LAZY_EXPORTS = {
     "passes.common": "merge_common_calls",
     "passes.constants": "fold_constants",
     "passes.dead": "remove_dead_steps",
-    "passes.groups": "Group find_groups",
+    "passes.groups": "Group find_groups schedule_groups",
     "passes.memory": "MemoryPlan plan_memory",
     "passes.simplify": "simplify_graph",
     "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",
+    "tracing.replay": "compile_replay",
 }
 """The modules that are imported when one of their names is first used: those of graphs, which few plugins look at."""
 _MODULE_OF_EXPORT = {

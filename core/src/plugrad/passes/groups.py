@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from plugrad.graph.graph import Call, Graph, Value
+from plugrad.graph.graph import Call, Graph, Step, Value
+from plugrad.passes.dead import has_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from plugrad.types.specs import Shape
 
@@ -79,6 +82,61 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
         needed[output] = {chosen}
     read = _readers(graph)
     return tuple([_group(graph, steps, read) for steps in groups if len(steps) > 1])
+
+
+def schedule_groups(graph: Graph, groups: Sequence[Group]) -> tuple[Group | Step, ...]:
+    """Return groups and the other steps in an order in which each comes after what it reads.
+
+    Steps that compute values on the host stay in their order among each other. A group that would change it is left
+    out: its calls are among the other steps.
+
+    >>> from plugrad.extend import find_groups, schedule_groups
+    >>> graph = plugrad.make_graph(lambda x: plugrad.sum(plugrad.exp(x * 2) + x))(plugrad.ones(3))
+    >>> group, step = schedule_groups(graph, find_groups(graph))
+    >>> group.steps, step.kernel.name
+    ((0, 1, 2), 'Sum')
+    """
+    units: dict[int, Group | Step] = dict(enumerate(graph.steps))
+    for group in groups:
+        for index in group.steps:
+            del units[index]
+        units[group.steps[-1]] = group
+    maker = {v: index for index, unit in units.items() for v in unit.outputs}
+    before = {
+        index: {maker[v] for v in unit.inputs if v in maker} - {index}
+        for index, unit in units.items()
+    }
+    effects = [index for index in sorted(units) if _has_effect(units[index])]
+    for earlier, later in pairwise(effects):
+        before[later].add(earlier)
+    order = _sorted(before)
+    if len(order) == len(units):
+        return tuple([units[index] for index in order])
+    stuck = {group.steps[-1] for group in groups} - set(order)
+    return schedule_groups(graph, [group for group in groups if group.steps[-1] != min(stuck)])
+
+
+def _has_effect(unit: Group | Step) -> bool:
+    return not isinstance(unit, Group) and has_effect(unit)
+
+
+def _sorted(before: Mapping[int, set[int]]) -> list[int]:
+    """Return numbers in an order in which those before each come first, the lowest first; none that is in a circle."""
+    after: dict[int, list[int]] = {}
+    for index, others in before.items():
+        for other in others:
+            after.setdefault(other, []).append(index)
+    missing = {index: len(others) for index, others in before.items()}
+    ready = [index for index, count in missing.items() if not count]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        order.append(heappop(ready))
+        for index in after.get(order[-1], ()):
+            missing[index] -= 1
+            if not missing[index]:
+                heappush(ready, index)
+    return order
 
 
 def _readers(graph: Graph) -> dict[Value, set[int]]:
