@@ -39,18 +39,26 @@ def digest(variables):
 def collect(world, **found):
     """Return what a rank found, and whether the digests of all are the same."""
     if "digest" in found:
-        found["equal"] = len(set(world.submit(world.gather_texts, found.pop("digest")).result())) == 1
+        found["equal"] = (
+            len(set(world.submit(world.gather_texts, found.pop("digest")).result())) == 1
+        )
     return found
 
 
 MASK = np.random.default_rng(1).random((19, 8)) < 0.5
 
 
-def train(world, *, jit=False, optimizer=None, dropout=True, steps=STEPS, accumulate=False, **options):
+def train(
+    world, *, jit=False, optimizer=None, dropout=True, steps=STEPS, accumulate=False, **options
+):
     """Train with batch normalization, and dropout by a mask that belongs to the examples."""
     first, last = nn.Dense(8, use_bias=False), nn.Dense(3)
     norm = nn.BatchNorm(momentum=0.9)
-    params = {"first": first.init(world.rank, (6,)), "norm": norm.init(0, (8,)), "last": last.init(1, (8,))}
+    params = {
+        "first": first.init(world.rank, (6,)),
+        "norm": norm.init(0, (8,)),
+        "last": last.init(1, (8,)),
+    }
     variables = nn.leaves(params)
     dist.broadcast(variables)
     optimizer = dist.DataParallel(
@@ -72,14 +80,20 @@ def train(world, *, jit=False, optimizer=None, dropout=True, steps=STEPS, accumu
 
     run = plugrad.jit(step) if jit else step
     losses = []
-    whole = [(x, y, plugrad.asarray(MASK[: len(x)].astype(np.float32))) for x, y in batches()[:steps]]
+    whole = [
+        (x, y, plugrad.asarray(MASK[: len(x)].astype(np.float32))) for x, y in batches()[:steps]
+    ]
     for number, (x, y, mask) in enumerate(dist.shard(whole)):
         losses.append(run(x, y, mask, accumulate and number % 2 == 0).item())
-    weights = [v.numpy().astype(np.float64).ravel().tolist() for v in variables]
+    weights = np.concatenate([v.numpy().ravel() for v in variables]).tolist()
     state = optimizer.get_state(variables)
-    found = collect(world, losses=losses, weights=sum(weights, []), digest=digest(variables))
+    found = collect(world, losses=losses, weights=weights, digest=digest(variables))
     slots = [np.abs(entry["momentum"]).sum() for entry in state["variables"] if "momentum" in entry]
-    return {**found, "slots": float(np.sum(slots)), "exchanged": sum(e.bytes for e in world.exchanges)}
+    return {
+        **found,
+        "slots": float(np.sum(slots)),
+        "exchanged": sum(e.bytes for e in world.exchanges),
+    }
 
 
 def on_backends(world):

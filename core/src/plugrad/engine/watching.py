@@ -80,7 +80,9 @@ def report_event(name: str, *, place: str, nbytes: int, start: int, end: int) ->
     >>> with plugrad.profile() as measured:
     ...     start = perf_counter_ns()
     ...     data = bytes(1000)  # which stands for receiving it
-    ...     report_event("receive", place="network", nbytes=1000, start=start, end=perf_counter_ns())
+    ...     report_event(
+    ...         "receive", place="network", nbytes=1000, start=start, end=perf_counter_ns()
+    ...     )
     >>> [(event.kernel, event.backend, event.bytes) for event in measured.kernels]
     [('receive', 'network', 1000)]
 

@@ -17,9 +17,9 @@ class Collective(ABC):
     the module must not import the library that does the work. `dist.init` calls the class without arguments; then all
     ranks call the same methods in the same order. They are called by one thread at a time, not always the same one.
 
-    Arrays are contiguous and writable, of real numbers in the machine's order of bytes. Every exchange ends on all ranks
-    with the same bits. A rank that waits longer than `timeout` seconds raises `CollectiveTimeout`, whose message names
-    the ranks that did not come. After an error, a collective is only aborted or closed.
+    Arrays are contiguous and writable, of real numbers in the machine's order of bytes. Every exchange ends with the
+    same bits on all ranks. A rank that waits longer than `timeout` seconds raises `CollectiveTimeout`, whose message
+    names the ranks that did not come. After an error, a collective is only aborted or closed.
     """
 
     name: ClassVar[str]

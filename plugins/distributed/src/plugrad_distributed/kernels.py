@@ -1,8 +1,8 @@
-"""The exchanges as kernels, so that they run where tensors live, are recorded by `plugrad.jit` and can be differentiated.
+"""The exchanges as kernels: they run where tensors live, `plugrad.jit` records them, and they can be differentiated.
 
-They run on the host, of every backend. Each takes a *ticket*, a number of the host that a traced program computes anew in
-each of its calls, or the result of one that does: without it, a call with constant inputs would be made once only, and
-two equal calls would become one.
+They run on the host, of every backend. Each takes a *ticket*, a number of the host that a traced program computes
+anew in each of its calls, or the result of one that does: without it, a call with constant inputs would be made once
+only, and two equal calls would become one.
 """
 
 from __future__ import annotations

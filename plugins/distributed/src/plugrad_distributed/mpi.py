@@ -97,7 +97,9 @@ class MPI(Collective):
         try:
             has_ended = self._wait([begin()], timeout)
         except self._mpi.Exception as error:
-            raise CollectiveFailed(f"mpi: {operation} failed on rank {self.rank}: {error}") from error
+            raise CollectiveFailed(
+                f"mpi: {operation} failed on rank {self.rank}: {error}"
+            ) from error
         if not has_ended:
             missing = self._call_roll()
             raise CollectiveTimeout(

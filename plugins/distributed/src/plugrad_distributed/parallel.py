@@ -12,13 +12,13 @@ from plugrad_distributed.reduction import Bucket, Reduction, split_flat
 from plugrad_distributed.shards import Shards
 from plugrad_distributed.startup import current_world
 from plugrad_distributed.values import broadcast, moments, rank_seed, sum_numbers
-from plugrad_distributed.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from plugrad import Tensor, Variable
     from plugrad.optimizers import Optimizer
+    from plugrad_distributed.world import World
 
 BUCKET_BYTES: Final = 4 << 20
 """The bytes of a bucket. Smaller ones begin earlier, and each costs the latency of an exchange."""
@@ -46,8 +46,8 @@ class DataParallel:
         optimizer: an optimizer of `plugrad.optimizers`; `nn.fit` brings its own.
         clip: a function of the list of reduced gradients that returns the ones to use, such as
             ``lambda gradients: plugrad.optimizers.clip_by_global_norm(gradients, 1.0)``.
-        shard_state: whether each rank keeps the optimizer's state of its part of the elements only (ZeRO, stage 1). That
-            takes 1/N of the memory, and half as many bytes more to exchange.
+        shard_state: whether each rank keeps the optimizer's state of its part of the elements only (ZeRO, stage 1).
+            That takes 1/N of the memory, and half as many bytes more to exchange.
         bucket_bytes: the most bytes that travel together, but for larger variables.
 
     Raises:
@@ -70,7 +70,9 @@ class DataParallel:
         if clip is not None and not callable(clip):
             raise ArgumentError(f"DataParallel: clip={clip!r:.80} must be a function of gradients")
         if not isinstance(bucket_bytes, int) or isinstance(bucket_bytes, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
-            raise ArgumentError(f"DataParallel: bucket_bytes={bucket_bytes!r:.80} must be an integer")
+            raise ArgumentError(
+                f"DataParallel: bucket_bytes={bucket_bytes!r:.80} must be an integer"
+            )
         if bucket_bytes < 1:
             raise ArgumentValueError(f"DataParallel: bucket_bytes={bucket_bytes} must be positive")
         self.world: Final[World] = current_world("DataParallel")
@@ -91,7 +93,9 @@ class DataParallel:
             ArgumentError: there is none.
         """
         if self._optimizer is None:
-            raise ArgumentError("DataParallel: there is no optimizer; pass one, as in DataParallel(Adam())")
+            raise ArgumentError(
+                "DataParallel: there is no optimizer; pass one, as in DataParallel(Adam())"
+            )
         return self._optimizer
 
     def with_optimizer(self, optimizer: Optimizer) -> DataParallel:
@@ -222,9 +226,7 @@ class DataParallel:
 
     def _steps_are_direct(self) -> bool:
         if self._is_direct is None:
-            self._is_direct = (
-                self.world.size == 1 and self.clip is None and not self.shard_state
-            )
+            self._is_direct = self.world.size == 1 and self.clip is None and not self.shard_state
         return self._is_direct
 
     def _begin(self, op: str, variables: Sequence[Variable], examples: int | None) -> _Step:
@@ -303,7 +305,7 @@ class _Step:
     def differentiate(
         self, function: Callable[[], Tensor], variables: Collection[Variable], *, send: bool
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the value of the function, and the gradients of the trainable variables; send them if they shall be."""
+        """Return the value of the function and the gradients, which are sent, or kept for a later step."""
         self._sends = send
         values: list[Tensor] = []
 

@@ -37,13 +37,13 @@ def init(
     was started: by mpiexec or another launcher of MPI, by torchrun or Ray Train (gloo), or alone. A second call returns
     the same world.
 
-    From here on, a rank that ends with an error prints its traceback and ends the others, and so does a rank that leaves
-    the program while others go on.
+    From here on, a rank that ends with an error prints its traceback and ends the others, and so does a rank that
+    leaves the program while others go on.
 
     Args:
         collective: "mpi", "gloo", "single", or the name of one that another distribution brings.
         devices: which device each rank of a machine uses, in the order of `local_rank`, and again from the first one
-            where there are more ranks; else the setting ``distributed.devices``, else the devices of the active backend.
+            where there are more ranks; else the setting ``distributed.devices``, else those of the active backend.
         timeout: how many seconds an exchange waits for the others before it is an error; else the setting
             ``distributed.timeout``, else 300.
 
@@ -82,7 +82,9 @@ def current_world(function: str = "world") -> World:
         ArgumentError: it has not been called.
     """
     if _world is None:
-        raise ArgumentError(f"{function}: this process has not joined a world; call dist.init() first")
+        raise ArgumentError(
+            f"{function}: this process has not joined a world; call dist.init() first"
+        )
     return _world
 
 
@@ -141,7 +143,9 @@ def _read_devices(devices: object) -> list[str]:
     given: Any = plugrad.config.get("distributed.devices") if devices is None else devices
     parts = given.split(",") if isinstance(given, str) else list(given or ())
     if not all(isinstance(part, str) for part in parts):
-        raise ArgumentError(f"init: devices={given!r:.80} must be names, such as ['webgpu:0', 'cpu']")
+        raise ArgumentError(
+            f"init: devices={given!r:.80} must be names, such as ['webgpu:0', 'cpu']"
+        )
     return [part.strip() for part in parts]
 
 

@@ -87,7 +87,9 @@ def _check_broadcast(c: Collective, timeout: float) -> None:
         for size in SIZES:
             own = np.full(size, c.rank, np.uint8)
             c.broadcast(own, root=root, timeout=timeout)
-            _expect(f"broadcast of uint8[{size}] from rank {root}", bool((own == root).all()), own[:5])
+            _expect(
+                f"broadcast of uint8[{size}] from rank {root}", bool((own == root).all()), own[:5]
+            )
 
 
 def _check_barrier_and_timeout(c: Collective, timeout: float) -> None:

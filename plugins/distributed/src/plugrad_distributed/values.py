@@ -141,7 +141,9 @@ def moments(x: Tensor, axis: Sequence[int]) -> tuple[Tensor, Tensor]:
     mean = (total[:-1] / count).reshape(shape)
     wide = mean.reshape([x.shape[i] if i in kept else 1 for i in range(x.ndim)])
     squares = plugrad.mean(plugrad.square(x - wide), axis=tuple(axis)).reshape(-1) * own
-    return mean, (kernels.sum_over_ranks(squares, world) / plugrad.stop_gradient(count)).reshape(shape)
+    return mean, (kernels.sum_over_ranks(squares, world) / plugrad.stop_gradient(count)).reshape(
+        shape
+    )
 
 
 def _count_of(world: World, examples: int, size: int) -> Callable[[], float]:

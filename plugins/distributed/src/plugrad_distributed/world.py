@@ -52,8 +52,8 @@ class World:
     """The processes that train together, as this one sees them.
 
     All exchanges run in one thread, in the order in which they are asked for, so that they go on while the program
-    computes. Each begins with 24 bytes from every rank: the digest of what it is about to exchange, how many exchanges it
-    has made, and a number. Where they differ, all ranks raise `RanksDisagree` before anything is reduced.
+    computes. Each begins with 24 bytes from every rank: the digest of what it is about to exchange, how many exchanges
+    it has made, and a number. Where they differ, all ranks raise `RanksDisagree` before anything is reduced.
     """
 
     def __init__(
@@ -143,7 +143,10 @@ class World:
 
     def _difference(self, description: Description) -> str:
         """Return where two ranks differ first; all ranks exchange their descriptions for that."""
-        lines = [f"exchange number {self._count} of attempt {self.attempt or '1'}", *description.lines]
+        lines = [
+            f"exchange number {self._count} of attempt {self.attempt or '1'}",
+            *description.lines,
+        ]
         texts = ["\n".join(lines).encode()]
         texts = self._gather_bytes(texts[0])
         mine, theirs = texts[0].split("\n"), texts[0].split("\n")
@@ -222,6 +225,4 @@ class World:
 
 def describe_arrays(operation: str, arrays: Sequence[Any]) -> Description:
     """Return the description of an exchange of arrays or tensors."""
-    return Description.of(
-        operation, *(f"{x.dtype}{list(x.shape)}" for x in arrays)
-    )
+    return Description.of(operation, *(f"{x.dtype}{list(x.shape)}" for x in arrays))
