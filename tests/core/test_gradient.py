@@ -425,7 +425,7 @@ def test_on_gradient_is_told_of_each_gradient_when_it_is_complete():
         x = plugrad.sin(a * b)  # b is needed here and at the end: its gradient is complete here
         return x * c + b
 
-    value, gradients = plugrad.variable_grads(
+    _, gradients = plugrad.variable_grads(
         function,
         [a, b, c, unused],
         allow_unused=True,

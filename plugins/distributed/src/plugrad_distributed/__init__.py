@@ -13,7 +13,7 @@ from plugrad_distributed.errors import (
 from plugrad_distributed.parallel import DataParallel as DataParallel
 from plugrad_distributed.startup import (
     close as close,
-    current_world as world,  # noqa: F401
+    current_world as world,  # noqa: F401  # pyright: ignore[reportUnusedImport] - the name under which it is public
     init as init,
 )
 from plugrad_distributed.values import (

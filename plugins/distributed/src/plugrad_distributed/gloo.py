@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,8 +37,8 @@ class Gloo(Collective):
             CollectiveUnavailable: torch is not installed, or the processes do not find each other.
         """
         try:
-            import torch
-            import torch.distributed as distributed
+            torch: Any = import_module("torch")
+            distributed: Any = import_module("torch.distributed")
         except (ImportError, OSError) as error:
             raise CollectiveUnavailable(
                 f"gloo: torch cannot be imported ({error}); install it, of which the build for the processor is enough"
@@ -47,8 +48,8 @@ class Gloo(Collective):
             raise CollectiveUnavailable(
                 f"gloo: {', '.join(missing)} must be set in the environment; start the program with torchrun or Ray"
             )
-        self._torch: Any = torch
-        self._distributed: Any = distributed
+        self._torch = torch
+        self._distributed = distributed
         self.rank = int(os.environ["RANK"])
         self.size = int(os.environ["WORLD_SIZE"])
         self.local_rank = int(os.environ.get("LOCAL_RANK", self.rank))

@@ -141,7 +141,7 @@ def _read_timeout(timeout: object) -> float:
 
 def _read_devices(devices: object) -> list[str]:
     given: Any = plugrad.config.get("distributed.devices") if devices is None else devices
-    parts = given.split(",") if isinstance(given, str) else list(given or ())
+    parts: list[Any] = given.split(",") if isinstance(given, str) else list(given or ())
     if not all(isinstance(part, str) for part in parts):
         raise ArgumentError(
             f"init: devices={given!r:.80} must be names, such as ['webgpu:0', 'cpu']"

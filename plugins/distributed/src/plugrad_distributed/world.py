@@ -192,7 +192,9 @@ class World:
             array[...] = wide
             return
         flat = array.reshape(-1)
-        self._timed("all_reduce", flat.view(flat.real.dtype), self.collective.all_reduce)
+        if flat.dtype.kind == "c":
+            flat = flat.view(np.dtype(f"f{flat.dtype.itemsize // 2}"))
+        self._timed("all_reduce", flat, self.collective.all_reduce)
 
     def gather(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return the arrays of all ranks, which have agreed on them, as rows."""
