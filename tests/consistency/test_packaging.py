@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 MEMBERS = [ROOT, ROOT / "core", *PLUGINS]
-BACKENDS = [plugin for plugin in PLUGINS if plugin.name not in ("native", "nn")]
+BACKENDS = [plugin for plugin in PLUGINS if plugin.name not in ("native", "nn", "onnx")]
 PACKAGES = [path for member in MEMBERS for path in member.glob("src/plugrad*") if path.is_dir()]
 
 
@@ -33,6 +33,7 @@ def test_distributions_are_those_of_the_design():
         "plugrad-cpu",
         "plugrad-native",
         "plugrad-nn",
+        "plugrad-onnx",
         "plugrad-wasm",
         "plugrad-webgpu",
     }
@@ -70,6 +71,7 @@ def test_plugins_are_named_after_their_folder_and_what_they_bring():
         brought = {
             "native": {"plugrad.kernels": {"cpu.native": f"{package}:register"}},
             "nn": {"plugrad.ops": {"nn": package}},
+            "onnx": {"plugrad.ops": {"onnx": package}},
         }
         backend = {"plugrad.backends": {plugin.name: f"{package}:backend"}}
         assert project(plugin)["entry-points"] == brought.get(plugin.name, backend)

@@ -1,0 +1,51 @@
+"""The tests of the package onnx run on every backend; those that do not pass are named with their reasons."""
+
+import warnings
+
+import pytest
+
+pytest.importorskip("onnx")
+
+from plugins.onnx.suite import EXCLUDED, cases, failures, with_own_dtypes
+
+PARTS = 4
+OWN = {
+    "webgpu": {
+        **dict.fromkeys(
+            [
+                "attention_local_window_gqa_rank4_mask",
+                "attention_local_window_gqa_rank4_mask_expanded",
+                "cast_FLOAT_to_DOUBLE",
+            ],
+            "needs float64, which no GPU has in WGSL",
+        ),
+    },
+}
+"""By backend: tests that do not pass there, and why."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_models_of_nodes(backend, part):
+    every = list(cases("node").values())
+    check(backend, every[part::PARTS], 1 if backend == "webgpu" else 2)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["simple", "pytorch-converted", "pytorch-operator"])
+def test_models_of_files(backend, kind):
+    check(backend, list(cases(kind).values()), 1)
+
+
+def check(backend, chosen, times):
+    excluded = EXCLUDED | OWN.get(backend, {})
+    with with_own_dtypes(), warnings.catch_warnings(action="ignore"):
+        failed, said = failures(chosen, excluded, times)
+    assert said == []
+    passing = {case.name for case in chosen} & set(excluded) - failed
+    assert passing == set(), "these pass now: do not exclude them"
+
+
+def test_most_of_the_suite_passes():
+    names = [name for kind in ("node",) for name in cases(kind)]
+    assert len(names) - len(set(names) & set(EXCLUDED)) >= 1800
