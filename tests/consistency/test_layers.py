@@ -279,4 +279,4 @@ def test_importing_a_plugin_does_not_import_its_library(plugin):
 
 def test_families_are_found():
     assert {"unary", "binary", "convolution"} <= set(FAMILIES)
-    assert len(PLUGINS) == 5
+    assert {"plugrad_cpu", "plugrad_nn", "plugrad_onnx"} <= {path.name for path in PLUGINS}

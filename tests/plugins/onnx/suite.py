@@ -24,7 +24,6 @@ TREES = "is an ensemble of trees"
 FOURIER = "wants zeros of a float32 transform to 1e-7, of sums of numbers near 1"
 ROUNDED = "differs by one unit of float16, of which the suite allows half"
 HARNESS = "compares a sequence with an array, which the suite's own comparison refuses"
-FLOAT64 = "needs float64"
 
 EXCLUDED = {
     **dict.fromkeys(

@@ -263,3 +263,40 @@ def test_sparse_weights_become_dense():
     sparse.values.CopyFrom(numpy_helper.from_array(np.array([5.0], np.float32), "w"))
     sparse.indices.CopyFrom(numpy_helper.from_array(np.array([2], np.int64)))
     np.testing.assert_array_equal(plugrad_onnx.load(proto)().numpy(), [[0, 0], [5, 0]])
+
+
+NORMALIZED = """g (float[n, 4, h, w] x) => (float[n, k] y) {
+    a = Conv<pads = [1, 1, 1, 1]>(x, f)
+    b = BatchNormalization(a, scale, offset, mean, variance)
+    c = Clip(b, zero, six)
+    d = Conv<pads = [1, 1, 1, 1], group = 4>(c, g4, bias)
+    e = BatchNormalization(d, scale, offset, mean, variance)
+    f2 = Relu(e)
+    h2 = GlobalAveragePool(f2)
+    y = Flatten(h2)
+}"""
+
+
+def test_normalizations_and_activations_become_a_part_of_convolutions(backend, rng):
+    weights = {
+        "f": rng.normal(size=(4, 4, 3, 3)),
+        "g4": rng.normal(size=(4, 1, 3, 3)),
+        **{name: rng.normal(size=4) for name in ("offset", "mean", "bias")},
+        **{name: rng.uniform(0.5, 1.5, 4) for name in ("scale", "variance")},
+        "zero": 0.0,
+        "six": 6.0,
+    }
+    proto = made(NORMALIZED, **{k: np.asarray(v, np.float32) for k, v in weights.items()})
+    x = rng.normal(size=(2, 4, 5, 5)).astype(np.float32)
+    (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    model = plugrad_onnx.load(proto)
+    np.testing.assert_allclose(model(x).numpy(), expected, rtol=1e-5, atol=1e-5)
+    text = str(plugrad.make_graph(model)(plugrad.asarray(x)))
+    assert "FusedConv2D" in text
+    assert "FusedDepthwiseConv2D" in text
+    assert "Rsqrt" not in text
+    model.variables()
+    np.testing.assert_allclose(model(x).numpy(), expected, rtol=1e-5, atol=1e-5)
+    assert "Rsqrt" in str(plugrad.make_graph(model)(plugrad.asarray(x)))
+    model.weights["scale"] = np.zeros(4, np.float32)
+    assert (model(x).numpy() != expected).any()

@@ -17,6 +17,7 @@ from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
 from plugrad_onnx.elements import as_tensor, element_type, is_list, is_stored_only, numpy_dtype
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.execution import Plan
+from plugrad_onnx.fusion import fused
 from plugrad_onnx.graph import Graph, build
 from plugrad_onnx.reading import read_model
 
@@ -71,6 +72,7 @@ class Model:
         self._graph = graph
         self._trained: dict[str, plugrad.Variable] = {}
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._fused: Graph | None = None
         declared = {value.name: value for value in proto.graph.input}
         self._inputs = {
             name: declared[name] for name in graph.inputs if name not in graph.constants
@@ -114,7 +116,7 @@ class Model:
             if name not in self._trained:
                 value = as_tensor(self._graph.constants[name])
                 self._trained[name] = plugrad.Variable(value, name=name)
-        self._plans.clear()
+        self._replan()
         return [self._trained[name] for name in names]
 
     def freeze(self) -> None:
@@ -123,7 +125,7 @@ class Model:
             dtype = self._graph.constants[name].dtype
             self._graph.constants[name] = variable.numpy().astype(dtype)
         self._trained.clear()
-        self._plans.clear()
+        self._replan()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Return the output, or a tuple of the outputs.
@@ -150,7 +152,8 @@ class Model:
         key = (device, *((name, _signature(value)) for name, value in sorted(values.items())))
         plan = self._plans.get(key)
         if plan is None:
-            plan = Plan(self._graph, device, {*self._trained, *values})
+            self._fused = self._fused or fused(self._graph, {*self._trained, *self._graph.inputs})
+            plan = Plan(self._fused, device, {*self._trained, *values})
             self._plans[key] = plan
             while len(self._plans) > PLANS:
                 self._plans.popitem(last=False)
@@ -175,6 +178,11 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({', '.join(self.inputs)} -> {', '.join(self.outputs)})"
+
+    def _replan(self) -> None:
+        """Forget what was computed from weights."""
+        self._fused = None
+        self._plans.clear()
 
     def _named(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return inputs by name."""
@@ -231,7 +239,7 @@ class Weights(MutableMapping[str, Any]):
             model._trained[name].assign(new)
         else:
             model._graph.constants[name] = new
-            model._plans.clear()
+            model._replan()
 
     def __delitem__(self, name: str) -> None:
         raise ArgumentError(f"Weight {name!r} cannot be removed: the model needs it.")

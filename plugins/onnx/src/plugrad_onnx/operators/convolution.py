@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -98,6 +98,39 @@ def conv(
         )
     result = _grouped(x, filters, window, group)
     return result if bias is None else plugrad.add(result, bias)
+
+
+@operator("FusedConv", domain="plugrad", layout="images")
+def fused_conv(
+    x: Tensor,
+    filters: Filter,
+    bias: Tensor | None = None,
+    *,
+    activation: Literal["relu", "relu6"],
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Return a convolution with its activation, as one kernel where there is one."""
+    window = window_of(x.shape[1:-1], filters.shape[:-2], strides, dilations, pads, auto_pad)
+    depthwise = group > 1 and filters.shape[-2] == 1 and x.shape[-1] == group
+    if len(window.size) == 2 and (group == 1 or depthwise) and _in_one_kernel(window):
+        function = plugrad.fused.conv2d
+        if depthwise:
+            function = plugrad.fused.depthwise_conv2d
+            filters = plugrad.reshape(filters, (*window.size, group, filters.shape[-1] // group))
+        return function(
+            x, filters, window.strides, window.pads, dilations=window.dilations, bias=bias,
+            activation=activation,
+        )  # fmt: skip
+    result = conv(
+        x, filters, bias, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads,
+        strides=strides,
+    )  # fmt: skip
+    return plugrad.relu(result) if activation == "relu" else plugrad.relu6(result)
 
 
 @operator("ConvTranspose", layout="images")
@@ -222,12 +255,16 @@ def columns_to_image(
     return images[(slice(None), slice(None), *inner)]
 
 
+def _in_one_kernel(window: Window) -> bool:
+    """Whether kernels take this window: they have strides or dilations, but not both."""
+    return max(window.strides) == 1 or max(window.dilations) == 1
+
+
 def _grouped(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
     """Return the convolution of groups of channels, one by one where no kernel takes them together."""
     if group == 1:
         return _convolved(x, filters, window)
-    once = max(window.strides) == 1 or max(window.dilations) == 1
-    if len(window.size) == 2 and filters.shape[-2] == 1 and once:
+    if len(window.size) == 2 and filters.shape[-2] == 1 and _in_one_kernel(window):
         own = plugrad.reshape(filters, (*window.size, group, filters.shape[-1] // group))
         return plugrad.depthwise_conv2d(
             x, own, window.strides, window.pads, dilations=window.dilations
@@ -244,7 +281,7 @@ def _convolved(x: Tensor, filters: Tensor, window: Window) -> Tensor:
     if rank > 3:
         raise InvalidModel(f"Convolutions have 1 to 3 spatial axes; this one has {rank}.")
     strides, skipped = window.strides, (1,) * rank
-    if max(window.strides) > 1 and max(window.dilations) > 1:
+    if not _in_one_kernel(window):
         strides, skipped = skipped, strides
     if rank == 1:
         result = plugrad.conv1d(x, filters, strides[0], window.pads, dilation=window.dilations[0])

@@ -15,14 +15,15 @@ from plugrad_onnx.storage import converted, stored
 
 if TYPE_CHECKING:
     from plugrad import Tensor
-    from plugrad_onnx.registry import Filter, Stored
+    from plugrad_onnx.execution import Scope
+    from plugrad_onnx.registry import Anything, Filter, Stored
 
 
 @operator("QuantizeLinear")
 def quantize_linear(
     x: Tensor,
     scale: Stored,
-    zero_point: Stored | None = None,
+    zero_point: Anything | None = None,
     *,
     axis: int = 1,
     block_size: int = 0,
@@ -32,13 +33,13 @@ def quantize_linear(
 ) -> Any:
     """Return round(x / scale) + zero_point, within the range of its dtype."""
     dtype = _target(zero_point, output_dtype)
-    factor = _aligned(_float(scale), x, axis, block_size)
-    whole = plugrad.divide(_float(x), factor)
+    factor = _aligned(_float(scale, x.device), x, axis, block_size)
+    whole = plugrad.divide(_float(x, x.device), factor)
     if dtype.name.startswith("float"):
         return stored(as_array(whole), dtype, saturate=bool(saturate))
     whole = plugrad.round(whole)
     if zero_point is not None:
-        whole = plugrad.add(whole, _aligned(_float(zero_point), x, axis, block_size))
+        whole = plugrad.add(whole, _aligned(_float(zero_point, x.device), x, axis, block_size))
     return _within(whole, dtype)
 
 
@@ -51,12 +52,17 @@ def dequantize_linear(
     axis: int = 1,
     block_size: int = 0,
     output_dtype: int = 0,
+    scope: Scope,
 ) -> Any:
     """Return (x − zero_point) · scale."""
-    values = _float(x)
+    values = _float(x, scope.device)
     if zero_point is not None:
-        values = plugrad.subtract(values, _aligned(_float(zero_point), values, axis, block_size))
-    values = plugrad.multiply(values, _aligned(_float(scale), values, axis, block_size))
+        values = plugrad.subtract(
+            values, _aligned(_float(zero_point, scope.device), values, axis, block_size)
+        )
+    values = plugrad.multiply(
+        values, _aligned(_float(scale, scope.device), values, axis, block_size)
+    )
     dtype = numpy_dtype(output_dtype) if output_dtype else np.dtype(_name(scale))
     return converted(values, dtype)
 
@@ -94,16 +100,20 @@ def qlinear_matmul(
     b_scale: Tensor,
     b_zero: Stored,
     y_scale: Tensor,
-    y_zero: Stored,
+    y_zero: Anything,
+    *,
+    scope: Scope,
 ) -> Any:
     """Return the product of quantized matrices, quantized again."""
-    left = (_float(a) - _of_rows(_float(a_zero))) * _of_rows(_float(a_scale))
-    right = (_float(b) - _float(b_zero)) * _float(b_scale)
-    product = plugrad.divide(plugrad.matmul(left, right), _float(y_scale))
+    left = (_float(a, scope.device) - _of_rows(_float(a_zero, scope.device))) * _of_rows(
+        _float(a_scale, scope.device)
+    )
+    right = (_float(b, scope.device) - _float(b_zero, scope.device)) * _float(b_scale, scope.device)
+    product = plugrad.divide(plugrad.matmul(left, right), _float(y_scale, scope.device))
     dtype = np.dtype(_name(y_zero))
     if dtype.name.startswith("float"):
         return stored(as_array(product), dtype, saturate=True)
-    return _within(plugrad.round(product) + _float(y_zero), dtype)
+    return _within(plugrad.round(product) + _float(y_zero, scope.device), dtype)
 
 
 @operator("ConvInteger", layout="images")
@@ -121,9 +131,9 @@ def conv_integer(
     strides: Any = None,
 ) -> Tensor:
     """Return the convolution of bytes, whose zero points are subtracted."""
-    images, weights = _float(x), _float(filters)
-    images = images if x_zero is None else images - _float(x_zero)
-    weights = weights if filters_zero is None else weights - _float(filters_zero)
+    images, weights = _float(x, x.device), _float(filters, x.device)
+    images = images if x_zero is None else images - _float(x_zero, x.device)
+    weights = weights if filters_zero is None else weights - _float(filters_zero, x.device)
     result = conv(
         images, weights, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads,
         strides=strides,
@@ -140,7 +150,7 @@ def qlinear_conv(
     filters_scale: Tensor,
     filters_zero: Tensor,
     y_scale: Tensor,
-    y_zero: Tensor,
+    y_zero: Anything,
     bias: Tensor | None = None,
     *,
     auto_pad: str = "NOTSET",
@@ -151,13 +161,16 @@ def qlinear_conv(
     strides: Any = None,
 ) -> Any:
     """Return the convolution of quantized images, quantized again."""
-    images, weights = _float(x) - _float(x_zero), _float(filters) - _float(filters_zero)
+    images, weights = (
+        _float(x, x.device) - _float(x_zero, x.device),
+        _float(filters, x.device) - _float(filters_zero, x.device),
+    )
     result = conv(
-        images, weights, None if bias is None else _float(bias), auto_pad=auto_pad,
+        images, weights, None if bias is None else _float(bias, x.device), auto_pad=auto_pad,
         dilations=dilations, group=group, pads=pads, strides=strides,
     )  # fmt: skip
     scale = plugrad.divide(plugrad.multiply(x_scale, filters_scale), y_scale)
-    whole = plugrad.round(plugrad.multiply(result, scale)) + _float(y_zero)
+    whole = plugrad.round(plugrad.multiply(result, scale)) + _float(y_zero, x.device)
     return _within(whole, np.dtype(_name(y_zero)))
 
 
@@ -173,9 +186,9 @@ def _target(zero_point: Any, output_dtype: int) -> np.dtype[Any]:
     return numpy_dtype(output_dtype or 2)
 
 
-def _float(x: Any) -> Tensor:
+def _float(x: Any, device: Any) -> Tensor:
     """Return numbers as float32, in which quantized ones are computed."""
-    return plugrad.astype(as_tensor(x), "float32")
+    return plugrad.astype(as_tensor(x, device), "float32")
 
 
 def _of_rows(x: Tensor) -> Tensor:
