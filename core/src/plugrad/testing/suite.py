@@ -14,6 +14,7 @@ import pytest
 from plugrad.errors import UnsupportedDtype
 from plugrad.tensor.backend import Backend
 from plugrad.testing import devices, edges, lifecycle
+from plugrad.testing.batched import check_batched
 from plugrad.testing.checks import (
     check_in_float32,
     check_row_gradient,
@@ -25,6 +26,7 @@ from plugrad.testing.checks import (
 )
 from plugrad.testing.ops import OPS, Op, check_op
 from plugrad.testing.tables import rows
+from plugrad.testing.traced import PROGRAMS, check_program, check_traced
 
 if TYPE_CHECKING:
     from plugrad.testing.rows import Row
@@ -169,6 +171,29 @@ def test_reopening(what: Check, opened: Backend, plugrad_backend: str) -> None:
 @pytest.mark.parametrize("what", devices.DEVICES, ids=lambda check: check.__name__)
 def test_devices(what: Check, opened: Backend, plugrad_backend: str) -> None:
     what(opened, plugrad_backend)
+
+
+@pytest.mark.plugrad_level("traced")
+@on(list(rows()))
+def test_traced(row: Row, opened: Backend) -> None:
+    require_kernel(row.kernel, opened)
+    require_dtypes(row.needs(main_dtype(row, opened)), opened)
+    check_traced(row, opened)
+
+
+@pytest.mark.plugrad_level("traced")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_traced_programs(name: str, opened: Backend) -> None:
+    require_dtypes(["float32", "int32", "bool"], opened)
+    check_program(name)
+
+
+@pytest.mark.plugrad_level("batched")
+@on(list(rows()))
+def test_batched(row: Row, opened: Backend) -> None:
+    require_kernel(row.kernel, opened)
+    require_dtypes(row.needs(main_dtype(row, opened)), opened)
+    check_batched(row, opened)
 
 
 @pytest.mark.plugrad_level("float32")
