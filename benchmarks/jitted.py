@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -133,7 +134,7 @@ def ode() -> Work:
 
 def ode_in_jax() -> Callable[[], Any]:
     """Return the same thousand steps, compiled by jax."""
-    import jax
+    jax: Any = import_module("jax")
 
     def loss(weights: Any, start: Any) -> Any:
         def step(x: Any, _: None) -> Any:
