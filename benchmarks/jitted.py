@@ -177,7 +177,7 @@ def main() -> None:
         jitted = plugrad.jit(work.function)
         jitted(*work.args)
         traces = []
-        for _ in range(3):
+        for _ in range(8):
             again = plugrad.jit(work.function)
             begin = time.process_time()
             again.graph(*work.args)
