@@ -6,10 +6,9 @@ import pkgutil
 
 import pytest
 
-plugrad_onnx = pytest.importorskip("plugrad_onnx")
-
 import plugrad
 
+plugrad_onnx = pytest.importorskip("plugrad_onnx")
 MODULES = [m.name for m in pkgutil.walk_packages(plugrad_onnx.__path__, "plugrad_onnx.")]
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 EXAMPLES = [
