@@ -358,8 +358,8 @@ def test_a_signal_during_a_compiled_loop_leaves_variables_and_generators_as_befo
 
     @plugrad.jit
     def step():
-        start = x + plugrad.random.uniform((3,))
-        last, _ = plugrad.scan(lambda c, _: (plugrad.sin(c) + 1, None), start, length=20_000)
+        start = plugrad.random.uniform((3,)) - x
+        last, _ = plugrad.scan(lambda c, _: (c * 0.5 + start, None), start, length=20_000)
         x.assign(last)
 
     def interrupt(number, frame):
