@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from plugrad.contract.kernel import Kernel, all_contracts
+from plugrad.contract.kernel import Kernel, ValidatedAttributes, all_contracts
 from plugrad.contract.parameters import inspect_parameters
 from plugrad.errors import ArgumentError, RegistrationError, short_repr
 from plugrad.kernels import creation, movement
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
     def repeated(self, x: Tensor) -> Tensor:
         """Return a tensor that is shared, repeated along a new first axis."""
-        expanded = movement.reshape(x, shape=(1, *x.shape))
+        expanded = reshaped(x, (1, *x.shape))
         return movement.broadcast_to(expanded, shape=(self.size, *x.shape))
 
     def aligned(self, inputs: Sequence[Any]) -> list[Any]:
@@ -66,17 +66,22 @@ class Batch(NamedTuple):
     def folded(self, x: Tensor, position: int) -> Tensor:
         """Return the input at a position with the hidden axis as a part of the axis after it."""
         x = self.spread(x, position)
-        return movement.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
+        return reshaped(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
     def unfolded(self, y: Tensor) -> Tensor:
         """Return a result whose first axis begins with the hidden one as a tensor with both."""
-        return movement.reshape(y, shape=(self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
+        return reshaped(y, (self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
 
     def positions(self, like: Tensor, shape: Shape, dtype: DType | None = None) -> Tensor:
         """Return the position of each element along the hidden axis, as integers of a shape on a tensor's device."""
         row = creation.range.on(like.backend, start=0, stop=self.size, step=1, dtype=dtype or int32)
-        column = movement.reshape(row, shape=(self.size, *(1,) * (len(shape) - 1)))
+        column = reshaped(row, (self.size, *(1,) * (len(shape) - 1)))
         return movement.broadcast_to(column, shape=shape)
+
+
+def reshaped(x: Tensor, shape: Shape) -> Tensor:
+    """Return a tensor in another shape, which is known to fit: the contract is not asked."""
+    return movement.reshape.call(x, ValidatedAttributes(shape=shape))
 
 
 def with_rank(x: Tensor, rank: int) -> Tensor:
@@ -84,7 +89,7 @@ def with_rank(x: Tensor, rank: int) -> Tensor:
     missing = rank - x.ndim
     if missing <= 0:
         return x
-    return movement.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
+    return reshaped(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
 def moved(x: Tensor, source: int, target: int) -> Tensor:
@@ -100,16 +105,14 @@ def merge_axis(x: Tensor, axis: int) -> Tensor:
     """Return a tensor whose hidden axis, the first one, has become a part of another axis, counted from the end."""
     x = moved(x, 0, x.ndim + axis - 1)
     at = x.ndim + axis - 1
-    return movement.reshape(
-        x, shape=(*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
-    )
+    return reshaped(x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
 
 
 def split_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
     """Return a tensor with the hidden axis first again; see `merge_axis`."""
     at = y.ndim + axis
     shape = (*y.shape[:at], batch.size, y.shape[at] // max(batch.size, 1), *y.shape[at + 1 :])
-    return moved(movement.reshape(y, shape=shape), at, 0)
+    return moved(reshaped(y, shape), at, 0)
 
 
 # --- rules that many kernels share ---------------------------------------------------------------
@@ -132,8 +135,10 @@ def along(*names: str) -> BatchingRule:
     """
 
     def rule(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
-        axes = {name: _next_axes(attrs[name]) for name in names}
-        return batch.kernel(*batch.spread_all(inputs), **{**attrs, **axes})
+        shifted = {**attrs, **{name: _next_axes(attrs[name]) for name in names}}
+        if len(inputs) == 1 and not batch.kernel.inputs_vary:
+            return batch.kernel.call(inputs[0], ValidatedAttributes(shifted))
+        return batch.kernel(*batch.spread_all(inputs), **shifted)
 
     return rule
 
