@@ -203,6 +203,30 @@ def complete() -> None:
         find_batching(kernel_name)
 
 
+def describe_batching(kernel: Kernel[..., Any], *, has_body: bool) -> str:
+    """Return how `plugrad.vmap` runs a kernel, in words; `has_body` says whether it has a body of ops.
+
+    >>> from plugrad.kernels import reduction, unary
+    >>> (
+    ...     describe_batching(unary.exp, has_body=False),
+    ...     describe_batching(reduction.sum, has_body=False),
+    ... )
+    ('aligned', 'rule')
+    """
+    entry = find_batching(kernel.name)
+    if kernel.dynamic_shape:
+        return "error: the shape depends on values"
+    if not kernel.inputs:
+        return "shared"
+    if entry is None and kernel.is_elementwise:
+        return "aligned"
+    if entry is not None and entry.rule is not None:
+        otherwise = "body of ops" if has_body else "loop"
+        return f"rule; {otherwise} if {entry.because}" if entry.because else "rule"
+    reason = "" if entry is None else entry.because
+    return "body of ops" if has_body else f"loop, {reason}".removesuffix(", ")
+
+
 def register_batching(
     kernel: Kernel[..., Any] | str,
     rule: BatchingRule,
