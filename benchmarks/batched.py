@@ -19,6 +19,7 @@ os.environ.setdefault(
 )
 
 import argparse  # noqa: E402 - the number of threads is read when NumPy is imported
+import importlib  # noqa: E402
 import itertools  # noqa: E402
 import time  # noqa: E402
 from typing import TYPE_CHECKING, Any, NamedTuple  # noqa: E402
@@ -32,17 +33,18 @@ import plugrad  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-try:
-    import torch
 
+def optional(name: str) -> Any:
+    """Return a module, or None if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+torch, jax, jnp = map(optional, ("torch", "jax", "jax.numpy"))
+if torch is not None:
     torch.set_num_threads(1)
-except ImportError:
-    torch = None
-try:
-    import jax
-    import jax.numpy as jnp
-except ImportError:
-    jax = None
 
 Sides = dict[str, "Callable[[], Any]"]
 RNG = np.random.default_rng(0)
@@ -195,7 +197,7 @@ def ensemble() -> Case:
     each = [{n: plugrad.asarray(s[i]) for n, s in starts.items()} for i in range(MEMBERS)]
 
     def batched() -> Any:
-        w = all_of_them
+        w, losses = all_of_them, None
         for _ in range(5):
             losses, w = together(w, x, y)
         return [losses]
@@ -203,6 +205,7 @@ def ensemble() -> Case:
     def loop() -> Any:
         losses: list[Any] = []
         for w in each:
+            value = None
             for _ in range(5):
                 value, w = alone(w, x, y)
             losses.append(value)
@@ -226,7 +229,9 @@ def values(outputs: Any) -> list[Any]:
 
 def main() -> None:
     """Print the time of each side, and plugrad's times as multiples of the others'."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description="Compare plugrad.vmap with torch.func, JAX and loops."
+    )
     parser.add_argument("words", nargs="*")
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--rounds", type=int, default=20)
