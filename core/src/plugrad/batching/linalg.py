@@ -18,14 +18,14 @@ def _matmul(batch: Batch, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_
         rows, inner = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
         if not transpose_a or rows == 1:  # all rows of all examples in one product
             a = reshaped(a, (batch.size * rows, inner))
-            return batch.unfolded(product(a, b, transpose_b=transpose_b))
+            return batch.unfold(product(a, b, transpose_b=transpose_b))
     if of_b and not of_a and b.ndim == 3 and a.ndim == 2:
         inner, columns = b.shape[-2:][::-1] if transpose_b else b.shape[-2:]
         if columns == 1:
             b = reshaped(b, (batch.size, inner))
             found = product(b, a, transpose_b=not transpose_a)
             return reshaped(found, (*found.shape, 1))
-    a, b = batch.aligned((a, b))
+    a, b = batch.align((a, b))
     return product(a, b, transpose_a, transpose_b)
 
 
