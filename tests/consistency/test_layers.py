@@ -53,7 +53,7 @@ LAYERS_OF_PLUGINS = {
         ("algorithms",),
         ("device", "custom", "declare"),
         ("kernels",),
-        ("narrow", "tuning"),
+        ("narrow", "tuning", "recording"),
         ("entry",),
         ("sharing",),
         ("",),  # the public page

@@ -14,6 +14,7 @@ from plugrad.contract.kernel import (
 from plugrad.deprecation import deprecated as deprecated
 from plugrad.discovery.hooks import hookimpl as hookimpl
 from plugrad.engine.composites import composite as composite
+from plugrad.engine.implementations import active_functions as active_functions
 from plugrad.engine.results import wrap_array as wrap_array
 from plugrad.errors import (
     ArgumentError as ArgumentError,

@@ -11,12 +11,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.explain import explain_failure
-from plugrad.engine.implementations import functions_in
+from plugrad.engine.implementations import active_functions
 from plugrad.errors import PlugradError
 from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
 from plugrad.passes.groups import Group, schedule_groups
 from plugrad.tensor.backend import note_loss, passes
-from plugrad.tensor.context import active_overrides
 from plugrad.tracing.loops import compile_loop
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ class _Writer:
 
         def run(*arrays: Any) -> list[Any]:
             try:
-                return replay(functions_in(backend, active_overrides()), *arrays)
+                return replay(active_functions(backend), *arrays)
             except BaseException as failure:
                 raise _explain_failure(failure, file, steps, calls, backend) from failure.__cause__
 
