@@ -262,3 +262,29 @@ def test_own_bodies_compute_what_their_kernels_do(row):
     with plugrad.use("cpu"), np.errstate(all="ignore"):
         for dtype in row.runs_on:
             check_values(row, dtype, row.drawn(dtype))
+
+
+@pytest.mark.parametrize("is_fake", [False, True])
+def test_a_traced_program_runs_the_body(is_fake, fake):
+    cube = declared()
+    composite(cube)(lambda x: x * x * x)
+    x = plugrad.asarray([2.0, -1.0], device=fake if is_fake else None)
+    f = plugrad.jit(lambda x: cube(x) * 2)
+    assert f(x).tolist() == [16.0, -2.0]
+    assert {step.kernel.name for step in f.graph(x).steps} == {"Multiply"}
+
+
+def test_a_body_is_differentiated_in_traces_and_an_implementation_is_seen_after_one():
+    cube = declared()
+    composite(cube)(lambda x: x * x * x)
+    x = plugrad.asarray([2.0, -1.0])
+    total = plugrad.jit(lambda x: plugrad.sum(cube(x)))
+    for derivative in (plugrad.jit(plugrad.grad(total)), plugrad.grad(total)):
+        assert derivative(x).tolist() == [12.0, 3.0]
+    assert total(x).item() == 7
+    plugrad.register_kernel(KernelConfig("Cube", "cpu", lambda x: x * 0 + 7))
+    try:
+        assert total(x).item() == 14
+    finally:
+        plugrad.unregister_kernel("Cube", "cpu")
+    assert total(x).item() == 7

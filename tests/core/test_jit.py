@@ -1,6 +1,7 @@
 """What `plugrad.jit` promises of arguments, results, keys and state."""
 
 import pickle
+import signal
 import sys
 import warnings
 from dataclasses import dataclass
@@ -347,6 +348,43 @@ def test_an_interrupt_at_any_point_leaves_all_variables_as_before_or_as_after():
     assert turns[-1]
     assert not turns[0]
     assert len(turns) > 5
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no interval timers")
+def test_a_signal_during_a_compiled_loop_leaves_variables_and_generators_as_before():
+    """An alarm comes at other times of the call until one has come inside the loop."""
+    x = plugrad.Variable(plugrad.zeros(3))
+
+    @plugrad.jit
+    def step():
+        start = x + plugrad.random.uniform((3,))
+        last, _ = plugrad.scan(lambda c, _: (plugrad.sin(c) + 1, None), start, length=2000)
+        x.assign(last)
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    step()
+    old, interrupted = signal.signal(signal.SIGALRM, interrupt), 0
+    try:
+        for turn in range(200):
+            before = x.tolist(), plugrad.random.default.state
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0002 * (turn + 1))
+                step()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                assert (x.tolist(), plugrad.random.default.state) != before
+            except KeyboardInterrupt:
+                after = x.tolist(), plugrad.random.default.state
+                assert (after[0] == before[0]) == (after[1] == before[1])
+                interrupted += after == before
+            if interrupted == 5:
+                break
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert interrupted == 5
+    step()
 
 
 def test_a_variable_that_a_call_makes_and_nobody_keeps_is_an_error():

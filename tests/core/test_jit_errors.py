@@ -190,7 +190,7 @@ def test_explain_says_why_a_call_is_traced():
     f(X[:2], 0.5)
     assert f.explain(X[:2], 7).startswith("it is traced: unlike in trace 2, argument 'rate'")
     with plugrad.override_kernel("Multiply", "cpu", np.add):
-        assert "a setting, a kernel, a gradient or the device" in f.explain(X, 0.5)
+        assert "a setting, a kernel, a gradient, the device or a static value" in f.explain(X, 0.5)
     assert traces(f) == 2
 
 

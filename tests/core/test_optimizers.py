@@ -327,23 +327,6 @@ def test_a_schedule_that_fails_counts_nothing(monkeypatch):
     assert (w.item(), optimizer.get_state([w])) == before
 
 
-def test_variables_that_no_longer_take_steps_together_are_refused(monkeypatch):
-    """Recorded together, one of them has moved alone since then: one vector of coefficients cannot serve both."""
-    recorded = recorded_hosts(monkeypatch)
-    v, w = plugrad.Variable([1.0]), plugrad.Variable([1.0])
-    for make, fails in ((optimizers.Adam, True), (lambda: optimizers.SGD(0.1), False)):
-        recorded.clear()
-        optimizer = make()
-        optimizer.apply_gradients([(v, plugrad.ones(1)), (w, plugrad.ones(1))])
-        optimizer.apply_gradients([(w, plugrad.ones(1))])
-        if fails:
-            with pytest.raises(ArgumentError, match=r"Adam: .* number \[2, 3\], so their coeff"):
-                recorded[0][0]()
-        else:
-            recorded[0][0]()
-        assert optimizer.iterations == (2 if fails else 3)
-
-
 def test_gradients_are_clipped_by_value():
     clipped = optimizers.clip_by_value([plugrad.asarray([-3.0, 0.5]), plugrad.asarray(7.0)], 2.0)
     assert [g.tolist() for g in clipped] == [[-2.0, 0.5], 2.0]

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import plugrad
+from core.traced_values import traces
 from plugrad import optimizers
-from plugrad.errors import ArgumentError, ArgumentValueError
+from plugrad.errors import ArgumentValueError, KernelFailed
 
 MAKE = {
     "SGD": optimizers.SGD,
@@ -123,15 +124,93 @@ def test_a_schedule_that_fails_changes_nothing():
     assert program.optimizer.iterations == 2
 
 
-def test_variables_of_different_steps_are_refused():
-    """The trace has one vector of coefficients for both, whose corrections of the bias differ by now."""
-    program = Program(optimizers.Adam)
-    step = plugrad.jit(program.step)
-    step(program.x)
+def move_alone(program):
     b = program.variables[1]
     program.optimizer.apply_gradients([(b, plugrad.ones_like(b))])
-    with pytest.raises(ArgumentError, match=r"number \[2, 3\]"):
-        step(program.x)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_variables_that_no_longer_take_steps_together(name):
+    """A trace is for variables of which the same ones have taken equally many steps."""
+    plain, traced = (Program(MAKE[name]) for _ in range(2))
+    step = plugrad.jit(traced.step)
+    for alone in (False, True, False, True):
+        for program in (plain, traced) if alone else ():
+            move_alone(program)
+        plain.step(plain.x)
+        step(traced.x)
+        assert_same(plain, traced, "cpu")
+    assert [s["steps"] for s in traced.optimizer.get_state(traced.variables)["variables"]] == [4, 6]
+    assert traces(step) == 2
+
+
+def test_two_steps_in_one_program():
+    """In the second, one of the variables has taken a step more than the other."""
+    plain, traced = (Program(optimizers.Adam) for _ in range(2))
+
+    def twice(program):
+        move_alone(program)
+        return program.step(program.x)
+
+    step = plugrad.jit(lambda: twice(traced))
+    for _ in range(3):
+        twice(plain)
+        step()
+        assert_same(plain, traced, "cpu")
+    assert traces(step) == 1
+
+
+def test_options_that_choose_another_kernel_are_seen_after_a_trace():
+    plain, traced = (Program(MAKE["RMSProp"]) for _ in range(2))
+    step = plugrad.jit(traced.step)
+    for centered in (False, True, False):
+        for program in (plain, traced):
+            program.optimizer.centered = centered
+        step(traced.x)
+        plain.step(plain.x)
+        assert_same(plain, traced, "cpu")
+    assert traces(step) == 2
+
+
+def test_variables_that_are_frozen_after_a_trace_no_longer_move():
+    program = Program(optimizers.SGD)
+    step = plugrad.jit(program.step)
+    step(program.x)
+    w, b = program.variables
+    w.trainable, before = False, w.numpy().tobytes()
+    step(program.x)
+    assert w.numpy().tobytes() == before
+    w.trainable, b.trainable = True, False
+    step(program.x)
+    assert w.numpy().tobytes() != before
+    assert traces(step) == 3
+    w.trainable = b.trainable = True
+    assert "not traced again" in step.explain(program.x)
+    program.optimizer.apply_gradients([(w, plugrad.zeros_like(w))])
+    assert "a static value is another one" in step.explain(program.x)
+
+
+def test_a_kernel_that_fails_takes_back_what_was_counted():
+    program, fails = Program(optimizers.Adam), [False]
+
+    def step(x):
+        loss = program.step(x + plugrad.random.normal(x.shape))
+        return plugrad.exp(loss * 0)
+
+    def exp(x):
+        if fails[0]:
+            raise RuntimeError("out of order")
+        return np.exp(x)
+
+    with plugrad.override_kernel("Exp", "cpu", exp):
+        traced = plugrad.jit(step)
+        traced(program.x)
+        before = program.optimizer.get_state(program.variables), plugrad.random.default.state
+        fails[0] = True
+        with pytest.raises(KernelFailed, match="out of order"):
+            traced(program.x)
+        after = program.optimizer.get_state(program.variables), plugrad.random.default.state
+    np.testing.assert_equal(after, before)
 
 
 def test_steps_without_pairs_count():

@@ -294,6 +294,17 @@ def test_order_follows_the_setting_while_the_program_runs(site):
     assert added("toy") == [204.0]
 
 
+def test_traced_programs_follow_the_order_of_packs(site):
+    install_two(site)
+    x = plugrad.asarray([1.0], device="toy")
+    f = plugrad.jit(lambda x: x + x + 1)
+    for order in (["one", "two"], ["two", "one"], ["native"], ["one", "two"]):
+        plugrad.config.set("packs", order)
+        assert f(x).tolist() == (x + x + 1).tolist()
+    with plugrad.override_kernel("Add", "toy", lambda a, b: a + b + 7):
+        assert f(x).tolist() == [17.0]
+
+
 def test_program_comes_before_packs(site):
     install_two(site)
     plugrad.config.set("packs", "one,two")

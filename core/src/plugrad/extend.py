@@ -55,8 +55,9 @@ from plugrad.tensor.backend import (
     Memory as Memory,
     Probe as Probe,
 )
+from plugrad.tensor.effects import on_failure as on_failure
 from plugrad.tensor.tensor import Tensor as Tensor
-from plugrad.tensor.tracer import is_traced as is_traced
+from plugrad.tensor.tracer import is_traced as is_traced, static_value as static_value
 from plugrad.types.contractions import (
     Contraction as Contraction,
     Preparation as Preparation,

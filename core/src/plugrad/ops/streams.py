@@ -21,6 +21,7 @@ from plugrad.host.random import random_bits
 from plugrad.kernels.random import STATE_WORDS
 from plugrad.ops.creation import host_value
 from plugrad.tensor.context import transfer_target
+from plugrad.tensor.effects import on_failure
 from plugrad.types.dtype import int32
 
 if TYPE_CHECKING:
@@ -68,8 +69,19 @@ class RandomStream:
             if self._key is None:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
             key, counter = self._key, self._counter
-            self._counter = (counter + blocks) % (1 << COUNTER_BITS)
+            self._count(key, (counter + blocks) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
+
+    def _count(self, key: Key, counter: int) -> None:
+        """Go to a number of a key's counter; the lock is held."""
+        on_failure(partial(self._go_back, self._key, self._counter, counter))
+        self._key, self._counter = key, counter
+
+    def _go_back(self, key: Key | None, before: int, after: int) -> None:
+        """Go back to where the stream was, unless another thread has drawn since."""
+        with _lock:
+            if self._counter == after:
+                self._key, self._counter = key, before
 
     def _step_over(self, blocks: int) -> int:
         """Return the counter, and step over so many numbers of it."""
@@ -81,7 +93,7 @@ class RandomStream:
     def _take_again(self, key: Key, counter: int, blocks: int) -> tuple[int, int]:
         """Return a key and a counter, and go to where the blocks end."""
         with _lock:
-            self._key, self._counter = key, (counter + blocks) % (1 << COUNTER_BITS)
+            self._count(key, (counter + blocks) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
     def next_state(self, words: int, backend: Backend) -> Tensor:

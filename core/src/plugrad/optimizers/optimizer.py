@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from operator import itemgetter
@@ -12,14 +13,16 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.creation import asarray, host_value, zeros_like
 from plugrad.ops.optimizers import make_update
+from plugrad.tensor.effects import on_failure
 from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import current_tracer, static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
 from plugrad.transforms.variable import Variable
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend
@@ -168,24 +171,15 @@ class Optimizer(ABC):
                     f"apply_gradients: variable {variable.name!r} is {variable.dtype}, its gradient "
                     f"{gradient.dtype}; cast it with astype"
                 )
-        # A variable that comes twice takes another step, after all that take fewer.
-        groups: dict[tuple[int, int, object, Backend], list[_Move]] = {}
-        turns: dict[Variable, int] = {}
-        names = self._slot_names()
+        kernel, names = static_value(lambda: (self._kernel, self._slot_names()))
+        moves: list[_Move] = []
         for variable, gradient in pairs:
-            turns[variable] = turn = turns.get(variable, 0) + 1
             dtype = variable.array.dtype
             if gradient.array.dtype is not dtype:
                 gradient = gradient.astype(variable.dtype)
-            state = self._state_of(variable, names)
-            key = state.steps + turn, turn, dtype, variable.backend
-            group = groups.get(key)
-            if group is None:
-                groups[key] = [(variable, gradient, state)]
-            else:
-                group.append((variable, gradient, state))
-        keys = sorted(groups, key=itemgetter(0))
-        moved = [(key[1], [move[2] for move in groups[key]]) for key in keys]
+            moves.append((variable, gradient, self._state_of(variable, names)))
+        groups = _grouped(moves)
+        moved = [(turn, [state for _, _, state in group]) for turn, group in groups]
         numbers: list[tuple[float, ...]] = []
 
         def compute(group: int) -> tuple[float, ...]:
@@ -196,8 +190,8 @@ class Optimizer(ABC):
 
         if not groups:
             host_value(lambda: self._begin_step([]), shape=(0,))
-        for i, key in enumerate(keys):
-            self._move(groups[key], names, partial(compute, i))
+        for i, (_, group) in enumerate(groups):
+            self._move(kernel, group, names, partial(compute, i))
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -276,43 +270,38 @@ class Optimizer(ABC):
                     state[name] = _make_slot(variable, name, value)
         self.iterations = iterations
 
-    def _begin_step(self, groups: list[tuple[int, list[State]]]) -> list[tuple[float, ...]]:
+    def _begin_step(self, groups: Sequence[tuple[int, Sequence[State]]]) -> list[tuple[float, ...]]:
         """Return the coefficients for each group of variables, and count the step.
 
         It runs when the coefficients are needed: in a traced program, once in each call. The counters change last,
         so they remain as they are if an error is raised.
 
         Args:
-            groups: for each, how often its variables have come in this step, and their states.
-
-        Raises:
-            ArgumentError: the steps that variables have taken differ, and did not when the program was traced.
+            groups: for each, how often its variables have come in this step, and their states. All have taken equally
+                many steps.
         """
         rate = self.rate
-        numbers: list[tuple[float, ...]] = []
-        for turn, states in groups:
-            first, *others = {state.steps + turn for state in states}
-            found = self._coefficients(first, rate)
-            if others and any(self._coefficients(count, rate) != found for count in others):
-                raise ArgumentError(
-                    f"{self._name}: a traced program moves variables together whose next steps are now number "
-                    f"{sorted((first, *others))}, so their coefficients differ; move them by one optimizer each"
-                )
-            numbers.append(found)
-        self.iterations += 1
+        numbers = [self._coefficients(states[0].steps + turn, rate) for turn, states in groups]
+        on_failure(partial(self._count, groups, -1))
+        self._count(groups, 1)
+        return numbers
+
+    def _count(self, groups: Sequence[tuple[int, Sequence[State]]], steps: int) -> None:
+        """Add to the number of steps taken, and to those of the variables."""
+        self.iterations += steps
         for _, states in groups:
             for state in states:
-                state.steps += 1
-        return numbers
+                state.steps += steps
 
     def _move(
         self,
+        kernel: Kernel[..., list[Tensor]],
         moves: list[_Move],
         names: tuple[str, ...],
         compute: Callable[[], tuple[float, ...]],
     ) -> None:
         """Update variables of one dtype and device, and their slots."""
-        update = make_update(self._kernel, compute, moves[0][0])
+        update = make_update(kernel, compute, moves[0][0])
         for batch in _batches(moves):
             variables, gradients, states = zip(*batch, strict=True)
             slots = [[state[name] for state in states] for name in names]
@@ -361,6 +350,38 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
     return Variable(
         value, trainable=False, name=f"{variable.name}.{name}" if variable.name else name
     )
+
+
+def _grouped(moves: Sequence[_Move]) -> list[tuple[int, list[_Move]]]:
+    """Return groups of moves whose variables have one dtype and device and have taken equally many steps.
+
+    A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
+    group says how often its variables have come. A traced program holds as long as the same variables have taken
+    equally many steps.
+    """
+    tracer = current_tracer()
+    planned = Counter[int]() if tracer is None else tracer.planned_steps
+    came = Counter[int]()
+    turns: list[int] = []
+    ahead: list[tuple[State, int]] = []
+    for _, _, state in moves:
+        came[id(state)] += 1
+        turns.append(came[id(state)])
+        ahead.append((state, planned[id(state)] + came[id(state)]))
+    planned.update(came)
+    equal = static_value(partial(_first_equal, ahead))
+    groups: dict[tuple[int, int, object, Backend], list[_Move]] = {}
+    for move, turn, first in zip(moves, turns, equal, strict=True):
+        variable = move[0]
+        key = turn, first, variable.array.dtype, variable.backend
+        groups.setdefault(key, []).append(move)
+    return [(key[0], groups[key]) for key in sorted(groups, key=itemgetter(0))]
+
+
+def _first_equal(ahead: Sequence[tuple[State, int]]) -> list[int]:
+    """Return for each variable the position of the first one that has taken equally many steps."""
+    counts = [state.steps + more for state, more in ahead]
+    return [*map(counts.index, counts)]
 
 
 def _batches(moves: list[_Move]) -> Iterator[list[_Move]]:

@@ -131,7 +131,8 @@ KEYS: Final[Mapping[str, Key]] = {
             "whether the result of each kernel is compared with its contract (number of outputs, shapes, "
             "dtypes), changed inputs and positions out of range are errors, and there are warnings when the "
             "gradient or the implementation of a kernel is replaced, and when a tensor that is being "
-            "differentiated is read as a number or a text",
+            "differentiated is read as a number or a text; functions of jit run untraced in each call, too, and other "
+            "bits are an error",
             BOOLEAN,
             _parse_boolean,
             False,

@@ -22,6 +22,7 @@ from plugrad.errors import (
 )
 from plugrad.interruptions import comes_from_handler, is_interruption
 from plugrad.tensor.choice import choose
+from plugrad.tensor.effects import active_log
 from plugrad.types.arguments import explain_wrong_fields
 from plugrad.types.dtype import as_dtype
 
@@ -202,7 +203,8 @@ class Backend(ABC):
         A backend that records calls instead of running them keeps the function, so that each run computes the
         value anew.
         """
-        values = np.asarray(function(), dtype.numpy)
+        log = active_log.get()
+        values = np.asarray(function() if log is None else log.call(function), dtype.numpy)
         return store(values if values.shape == shape else values.reshape(shape), self)
 
     # --- what a backend may offer besides ---------------------------------------------------------

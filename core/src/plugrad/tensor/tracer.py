@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from plugrad.tensor.backend import Backend
 from plugrad.tensor.context import current_context
+from plugrad.types.arguments import check_callable
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable
+
     from plugrad.tensor.tensor import Tensor
+
+Answer = TypeVar("Answer")
 
 
 class Tracer(Backend):
@@ -21,6 +27,12 @@ class Tracer(Backend):
 
     target: Backend
     """The device for which it records, whose name, dtypes and kernels it shows."""
+    planned_steps: Counter[int]
+    """The steps of optimizers that the trace has recorded so far, by the identity of a variable's state."""
+
+    @abstractmethod
+    def depend_on(self, function: Callable[[], Any]) -> None:
+        """Note that the trace is for what a function returns now."""
 
     @abstractmethod
     def lift(self, x: Tensor) -> Tensor:
@@ -68,3 +80,33 @@ def is_traced(x: Tensor) -> bool:
     tensor([11., 12.], dtype=float32)
     """
     return isinstance(x.backend, Tracer)
+
+
+def static_value(function: Callable[[], Answer]) -> Answer:
+    """Return what a function returns now; a traced program is traced again when a call finds another answer.
+
+    What a program reads from attributes and globals while it is traced stays as it was. Where such a value decides
+    which ops run, and may change from call to call, ask for it like this. A number that ops only compute with belongs
+    into `host_value`, which needs no other trace.
+
+    >>> from plugrad.extend import static_value
+    >>> layer = {"is_on": True}
+    >>> f = plugrad.jit(lambda x: x * 2 if static_value(lambda: layer["is_on"]) else x)
+    >>> f(plugrad.asarray(1.0))
+    tensor(2., dtype=float32)
+    >>> layer["is_on"] = False
+    >>> f(plugrad.asarray(1.0))
+    tensor(1., dtype=float32)
+
+    Args:
+        function: a function without arguments, which returns something that can be compared. It is called at the
+            beginning of each call of the program.
+
+    Raises:
+        ArgumentError: `function` is not callable.
+    """
+    check_callable("static_value", function)
+    tracer = current_tracer()
+    if tracer is not None:
+        tracer.depend_on(function)
+    return function()

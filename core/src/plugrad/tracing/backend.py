@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -90,6 +91,9 @@ class GraphTracer(Tracer):
         """The variables that the function has made."""
         self.bodies: list[GraphTracer] = []
         """The tracers of the loops and branches in it."""
+        self.guards: list[tuple[Callable[[], Any], Any]] = []
+        """Functions, and what they returned: the trace holds as long as they return the same."""
+        self.planned_steps: Counter[int] = Counter()
         self.bound_hosts: Iterator[Tensor] | None = None
         """What host values are while the function of another program is traced as part of this one."""
 
@@ -140,6 +144,10 @@ class GraphTracer(Tracer):
         for body in self.bodies:
             body.release()
         self._fixed_by_identity.clear()
+
+    def depend_on(self, function: Callable[[], Any]) -> None:
+        """Note that the trace is for what a function returns now."""
+        self.guards.append((function, function()))
 
     # --- what a traced function closes over ------------------------------------------------------
 

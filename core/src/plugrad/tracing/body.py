@@ -37,6 +37,7 @@ class BodyTracer(GraphTracer):
         super().__init__(parent.target)
         self.parent = parent
         parent.bodies.append(self)
+        self.guards = parent.guards
         self.captured: dict[Key, Captured] = {}
         self._outer_watched: Mapping[Variable, Leaf] = watched_variables.get() or {}
         self._bound: dict[Key, Tensor] = {}

@@ -15,11 +15,13 @@ from plugrad.discovery.selection import active_backend
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError, BackendMismatch, TracingError, short_repr, warn
 from plugrad.registry.generation import generation
+from plugrad.settings.layers import config
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
 from plugrad.tracing.backend import OtherDevice
+from plugrad.tracing.checked import CheckedProgram
 from plugrad.tracing.program import Program
 from plugrad.tracing.structure import END, Identity, check_hashable, flatten
 from plugrad.transforms.variable import Variable
@@ -118,7 +120,8 @@ class Jitted(Generic[Params, Result]):
         update_wrapper(self, function)
         self.function = function
         self.static = static
-        self._programs: dict[Any, Program] = {}
+        self._programs: dict[Any, tuple[Program, ...]] = {}
+        """By key, of which a program that `holds` is for a call."""
         self._kinds: list[dict[int | str, Any]] = []
         """What each trace was made for: the part of the key by the position or name of the argument."""
         self._lock = RLock()
@@ -130,13 +133,14 @@ class Jitted(Generic[Params, Result]):
         tensors: list[Tensor] = []
         key = self._key(args, kwargs, tensors)
         try:
-            program = self._programs.get(key)
+            programs = self._programs.get(key, ())
         except TypeError:
             check_hashable(self._named(args, kwargs))
             raise
-        if program is None:
-            program = self._trace(key, tensors, args, kwargs)
-        return program(tensors)
+        for program in programs:
+            if not program.guards or program.holds():
+                return program(tensors)
+        return self._trace(key, tensors, args, kwargs)(tensors)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the function as a method of an object, which is a static argument."""
@@ -152,13 +156,13 @@ class Jitted(Generic[Params, Result]):
         return Jitted, (self.function, self.static)
 
     def __repr__(self) -> str:
-        return f"<jit of {_name_of(self.function)}, traced {len(self._programs)} times>"
+        return f"<jit of {_name_of(self.function)}, traced {len(self._kinds)} times>"
 
     def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> Graph:
         """Return the graph that a call with these arguments runs; the function is traced, but not run."""
         tensors: list[Tensor] = []
         key = self._key(args, kwargs, tensors)
-        return (self._programs.get(key) or self._trace(key, tensors, args, kwargs)).graph
+        return (self._find(key) or self._trace(key, tensors, args, kwargs)).graph
 
     def explain(self, *args: Params.args, **kwargs: Params.kwargs) -> str:
         """Return why a call with these arguments would be traced, or that it would not be.
@@ -173,7 +177,7 @@ class Jitted(Generic[Params, Result]):
         >>> f.explain(plugrad.ones(4), 0.5)
         "it is traced: unlike in trace 1, argument 'x' is [(4,), float32] instead of [(3,), float32]"
         """
-        is_known = self._key(args, kwargs, []) in self._programs
+        is_known = self._find(self._key(args, kwargs, [])) is not None
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)  # pyright: ignore[reportAssignmentType] - as they are given on
         kind = self._kind(args, kwargs)
@@ -195,7 +199,7 @@ class Jitted(Generic[Params, Result]):
         return (
             f"it is traced: {where}, {', and '.join(reasons)}"
             if reasons
-            else f"it is traced: {where}, a setting, a kernel, a gradient or the device is another one"
+            else f"it is traced: {where}, a setting, a kernel, a gradient, the device or a static value is another one"
         )
 
     def _key(
@@ -229,22 +233,27 @@ class Jitted(Generic[Params, Result]):
         key.append(target)
         return tuple(key)
 
+    def _find(self, key: Any) -> Program | None:
+        """Return the program for a key that holds now, or None."""
+        return next((p for p in self._programs.get(key, ()) if p.holds()), None)
+
     def _trace(
         self, key: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Program:
         """Trace the function for arguments of a new kind."""
         with self._lock:
-            known = self._programs.get(key)
+            known = self._find(key)
             if known is not None:
                 return known
             name = _name_of(self.function)
             function = self._of_tensors(args, kwargs)
             backend: Backend = key[-1]
+            make = CheckedProgram if config.get("debug") else Program
             try:
-                program = Program(name, function, tensors, backend, may_move=not tensors)
+                program = make(name, function, tensors, backend, may_move=not tensors)
             except OtherDevice as elsewhere:
-                program = Program(name, function, tensors, elsewhere.backend)
-            self._programs[key] = program
+                program = make(name, function, tensors, elsewhere.backend)
+            self._programs[key] = (*self._programs.get(key, ()), program)
             self._note_kind(
                 *(self._with_identities(args, kwargs) if self.static else (args, kwargs))
             )

@@ -6,7 +6,8 @@ from collections import deque
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.discovery.selection import active_on
 from plugrad.errors import TracingError
@@ -23,6 +24,7 @@ from plugrad.tensor.context import (
     set_transfer_target,
     transfer_target,
 )
+from plugrad.tensor.effects import HostLog, active_log
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_tensors
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from plugrad.tensor.backend import Backend
+
+_CLEAR: Final[Any] = list.clear
 
 
 @contextmanager
@@ -78,10 +82,12 @@ class Program:
         self.backend = backend
         tracer = GraphTracer(backend, [x.array for x in tensors], may_move=may_move)
         self.graph, self.rebuild = _trace(name, function, tensors, tracer)
+        self.guards = tracer.guards
         check_leaks(tracer, self.graph, name)
         self.graph = simplify_graph(self.graph)
         self.variables = list(self.graph.variables.values())
         self.updated = [v for v, _ in self.graph.updates]
+        self.has_effects = any(map(has_effect, self.graph.steps))
         self.run = compile_graph(self.graph)
         self.gradients: dict[Any, Program] = {}
         """The programs of the backward pass, by which inputs and outputs take part."""
@@ -105,9 +111,7 @@ class Program:
             nodes = [*[x.node for x in tensors], *[v.node for v in self.variables]]
             if any(nodes):
                 return self._call_recorded(tensors, nodes)
-        outputs = self.run(*arrays, *map(read_array, self.variables))
-        if self.updated:
-            self._commit(outputs[len(self.graph.results) :])
+        outputs = self._execute(self.run, [*arrays, *map(array_of, self.variables)])
         result = self.rebuild(outputs, backend)
         scope = active_scope()
         if scope is not None:
@@ -115,26 +119,50 @@ class Program:
                 scope.track(x)
         return result
 
-    def _commit(self, arrays: Sequence[Any]) -> None:
-        """Make the variables hold their new values, all of them or none.
+    def holds(self) -> bool:
+        """Return whether what Python decided while the function was traced would be decided so now."""
+        return all(function() == answer for function, answer in self.guards)
+
+    def _execute(self, run: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[Any]:
+        """Run the graph, and let the variables hold their new values; a run that fails changes nothing."""
+        if not self.has_effects:
+            outputs = run(*arrays)
+            if self.updated:
+                self._commit(outputs, [])
+            return outputs
+        outer = active_log.get()
+        log = outer or HostLog()
+        start = len(log.undo)
+        token = active_log.set(log)
+        try:
+            outputs = run(*arrays)
+            self._commit(outputs, [] if outer else log.undo)
+        except BaseException:
+            log.take_back(start)
+            raise
+        finally:
+            active_log.reset(token)
+        return outputs
+
+    def _commit(self, outputs: Sequence[Any], undo: list[Callable[[], object]]) -> None:
+        """Make the variables hold their new values, all of them or none, and forget how to undo what was counted.
 
         The loop runs in C, between two instructions of Python: no signal handler and no other thread sees half of it.
         The old values are kept until it has ended, because to release one may run code of its backend.
         """
-        old = [*map(get_array, self.updated)]
-        deque(map(set_array, self.updated, arrays), maxlen=0)
+        start = len(self.graph.results)
+        old = [*map(get_array, self.updated), *undo]
+        new = map(set_array, self.updated, outputs[start : start + len(self.updated)])
+        deque(chain(new, map(_CLEAR, [undo])), maxlen=0)
         del old
 
     # --- the gradient of a call ------------------------------------------------------------------
 
     def _call_recorded(self, tensors: Sequence[Tensor], nodes: Sequence[Node | None]) -> Any:
         """Run the program as one step of the tape."""
-        values = [*[x.array for x in tensors], *map(read_array, self.variables)]
-        outputs = self._run_with_hosts(*values)
-        count = len(self.graph.results)
-        end = count + len(self.updated)
-        if self.updated:
-            self._commit(outputs[count:end])
+        values = [*[x.array for x in tensors], *map(array_of, self.variables)]
+        outputs = self._execute(self._run_with_hosts, values)
+        end = len(self.graph.results) + len(self.updated)
         result = self.rebuild(outputs, self.backend)
         step = ProgramCall(self, nodes, [*values, *outputs[end:]])
         for index, x in enumerate(iter_tensors(result)):
@@ -238,7 +266,7 @@ class ProgramCall(Step):
         return list(zip(positions, backward(tensors), strict=True))
 
 
-def read_array(variable: Variable) -> Any:
+def array_of(variable: Variable) -> Any:
     """Return the array of a variable.
 
     Raises:

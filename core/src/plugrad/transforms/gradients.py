@@ -15,6 +15,7 @@ from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tape.nodes import Bundle, Leaf, leaves_alive, recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import static_value
 from plugrad.tensor.trees import iter_leaves, iter_tensors, map_tree
 from plugrad.transforms.variable import Variable, watched_variables
 from plugrad.types.arguments import check_callable
@@ -289,7 +290,8 @@ def select_trainable(variables: Collection[Variable], op: str) -> list[Variable]
         raise ArgumentError(
             f"{op}: give a list of different Variables to differentiate with respect to, as in {op}(f, [w, b])"
         )
-    trained = [v for v in given if v.trainable]
+    chosen = static_value(lambda: [v.trainable for v in given])
+    trained = [v for v, is_chosen in zip(given, chosen, strict=True) if is_chosen]
     if not trained:
         raise ArgumentError(
             f"{op}: none of the {len(given)} variables is trainable; set trainable=True for at least one"

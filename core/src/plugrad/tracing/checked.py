@@ -1,0 +1,164 @@
+"""Programs that are compared with the function they were traced from, at each call: the setting `debug`."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.errors import TracingError
+from plugrad.tensor.backend import read_array
+from plugrad.tensor.context import active_scope, set_scope
+from plugrad.tensor.effects import HostLog, active_log
+from plugrad.tensor.tensor import Tensor, host_values
+from plugrad.tracing.carries import describe_structure
+from plugrad.tracing.program import Program, array_of
+from plugrad.tracing.structure import flatten
+from plugrad.transforms.variable import get_array, set_array, watched_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad.transforms.variable import Variable
+
+
+class Recording(HostLog):
+    """What functions on the host return in an untraced call."""
+
+    __slots__ = ("can_repeat", "values")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__()
+        self.values: list[Any] = []
+        self.can_repeat: list[bool] = []
+        """Whether the function has said how to undo what it counted, so that calling it again is the same."""
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Keep what a function returns."""
+        count = len(self.undo)
+        value = function()
+        self.values.append(value)
+        self.can_repeat.append(len(self.undo) > count)
+        return value
+
+
+class Repetition(HostLog):
+    """Calls functions on the host a second time, but those of which nobody knows what they count."""
+
+    __slots__ = ("recording", "values")
+
+    def __init__(self, recording: Recording) -> None:
+        """Begin with the first function of the recording."""
+        super().__init__()
+        self.recording = recording
+        self.values: list[Any] = []
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Return what a function computes, or has computed."""
+        place, recording = len(self.values), self.recording
+        is_known = place < len(recording.values) and not recording.can_repeat[place]
+        value = recording.values[place] if is_known else function()
+        self.values.append(value)
+        return value
+
+
+class CheckedProgram(Program):
+    """A program that runs its function untraced, too, and compares what both compute, bit for bit."""
+
+    def __call__(self, tensors: Sequence[Tensor]) -> Any:
+        """Run the function and undo what it changed, run the program, and compare.
+
+        Raises:
+            TracingError: results, new values of variables, or what was computed on the host differ.
+        """
+        if isinstance(
+            active_log.get(), Recording
+        ):  # an untraced call of another function calls this one
+            return self.function([*tensors])
+        recording = Recording()
+        expected, updates = self._run_untraced(tensors, recording)
+        repetition = Repetition(recording)
+        token = active_log.set(repetition)
+        try:
+            result = super().__call__(tensors)
+        finally:
+            active_log.reset(token)
+        self._compare_hosts(repetition.values, recording.values)
+        self._compare_results(result, expected)
+        for variable, array in updates.items():
+            what = f"the new value of variable {variable.name!r}"
+            self._compare(what, host_values(variable), read_array(array, self.backend))
+        return result
+
+    def _run_untraced(
+        self, tensors: Sequence[Tensor], recording: Recording
+    ) -> tuple[Any, dict[Variable, Any]]:
+        """Return what the function returns, and what its variables become; they get their old values back."""
+        variables = [*dict.fromkeys((*self.variables, *self.updated))]
+        before = [*map(array_of, variables)]
+        scope, watched = active_scope(), watched_variables.set(None)
+        log = active_log.set(recording)
+        set_scope(None)
+        try:
+            result = self.function([Tensor(x.array, x.backend) for x in tensors])
+            return result, {variable: get_array(variable) for variable in variables}
+        finally:
+            set_scope(scope)
+            active_log.reset(log)
+            watched_variables.reset(watched)
+            deque(map(set_array, variables, before), maxlen=0)
+            recording.take_back()
+
+    def _compare_hosts(self, traced: Sequence[Any], untraced: Sequence[Any]) -> None:
+        """Raise unless generators drew and optimizers counted alike."""
+        if len(traced) != len(untraced):
+            raise self._difference(
+                f"computes {len(traced)} values on the host, such as states of generators and coefficients of "
+                f"optimizers, and {len(untraced)} untraced"
+            )
+        for position, (x, y) in enumerate(zip(traced, untraced, strict=True)):
+            self._compare(f"value number {position} of the host", np.asarray(x), np.asarray(y))
+
+    def _compare_results(self, traced: Any, untraced: Any) -> None:
+        """Raise unless both results have the same structure and values."""
+        structures: tuple[list[Any], list[Any]] = [], []
+        tensors: tuple[list[Tensor], list[Tensor]] = [], []
+        flatten(traced, structures[0], tensors[0])
+        flatten(untraced, structures[1], tensors[1])
+        if len(tensors[0]) == len(tensors[1]):
+            for position, (x, y) in enumerate(zip(*tensors, strict=True)):
+                self._compare(f"result number {position}", host_values(x), host_values(y))
+        if structures[0] != structures[1]:
+            raise self._difference(
+                f"returns {describe_structure(traced)}, and {describe_structure(untraced)} untraced"
+            )
+
+    def _compare(self, what: str, traced: NDArray[Any], untraced: NDArray[Any]) -> None:
+        """Raise unless two arrays have the same bits."""
+        if traced.shape != untraced.shape or traced.dtype != untraced.dtype:
+            raise self._difference(
+                f"gives {what} as {traced.dtype}{list(traced.shape)}, and as {untraced.dtype}{list(untraced.shape)} "
+                "untraced"
+            )
+        for place in np.ndindex(traced.shape) if _bits(traced) != _bits(untraced) else ():
+            x, y = traced[place], untraced[place]
+            if _bits(np.asarray(x)) != _bits(np.asarray(y)):
+                where = f"element {list(place)} of {what}" if place else what
+                raise self._difference(f"gives {where} as {x}, and as {y} untraced")
+
+    def _difference(self, what: str) -> TracingError:
+        """Return the error for a difference."""
+        return TracingError(
+            f"jit: {self.name} {what} (the setting debug is on). What Python computes or decides is computed once, "
+            "when the function is traced: pass it as an argument, or ask for it through plugrad.extend.host_value or "
+            "static_value"
+        )
+
+
+def _bits(array: NDArray[Any]) -> object:
+    """Return what equal arrays of one shape and dtype have in common; strings lie elsewhere than in the array."""
+    return array.tobytes() if array.dtype.kind in "biufc" else array.tolist()
