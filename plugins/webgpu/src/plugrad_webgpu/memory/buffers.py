@@ -260,6 +260,8 @@ class Usage:
     buffers: int = 0
     in_use: int = 0
     pooled: int = 0
+    scratch: int = 0
+    """What recordings share."""
     peak: int = 0
     created: int = 0
 
@@ -463,13 +465,18 @@ class Pool:
         if not isinstance(self._lock, RefusingLock):
             self._keep_to_budget()
         usage = self.usage
-        details = {"pooled_bytes": usage.pooled, "created_buffers": usage.created}
+        details = {
+            "pooled_bytes": usage.pooled,
+            "scratch_bytes": usage.scratch,
+            "created_buffers": usage.created,
+        }
         return Memory(usage.buffers, usage.in_use, usage.peak, self.limit, details)
 
     def _create(self, size: int) -> Storage:
         """Return a new storage for a buffer that is counted already."""
         usage = self.usage
-        if self.limit is not None and usage.in_use + usage.pooled > self.limit:
+        all_bytes = usage.in_use + usage.pooled + usage.scratch
+        if self.limit is not None and all_bytes > self.limit:
             self.trim()
         handle = self._allocator.create_buffer(size)
         if handle is None:

@@ -24,11 +24,6 @@ class Scratch:
         self._pool = pool
         self._buffers: dict[int, list[Buffer]] = {}
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all buffers."""
-        return sum(size * len(buffers) for size, buffers in self._buffers.items())
-
     def take(self, sizes: Sequence[int]) -> list[Buffer]:
         """Return different buffers of size classes, which are not counted as memory in use.
 
@@ -45,6 +40,8 @@ class Scratch:
                 buffers = self._buffers.setdefault(size, [])
                 if places[size] == len(buffers):
                     buffers.append(self._pool.take(self._device, size, is_counted=False))
+                    if generation == self.generation:
+                        self._pool.usage.scratch += size
                 found.append(buffers[places[size]])
                 places[size] += 1
             if generation == self.generation:
@@ -54,4 +51,5 @@ class Scratch:
         """Give the buffers back to the pool."""
         if self._buffers:
             self.generation += 1
+            self._pool.usage.scratch = 0
             self._buffers = {}

@@ -165,11 +165,11 @@ class _Writer:
             if is_interruption(failure):
                 raise
             found = None  # it needs values; or it fails, and has to fail when the program runs
-        outputs = [*found] if step.returns_list and found is not None else [found]
+        outputs: list[Any] = [*found] if step.returns_list and found is not None else [found]
         if not all(isinstance(getattr(x, "buffer", None), StandIn) for x in outputs):
             del recorder.work[done:]
             return False
-        made = dict(zip(step.outputs, outputs, strict=True))
+        made: dict[Value, GpuArray] = dict(zip(step.outputs, outputs, strict=True))
         self.made |= made
         self.arrays |= made
         return True

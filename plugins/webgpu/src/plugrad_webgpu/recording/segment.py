@@ -93,36 +93,29 @@ class Segment:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.hosts = hosts
-        written = {x for each in work for x in each.writes}
-        self.results = [
-            x
-            for x in dict.fromkeys([x.buffer for x in outputs.values()])
-            if isinstance(x, StandIn) and x in written
-        ]
+        given = {*inputs.values(), *[host.buffer for host in hosts]}
+        kept = [*dict.fromkeys([x.buffer for x in outputs.values()])]
+        known = [x for x in kept if isinstance(x, Known)]
+        passed = [x for x in kept if x in given]
+        self.results = [x for x in kept if type(x) is StandIn and x not in given]
         fused = fuse(work, set(self.results), device.most_operands - 1)
         self.work = [x for x in fused if isinstance(x, Copy) or x.plan.grid is not None]
-        slots = assign_slots(self.work, set(self.results))
+        slots = assign_slots(self.work, given.union(self.results))
         self.slots = slots.sizes
         self.passing_bytes = sum(slots.sizes)
-        given = (*inputs.values(), *[host.buffer for host in hosts], *self.results)
-        self.places: dict[Buffer, int] = {}
-        for place, buffer in enumerate(given):
-            self.places.setdefault(buffer, place)
-        self.places |= {x: len(given) + place for x, place in slots.places.items()}
-        self.made = [(value, x, self._source(x)) for value, x in outputs.items()]
+        order = (*inputs.values(), *[host.buffer for host in hosts], *self.results)
+        self.places: dict[Buffer, int] = {x: place for place, x in enumerate(order)}
+        self.places |= {x: len(order) + place for x, place in slots.places.items()}
+        self.passed = [self.inputs[self.places[x]] for x in passed]
+        self.known = [x.array.buffer for x in known]
+        numbers = {x: number for number, x in enumerate((*self.results, *passed, *known))}
+        self.made = [(v, x.shape, x.dtype, numbers[x.buffer]) for v, x in outputs.items()]
+        """The shape and the dtype of each output, and the number of its buffer: those of the results come first, then
+        those of inputs that are passed on, then known ones."""
         self._turns = cycle([Turn(device, hosts) for _ in range(TURNS)] if hosts else [])
         self._tables: list[GpuArray] = []
         self._commands: dict[tuple[int, ...], list[Command]] = {}
         self._generation = 0
-
-    def _source(self, made: GpuArray) -> tuple[str, Any]:
-        """Return where the buffer of an output comes from when the work runs."""
-        buffer = made.buffer
-        if isinstance(buffer, Known):
-            return "known", buffer.array.buffer
-        if buffer in self.results:
-            return "result", self.results.index(buffer)
-        return "input", self.inputs[self.places[buffer]]
 
     def __call__(self, values: dict[Value, Any]) -> None:
         """Run the work on the arrays of the inputs, and add those of the outputs."""
@@ -141,15 +134,9 @@ class Segment:
             self._encode(found)
             if turn is not None:
                 turn.batch = device.batch
-        for value, recorded, (kind, source) in self.made:
-            buffer: Buffer
-            if kind == "result":
-                buffer = results[source]
-            elif kind == "input":
-                buffer = values[source].buffer
-            else:
-                buffer = source
-            values[value] = GpuArray(recorded.shape, recorded.dtype, buffer)
+        buffers = [*results, *[values[value].buffer for value in self.passed], *self.known]
+        for value, shape, dtype, number in self.made:
+            values[value] = GpuArray(shape, dtype, buffers[number])
 
     def _write(self, written: Sequence[NDArray[Any]]) -> Turn:
         """Copy host values to the buffers whose turn it is."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from plugrad_webgpu.recording.recorder import StandIn
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from plugrad_webgpu.memory.buffers import Buffer
-    from plugrad_webgpu.recording.recorder import Copy, Dispatch, StandIn
+    from plugrad_webgpu.recording.recorder import Copy, Dispatch
 
 
 class Slots(NamedTuple):
@@ -23,15 +25,12 @@ class Slots(NamedTuple):
 
 
 def assign_slots(work: Sequence[Dispatch | Copy], others: Collection[Buffer]) -> Slots:
-    """Return the slots of all buffers that some work writes, but for others, which lie elsewhere."""
+    """Return the slots of all buffers that some work uses, but for known ones and others, which lie elsewhere."""
     lives: dict[StandIn, list[int]] = {}
     for index, each in enumerate(work):
-        for buffer in each.writes:
-            if buffer not in others:
+        for buffer in (*each.reads, *each.writes):
+            if type(buffer) is StandIn and buffer not in others:
                 lives.setdefault(buffer, [index, index])[1] = index
-        for buffer in each.reads:
-            if buffer in lives:
-                lives[buffer][1] = index  # type: ignore[index] - it is a stand-in
     places: dict[Buffer, int] = {}
     slots: list[tuple[int, list[list[int]]]] = []
     for buffer in sorted(lives, key=lambda x: (-x.size, lives[x][0])):
