@@ -10,19 +10,23 @@ import plugrad
 from passes.checking import verified_passes
 from plugrad.discovery.loading import open_backend
 from plugrad.passes.simplify import simplify_graph
+from plugrad.testing.checks import NotClaimed
 from plugrad.testing.tables import rows
 from plugrad.testing.traced import check_traced
 
 FEW = 12
-"""Only each twelfth row runs on backends whose calls take long; the kit runs all of them."""
+"""On other backends than cpu, only each twelfth row runs: the kit runs all of them, without checks after each pass."""
 
 
 @pytest.mark.parametrize("row", rows(), ids=str)
 def test_rows(row, backend, request):
-    if backend == "webgpu" and rows().index(row) % FEW:
-        pytest.skip("a twelfth of the rows runs on webgpu; plugrad-test runs all of them")
+    if backend != "cpu" and rows().index(row) % FEW:
+        pytest.skip("a twelfth of the rows runs here; the conformance kit runs all of them")
     with verified_passes():
-        check_traced(row, open_backend(backend))
+        try:
+            check_traced(row, open_backend(backend))
+        except NotClaimed as reason:
+            pytest.skip(str(reason))
 
 
 SHAPES = [(), (1,), (3,), (3, 1), (2, 3), (3, 3), (1, 3), (2, 3, 3), (40, 33)]

@@ -1,5 +1,6 @@
 """A place where tests install plugins, and from where everything is gone after them."""
 
+import gc
 import importlib
 import os
 import sys
@@ -48,6 +49,15 @@ class Site:
     def imported(self):
         """Return which of the installed packages have been imported."""
         return [name for name in self.packages if name in sys.modules]
+
+
+@pytest.fixture
+def uncollected():
+    """A test during which nothing in a cycle of references is released."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

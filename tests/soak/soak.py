@@ -6,7 +6,8 @@ Each thread makes tensors, combines, reshapes, differentiates, disposes and read
 every element with NumPy's. The values are small integers in float32 (results are wrapped into a
 small range), so every backend has exactly one right answer. All the time, threads ask for `memory()`.
 At the end nothing may be left: no tensor, no buffer, no byte. The process may hardly be larger in the
-last quarter of the time than in the second; in the first, caches fill.
+last quarter of the time than in the second; in the first, caches fill. All threads look at its size, so
+that there are samples of it although the machine is busy.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 SHAPES = [(), (3,), (0, 4), (5, 7), (2, 3, 4), (200, 200), (64, 1), (1, 33), (4097,), (20, 20, 30)]
 RANGE = 8  # values lie between -8 and 8; sums of products of 200 of them are exact in float32
 MOST_KEPT = 12
+MIN_SAMPLES = 5
+"""The fewest samples of a quarter whose median is compared: on a busy machine a short one may have fewer."""
 
 Pair = tuple[plugrad.Tensor, Any]
 """A tensor and the values that it must have."""
@@ -110,8 +113,8 @@ class Soak:
     growth: float = 0.03
     """The fraction by which the process may be larger in the last quarter of the time than in the second."""
     steps: int = 0
-    quarters: list[float] = field(default_factory=list)
-    """The median of the resident memory in each quarter of the time, in bytes."""
+    samples: tuple[list[int], ...] = field(default_factory=lambda: ([], [], [], []))
+    """Sizes of the resident memory in each quarter of the time, in bytes."""
     wrong: list[str] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
     ends: float = 0.0
@@ -133,6 +136,7 @@ class Soak:
 
     def step(self, rng: np.random.Generator, kept: list[Pair]) -> None:
         """Make a tensor, derive one, or look at one."""
+        self.measure()
         if not kept or rng.random() < 0.2:
             shape = SHAPES[rng.integers(len(SHAPES))]
             values = rng.integers(-RANGE, RANGE + 1, shape).astype("float32")
@@ -154,6 +158,21 @@ class Soak:
             report = plugrad.memory()
             if min(report.tensors, report.buffers, report.bytes) < 0:
                 self.report(f"memory() says {report}")
+
+    def measure(self) -> None:
+        """Note how large the process is."""
+        left = self.ends - time.monotonic()
+        self.samples[3 - max(0, min(3, int(4 * left / self.seconds)))].append(resident())
+
+    def growth_problem(self) -> str | None:
+        """Say how the process has grown, if too much, and if there are enough samples to know it."""
+        _, second, _, last = self.samples
+        if min(len(second), len(last)) < MIN_SAMPLES:
+            return None
+        before, after = median(second), median(last)
+        if after <= before * (1 + self.growth):
+            return None
+        return f"the process has grown from {before:.0f} to {after:.0f} bytes"
 
     def compare(self, what: str, tensor: plugrad.Tensor, right: Any) -> None:
         """Report a tensor with other values than these."""
@@ -181,23 +200,19 @@ class Soak:
         workers = [Thread(target=self.work, args=(self.seed + i,)) for i in range(self.threads)]
         for worker in workers:
             worker.start()
-        samples: list[list[int]] = [[], [], [], []]
         while any(worker.is_alive() for worker in workers):
-            left = self.ends - time.monotonic()
-            if left < -60:
+            if time.monotonic() > self.ends + 60:
                 return [*self.wrong, "a thread hangs: it did not end 60 seconds after it should"]
-            samples[3 - max(0, min(3, int(4 * left / self.seconds)))].append(resident())
+            self.measure()
             plugrad.memory()
             time.sleep(0.01)
-        self.quarters = [median(sizes) if sizes else 0.0 for sizes in samples]
         gc.collect()
         after = plugrad.memory()
         for name in ("tensors", "buffers", "bytes"):
             if getattr(after, name) != getattr(before, name):
                 self.report(f"{name}: {getattr(before, name)} before, {getattr(after, name)} after")
-        _, second, _, last = self.quarters
-        if last > second * (1 + self.growth):
-            self.report(f"the process has grown from {second:.0f} to {last:.0f} bytes")
+        if problem := self.growth_problem():
+            self.report(problem)
         return self.wrong
 
 
@@ -218,7 +233,10 @@ def main() -> int:
     soak = Soak(chosen.backend, chosen.minutes * 60, chosen.threads, chosen.seed)
     wrong = soak.run()
     print(f"{soak.backend}: {soak.steps} steps in {chosen.threads} threads, {len(wrong)} problems")
-    print("resident MB in each quarter:", *[f"{size / 1e6:.1f}" for size in soak.quarters])
+    quarters = [
+        f"{median(sizes) / 1e6:.1f} ({len(sizes)} samples)" for sizes in soak.samples if sizes
+    ]
+    print("resident MB in each quarter:", *quarters)
     for problem in wrong:
         print(problem)
     return 1 if wrong else 0

@@ -1,7 +1,9 @@
 """Ten seconds of random work in four threads, shared by the backends; soak.py runs it for longer."""
 
+import pytest
+
 import plugrad
-from soak.soak import Soak
+from soak.soak import MIN_SAMPLES, Soak
 
 SECONDS = {"cpu": 2.5, "wasm": 2.5, "webgpu": 5.0}
 GROWTH = {"webgpu": 2.0}  # its programs take 180 MB; most are compiled in the first minute
@@ -30,3 +32,24 @@ def test_a_tensor_that_stays_is_found(monkeypatch):
     wrong = "".join(Soak("cpu", 0.2).run())
     assert "tensors: " in wrong
     assert "bytes: " in wrong
+
+
+@pytest.mark.parametrize(
+    ("second", "last", "is_found"),
+    [
+        ([100] * 9, [104] * 9, True),
+        ([100] * 9, [102] * 9, False),
+        ([100] * 8 + [900], [102] * 8 + [900], False),
+        ([], [104] * 9, False),  # a thread that got no time saw nothing
+        ([100] * 9, [104] * (MIN_SAMPLES - 1), False),
+    ],
+)
+def test_growth_is_judged_with_enough_samples(second, last, is_found):
+    soak = Soak("cpu", 1.0, samples=([50] * 9, second, [100], last))
+    assert (soak.growth_problem() is not None) is is_found
+
+
+def test_every_step_takes_a_sample():
+    soak = Soak("cpu", 0.2)
+    assert soak.run() == []
+    assert sum(map(len, soak.samples)) > soak.steps > 0

@@ -3,7 +3,12 @@
 import inspect
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
+import weakref
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -129,8 +134,115 @@ def test_the_pool_of_threads_is_left_to_one_caller_at_a_time():
     pool_of_two.run([outer_call, outer_call])
     assert len(names) == 2
     assert len(inner) == 4
-    pool_of_two.run([lambda: None])  # the lock is free again
-    assert pool_of_two._is_used.acquire(blocking=False)
+    with pytest.raises(ValueError, match="invalid literal"):
+        pool_of_two.run([partial(int, "x")] * 9)
+    met = threading.Barrier(2)
+    pool_of_two.run([lambda: met.wait(60)] * 2)  # it is free again: two threads meet
+
+
+class Arrays:
+    """What a call uses."""
+
+
+def test_calls_that_are_done_keep_nothing():
+    pool_of_two = ThreadPool()
+    pool_of_two.count = 2
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # the caller goes on as soon as it can
+    try:
+        for _ in range(100):
+            used = Arrays()
+            dead = weakref.ref(used)
+            pool_of_two.run([bool, partial(id, used), partial(id, used)])
+            del used
+            assert dead() is None
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("fails_elsewhere", [False, True])
+def test_what_a_failing_call_used_does_not_wait_for_the_collector(uncollected, fails_elsewhere):
+    pool_of_two = ThreadPool()
+    pool_of_two.count = 2
+    met, caller, dead = threading.Barrier(2), threading.get_ident(), []
+
+    def compute():
+        used = Arrays()
+        dead.append(weakref.ref(used))
+
+        def call():
+            met.wait(60)
+            if (threading.get_ident() != caller) is fails_elsewhere:
+                raise ValueError(id(used))
+
+        pool_of_two.run([call, call])
+
+    with pytest.raises(ValueError, match=r"\d"):
+        compute()
+    assert dead[0]() is None
+
+
+def test_an_interrupt_comes_after_the_calls_that_have_begun():
+    pool_of_two = ThreadPool()
+    pool_of_two.count = 2
+    done, has_begun, caller = [], threading.Event(), threading.get_ident()
+
+    def call():
+        if threading.get_ident() == caller:
+            has_begun.wait(60)
+            raise KeyboardInterrupt
+        has_begun.set()
+        time.sleep(0.05)
+        done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        pool_of_two.run([call] * 9)
+    assert done == [True]  # no other has begun
+
+
+STOPPED = """
+import sys, threading
+from itertools import count
+from plugrad_cpu.threads import ThreadPool
+
+class Stop(BaseException):
+    pass
+
+def stop_after(left):
+    def profile(frame, event, argument):
+        nonlocal left
+        left -= event in ("call", "c_return")  # where Python raises what handlers of signals raise
+        if left == 0:
+            raise Stop
+
+    return profile
+
+def meet():
+    met = threading.Barrier(2)
+    pool.run([lambda: met.wait(20)] * 2)
+
+pool = ThreadPool()
+pool.count = 2
+for place in count(1):
+    meet()
+    sys.setprofile(stop_after(place))
+    try:
+        pool.run([bool] * 3)
+        break
+    except Stop:
+        pass
+    finally:
+        sys.setprofile(None)
+print(place)
+"""
+
+
+def test_an_interrupt_at_any_place_spoils_nothing():
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 10
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

@@ -14,7 +14,7 @@ import plugrad
 from plugrad.extend import BackendUnavailable, pool_window, sliding_window
 from plugrad_wasm import declare
 from plugrad_wasm.backend import count_processors
-from plugrad_wasm.kernels import depthwise, morphology, pooling
+from plugrad_wasm.kernels import depthwise, image as image_kernels, morphology, pooling
 
 FLAGS = {"transpose_a": False, "transpose_b": False}
 WORKER = "plugrad-wasm worker"
@@ -250,6 +250,50 @@ def test_a_failure_in_any_thread_is_raised_and_all_go_on(small_parts, opened, rn
         with pytest.raises(wasmtime.Trap):
             run.store.perform("relu_float32", chains, ())
         np.testing.assert_array_equal(run("Relu", x), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_what_a_failing_call_used_does_not_wait_for_the_collector(opened, uncollected, place):
+    run = opened(2)
+    chains = [[(2**32 - 64, 2**32 - 64, 1000)] if i == place else [(0, 0, 0)] for i in range(4)]
+
+    def compute():
+        x = run.put(np.ones(5000))
+        run.store.perform("relu_float32", chains, (x,))
+
+    before = run.backend.memory()[:2]
+    with pytest.raises(wasmtime.Trap):
+        compute()
+    assert run.backend.memory()[:2] == before
+
+
+def test_a_thread_that_comes_too_late_keeps_no_memory(opened, monkeypatch):
+    """It finds a job that is done, but nothing of what the job used."""
+    monkeypatch.setattr(declare, "RELEASE_LOCK_MIN_ELEMENTS", 10)
+    monkeypatch.setattr(image_kernels, "ELEMENTWISE_PART", declare.PartSteps(10, 100))
+    run, is_free = opened(2), threading.Event()
+    turn = np.array([[1, 0, 0, 0, 1, 0, 0, 0]], "float32")
+    how = {"interpolation": "bilinear", "fill_mode": "wrap", "fill_value": 0.0}
+
+    class Other:
+        """A job that takes long."""
+
+        def help(self, calls):
+            is_free.wait(60)
+
+    def compute():
+        x = np.ones((3, 9, 9, 2), "float32")
+        np.testing.assert_array_equal(run("Transform", x, turn, output_shape=(9, 9), **how), x)
+
+    compute()
+    before = run.backend.memory()[:2]
+    (worker,) = run.store.perform.__self__._helpers(1)
+    worker.jobs.put(Other())
+    try:
+        compute()
+        assert run.backend.memory()[:2] == before
+    finally:
+        is_free.set()
 
 
 def test_chains_keep_their_order(opened):

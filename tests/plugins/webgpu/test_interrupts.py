@@ -172,22 +172,28 @@ def test_a_wait_goes_on_if_the_handler_of_the_interrupt_returns(monkeypatch):
     assert len(counted) == 2
 
 
-def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(monkeypatch):
+def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(monkeypatch, uncollected):
     class Alarm(BaseException):
         pass
 
     def ring(*arguments):
         raise Alarm
 
+    def compute():
+        x = y + y
+        x.numpy()
+
     with plugrad.use("webgpu"):
         y = plugrad.ones(1000) * 2
+        before = y.sum().item() and plugrad.memory()[:3]
         device = y.backend.opened
         with monkeypatch.context() as patch:
             patch.setattr(device._raw, "_idle", [])
             patch.setattr(device._raw, "_late", [])
             patch.setattr(native.Staging, "_arrive", ring)
             with pytest.raises(Alarm):
-                y.numpy()
+                compute()
+            assert plugrad.memory()[:3] == before
         np.testing.assert_array_equal(y.numpy(), np.full(1000, 2))
 
 

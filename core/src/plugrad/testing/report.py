@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges", "reopening", "devices")
+LEVELS: Final = (
+    "lifecycle",
+    "core",
+    "gradients",
+    "full",
+    "edges",
+    "reopening",
+    "devices",
+    "traced",
+)
 """The levels that build on each other."""
 FLOAT32: Final = "float32"
 """The level that stands beside them: whether a backend is complete for programs in float32."""

@@ -25,6 +25,7 @@ from plugrad.testing.checks import (
 )
 from plugrad.testing.ops import OPS, Op, check_op
 from plugrad.testing.tables import rows
+from plugrad.testing.traced import PROGRAMS, check_program, check_traced
 
 if TYPE_CHECKING:
     from plugrad.testing.rows import Row
@@ -169,6 +170,21 @@ def test_reopening(what: Check, opened: Backend, plugrad_backend: str) -> None:
 @pytest.mark.parametrize("what", devices.DEVICES, ids=lambda check: check.__name__)
 def test_devices(what: Check, opened: Backend, plugrad_backend: str) -> None:
     what(opened, plugrad_backend)
+
+
+@pytest.mark.plugrad_level("traced")
+@on(list(rows()))
+def test_traced(row: Row, opened: Backend) -> None:
+    require_kernel(row.kernel, opened)
+    require_dtypes(row.needs(main_dtype(row, opened)), opened)
+    check_traced(row, opened)
+
+
+@pytest.mark.plugrad_level("traced")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_traced_programs(name: str, opened: Backend) -> None:
+    require_dtypes(["float32", "int32", "bool"], opened)
+    check_program(name)
 
 
 @pytest.mark.plugrad_level("float32")

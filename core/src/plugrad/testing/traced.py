@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
 
 from plugrad.errors import KernelNotFound, TracingError, UnsupportedDtype
 from plugrad.ops.binary import multiply
+from plugrad.ops.creation import asarray
+from plugrad.ops.linalg import matmul
 from plugrad.ops.reduction import sum as total
 from plugrad.ops.unary import cos, sin
+from plugrad.optimizers import Adam
+from plugrad.random import normal, seed, uniform
 from plugrad.testing.checks import (
     PRECISE,
+    NotClaimed,
     differentiated_inputs,
     is_differentiable,
     main_dtype,
     run,
     tensors_of,
 )
+from plugrad.tracing.control_flow import cond, scan, while_loop
 from plugrad.tracing.jit import jit
-from plugrad.transforms.gradients import grads
+from plugrad.transforms.gradients import grad, grads
+from plugrad.transforms.variable import Variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +41,10 @@ def check_traced(row: Row, backend: Backend) -> None:
     """Compare the values of a row, and its gradients to second order, traced and untraced.
 
     A kernel whose shape depends on values must say that it cannot be traced.
+
+    Raises:
+        NotClaimed: the backend does not compute it.
+        AssertionError: a bit differs.
     """
     dtype = main_dtype(row, backend)
     given = tensors_of(row.drawn(dtype))
@@ -65,8 +79,9 @@ def check_traced(row: Row, backend: Backend) -> None:
     present = [x for i in places if (x := given[i]) is not None]
     first_order = grads(sum_of_sines, allow_unused=True)
     second_order = grads(second, allow_unused=True)
-    _compare(first_order, present, f"the gradient of {row} of {dtype}")
-    _compare(second_order, present, f"the second gradient of {row} of {dtype}")
+    with suppress(NotClaimed):
+        _compare(first_order, present, f"the gradient of {row} of {dtype}")
+        _compare(second_order, present, f"the second gradient of {row} of {dtype}")
 
 
 def _stores(backend: Backend, row: Row, dtype: str) -> bool:
@@ -83,13 +98,23 @@ def _put(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
 def _compare(function: Callable[..., Any], args: Sequence[Tensor], where: str) -> None:
     try:
         untraced = list(function(*args))
-    except (UnsupportedDtype, KernelNotFound):
-        return  # the levels above check what a backend refuses
+    except (
+        UnsupportedDtype,
+        KernelNotFound,
+    ) as refusal:  # other levels check what a backend refuses
+        raise NotClaimed(str(refusal)) from None
     traced = jit(function)
     for _ in range(2):
         for x, y in zip(traced(*args), untraced, strict=True):
-            if x.numpy().tobytes() != y.numpy().tobytes() or x.dtype is not y.dtype:
-                raise AssertionError(f"{where}: traced, it gives {x!r}; untraced, it gives {y!r}")
+            _check_same(x, y, where)
+
+
+def _check_same(traced: Tensor, untraced: Tensor, where: str) -> None:
+    x, y = traced.numpy(), untraced.numpy()
+    if x.tobytes() != y.tobytes() or (x.shape, x.dtype) != (y.shape, y.dtype):
+        raise AssertionError(
+            f"{where}: traced, it gives {traced!r}; untraced, it gives {untraced!r}"
+        )
 
 
 def _check_refusal(call: Callable[[], Any], where: str) -> None:
@@ -100,3 +125,73 @@ def _check_refusal(call: Callable[[], Any], where: str) -> None:
     raise AssertionError(
         f"{where}: its shape depends on values, but it was traced without an error"
     )
+
+
+# --- programs that are more than one kernel ------------------------------------------------------
+
+
+def check_program(name: str) -> None:
+    """Compare three calls of a program, traced and untraced, from the same state and the same seed.
+
+    Raises:
+        AssertionError: a bit differs.
+    """
+    found: list[list[Tensor]] = []
+    for is_traced in (False, True):
+        program = PROGRAMS[name]()
+        step = jit(program) if is_traced else program
+        seed(7)
+        x = asarray(np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], "float32"))
+        found.append([y for _ in range(3) for y in step(x)])
+    for number, (untraced, traced) in enumerate(zip(*found, strict=True)):
+        _check_same(traced, untraced, f"{name}, result number {number}")
+
+
+Program: TypeAlias = "Callable[[Tensor], Sequence[Tensor]]"
+
+
+def _loop() -> Program:
+    """Return a loop with a result for each round, and its gradient."""
+
+    def last_and_sum(x: Tensor) -> Tensor:
+        last, results = scan(lambda c, row: (sin(c + row), multiply(c, row)), x[0], x)
+        return total(last) + total(results)
+
+    return lambda x: [last_and_sum(x), grad(last_and_sum)(x)]
+
+
+def _choice() -> Program:
+    def chosen(x: Tensor) -> Tensor:
+        return total(cond(total(x) > 0, sin, cos, x))
+
+    return lambda x: [chosen(x), chosen(-x), grad(chosen)(x), grad(chosen)(-x)]
+
+
+def _unknown_rounds() -> Program:
+    return lambda x: [while_loop(lambda y: total(y) < 50, lambda y: y * 2, x * x)]
+
+
+def _training() -> Program:
+    """Return steps with noise and a schedule, which move a variable and exchange two others."""
+    weights = Variable(np.linspace(-1, 1, 6, dtype="float32").reshape(3, 2))
+    one, other = Variable(np.float32(1)), Variable(np.float32(2))
+    optimizer = Adam(lambda step: 0.1 / (1 + step))
+
+    def step(x: Tensor) -> list[Tensor]:
+        noisy = x + normal(x.shape)
+        loss = optimizer.minimize(lambda: total(sin(matmul(noisy, weights))), [weights])
+        before = +one
+        one.assign(other * 2)
+        other.assign(before)
+        return [loss, +weights, +one, +other, uniform((2,))]
+
+    return step
+
+
+PROGRAMS: Final = {
+    "loop": _loop,
+    "choice": _choice,
+    "unknown_rounds": _unknown_rounds,
+    "training": _training,
+}
+"""Functions that make a program of one tensor, with a state of its own."""

@@ -263,10 +263,15 @@ class GraphTracer(Tracer):
             f"{user_line()}; compute there outside of it"
         )
 
+    def next_bound_host(self) -> Tensor | None:
+        """Return what stands for the next host value, or None if it is computed anew."""
+        return None if self.bound_hosts is None else next(self.bound_hosts)
+
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
         """Record a function that is called whenever the graph runs."""
-        if self.bound_hosts is not None:
-            return next(self.bound_hosts).array
+        bound = self.next_bound_host()
+        if bound is not None:
+            return bound.array
         output = self.new_value(Shaped(shape, dtype))
         self.steps.append(HostValue(function, (output.value,), user_line()))
         return output

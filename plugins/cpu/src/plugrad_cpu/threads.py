@@ -1,20 +1,68 @@
-"""Threads that share long calls of compiled functions, which let other threads of Python run."""
+"""Threads that share long calls of compiled functions, which let other threads of Python run.
+
+The caller works, too. Threads that are busy elsewhere come too late and find nothing left to do, so nobody
+waits for them. Nobody waits for an object of `threading` or `concurrent.futures` either: Ctrl-C in the
+moment when Python code has taken a lock leaves it locked for good. A `SimpleQueue` is compiled code.
+"""
 
 from __future__ import annotations
 
 import os
-from threading import Lock
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import BackendUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Future, ThreadPoolExecutor
+
+POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
+
+
+class Job:
+    """Calls, of which each thread makes the next one."""
+
+    __slots__ = ("calls", "ended", "failure", "helping")
+
+    def __init__(self, calls: Sequence[Callable[[], object]]) -> None:
+        """Begin with all calls."""
+        self.calls: list[Callable[[], object]] = [*reversed(calls)]
+        self.failure: BaseException | None = None
+        self.helping: list[None] = []  # one for each thread but the caller's
+        self.ended: SimpleQueue[None] = SimpleQueue()
+
+    def work(self) -> None:
+        """Make calls until none is left."""
+        while True:
+            try:
+                call = self.calls.pop()
+            except IndexError:
+                return
+            call()
+
+    def help(self) -> None:
+        """Work on it in another thread than the caller's, which learns of a failure."""
+        self.helping.append(None)
+        try:
+            self.work()
+        except BaseException as failure:
+            self.failure = failure
+            self.calls.clear()
+        self.helping.pop()
+        self.ended.put(None)
+
+    def finish(self) -> None:
+        """Begin no other call, and return when those that have begun are done."""
+        self.calls.clear()
+        while self.helping:
+            with suppress(Empty):
+                self.ended.get(timeout=POLL_SECONDS)
 
 
 class ThreadPool:
-    """Threads that start when they are first needed."""
+    """Threads that start when they are first needed, and go on until the program ends."""
 
     def __init__(self) -> None:
         """Compute in the thread of the caller alone."""
@@ -23,38 +71,58 @@ class ThreadPool:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the threads: a forked child has none, and another one may have held the lock."""
-        self._is_used = Lock()
-        self._pool: ThreadPoolExecutor | None = None
-        self._size = 0  # for how many threads the pool is
+        """Forget the threads: a forked child has none, and another one may have been using the queue."""
+        self._is_used = False
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._size = 0  # how many threads have started
 
     def run(self, calls: Sequence[Callable[[], object]]) -> None:
-        """Make calls, in several threads unless those are busy, and return after the last one."""
-        if len(calls) == 1 or self.count == 1 or not self._is_used.acquire(blocking=False):
+        """Make calls, in several threads unless those are busy, and return after the last one.
+
+        An interrupt is raised when the calls that have begun are done. Nothing keeps the calls then.
+        """
+        if len(calls) == 1 or self.count == 1 or self._is_used:
             for call in calls:
                 call()
             return
+        self._is_used = True  # no other thread has run, and no interrupt was raised, since the test
+        job = None
         try:
-            futures = [self._submit(call) for call in calls[1:]]
-            calls[0]()
-            for future in futures:
-                if future is not None:
-                    future.result()
+            job = Job(calls)
+            self._ask_for_help(job, min(len(calls), self.count) - 1)
+            job.work()
+            job.finish()
+        except BaseException:
+            if job is not None:
+                job.finish()
+            raise
         finally:
-            self._is_used.release()
+            self._is_used = False
+        failure, job.failure = job.failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback has this frame, and so the arrays of the callers
 
-    def _submit(self, call: Callable[[], object]) -> Future[object] | None:
-        """Return the future of a call; None if it was made here, because the program ends."""
-        if self._pool is None or self._size != self.count:
-            from concurrent.futures import ThreadPoolExecutor  # not at the top: it takes 5 ms
+    def _ask_for_help(self, job: Job, count: int) -> None:
+        """Give a job to so many threads."""
+        with suppress(
+            RuntimeError
+        ):  # at the end of a program no thread starts; the caller works alone
+            while self._size < count:
+                Thread(
+                    target=_serve, args=(self._jobs,), name="plugrad-cpu worker", daemon=True
+                ).start()
+                self._size += 1
+        for _ in range(count):
+            self._jobs.put(job)
 
-            self._pool = ThreadPoolExecutor(self.count - 1, thread_name_prefix="plugrad-cpu")
-            self._size = self.count
-        try:
-            return self._pool.submit(call)
-        except RuntimeError:
-            call()
-            return None
+
+def _serve(jobs: SimpleQueue[Job]) -> None:
+    """Help with one job after the other."""
+    while True:
+        jobs.get().help()
 
 
 def thread_count(options: Mapping[str, int | None]) -> int:

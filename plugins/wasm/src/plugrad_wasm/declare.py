@@ -273,7 +273,7 @@ def run_chains(
         count = min(len(chains), memory.store.threads)
         blocks = [memory.empty((scratch,), uint8) for _ in range(count)]
     if len(chains) > 1:
-        memory.store.perform(export, chains, (*held, *blocks), blocks)
+        memory.store.perform(export, chains, held, blocks)
         return
     run = call(x, export, work)
     for chain in chains:

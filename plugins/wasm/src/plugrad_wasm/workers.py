@@ -2,8 +2,8 @@
 
 The caller works, too. Between two calls, each thread looks whether the job is over, so an interrupt
 in the caller stops all of them. What the calls read and write stays alive until the last one ends,
-also if the caller cannot wait for it. Threads that are busy elsewhere come too late and find nothing
-left to do, so nobody waits for them.
+also if the caller cannot wait for it, and no longer. Threads that are busy elsewhere come too late and
+find nothing left to do, so nobody waits for them, and the job that they find keeps nothing alive.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Job:
         """Begin with all chains; `Workers.perform` explains the arguments."""
         self.export: str = export
         self.chains: list[Chain] = [*reversed(chains)]
-        self.held: Sequence[object] = held
-        self.scratch: list[Located] = [*scratch]
+        self.held: Sequence[object] = (*held, *scratch)
+        self.scratch: list[int] = [block.address for block in scratch]
         self.is_over: bool = False
         self.failure: BaseException | None = None
         self.running: list[Sequence[object]] = []  # what the threads that help need, once for each
@@ -49,7 +49,7 @@ class Job:
     def work(self, calls: Mapping[str, Call]) -> None:
         """Make calls until no chain is left or the job is over."""
         run = calls[self.export]
-        scratch = [self.scratch.pop().address] if self.scratch else []
+        scratch = [self.scratch.pop()] if self.scratch else []
         while not self.is_over:
             try:
                 chain = self.chains.pop()
@@ -71,8 +71,9 @@ class Job:
         self.running.pop()
         self.ended.put(None)
 
-    def wait(self) -> None:
-        """Return when no other thread works on it any more."""
+    def finish(self) -> None:
+        """Return when no other thread works on it any more, nor keeps anything of it."""
+        self.held = ()
         while self.running:
             with suppress(Empty):
                 self.ended.get(timeout=POLL_SECONDS)
@@ -138,22 +139,24 @@ class Workers:
             export: the name of the function.
             chains: each is made by one thread, in order. They must not write to the same places.
             held: what must not be released before the last call ends.
-            scratch: memory whose address is the last argument of each call, for each thread.
+            scratch: memory whose address is the last argument of each call, for each thread; it is held, too.
         """
         job = Job(export, chains, held, scratch)
         try:
             for worker in self._helpers(min(len(chains), self.threads) - 1):
                 worker.jobs.put(job)
             job.work(self._calls)
-            job.wait()
+            job.finish()
         except BaseException:
             job.is_over = True
-            job.wait()
+            job.finish()
             raise
-        finally:
-            job.held = ()  # a thread that comes too late may keep the job
-        if job.failure is not None:
-            raise job.failure
+        failure, job.failure = job.failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback has this frame, and so the arrays of the callers
 
     def _helpers(self, count: int) -> list[Worker]:
         """Return up to `count` workers."""

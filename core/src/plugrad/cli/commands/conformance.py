@@ -19,7 +19,16 @@ from plugrad.errors import PluginUnavailable
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-LEVELS: Final = ("lifecycle", "core", "gradients", "full", "edges", "reopening", "devices")
+LEVELS: Final = (
+    "lifecycle",
+    "core",
+    "gradients",
+    "full",
+    "edges",
+    "reopening",
+    "devices",
+    "traced",
+)
 FLOAT32: Final = "float32"
 BOOTSTRAP: Final = (
     "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('path'); "

@@ -184,8 +184,12 @@ class Staging:
         Raises:
             DeviceLost: they will not come.
         """
-        if self.failure is not None:
-            raise self.failure
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback has this frame, and so the arrays of the callers
         if self.status == _PENDING:
             return False
         if self.status != lib.WGPUMapAsyncStatus_Success:
