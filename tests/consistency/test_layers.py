@@ -31,7 +31,7 @@ LAYERS = (
     ("engine",),
     ("ops",),
     ("transforms",),
-    ("gradients", "composites"),
+    ("gradients", "batching", "composites"),
     ("graph",),
     ("passes",),
     ("tracing",),

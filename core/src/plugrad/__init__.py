@@ -15,6 +15,7 @@ from math import (
     pi as pi,
 )
 
+import plugrad.batching  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
 import plugrad.composites  # pyright: ignore[reportUnusedImport] - the registry asks it for bodies
 import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
 import plugrad.engine.telemetry  # pyright: ignore[reportUnusedImport] - it waits for plugins with its hook
@@ -428,6 +429,9 @@ if typing.TYPE_CHECKING:
     from plugrad.transforms.variable import (
         Variable as Variable,
     )
+    from plugrad.transforms.vmap import (
+        vmap as vmap,
+    )
 
 __version__ = "0.1.0"
 newaxis = None
@@ -510,6 +514,7 @@ _LAZY_EXPORTS = {
     "transforms.derivatives": "checkpoint hessian jacobian jvp",
     "transforms.gradients": "grad grads value_and_grad variable_grads vjp",
     "transforms.variable": "Variable",
+    "transforms.vmap": "vmap",
 }
 """The modules that are imported when one of their functions is first used, and these functions."""
 _MODULE_OF_EXPORT = {
@@ -543,7 +548,6 @@ _MISSING_NAME_HINTS = {
     "set_backend": "write plugrad.use(name)",
     "tensor": "write plugrad.asarray(data)",
     "transpose": "write plugrad.permute_dims(x, axes), or x.T for a matrix",
-    "vmap": "ops take a batch as the first axis, and products as all axes but the last two",
 }
 """What other frameworks have under a name, and plugrad has under none that is similar."""
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from plugrad.graph.graph import Call, Graph, Step, Value
-from plugrad.passes.dead import has_effect
+from plugrad.graph.graph import Call, Graph, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.types.specs import Shape
 
@@ -30,8 +28,10 @@ class Group:
     """What the calls make, and a step outside the group, a result or a variable reads."""
 
 
-def find_groups(graph: Graph) -> tuple[Group, ...]:
-    """Return the largest groups of two or more elementwise calls that may run at one point of the program.
+def find_groups(
+    graph: Graph, *, is_included: Callable[[Call], bool] | None = None, min_calls: int = 2
+) -> tuple[Group, ...]:
+    """Return the largest groups of elementwise calls that may run at one point of the program.
 
     A call belongs to at most one group. Each group can run as one step: none of its calls needs what another step, or
     another group, makes of the results of the group.
@@ -40,6 +40,11 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
     >>> graph = plugrad.make_graph(lambda x: plugrad.sum(plugrad.exp(x * 2) + x))(plugrad.ones(3))
     >>> find_groups(graph)
     (Group(steps=(0, 1, 2), shape=(3,), inputs=(0, 1), outputs=(4,)),)
+
+    Args:
+        graph: the graph.
+        is_included: says whether an elementwise call may belong to a group; by default, all may.
+        min_calls: the least number of calls in a group.
     """
     specs = graph.specs
     groups: list[list[int]] = []
@@ -61,7 +66,12 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
     for index, step in enumerate(graph.steps):
         values = [value for value in step.inputs if value is not None]
         behind = set[int]().union(*[needed.get(value, ()) for value in values])
-        if not isinstance(step, Call) or not step.kernel.is_elementwise or step.returns_list:
+        if (
+            not isinstance(step, Call)
+            or not step.kernel.is_elementwise
+            or step.returns_list
+            or (is_included is not None and not is_included(step))
+        ):
             needed.update((value, behind) for value in step.outputs)
             continue
         (output,) = step.outputs
@@ -80,47 +90,11 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
         needed_by_group[chosen] |= behind - {chosen}
         group_of[output] = chosen
         needed[output] = {chosen}
-    read = _readers(graph)
-    return tuple([_group(graph, steps, read) for steps in groups if len(steps) > 1])
+    read = find_readers(graph)
+    return tuple([_group(graph, steps, read) for steps in groups if len(steps) >= min_calls])
 
 
-def schedule_groups(graph: Graph, groups: Sequence[Group]) -> tuple[Group | Step, ...]:
-    """Return groups and the other steps in an order in which each comes after what it reads.
-
-    Steps that compute values on the host stay in their order among each other. A group that would change it is left
-    out: its calls are among the other steps.
-
-    >>> from plugrad.extend import find_groups, schedule_groups
-    >>> graph = plugrad.make_graph(lambda x: plugrad.sum(plugrad.exp(x * 2) + x))(plugrad.ones(3))
-    >>> group, step = schedule_groups(graph, find_groups(graph))
-    >>> group.steps, step.kernel.name
-    ((0, 1, 2), 'Sum')
-    """
-    units: dict[int, Group | Step] = dict(enumerate(graph.steps))
-    for group in groups:
-        for index in group.steps:
-            del units[index]
-        units[group.steps[-1]] = group
-    maker = {v: index for index, unit in units.items() for v in unit.outputs}
-    before = {
-        index: {maker[v] for v in unit.inputs if v in maker} - {index}
-        for index, unit in units.items()
-    }
-    effects = [index for index in sorted(units) if _has_effect(units[index])]
-    for earlier, later in pairwise(effects):
-        before[later].add(earlier)
-    order = _sorted(before)
-    if len(order) == len(units):
-        return tuple([units[index] for index in order])
-    stuck = {group.steps[-1] for group in groups} - set(order)
-    return schedule_groups(graph, [group for group in groups if group.steps[-1] != min(stuck)])
-
-
-def _has_effect(unit: Group | Step) -> bool:
-    return not isinstance(unit, Group) and has_effect(unit)
-
-
-def _sorted(before: Mapping[int, set[int]]) -> list[int]:
+def sort_units(before: Mapping[int, set[int]]) -> list[int]:
     """Return numbers in an order in which those before each come first, the lowest first; none that is in a circle."""
     after: dict[int, list[int]] = {}
     for index, others in before.items():
@@ -139,7 +113,7 @@ def _sorted(before: Mapping[int, set[int]]) -> list[int]:
     return order
 
 
-def _readers(graph: Graph) -> dict[Value, set[int]]:
+def find_readers(graph: Graph) -> dict[Value, set[int]]:
     """Return the positions of the steps that read each value; results and variables read after the last one."""
     read: dict[Value, set[int]] = {}
     for index, step in enumerate(graph.steps):

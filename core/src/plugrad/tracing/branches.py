@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import (
     ArgumentError,
-    DTypeError,
     GradientNotFound,
-    ShapeError,
 )
 from plugrad.graph.graph import Cond, While
 from plugrad.passes.dead import has_effect
@@ -22,9 +20,9 @@ from plugrad.tensor.trees import map_tree
 from plugrad.tracing.body import BodyTracer, Captured, Key
 from plugrad.tracing.carries import (
     as_tensor_leaf,
+    check_alternatives,
     check_carry,
     check_flag_spec,
-    describe_structure,
     next_or_none,
 )
 from plugrad.tracing.lines import user_line
@@ -55,18 +53,7 @@ def trace_cond(
     given = tensors_in(args, tracer)
     bodies = [Body(tracer, f, args, map(spec_of, given), "cond") for f in (yes, no)]
     first, second = bodies
-    if describe_structure(first.tree) != describe_structure(second.tree):
-        raise ArgumentError(
-            f"cond: the functions return {describe_structure(first.tree)} and {describe_structure(second.tree)}; "
-            "both must return the same structure of tensors"
-        )
-    for x, y in zip(first.results, second.results, strict=True):
-        if (x.shape, x.dtype) != (y.shape, y.dtype):
-            error = ShapeError if x.shape != y.shape else DTypeError
-            raise error(
-                f"cond: the functions return {x.dtype} of shape {x.shape} and {y.dtype} of shape {y.shape}; both "
-                "results must have the same shape and dtype"
-            )
+    check_alternatives(first.tree, second.tree, first.results, second.results)
     captured = {**first.captured, **second.captured}
     operands = [*given, *[c.outer for c in captured.values()]]
     is_recorded = any(x.node is not None for x in operands)
