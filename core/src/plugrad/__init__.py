@@ -149,16 +149,24 @@ if typing.TYPE_CHECKING:
         custom_grad as custom_grad,
     )
     from plugrad.ops.activation import (
+        celu as celu,
         elu as elu,
         gelu as gelu,
+        glu as glu,
+        hard_sigmoid as hard_sigmoid,
+        hard_silu as hard_silu,
+        hard_tanh as hard_tanh,
         leaky_relu as leaky_relu,
         log_sigmoid as log_sigmoid,
+        mish as mish,
         prelu as prelu,
         relu as relu,
         relu6 as relu6,
         selu as selu,
         sigmoid as sigmoid,
+        silu as silu,
         softplus as softplus,
+        softsign as softsign,
     )
     from plugrad.ops.attention import (
         attention as attention,
@@ -457,7 +465,10 @@ _LAZY_EXPORTS = {
     ),
     "engine.by_name": "run_kernel",
     "engine.custom": "custom_grad",
-    "ops.activation": "elu gelu leaky_relu log_sigmoid prelu relu relu6 selu sigmoid softplus",
+    "ops.activation": (
+        "celu elu gelu glu hard_sigmoid hard_silu hard_tanh leaky_relu log_sigmoid mish prelu relu relu6 selu "
+        "sigmoid silu softplus softsign"
+    ),
     "ops.attention": "attention",
     "ops.bitwise": (
         "bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor"
@@ -546,6 +557,8 @@ _MISSING_NAME_HINTS = {
     "random.randn": "write plugrad.random.normal(shape)",
     "scalar": "write plugrad.asarray(number)",
     "set_backend": "write plugrad.use(name)",
+    "hard_swish": "write plugrad.hard_silu(x)",
+    "swish": "write plugrad.silu(x)",
     "tensor": "write plugrad.asarray(data)",
     "transpose": "write plugrad.permute_dims(x, axes), or x.T for a matrix",
 }

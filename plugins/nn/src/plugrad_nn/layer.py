@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
@@ -106,6 +106,18 @@ def _derive_seed(seed: int, path: tuple[str, ...]) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
+class Child(NamedTuple):
+    """A layer in another one, or a function in the place of one."""
+
+    name: str
+    step: Any
+    params: Params
+    shape: Any
+    """The shape of one input, or the shapes of several."""
+    result: tuple[int, ...]
+    """The shape of one result."""
+
+
 class Layer(ABC):
     """A description from which parameters are made, and a pure function of parameters and input.
 
@@ -156,13 +168,25 @@ class Layer(ABC):
             ShapeError: the layer does not take inputs of this shape.
         """
         name = type(self).__name__
-        sizes = check_integers(f"{name}.init", "shape", shape)
+        sizes = self.check_shape(shape)
         floats = plugrad.float32 if dtype is None else plugrad.as_dtype(dtype)
         if not plugrad.isdtype(floats, "real floating"):
             raise ArgumentError(f"{name}.init: dtype={floats} must be floating, such as float32")
         if not isinstance(seed, plugrad.random.Generator):
             seed = plugrad.random.Generator(check_integer(f"{name}.init", "seed", seed))
         return as_variables(self.build(seed, sizes, floats))
+
+    def check_shape(self, shape: Any) -> Any:
+        """Return the shape of one input, checked.
+
+        Raises:
+            ArgumentError, ArgumentValueError: it is not a tuple of integers, 0 or more.
+        """
+        return check_integers(f"{type(self).__name__}.init", "shape", shape)
+
+    def children(self, params: Params, shape: Any) -> list[Child]:
+        """Return the layers that this one consists of; none if it does not consist of others."""
+        return []
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the parameters as tensors; a `Variable` that is not trainable holds statistics."""
