@@ -101,6 +101,7 @@ from plugrad_nn.shapes import (
     ZeroPadding2D as ZeroPadding2D,
     ZeroPadding3D as ZeroPadding3D,
 )
+from plugrad_nn.strategy import Strategy as Strategy
 from plugrad_nn.summary import (
     summary as summary,
 )

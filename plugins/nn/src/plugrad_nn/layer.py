@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad.extend import DType
     from plugrad.random import Generator
+
+
+Moments: TypeAlias = "Callable[[Tensor, tuple[int, ...]], tuple[Tensor, Tensor]]"
+"""A function of a tensor and axes that returns the mean and the variance over them."""
 
 
 class Mode:
@@ -56,6 +60,8 @@ class Training(Mode):
 
     Args:
         seed: an integer, 0 or more, or a function without arguments that returns one.
+        moments: a function of a tensor and axes that returns the mean and the variance over these axes, for a
+            batch of which this process has a part only, as ``dist.moments``; by default those of the tensor.
 
     Raises:
         ArgumentError: the seed is not an integer.
@@ -66,6 +72,7 @@ class Training(Mode):
     path: tuple[str, ...] = ()
     updates: Params = field(default_factory=dict[str, Any], compare=False, repr=False)
     """The new statistics: a nested dict with some of the parameters' names."""
+    moments: Moments | None = field(default=None, compare=False, repr=False)
     is_training = True
 
     def __post_init__(self) -> None:
@@ -74,7 +81,7 @@ class Training(Mode):
 
     def __getitem__(self, name: str) -> Training:
         """Return the mode for the layer called `name`, which has random numbers of its own."""
-        return Training(self.seed, (*self.path, name), self.updates)
+        return Training(self.seed, (*self.path, name), self.updates, self.moments)
 
     def generator(self) -> Generator:
         """Return the source of this layer's random numbers, at its beginning."""

@@ -200,7 +200,13 @@ class BatchNorm(_Normalization):
             )
         if not isinstance(mode, Training):
             return plugrad.batch_norm(x, mean, variance, beta, gamma, variance_epsilon=self.epsilon)
-        y, *found = plugrad.batch_norm_training(x, beta, gamma, variance_epsilon=self.epsilon)
+        epsilon = self.epsilon
+        if mode.moments is None:
+            y, *found = plugrad.batch_norm_training(x, beta, gamma, variance_epsilon=epsilon)
+        else:
+            now = mode.moments(x, tuple(range(x.ndim - 1)))
+            y = plugrad.batch_norm(x, now[0], now[1], beta, gamma, variance_epsilon=epsilon)
+            found = [*now]
         moved = [
             plugrad.stop_gradient(old) * self.momentum
             + plugrad.stop_gradient(new) * (1 - self.momentum)
