@@ -3,9 +3,11 @@
     python benchmarks/jitted.py                     on cpu
     python benchmarks/jitted.py --backend wasm
     python benchmarks/jitted.py W1 W5 --rounds 40   some of them, measured for longer
+    python benchmarks/jitted.py W1 --backend webgpu --host
+                                                    only what the thread of the program computes until a call returns
+    python benchmarks/jitted.py ode --jax           beside the same loop in jax.jit, in wall time
 
-Times are of the process, on one thread, the least of several turns. "host" is the time until a call returns, which on
-webgpu is not that of the work.
+Times are of the process, on one thread, the least of several turns.
 """
 
 from __future__ import annotations
@@ -129,6 +131,22 @@ def ode() -> Work:
     return Work(plugrad.grads(loss), (weights, start))
 
 
+def ode_in_jax() -> Callable[[], Any]:
+    """Return the same thousand steps, compiled by jax."""
+    import jax
+
+    def loss(weights: Any, start: Any) -> Any:
+        def step(x: Any, _: None) -> Any:
+            return x + 0.01 * jax.numpy.tanh(x @ weights), None
+
+        last, _ = jax.lax.scan(step, start, None, length=1000)
+        return jax.numpy.sum(last * last)
+
+    compiled = jax.jit(jax.grad(loss, argnums=(0, 1)))
+    arrays = [jax.numpy.asarray(x.numpy()) for x in ode().args]
+    return lambda: jax.block_until_ready(compiled(*arrays))
+
+
 WORK: dict[str, Callable[[], Work]] = {
     "D3": d3,
     "W1": lambda: training(workloads.mlp(), peer_plugrad.mlp),
@@ -145,6 +163,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(WORK))
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--host", action="store_true")
+    parser.add_argument("--jax", action="store_true")
     arguments = parser.parse_args()
     plugrad.use(arguments.backend)
     backend = plugrad.which().backend
@@ -165,13 +185,18 @@ def main() -> None:
             "eager": Side(lambda w=work: w.function(*w.args), finish=backend.synchronize),
             "jit": Side(lambda w=work, j=jitted: j(*w.args), finish=backend.synchronize),
         }
-        times = take_turns(sides, arguments.rounds, time.process_time)
+        clock = time.thread_time if arguments.host else time.process_time
+        if arguments.jax and name == "ode":
+            sides["jax"], clock = Side(ode_in_jax()), time.perf_counter
+        times = take_turns(sides, arguments.rounds, clock)
         eager, jit, trace = times["eager"].least, times["jit"].least, min(traces) * 1e3
         ratios.append(jit / eager)
         print(
             f"{name:12}{eager:10.3f}{jit:10.3f}{jit / eager:8.2f}{trace:10.2f}{trace / eager:9.2f}",
             flush=True,
         )
+        if "jax" in times:
+            print(f"{'in jax.jit':12}{times['jax'].least:20.3f}{jit / times['jax'].least:8.2f} x")
     print(f"{'mean':32}{mean(ratios):8.2f}")
 
 
