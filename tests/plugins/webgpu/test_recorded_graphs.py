@@ -253,6 +253,50 @@ def test_overrides_hold_where_a_program_is_called(x):
     assert bits([f(x)]) == expected
 
 
+ENDINGS = {
+    "bias and relu": (lambda x, w, b: plugrad.relu(x @ w + b), 1),
+    "bias, on the left": (lambda x, w, b: b + x @ w, 1),
+    "relu6 alone": (lambda x, w, _: plugrad.relu6(x @ w), 1),
+    "a sum that is kept": (lambda x, w, b: [y := x @ w + b, plugrad.sigmoid(y)], 2),
+    "a product that is kept": (lambda x, w, b: [y := x @ w, plugrad.relu(y + b)], 2),
+    "a bias of rows": (lambda x, w, _: plugrad.relu(x @ w + x[:, :1]), 3),
+    "a convolution": (
+        lambda x, w, b: plugrad.relu(
+            plugrad.conv2d(x.reshape(2, 8, 4, 6), w[:6].reshape(1, 1, 6, 40)) + b
+        ),
+        2,  # the rows of w are copied
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_products_take_in_what_follows_them(x, rng, name):
+    function, dispatches = ENDINGS[name]
+    w, b = (plugrad.asarray(rng.standard_normal(n).astype("float32")) for n in ((24, 40), 40))
+    jitted = plugrad.jit(function)
+    found, expected = jitted(x, w, b), function(x, w, b)
+    for y, z in zip(*(r if isinstance(r, list) else [r] for r in (found, expected)), strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-6, atol=1e-6)
+    (part,) = parts(jitted)
+    assert len(part.work) == dispatches
+
+
+@pytest.mark.parametrize("kernel", ["BatchMatMul", "Add", "Relu", "_FusedMatMul"])
+def test_kernels_that_are_replaced_are_not_joined(x, kernel):
+    def replaced(*arrays, **attrs):
+        calls.append(kernel)
+        return own(*arrays, **attrs)
+
+    calls = []
+    own = plugrad.get_kernel(kernel, "webgpu").kernel_func
+    with plugrad.override_kernel(kernel, "webgpu", replaced):
+        y = plugrad.jit(lambda x, w, b: plugrad.relu(x @ w + b))(x, x.T, x[:, 0])
+    np.testing.assert_allclose(
+        y, np.maximum(x.numpy() @ x.numpy().T + x.numpy()[:, 0], 0), atol=1e-4
+    )
+    assert bool(calls) is (kernel != "_FusedMatMul")
+
+
 def test_wgpu_py_alone(x, monkeypatch):
     values, expected = x.numpy(), bits(network(x))
     plugrad.close_backend(x.backend)

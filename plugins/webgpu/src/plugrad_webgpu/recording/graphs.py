@@ -17,6 +17,7 @@ from plugrad.extend import (
     is_interruption,
 )
 from plugrad_webgpu.memory.buffers import GpuArray
+from plugrad_webgpu.recording.endings import join_endings
 from plugrad_webgpu.recording.recorder import Recorder, StandIn
 from plugrad_webgpu.recording.segment import Host, Segment
 from plugrad_webgpu.shaders.elements import DTYPES
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 def record_graph(graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> Run:
     """Return a function of the arguments' arrays and then the variables', which returns results and then updates."""
+    graph = join_endings(graph)
     return Recording(graph, _Writer(graph, device, compile_body).write())
 
 
