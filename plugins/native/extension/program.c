@@ -45,9 +45,9 @@ typedef struct {
     int64_t offset, step, turn;
 } place;
 
-// A cell that is a number of items, times a factor.
+// A cell that is a number of items times a factor, plus another number.
 typedef struct {
-    int cell, factor;
+    int cell, factor, first;
 } multiple;
 
 typedef struct {
@@ -142,7 +142,7 @@ static void run_loop(const program *p, const loop *l, const workspace *w, int64_
         for (const multiple *m = counts; m < counts + l->counts; m++)
             w->cells[m->cell].integer = n * m->factor;
         for (const multiple *m = positions; m < positions + l->positions; m++)
-            w->cells[m->cell].integer = at * m->factor;
+            w->cells[m->cell].integer = at * m->factor + m->first;
         for (int i = 0; i < l->calls; i++) {
             const call *c = calls + i;
             if (c->kernel)
@@ -263,7 +263,7 @@ static int read_place(reader *r, int cell, int is_written, int64_t *total) {
 // Read an operand of a kind into the cells from `cell` on.
 static int read_operand(reader *r, int kind, int cell, int64_t *total) {
     program *p = r->p;
-    int64_t tag, number;
+    int64_t tag, number, start = 0;
     if (!read(r, NUMBER, LIST, &tag)) return 0;
     const int is_pointer = kind == READ || kind == WRITTEN;
     const int is_list = kind == ALL_READ || kind == ALL_WRITTEN;
@@ -279,10 +279,12 @@ static int read_operand(reader *r, int kind, int cell, int64_t *total) {
     case POSITION:
         if (kind != INTEGER) return is_wrong("a count stands for something else");
         if (!read(r, 1, INT32_MAX / r->loop->count, &number)) return 0;
+        if (tag == POSITION && !read(r, 0, INT32_MAX - number * r->loop->count, &start)) return 0;
+        const multiple found = {cell, (int)number, (int)start};
         if (tag == COUNT)
-            p->count[r->counts++] = (multiple){cell, (int)number};
+            p->count[r->counts++] = found;
         else
-            p->position[r->positions++] = (multiple){cell, (int)number};
+            p->position[r->positions++] = found;
         return 1;
     case ABSENT: return kind == READ || is_wrong("an array is missing");
     case PLACE:

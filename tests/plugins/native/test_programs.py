@@ -9,7 +9,7 @@ import pytest
 
 import plugrad
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import find_groups
+from plugrad.extend import Scan, find_groups
 from plugrad.tensor.trees import iter_tensors
 
 variants = pytest.importorskip("plugrad_native.variants")
@@ -249,3 +249,148 @@ def test_every_elementwise_rule_names_a_function_that_exists():
     graph = plugrad.make_graph(lambda x: plugrad.exp(x) + x)(numbers(4))
     assert find_groups(graph)
     assert compiler.compile_graph(graph) is not None
+
+
+# --- loops --------------------------------------------------------------------------------------
+
+W = numbers(4, 4, seed=5)
+
+
+def exchanged(carry, x):
+    """Parts of the carry that change places, stay, and are stacked."""
+    a, b, c, count = carry
+    return (b, a * x, c, count + 1), (a, c, x)
+
+
+def counted(carry, x):
+    a, b, c, count = carry
+    y = plugrad.tanh(a @ W + x)
+    return (y, b + y, c, count + 1), (y, y * 2, count)
+
+
+@pytest.mark.parametrize("body", [exchanged, counted])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [1, 5])
+def test_scans(body, reverse, length):
+    a, b, c, xs = numbers(4), numbers(4, seed=1), numbers(2, 3), numbers(length, 4, seed=2)
+
+    def f(a, b, c, xs):
+        count = plugrad.asarray(0, dtype="int32")
+        return plugrad.scan(body, (a, b, c, count), xs, reverse=reverse)
+
+    same(f, a, b, c, xs)
+    assert is_one_program(f, a, b, c, xs)
+
+    def loss(a, xs):
+        last, stacked = f(a, b, c, xs)
+        return sum(plugrad.sum(y) for y in (*last[:3], *stacked[:2]))
+
+    same(plugrad.grads(loss), a, xs)
+
+
+def is_one_program(function, *args):
+    """Return whether a loop does not come back to Python."""
+    graph = plugrad.make_graph(function)(*args)
+    (scan,) = [step for step in graph.steps if isinstance(step, Scan)]
+    return compiler._loops(scan, graph)
+
+
+def test_a_scan_that_c_cannot_run_is_replayed():
+    xs = numbers(3, 5)
+    same(lambda xs: plugrad.scan(lambda c, x: (c + plugrad.sort(x), c), xs[0], xs), xs)
+    same(lambda xs: plugrad.scan(lambda c, x: (c, x), xs[0], xs[:0]), xs)
+    same(lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), numbers(5, 3).T)
+
+
+# --- loops over rows ----------------------------------------------------------------------------
+
+
+def softmax(x):
+    y = plugrad.exp(x - plugrad.max(x, axis=-1, keepdims=True))
+    return y / plugrad.sum(y, axis=-1, keepdims=True)
+
+
+def layer_norm(x):
+    centred = x - plugrad.mean(x, axis=-1, keepdims=True)
+    return centred / plugrad.sqrt(plugrad.mean(centred * centred, axis=-1, keepdims=True) + 1e-3)
+
+
+def cross_entropy(x):
+    return -plugrad.mean(plugrad.sum(plugrad.log_softmax(x) * plugrad.abs(x), axis=-1))
+
+
+def distances(x):
+    between = x[:, None, :] - x[None, :, :]
+    squares = plugrad.sum(between * between, axis=-1, keepdims=True) + 0.1
+    return plugrad.sum(between * plugrad.rsqrt(squares), axis=1), squares
+
+
+def repeated(x):
+    total = plugrad.sum(x, axis=1)
+    wide = plugrad.broadcast_to(total[:, None], x.shape)
+    return wide * x + total[:, None], wide, (wide - x).reshape(x.shape[0], -1, 1) * 2
+
+
+ROWS = [softmax, layer_norm, cross_entropy, distances, repeated]
+
+
+@pytest.mark.parametrize("function", ROWS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(2, 3), (64, 10), (40, 256), (3, 1), (300, 16)])
+def test_rows(function, shape):
+    x = numbers(*shape)
+    same(function, x)
+
+    def loss(x):
+        found = function(x)
+        parts = found if isinstance(found, tuple) else (found,)
+        return sum(plugrad.sum(plugrad.sin(y)) for y in parts)
+
+    close(plugrad.grads(loss), x)
+
+
+def close(function, *args):
+    """Check a function traced and untraced, up to the order of sums."""
+    for x, y in zip(plugrad.jit(function)(*args), function(*args), strict=True):
+        scale = np.abs(y.numpy()).max()
+        np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_the_array_of_all_pairs_is_never_made():
+    x = numbers(1000, 3)
+    run = plugrad.jit(lambda x: distances(x)[0])
+    run(x)
+    before = plugrad.memory().bytes
+    plugrad.discovery.loading.open_backend("cpu")
+    run(x)
+    assert plugrad.memory().peak - before < 10 * 1000 * 1000 * 4
+    close(lambda x: (distances(x)[0],), x)
+
+
+def test_200_interrupts_of_a_training_loop_lose_nothing():
+    w = plugrad.Variable(np.zeros(3000, "f4"), name="w")
+    optimizer = plugrad.optimizers.SGD(1.0)
+    step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(w * 1), [w]))
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    def train(pause):
+        signal.setitimer(signal.ITIMER_REAL, pause)
+        while True:
+            step()
+
+    step()
+    pauses = np.random.default_rng(0).uniform(1e-4, 2e-3, 200)
+    old = signal.signal(signal.SIGALRM, stop)
+    try:
+        for pause in pauses:
+            with pytest.raises(Stop):
+                train(pause)
+            assert (w.numpy() == w.numpy()[0]).all()
+            assert w.numpy()[0] % 1 == 0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)

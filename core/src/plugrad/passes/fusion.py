@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 
 def fuse_groups(
-    graph: Graph, *, is_included: Callable[[Call], bool] | None = None, min_calls: int = 2
+    graph: Graph,
+    *,
+    is_included: Callable[[Call], bool] | None = None,
+    fits: Callable[[Call, Sequence[Call]], bool] | None = None,
+    min_calls: int = 2,
 ) -> Graph:
-    """Return the graph with each group of elementwise calls, see `find_groups`, as one step.
+    """Return the graph with each group of calls as one step; `find_groups` describes the arguments.
 
     Steps with effects, such as host values, stay in their order, and groups that would change it as they are.
 
@@ -37,13 +41,8 @@ def fuse_groups(
         give %4
       %5 = Sum(%4, axis=(0,), keep_dims=False)  float32[]
     return %5
-
-    Args:
-        graph: the graph.
-        is_included: says whether an elementwise call may belong to a group; by default, all may.
-        min_calls: the least number of calls in a group.
     """
-    found = find_groups(graph, is_included=is_included, min_calls=min_calls)
+    found = find_groups(graph, is_included=is_included, fits=fits, min_calls=min_calls)
     return fuse_steps(graph, _without_circles(graph, [group.steps for group in found]))
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Elementwise calls whose results have one shape, with all that they need from outside and give to it."""
+    """Calls that are one step, with all that they need from outside and give to it; by default elementwise ones."""
 
     steps: tuple[int, ...]
     """The positions of the calls among the steps of the graph, in their order."""
     shape: Shape
-    """The shape of all results; inputs from outside broadcast to it."""
+    """The shape of the first result; by default that of all, to which inputs from outside broadcast."""
     inputs: tuple[Value, ...]
     """What the calls read and none of them makes."""
     outputs: tuple[Value, ...]
@@ -29,7 +29,11 @@ class Group:
 
 
 def find_groups(
-    graph: Graph, *, is_included: Callable[[Call], bool] | None = None, min_calls: int = 2
+    graph: Graph,
+    *,
+    is_included: Callable[[Call], bool] | None = None,
+    fits: Callable[[Call, Sequence[Call]], bool] | None = None,
+    min_calls: int = 2,
 ) -> tuple[Group, ...]:
     """Return the largest groups of elementwise calls that may run at one point of the program.
 
@@ -43,9 +47,12 @@ def find_groups(
 
     Args:
         graph: the graph.
-        is_included: says whether an elementwise call may belong to a group; by default, all may.
+        is_included: says whether a call with one output may belong to a group; by default, elementwise ones may.
+        fits: says whether a call may join others, one of which makes an input of it; by default, the results of all
+            calls of a group have one shape.
         min_calls: the least number of calls in a group.
     """
+    included = is_included or _is_elementwise
     specs = graph.specs
     groups: list[list[int]] = []
     group_of: dict[Value, int] = {}
@@ -66,12 +73,7 @@ def find_groups(
     for index, step in enumerate(graph.steps):
         values = [value for value in step.inputs if value is not None]
         behind = set[int]().union(*[needed.get(value, ()) for value in values])
-        if (
-            not isinstance(step, Call)
-            or not step.kernel.is_elementwise
-            or step.returns_list
-            or (is_included is not None and not is_included(step))
-        ):
+        if not isinstance(step, Call) or step.returns_list or not included(step):
             needed.update((value, behind) for value in step.outputs)
             continue
         (output,) = step.outputs
@@ -79,8 +81,12 @@ def find_groups(
         chosen = len(groups)
         for group in sorted({group_of[v] for v in values if v in group_of}, reverse=True):
             others = [needed.get(v, set()) for v in values if group_of.get(v) != group]
-            has_shape = specs[graph.steps[groups[group][0]].outputs[0]].shape == shape
-            if has_shape and not any(needs(g, group) for g in set[int]().union(*others)):
+            is_fitting = (
+                specs[graph.steps[groups[group][0]].outputs[0]].shape == shape
+                if fits is None
+                else fits(step, [s for i in groups[group] if isinstance(s := graph.steps[i], Call)])
+            )
+            if is_fitting and not any(needs(g, group) for g in set[int]().union(*others)):
                 chosen = group
                 break
         else:
@@ -92,6 +98,10 @@ def find_groups(
         needed[output] = {chosen}
     read = find_readers(graph)
     return tuple([_group(graph, steps, read) for steps in groups if len(steps) >= min_calls])
+
+
+def _is_elementwise(call: Call) -> bool:
+    return call.kernel.is_elementwise
 
 
 def sort_units(before: Mapping[int, set[int]]) -> list[int]:

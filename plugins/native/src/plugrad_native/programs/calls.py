@@ -26,6 +26,13 @@ class Written(NamedTuple):
     value: Value
 
 
+class Part(NamedTuple):
+    """What lies behind an offset in the array of a value, which a call reads or makes."""
+
+    value: Value
+    offset: int
+
+
 class Step(NamedTuple):
     """1 if a value has an element for each one of the result, 0 if it is one number."""
 
@@ -45,10 +52,12 @@ class Scratch(NamedTuple):
 
 
 class Count(NamedTuple):
-    """The number of elements that an elementwise call computes at a time."""
+    """The number of elements that an elementwise call computes at a time, or of items times a factor."""
+
+    factor: int = 0
 
 
-Special: TypeAlias = "Read | Written | Step | Constant | Scratch | Count"
+Special: TypeAlias = "Read | Written | Part | Step | Constant | Scratch | Count"
 Operand: TypeAlias = "Special | tuple[Read | Written, ...] | int | float | None"
 
 

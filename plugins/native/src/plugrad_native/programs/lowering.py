@@ -31,6 +31,7 @@ from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
     Constant,
+    Part,
     Read,
     UfuncCall,
     Written,
@@ -40,6 +41,8 @@ from plugrad_native.programs.calls import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from plugrad.extend import Kernel, Shaped, Value
 
@@ -107,6 +110,113 @@ def transpose(call: Call, specs: Specs) -> list[AnyCall] | None:
             step.insert(0, 0)
     descriptor = Constant(np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32))
     return [CCall(COPY[dtype.itemsize], (Read(x), Written(y), descriptor))]
+
+
+def strided_copy(
+    source: tuple[Value, NDArray[Any], NDArray[Any]],
+    target: tuple[Value, NDArray[Any], NDArray[Any]],
+) -> list[AnyCall] | None:
+    """Return the copy of a view to another one. Each is a value, an array of its shape, and a view of this array."""
+    dtype = source[1].dtype
+    if dtype.itemsize not in COPY:
+        return None
+    if not source[2].size:
+        return []
+    steps, parts = [], []
+    for value, whole, view in (source, target):
+        steps.append([s // dtype.itemsize for s in view.strides])
+        start = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        parts.append(Part(value, start))
+    sizes = list(source[2].shape)
+    while len(sizes) < 2:
+        sizes.insert(0, 1)
+        for step in steps:
+            step.insert(0, 0)
+    descriptor = Constant(np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32))
+    return [CCall(COPY[dtype.itemsize], (*parts, descriptor))]
+
+
+def _stand_in(spec: Shaped) -> NDArray[Any]:
+    return np.empty(spec.shape, spec.dtype.numpy)
+
+
+def _view_rule(view_of: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> Rule:
+    """Return the rule of a kernel whose result is a copy of a view of its first input."""
+
+    def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        x, y = call.inputs[0], call.outputs[0]
+        if specs[x].dtype.name == "string":
+            return None
+        whole, made = _stand_in(specs[x]), _stand_in(specs[y])
+        return strided_copy((x, whole, view_of(call, whole).reshape(made.shape)), (y, made, made))
+
+    return rule
+
+
+def _sliced(call: Call, x: NDArray[Any]) -> NDArray[Any]:
+    begin, size = call.attrs["begin"], call.attrs["size"]
+    return x[tuple([slice(b, b + n) for b, n in zip(begin, size, strict=True)])]
+
+
+RULES[movement.slice] = _view_rule(_sliced)
+RULES[movement.reverse] = _view_rule(lambda call, x: np.flip(x, call.attrs["dims"]))
+
+
+@lowers(movement.concat)
+def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return arrays one after the other along an axis."""
+    (y,) = call.outputs
+    axis, start = call.attrs["axis"], 0
+    whole = _stand_in(specs[y])
+    copies: list[AnyCall] = []
+    for value in call.inputs:
+        x = _stand_in(specs[value])
+        place = whole[(slice(None),) * axis + (slice(start, start + x.shape[axis]),)]
+        made = strided_copy((value, x, x), (y, whole, place))
+        if made is None:
+            return None
+        copies += made
+        start += x.shape[axis]
+    return copies
+
+
+@lowers(movement.split)
+def split(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return consecutive parts along an axis."""
+    (x,), axis, start = call.inputs, call.attrs["axis"], 0
+    whole = _stand_in(specs[x])
+    copies: list[AnyCall] = []
+    for value in call.outputs:
+        made = _stand_in(specs[value])
+        part = whole[(slice(None),) * axis + (slice(start, start + made.shape[axis]),)]
+        copied = strided_copy((x, whole, part), (value, made, made))
+        if copied is None:
+            return None
+        copies += copied
+        start += made.shape[axis]
+    return copies
+
+
+@lowers(movement.pad)
+def pad(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return an array inside a larger one that is filled with a number."""
+    x, y = call.inputs[0], call.outputs[0]
+    whole, inner = _stand_in(specs[y]), _stand_in(specs[x])
+    function = EXPAND.get(inner.itemsize)
+    if function is None or specs[y].dtype.name == "string":
+        return None
+    paddings = zip(call.attrs["paddings"], inner.shape, strict=True)
+    place = whole[tuple([slice(before, before + n) for (before, _), n in paddings])]
+    number = Constant(np.asarray(call.attrs["constant_value"], inner.dtype))
+    shape = Constant(broadcast_descriptor(whole.shape, ()))
+    copied = strided_copy((x, inner, inner), (y, whole, place))
+    return copied and [CCall(function, (number, Written(y), whole.size, 0, shape)), *copied]
+
+
+PARTS: Final = frozenset(
+    {movement.slice, movement.reverse, movement.concat, movement.split, movement.pad}
+)
+"""The kernels whose results are views or parts of others: untraced, sums over them add in another order."""
 
 
 # --- products -----------------------------------------------------------------------------------
