@@ -64,6 +64,7 @@ from plugrad.tensor.backend import (
     KernelConfig as KernelConfig,
     Memory as Memory,
     Probe as Probe,
+    compute_host_value as compute_host_value,
 )
 from plugrad.tensor.effects import on_failure as on_failure
 from plugrad.tensor.tensor import Tensor as Tensor

@@ -53,7 +53,7 @@ def test_a_program_is_one_segment_and_fuses_elementwise_calls(x):
     (part,) = parts(jitted)
     assert type(part) is Segment
     labels = [each.plan.program.label for each in part.work]
-    assert sum("tanh_accurate" in label and "a + b" in label for label in labels) == 1
+    assert any("tanh_accurate" in label and "; " in label for label in labels)
 
 
 def test_what_the_host_computes_splits_a_recording(x):
@@ -111,6 +111,32 @@ def test_a_host_value_that_is_a_result_or_goes_to_the_host():
     for i in (0, 2):
         second, y = jitted(plugrad.asarray([2.0, 1.0]))
         assert (second.item(), y.tolist()) == (2 + i, [2 + i, 3 + i])
+
+
+def test_what_was_counted_is_taken_back_and_debug_repeats_it(x, monkeypatch):
+    w = plugrad.Variable(np.ones((24, 24), "float32"))
+    optimizer = plugrad.optimizers.Adam(0.1)
+
+    @plugrad.jit
+    def step(x):
+        return optimizer.minimize(lambda: plugrad.mean(plugrad.square(x @ w)), [w])
+
+    with plugrad.config.override("debug", True):
+        step(x)
+        step(x)
+    step(x)
+    assert optimizer.iterations == 3
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "set_bind_group", fail)
+        with pytest.raises(KeyboardInterrupt):
+            step(x)
+    assert optimizer.iterations == 3
+    step(x)
+    assert optimizer.iterations == 4
 
 
 def test_memory_is_that_of_the_results(x, device):

@@ -11,9 +11,7 @@ from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
-from plugrad.extend import PlugradError
+from plugrad.extend import PlugradError, compute_host_value
 from plugrad_webgpu.device.device import Encoded, parameter_words
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray
 from plugrad_webgpu.recording.fusing import fuse
@@ -51,11 +49,11 @@ class Host(NamedTuple):
         """Return the value as it is stored on the device."""
         shape, dtype = self.spec
         try:
-            values = np.asarray(self.step.function(), dtype.numpy)
+            values = compute_host_value(self.step.function, shape, dtype)
         except PlugradError as error:
             error.add_note(f"It was traced at {self.step.line}.")
             raise
-        return values.reshape(shape).astype(COMPUTE_DTYPE.get(dtype, dtype), copy=False)
+        return values.astype(COMPUTE_DTYPE.get(dtype, dtype), copy=False)
 
 
 class Turn:
