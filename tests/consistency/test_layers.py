@@ -53,7 +53,8 @@ LAYERS_OF_PLUGINS = {
         ("algorithms",),
         ("device", "custom", "declare"),
         ("kernels",),
-        ("narrow", "tuning", "recording"),
+        ("narrow", "tuning"),
+        ("recording",),
         ("entry",),
         ("sharing",),
         ("",),  # the public page
