@@ -42,11 +42,16 @@ def loss(x: plugrad.Tensor, noise: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.mean(drawn + spread)
 
 
+@plugrad.jit
+def step(x: plugrad.Tensor, noise: plugrad.Tensor) -> plugrad.Tensor:
+    return optimizer.minimize(partial(loss, x, noise), nn.leaves(params))
+
+
 rng, losses = np.random.default_rng(0), []
 for epoch in range(EPOCHS):
     for (x,) in nn.batches(images, size=BATCH, seed=epoch, drop_remainder=True):
         noise = plugrad.asarray(rng.standard_normal((BATCH, 2), np.float32))
-        last = optimizer.minimize(partial(loss, x, noise), nn.leaves(params))
+        last = step(x, noise)
     losses.append(last.item())
 print(f"loss {losses[0]:.2f} after an epoch, {losses[-1]:.2f} after {EPOCHS}")
 

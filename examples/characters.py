@@ -30,14 +30,12 @@ def language_model(characters: int) -> nn.Sequential:
     return nn.Sequential(*start, attend, think, attend, think, nn.LayerNorm(), nn.Dense(characters))
 
 
-def learn(model: nn.Layer, params: nn.Params, optimizer: Adam, numbers: np.ndarray) -> float:
-    rng, mode = np.random.default_rng(optimizer.iterations), nn.Training(optimizer.iterations)
-    cut = numbers[rng.integers(len(numbers) - LENGTH, size=(16, 1)) + np.arange(LENGTH + 1)]
-
-    def loss() -> plugrad.Tensor:
-        return nn.losses.sparse_softmax_cross_entropy(cut[:, 1:], model(params, cut[:, :-1], mode))
-
-    return float(optimizer.minimize(loss, nn.leaves(params)))
+@plugrad.jit
+def learn(model: nn.Layer, params: nn.Params, optimizer: Adam, numbers: plugrad.Tensor):
+    mode, loss = nn.Training(lambda: optimizer.iterations), nn.losses.sparse_softmax_cross_entropy
+    starts = mode.generator().integers((16, 1), 0, len(numbers) - LENGTH)
+    x, y = (numbers[starts + plugrad.arange(i, LENGTH + i)] for i in (0, 1))
+    return optimizer.minimize(lambda: loss(y, model(params, x, mode)), nn.leaves(params))
 
 
 def written(model: nn.Layer, params: nn.Params, numbers: np.ndarray, count: int) -> np.ndarray:
@@ -49,12 +47,12 @@ def written(model: nn.Layer, params: nn.Params, numbers: np.ndarray, count: int)
 
 def main(file: str = TEXT, steps: str = "300", to: str = "outputs/characters.safetensors") -> None:
     alphabet, numbers = np.unique(list(Path(file).read_text("utf-8")), return_inverse=True)
-    model, optimizer = language_model(len(alphabet)), Adam(0.003)
+    model, optimizer, data = language_model(len(alphabet)), Adam(0.003), np.int32(numbers)
     params, losses, path = model.init(0, (LENGTH,)), list[float](), Path(to)
     if path.exists():
         params, losses, state = plugrad.load(path)
         optimizer.set_state(nn.leaves(params), state)
-    losses += [learn(model, params, optimizer, numbers) for _ in range(len(losses), int(steps))]
+    losses += [learn(model, params, optimizer, data).item() for _ in range(len(losses), int(steps))]
     path.parent.mkdir(exist_ok=True)
     plugrad.save(path, (params, losses, optimizer.get_state(nn.leaves(params))))
     plt.axes(xlabel="step", ylabel="loss").plot(losses)

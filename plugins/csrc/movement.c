@@ -134,6 +134,36 @@ static inline void transpose_4(const uint32_t *source, ptrdiff_t source_step, ui
     }
 EACH_ITEM_SIZE(COPY)
 
+// A part of an array that is broadcast, `count` elements from the position `first` on. descriptor: axes, sizes, strides
+// of the source in elements.
+#define EXPAND(item_size, type)                                                                    \
+    SHORT_LOOPS KERNEL(expand_##item_size)(const type *restrict source, type *restrict target,     \
+                                           int count, int first, const int *descriptor) {          \
+        const int last = descriptor[0] - 1, *sizes = descriptor + 1, *strides = sizes + last + 1;  \
+        const int step = strides[last];                                                            \
+        int index[MAX_AXES];                                                                       \
+        for (int axis = last; axis >= 0; axis--) {                                                 \
+            index[axis] = first % sizes[axis];                                                     \
+            first /= sizes[axis];                                                                  \
+            source += (ptrdiff_t)index[axis] * strides[axis];                                      \
+        }                                                                                          \
+        for (int n; count > 0; count -= n, target += n) {                                          \
+            n = smaller(count, sizes[last] - index[last]);                                         \
+            if (step == 1)                                                                         \
+                for (int i = 0; i < n; i++) target[i] = source[i];                                 \
+            else                                                                                   \
+                for (int i = 0; i < n; i++) target[i] = source[(ptrdiff_t)i * step];               \
+            index[last] += n;                                                                      \
+            source += (ptrdiff_t)n * step;                                                         \
+            for (int axis = last; axis > 0 && index[axis] == sizes[axis]; axis--) {                \
+                source += strides[axis - 1] - (ptrdiff_t)strides[axis] * sizes[axis];              \
+                index[axis] = 0;                                                                   \
+                index[axis - 1]++;                                                                 \
+            }                                                                                      \
+        }                                                                                          \
+    }
+EACH_ITEM_SIZE(EXPAND)
+
 #define FILL(item_size, type)                                                                      \
     KERNEL(fill_##item_size)(type *out, int count, uint64_t bits) {                                \
         for (int i = 0; i < count; i++) out[i] = (type)bits;                                       \

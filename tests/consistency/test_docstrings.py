@@ -1,4 +1,4 @@
-"""Every example in a docstring of core and of plugrad-nn runs and prints what it says."""
+"""Every example in a docstring of core, plugrad-nn and plugrad-distributed runs and prints what it says."""
 
 import doctest
 import importlib
@@ -8,18 +8,23 @@ import numpy as np
 import pytest
 
 import plugrad
+import plugrad_distributed
 import plugrad_nn
 from installed import open_installed
 from plugrad.registry.transaction import snapshot
 
 SUITE = "plugrad.testing.suite"  # tests, which only pytest imports
 FOUND = [m.name for m in pkgutil.walk_packages(plugrad.__path__, "plugrad.")]
-LAYERS = [m.name for m in pkgutil.walk_packages(plugrad_nn.__path__, "plugrad_nn.")]
+LIBRARIES = [
+    module.name
+    for library in (plugrad_nn, plugrad_distributed)
+    for module in pkgutil.walk_packages(library.__path__, f"{library.__name__}.")
+]
 MODULES = [
     "plugrad",
     *(name for name in FOUND if not name.startswith(SUITE)),
     "plugrad_nn",
-    *LAYERS,
+    *LIBRARIES,
 ]
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 
@@ -34,6 +39,7 @@ def cleared():
     open_installed()
     restore = snapshot()
     yield
+    plugrad_distributed.close()
     restore()
 
 
@@ -43,7 +49,7 @@ def test_examples_of_a_module_run(module, cleared):
     report = []
     with plugrad.use("cpu"):
         for test in examples(module):
-            test.globs.update(plugrad=plugrad, np=np, nn=plugrad_nn)
+            test.globs.update(plugrad=plugrad, np=np, nn=plugrad_nn, dist=plugrad_distributed)
             runner.run(test, out=report.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
 

@@ -12,6 +12,7 @@ import pytest
 import plugrad
 from plugrad import kernels
 from plugrad.extend import KERNELS
+from plugrad.registry.batching import find_batching
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "src" / "plugrad"
@@ -20,7 +21,7 @@ FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.
 PLUGIN_COLUMNS = [plugin / "kernels" for plugin in PLUGINS]
 REFERENCE = ROOT / "plugins" / "cpu" / "src" / "plugrad_cpu" / "kernels"  # complete by definition
 COMPLETE = [CORE / "ops", CORE / "gradients", REFERENCE]
-COLUMNS = [CORE / "ops", CORE / "gradients", *PLUGIN_COLUMNS]
+COLUMNS = [CORE / "ops", CORE / "gradients", CORE / "batching", *PLUGIN_COLUMNS]
 SOURCES = sorted(
     path
     for part in ("core/src", "plugins/*/src", "plugins/csrc", "tests", "examples", "benchmarks")
@@ -125,6 +126,24 @@ def test_gradients_belong_to_contracts():
     assert {n for n in plugrad.get_gradients() if n in KERNELS} >= declared
 
 
+def needs_batching_rule(contract):
+    """Whether vmap needs to be told how to run a kernel: not where axes are aligned, or where it cannot."""
+    return bool(contract.inputs) and not contract.is_elementwise and not contract.dynamic_shape
+
+
+@pytest.mark.parametrize("contract", contracts(), ids=lambda k: k.name)
+def test_contract_has_a_batching_rule_or_needs_none(contract):
+    assert (find_batching(contract.name) is not None) == needs_batching_rule(contract), (
+        f"declare register_batching({contract.name}, …) or batched_by_loop in batching/{contract.family}.py"
+    )
+
+
+def test_families_have_a_file_of_batching_rules_if_they_need_one():
+    needing = {contract.family for contract in contracts() if needs_batching_rule(contract)}
+    files = {path.stem for path in (CORE / "batching").glob("*.py")} - {"__init__"}
+    assert files == needing
+
+
 @pytest.mark.parametrize("contract", contracts(), ids=lambda k: k.name)
 def test_reference_backend_implements_the_contract(contract):
     with plugrad.use("cpu"):
@@ -202,7 +221,7 @@ def test_type_checkers_see_what_is_imported_when_it_is_used():
         [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
     )
     unwanted = {f"plugrad.{name}" for name in listed - {"kernels"}} | set(later.values())
-    unwanted |= {f"plugrad.gradients.{family}" for family in FAMILIES}
+    unwanted |= {f"plugrad.{column}.{f}" for column in ("gradients", "batching") for f in FAMILIES}
     assert not unwanted & set(output.stdout.split())
 
 

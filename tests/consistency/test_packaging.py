@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 MEMBERS = [ROOT, ROOT / "core", *PLUGINS]
-BACKENDS = [plugin for plugin in PLUGINS if plugin.name not in ("native", "nn")]
+BACKENDS = [p for p in PLUGINS if p.name not in ("distributed", "native", "nn", "onnx")]
 PACKAGES = [path for member in MEMBERS for path in member.glob("src/plugrad*") if path.is_dir()]
 
 
@@ -31,8 +31,10 @@ def test_distributions_are_those_of_the_design():
         "plugrad",
         "plugrad-core",
         "plugrad-cpu",
+        "plugrad-distributed",
         "plugrad-native",
         "plugrad-nn",
+        "plugrad-onnx",
         "plugrad-wasm",
         "plugrad-webgpu",
     }
@@ -70,6 +72,15 @@ def test_plugins_are_named_after_their_folder_and_what_they_bring():
         brought = {
             "native": {"plugrad.kernels": {"cpu.native": f"{package}:register"}},
             "nn": {"plugrad.ops": {"nn": package}},
+            "onnx": {"plugrad.ops": {"onnx": package}},
+            "distributed": {
+                "plugrad.ops": {"distributed": package},
+                "plugrad.collectives": {
+                    "gloo": f"{package}.gloo:Gloo",
+                    "mpi": f"{package}.mpi:MPI",
+                    "single": f"{package}.single:Single",
+                },
+            },
         }
         backend = {"plugrad.backends": {plugin.name: f"{package}:backend"}}
         assert project(plugin)["entry-points"] == brought.get(plugin.name, backend)
@@ -79,7 +90,8 @@ def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
     version = META["version"]
     extras = dict(META["optional-dependencies"])
     always = ["core", "cpu", "native"]
-    optional = sorted(plugin.name for plugin in PLUGINS if plugin.name not in always)
+    unnamed = ["distributed"]  # its extras are named after what connects the processes
+    optional = sorted(p.name for p in PLUGINS if p.name not in [*always, *unnamed])
 
     assert [d.partition(" ;")[0] for d in META["dependencies"]] == [
         f"plugrad-{name}=={version}" for name in always
@@ -88,6 +100,8 @@ def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
     for extra, library in (("image", "pillow"), ("save", "safetensors")):
         assert extras.pop(extra) == [f"plugrad-core[{extra}]=={version}"]
         assert names(project(ROOT / "core")["optional-dependencies"][extra]) == {library}
+    for extra in project(ROOT / "plugins" / "distributed")["optional-dependencies"]:
+        assert extras.pop(extra) == [f"plugrad-distributed[{extra}]=={version}"]
     assert extras == {name: [f"plugrad-{name}=={version}"] for name in optional}
 
 

@@ -12,6 +12,7 @@ from plugrad.errors import (
     ShapeError,
     TracingError,
 )
+from plugrad.tensor.trees import iter_tensors
 from plugrad.testing.finite_differences import check_gradient
 
 RNG = np.random.default_rng(0)
@@ -172,6 +173,70 @@ def test_random_numbers_in_a_traced_loop_are_those_of_the_plain_one():
         plugrad.random.seed(1)
         assert [step(x).tolist() for _ in range(3)] == plain
         assert plain[0] != plain[1]
+
+
+def draw(shape=(3,)):
+    return plugrad.random.uniform(shape, 0.5, 1.5, dtype="float64")
+
+
+def noisy_loop(x):
+    return plugrad.scan(lambda c, _: (plugrad.sin(c * draw()), c * c), x, length=4)
+
+
+def noisy_loops(x):
+    """A loop in a loop, with a choice in the inner one that draws differently on both sides."""
+
+    def inner(c, _):
+        flag = plugrad.sum(c) > 1.3
+        chosen = plugrad.cond(flag, lambda y: y * draw() + draw(), lambda y: y - draw(), c)
+        return plugrad.sin(chosen), plugrad.sum(chosen)
+
+    def outer(c, row):
+        c, sums = plugrad.scan(inner, c * draw(), length=3)
+        return c * row, sums
+
+    return plugrad.scan(outer, x, plugrad.stack([x, x + 1]))
+
+
+def noisy_while(x):
+    """A loop of unknown length that draws, whose result is a constant."""
+    scale = plugrad.while_loop(
+        lambda y: y < 3, lambda y: y + draw(()), plugrad.zeros((), dtype="float64")
+    )
+    return x * scale * draw(), x
+
+
+def noisy_whiles(x):
+    return plugrad.scan(lambda c, _: (plugrad.sin(noisy_while(c)[0]), draw()), x, length=3)
+
+
+NOISY = {f.__name__: f for f in (noisy_loop, noisy_loops, noisy_while, noisy_whiles)}
+WRAPPED = {
+    "inside": lambda f, order: plugrad.jit(order(f)),
+    "outside": lambda f, order: order(plugrad.jit(f)),
+    "both": lambda f, order: plugrad.jit(order(plugrad.jit(f))),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+@pytest.mark.parametrize("name", NOISY)
+def test_gradients_of_loops_that_draw_are_those_of_the_plain_ones(name, wrap):
+    def loss(x):
+        last, results = NOISY[name](x)
+        return plugrad.sum(last**2) + plugrad.sum(results)
+
+    def second(f):
+        return plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x) ** 2))
+
+    (x,) = tensors(START)
+    for order in (plugrad.value_and_grad, second):
+        found = []
+        for function in (order(loss), WRAPPED[wrap](loss, order)):
+            plugrad.random.seed(1)
+            results = [function(x) for _ in range(2)]
+            found.append([y.numpy() for y in iter_tensors([results, draw()])])
+        for plain, traced in zip(*found, strict=True):
+            np.testing.assert_allclose(traced, plain, 1e-10, 1e-12)
 
 
 def test_cond_chooses_at_each_call(backend):

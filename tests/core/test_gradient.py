@@ -414,3 +414,38 @@ def test_threads_find_a_gradient_that_another_thread_is_importing():
             thread.join()
         assert len(found) == 4 and all(found)
     """)
+
+
+def test_on_gradient_is_told_of_each_gradient_when_it_is_complete():
+    a, b, c = (plugrad.Variable(x, name=n) for n, x in (("a", 2.0), ("b", 3.0), ("c", 4.0)))
+    unused = plugrad.Variable(1.0, name="unused")
+    told = []
+
+    def function():
+        x = plugrad.sin(a * b)  # b is needed here and at the end: its gradient is complete here
+        return x * c + b
+
+    _, gradients = plugrad.variable_grads(
+        function,
+        [a, b, c, unused],
+        allow_unused=True,
+        on_gradient=lambda v, g: told.append((v.name, g.item())),
+    )
+    by_name = dict(zip("abc", gradients, strict=False))
+    assert [name for name, _ in told] in (["c", "a", "b"], ["c", "b", "a"])
+    assert dict(told) == {name: g.item() for name, g in by_name.items()}
+    assert gradients[3].item() == 0
+
+
+def test_on_gradient_is_told_of_a_variable_that_is_the_result_and_of_conjugates():
+    z = plugrad.Variable(plugrad.asarray(1.0 + 2.0j))
+    told = []
+    _, (gradient,) = plugrad.variable_grads(
+        lambda: plugrad.real(z * z), [z], on_gradient=lambda _, g: told.append(g.item())
+    )
+    assert told == [gradient.item()] == [2 - 4j]
+    w = plugrad.Variable(1.0)
+    plugrad.variable_grads(lambda: w, [w], on_gradient=lambda _, g: told.append(g.item()))
+    assert told[1:] == [1.0]
+    with pytest.raises(ArgumentError, match="variable_grads"):
+        plugrad.variable_grads(lambda: w, [w], on_gradient=3)

@@ -28,7 +28,8 @@ def losses(characters, steps, rate=0.003, text=TEXT):
     alphabet, numbers = np.unique(list(text), return_inverse=True)
     model = characters.language_model(len(alphabet))
     params, optimizer = model.init(0, (characters.LENGTH,)), plugrad.optimizers.Adam(rate)
-    found = [characters.learn(model, params, optimizer, numbers) for _ in range(steps)]
+    data = plugrad.asarray(np.int32(numbers))
+    found = [characters.learn(model, params, optimizer, data).item() for _ in range(steps)]
     return found, (model, params, numbers, alphabet)
 
 

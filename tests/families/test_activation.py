@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import plugrad
 from families.case import Case, Refusal, from_table
 from families.domains import uniform
-from plugrad.errors import ArgumentError, DTypeError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.kernels import activation
+from plugrad.testing import check_gradient
 
 any_number = uniform(-3, 3)
 EXTRAS = [
@@ -18,6 +20,26 @@ EXTRAS = [
         [uniform(-3, 3, avoid=(0,))],
         name="leaky_relu without alpha",
     ),
+    Case(plugrad.silu, lambda x: np.maximum(x, -1e4) * expit(x), [any_number]),
+    Case(plugrad.mish, lambda x: np.maximum(x, -1e4) * np.tanh(np.logaddexp(0, x)), [any_number]),
+    Case(plugrad.softsign, lambda x: np.sign(x) - np.sign(x) / (1 + np.abs(x)), [any_number]),
+    Case(
+        plugrad.celu,
+        lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x / alpha)),
+        [any_number],
+        attrs={"alpha": 1.5},
+    ),
+    Case(
+        plugrad.hard_sigmoid,
+        lambda x: np.clip(x + 3, 0, 6) / 6,
+        [uniform(-5, 5, avoid=(-3, 3))],
+    ),
+    Case(
+        plugrad.hard_silu,
+        lambda x: np.maximum(x, -1e4) * np.clip(x + 3, 0, 6) / 6,
+        [uniform(-5, 5, avoid=(-3, 3))],
+    ),
+    Case(plugrad.hard_tanh, lambda x: np.clip(x, -1, 1), [uniform(-3, 3, avoid=(-1, 1))]),
 ]
 CASES = [*from_table("activation"), *EXTRAS]
 OF_ONE = [case for case in CASES if len(case.domains) == 1]
@@ -124,6 +146,15 @@ def test_sigmoid_far_below_0_keeps_its_digits(backend):
     np.testing.assert_allclose(plugrad.sigmoid(x).numpy(), np.exp(-np.logaddexp(0, -x)), rtol=1e-5)
 
 
+@pytest.mark.parametrize("axis", [-1, 1, 0])
+def test_glu_is_a_half_gated_by_the_other(axis, backend, rng):
+    x = rng.normal(size=(4, 6, 2)).astype("float32")
+    a, b = np.split(x, 2, axis)
+    np.testing.assert_allclose(plugrad.glu(x, axis), a * expit(b), rtol=2e-6)
+    check_gradient(lambda x: plugrad.glu(x, axis), x)
+    assert plugrad.glu(plugrad.zeros((0, 4))).shape == (0, 2)
+
+
 def test_gradient_of_relu6_at_6(backend):
     assert plugrad.grad(plugrad.relu6)(plugrad.asarray(6.0)).item() == 0
 
@@ -136,6 +167,10 @@ REFUSALS = [
         ShapeError,
         ["(2, 3)", "(4,)", "do not broadcast"],
     ),
+    Refusal(lambda: plugrad.glu(plugrad.zeros((2, 3))), ShapeError, ["glu", "(2, 3)", "even"]),
+    Refusal(lambda: plugrad.glu(plugrad.zeros((2, 3)), 2), AxisError, ["glu", "axis=2"]),
+    Refusal(lambda: plugrad.celu([1.0], 0), ArgumentValueError, ["celu", "alpha=0"]),
+    Refusal(lambda: plugrad.silu("a"), DTypeError, ["silu", "string"]),
     Refusal(
         lambda: activation.elu_gradient.infer(plugrad.asarray([1]), plugrad.asarray([1])),
         DTypeError,

@@ -16,7 +16,17 @@ from plugrad.testing.tables import rows
 from plugrad.testing.xfail import Excuses
 from plugrad.types.dtype import as_dtype
 
-LEVELS = ["lifecycle", "core", "gradients", "full", "edges", "reopening", "devices", "traced"]
+LEVELS = [
+    "lifecycle",
+    "core",
+    "gradients",
+    "full",
+    "edges",
+    "reopening",
+    "devices",
+    "traced",
+    "batched",
+]
 FAMILIES = sorted({k.family for k in KERNELS.values() if k.rule.__module__.startswith("plugrad.")})
 CONTRACTS = [name for name, kernel in KERNELS.items() if kernel.family in FAMILIES]
 

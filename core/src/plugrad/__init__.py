@@ -15,6 +15,7 @@ from math import (
     pi as pi,
 )
 
+import plugrad.batching  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
 import plugrad.composites  # pyright: ignore[reportUnusedImport] - the registry asks it for bodies
 import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
 import plugrad.engine.telemetry  # pyright: ignore[reportUnusedImport] - it waits for plugins with its hook
@@ -148,16 +149,24 @@ if typing.TYPE_CHECKING:
         custom_grad as custom_grad,
     )
     from plugrad.ops.activation import (
+        celu as celu,
         elu as elu,
         gelu as gelu,
+        glu as glu,
+        hard_sigmoid as hard_sigmoid,
+        hard_silu as hard_silu,
+        hard_tanh as hard_tanh,
         leaky_relu as leaky_relu,
         log_sigmoid as log_sigmoid,
+        mish as mish,
         prelu as prelu,
         relu as relu,
         relu6 as relu6,
         selu as selu,
         sigmoid as sigmoid,
+        silu as silu,
         softplus as softplus,
+        softsign as softsign,
     )
     from plugrad.ops.attention import (
         attention as attention,
@@ -428,6 +437,9 @@ if typing.TYPE_CHECKING:
     from plugrad.transforms.variable import (
         Variable as Variable,
     )
+    from plugrad.transforms.vmap import (
+        vmap as vmap,
+    )
 
 __version__ = "0.1.0"
 newaxis = None
@@ -453,7 +465,10 @@ _LAZY_EXPORTS = {
     ),
     "engine.by_name": "run_kernel",
     "engine.custom": "custom_grad",
-    "ops.activation": "elu gelu leaky_relu log_sigmoid prelu relu relu6 selu sigmoid softplus",
+    "ops.activation": (
+        "celu elu gelu glu hard_sigmoid hard_silu hard_tanh leaky_relu log_sigmoid mish prelu relu relu6 selu "
+        "sigmoid silu softplus softsign"
+    ),
     "ops.attention": "attention",
     "ops.bitwise": (
         "bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor"
@@ -510,6 +525,7 @@ _LAZY_EXPORTS = {
     "transforms.derivatives": "checkpoint hessian jacobian jvp",
     "transforms.gradients": "grad grads value_and_grad variable_grads vjp",
     "transforms.variable": "Variable",
+    "transforms.vmap": "vmap",
 }
 """The modules that are imported when one of their functions is first used, and these functions."""
 _MODULE_OF_EXPORT = {
@@ -541,9 +557,10 @@ _MISSING_NAME_HINTS = {
     "random.randn": "write plugrad.random.normal(shape)",
     "scalar": "write plugrad.asarray(number)",
     "set_backend": "write plugrad.use(name)",
+    "hard_swish": "write plugrad.hard_silu(x)",
+    "swish": "write plugrad.silu(x)",
     "tensor": "write plugrad.asarray(data)",
     "transpose": "write plugrad.permute_dims(x, axes), or x.T for a matrix",
-    "vmap": "ops take a batch as the first axis, and products as all axes but the last two",
 }
 """What other frameworks have under a name, and plugrad has under none that is similar."""
 

@@ -126,13 +126,13 @@ class BackendMismatch(PlugradError, ValueError):
 
 
 class TracingError(PlugradError, RuntimeError):
-    """A function that is being traced does what can be recorded only for one set of values.
+    """A function under `jit` or `vmap` does what is possible only for one set of values.
 
     Example: ``plugrad.jit(lambda x: x if x > 0 else -x)(plugrad.asarray(1.0))``.
 
-    Remedy: a traced function sees shapes and dtypes, but no values. Choose between values with `where` or `cond`, loop
+    Remedy: such a function sees shapes and dtypes, but no values. Choose between values with `where` or `cond`, loop
     with `scan` or `while_loop`, pass what is no tensor as an argument, which is then static, or do what needs values
-    before or after the call. The guide "Compile a function" shows each.
+    before or after the call. The guides "Compile a function" and "Many examples at once" show each.
     """
 
 

@@ -15,6 +15,7 @@ from plugrad.deprecation import deprecated as deprecated
 from plugrad.discovery.hooks import hookimpl as hookimpl
 from plugrad.engine.composites import composite as composite
 from plugrad.engine.results import wrap_array as wrap_array
+from plugrad.engine.watching import report_event as report_event
 from plugrad.errors import (
     ArgumentError as ArgumentError,
     ArgumentValueError as ArgumentValueError,
@@ -36,8 +37,17 @@ from plugrad.host import (
 from plugrad.importing import import_lazily as import_lazily
 from plugrad.interruptions import is_interruption as is_interruption
 from plugrad.ops.creation import host_value as host_value
+from plugrad.registry.batching import (
+    Batch as Batch,
+    along as along,
+    batched_by_loop as batched_by_loop,
+    broadcasting as broadcasting,
+    folding as folding,
+    leading as leading,
+    register_batching as register_batching,
+)
 from plugrad.registry.dtypes import register_dtype as register_dtype
-from plugrad.registry.kernels import register_kernel as register_kernel
+from plugrad.registry.kernels import get_kernel as get_kernel, register_kernel as register_kernel
 from plugrad.registry.tables import KernelTable as KernelTable
 from plugrad.settings.cache import UserCache as UserCache
 from plugrad.tape.rules import (
@@ -118,6 +128,7 @@ if typing.TYPE_CHECKING:
     from plugrad.graph.graph import (
         Call as Call,
         Cond as Cond,
+        Fused as Fused,
         Graph as Graph,
         HostValue as HostValue,
         Line as Line,
@@ -131,6 +142,11 @@ if typing.TYPE_CHECKING:
     from plugrad.passes.common import merge_common_calls as merge_common_calls
     from plugrad.passes.constants import fold_constants as fold_constants
     from plugrad.passes.dead import remove_dead_steps as remove_dead_steps
+    from plugrad.passes.fusion import (
+        fuse_groups as fuse_groups,
+        fuse_regions as fuse_regions,
+        fuse_steps as fuse_steps,
+    )
     from plugrad.passes.groups import (
         Group as Group,
         find_groups as find_groups,
@@ -146,12 +162,13 @@ if typing.TYPE_CHECKING:
     from plugrad.tracing.replay import compile_replay as compile_replay
 
 _LAZY_EXPORTS = {
-    "graph.graph": "Call Cond Graph HostValue Line Scan Step Value While",
+    "graph.graph": "Call Cond Fused Graph HostValue Line Scan Step Value While",
     "graph.verifier": "verify_graph",
     "passes.algebra": "simplify_algebra",
     "passes.common": "merge_common_calls",
     "passes.constants": "fold_constants",
     "passes.dead": "remove_dead_steps",
+    "passes.fusion": "fuse_groups fuse_regions fuse_steps",
     "passes.groups": "Group find_groups schedule_groups",
     "passes.memory": "MemoryPlan plan_memory",
     "passes.simplify": "simplify_graph",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from plugrad.contract.kernel import get_contract
 from plugrad.discovery.loading import read_memory
 from plugrad.engine.implementations import add_watcher, remove_watcher
-from plugrad.engine.watching import Call, Watcher
+from plugrad.engine.watching import Call, Event, Watcher
 from plugrad.errors import ArgumentError
 from plugrad.types.arguments import check_flag, check_path_suffix
 from plugrad.types.dtype import as_dtype
@@ -85,7 +85,8 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
     def __init__(self, *, synchronize: bool = True) -> None:
         """Prepare a measurement; it begins when the block is entered."""
         # A bound method is a new object each time, and a watcher ends by its identity.
-        self._watcher = Watcher(self._note, check_flag(synchronize, "profile", "synchronize"))
+        waits = check_flag(synchronize, "profile", "synchronize")
+        self._watcher = Watcher(self._note, waits, self._note_event)
         self._events: list[_Event] = []
         self._is_open = False
 
@@ -125,6 +126,10 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
                 self._memory_in_use(call.backend),
             )
         )
+
+    def _note_event(self, event: Event) -> None:
+        name, place, nbytes, start, end = event
+        self._events.append(_Event(name, place, start, end, get_ident(), nbytes, (), (), None))
 
     def _memory_in_use(self, backend: Backend) -> int | None:
         # To ask a device that computes later makes it compute.

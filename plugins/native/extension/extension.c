@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "python.h"
+#include "program.h"
 
 #define LONG (1 << 18) // bytes of all arrays from which on other threads run
 
@@ -104,20 +104,24 @@ static PyObject *call(PyObject *self, PyObject *const *arguments, ptrdiff_t coun
 
 static PyMethodDef definition = {"kernel", call, METH_FASTCALL, NULL};
 
+const kernel *find_kernel(const char *name) {
+    for (const kernel *k = kernels; k->name; k++)
+        if (!strcmp(k->name, name)) return k;
+    PyErr_Format(PyExc_AttributeError, "there is no kernel '%s'", name);
+    return NULL;
+}
+
 // Return the kernel of a name.
 static PyObject *kernel_of([[maybe_unused]] PyObject *module, PyObject *const *arguments,
                            ptrdiff_t count) {
     if (count != 1) return PyErr_Format(PyExc_TypeError, "kernel takes one name");
     const char *name = PyUnicode_AsUTF8AndSize(arguments[0], NULL);
-    if (!name) return NULL;
-    for (const kernel *k = kernels; k->name; k++)
-        if (!strcmp(k->name, name)) {
-            PyObject *self = PyCapsule_New((void *)k, NULL, NULL);
-            PyObject *function = self ? PyCFunction_NewEx(&definition, self, NULL) : NULL;
-            if (self) Py_DecRef(self);
-            return function;
-        }
-    return PyErr_Format(PyExc_AttributeError, "there is no kernel '%s'", name);
+    const kernel *k = name ? find_kernel(name) : NULL;
+    if (!k) return NULL;
+    PyObject *self = PyCapsule_New((void *)k, NULL, NULL);
+    PyObject *function = self ? PyCFunction_NewEx(&definition, self, NULL) : NULL;
+    if (self) Py_DecRef(self);
+    return function;
 }
 
 // Return how much the processor can do: 2, 3 or 4, the levels of the x86-64 psABI; else 0.
@@ -125,6 +129,7 @@ static PyObject *level(PyObject *, PyObject *const *, ptrdiff_t);
 
 static PyMethodDef methods[] = {
     {"kernel", kernel_of, METH_FASTCALL, "Return the kernel of a name."},
+    {"program", make_program, METH_FASTCALL, "Return a function that runs a table of calls."},
     {"level", level, METH_FASTCALL, "Return the x86-64 level of the processor, or 0."},
     {NULL, NULL, 0, NULL},
 };

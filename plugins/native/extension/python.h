@@ -58,6 +58,7 @@ typedef struct {
 
 FROM_PYTHON PyObject _Py_NoneStruct;
 FROM_PYTHON PyObject *PyExc_TypeError, *PyExc_OverflowError, *PyExc_AttributeError;
+FROM_PYTHON PyObject *PyExc_ValueError, *PyExc_BufferError;
 
 FROM_PYTHON int PyObject_GetBuffer(PyObject *object, Py_buffer *view, int flags);
 FROM_PYTHON void PyBuffer_Release(Py_buffer *view);
@@ -65,6 +66,8 @@ FROM_PYTHON PyObject *PyCFunction_NewEx(PyMethodDef *definition, PyObject *self,
 FROM_PYTHON PyObject *PyCapsule_New(void *pointer, const char *name, void (*destroy)(PyObject *));
 FROM_PYTHON void *PyCapsule_GetPointer(PyObject *capsule, const char *name);
 FROM_PYTHON PyObject *PyErr_Format(PyObject *kind, const char *format, ...);
+FROM_PYTHON int PyErr_CheckSignals(void);
+FROM_PYTHON void PyErr_Clear(void);
 FROM_PYTHON PyObject *PyErr_NoMemory(void);
 FROM_PYTHON PyObject *PyErr_Occurred(void);
 FROM_PYTHON PyThreadState *PyEval_SaveThread(void);
@@ -77,6 +80,7 @@ FROM_PYTHON double PyFloat_AsDouble(PyObject *number);
 FROM_PYTHON long long PyLong_AsLongLong(PyObject *number);
 FROM_PYTHON unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *number);
 FROM_PYTHON PyObject *PyLong_FromLongLong(long long number);
+FROM_PYTHON PyObject *PyObject_Type(PyObject *object);
 FROM_PYTHON PyObject *PyModule_Create2(PyModuleDef *definition, int version);
 FROM_PYTHON int PyModule_AddIntConstant(PyObject *module, const char *name, long value);
 FROM_PYTHON const char *PyUnicode_AsUTF8AndSize(PyObject *text, ptrdiff_t *size);

@@ -29,3 +29,6 @@ typedef struct {
 } kernel;
 
 extern const kernel kernels[]; // the last one has no name
+
+// Return the kernel of a name; NULL with an error of Python if there is none.
+const kernel *find_kernel(const char *name);

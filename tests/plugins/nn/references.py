@@ -131,7 +131,20 @@ def gru(p, x):
     return np.stack(outputs, 1)
 
 
-def attended(p, x, heads, context=None, mask=None):
+def turned(x, size):
+    """Return vectors whose pairs (i, i + size / 2) are complex numbers, multiplied by powers of unit roots."""
+    half = size // 2
+    numbers = x[..., :half] + 1j * x[..., half:]
+    for position in range(x.shape[-2]):
+        for i in range(half):
+            numbers[..., position, i] *= np.exp(1j * position * 10_000.0 ** (-2 * i / size))
+    return np.concatenate([numbers.real, numbers.imag], -1)
+
+
+ALIBI_SLOPES = {3: [2**-4, 2**-8, 2**-2]}  # those of two heads, and the first of four
+
+
+def attended(p, x, heads, context=None, mask=None, kv_heads=None, positions=None):
     """Return scaled dot-product attention, one head and one example after the other."""
     context = x if context is None else context
 
@@ -143,12 +156,108 @@ def attended(p, x, heads, context=None, mask=None):
     y = np.zeros_like(queries)
     for b, head in itertools.product(range(len(x)), range(heads)):
         columns = slice(head * size, (head + 1) * size)
-        scores = queries[b, :, columns] @ keys[b, :, columns].T / np.sqrt(size)
+        shared = head * (kv_heads or heads) // heads
+        theirs = slice(shared * size, (shared + 1) * size)
+        query, key = queries[b, :, columns], keys[b, :, theirs]
+        if positions == "rotary":
+            query, key = turned(query, size), turned(key, size)
+        scores = query @ key.T / np.sqrt(size)
+        if positions == "alibi":
+            places = np.arange(len(scores))
+            scores = scores - ALIBI_SLOPES[heads][head] * abs(places[:, None] - places)
         if mask is not None:
             scores = np.where(
                 np.broadcast_to(mask, (len(x), heads, *scores.shape))[b, head], scores, -1e30
             )
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
-        y[b, :, columns] = weights @ values[b, :, columns]
+        y[b, :, columns] = weights @ values[b, :, theirs]
     return dense("output", y)
+
+
+def scaled(p, x):
+    return x * p["gamma"] + p["beta"]
+
+
+def encoded(p, x, heads):
+    """Return a block that normalizes after each part, with relu."""
+    x = scaled(p["attention_norm"], normalized(x + attended(p["attention"], x, heads), -1))
+    hidden = np.maximum(x @ p["hidden"]["kernel"] + p["hidden"]["bias"], 0)
+    y = hidden @ p["output"]["kernel"] + p["output"]["bias"]
+    return scaled(p["output_norm"], normalized(x + y, -1))
+
+
+def encoded_norm_first(p, x, heads):
+    """Return a block that normalizes before each part by root mean squares, with tanh."""
+    x = x + attended(p["attention"], rms_normalized(x) * p["attention_norm"]["gamma"], heads)
+    y = rms_normalized(x) * p["output_norm"]["gamma"]
+    hidden = np.tanh(y @ p["hidden"]["kernel"] + p["hidden"]["bias"])
+    return x + hidden @ p["output"]["kernel"] + p["output"]["bias"]
+
+
+def rms_normalized(x):
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+
+
+def channel_norms(kernel):
+    return np.linalg.norm(kernel.reshape(-1, kernel.shape[-1]), axis=0)
+
+
+def simple_rnn(p, x):
+    h = np.zeros((len(x), p["recurrent_kernel"].shape[0]))
+    outputs = []
+    for t in range(x.shape[1]):
+        h = np.tanh(x[:, t] @ p["kernel"] + h @ p["recurrent_kernel"] + p["bias"])
+        outputs.append(h)
+    return np.stack(outputs, 1)
+
+
+def conv_lstm(p, x, strides, padding="valid"):
+    """Return the outputs of all elements; gates in the order i, f, g, o."""
+    outputs = []
+    for t in range(x.shape[1]):
+        inputs = convolved(x[:, t], p["kernel"], strides, padding) + p["bias"]
+        if not outputs:
+            h = c = np.zeros((*inputs.shape[:-1], inputs.shape[-1] // 4))
+        gates = inputs + convolved(h, p["recurrent_kernel"], [1, 1], "same")
+        i, f, g, o = np.split(gates, 4, -1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        outputs.append(h)
+    return np.stack(outputs, 1)
+
+
+def doubled_between(x, axis):
+    """Return twice as many elements along an axis: 3/4 of the nearest and 1/4 of the next, if there is one."""
+    x = np.moveaxis(x, axis, 0)
+    before, after = np.concatenate([x[:1], x[:-1]]), np.concatenate([x[1:], x[-1:]])
+    pairs = np.stack([0.75 * x + 0.25 * before, 0.75 * x + 0.25 * after], 1)
+    return np.moveaxis(pairs.reshape(-1, *x.shape[1:]), 0, axis)
+
+
+def pixel_shuffled(x, factor):
+    batch, height, width, channels = x.shape
+    y = np.zeros((batch, height * factor, width * factor, channels // factor**2))
+    for row, column in itertools.product(range(factor), repeat=2):
+        y[:, row::factor, column::factor] = x[..., row * factor + column :: factor**2]
+    return y
+
+
+def adapted(x, sizes, summarize):
+    """Return a summary of each of as many windows as asked, whose limits PyTorch documents."""
+    y = np.zeros((len(x), *sizes, x.shape[-1]))
+    for position in np.ndindex(*sizes):
+        window = tuple(
+            slice(i * n // size, -(-(i + 1) * n // size))
+            for i, n, size in zip(position, x.shape[1:-1], sizes, strict=True)
+        )
+        cells = x[(slice(None), *window)].reshape(len(x), -1, x.shape[-1])
+        y[(slice(None), *position)] = summarize(cells, 1)
+    return y
+
+
+def shared_twice(p, x):
+    a = np.tanh(x @ p["a"]["kernel"] + p["a"]["bias"])
+    b = a @ p["b"]["kernel"] + p["b"]["bias"]
+    c = b @ p["b"]["kernel"] + p["b"]["bias"]
+    return (a + b + c) * a

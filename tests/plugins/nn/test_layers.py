@@ -127,6 +127,94 @@ CASES = [
         ),
     ),
     Case(nn.Dropout(0.5), (3,), lambda p, x: x),
+    Case(
+        nn.InstanceNorm(),
+        (3, 2, 4),
+        lambda p, x: ref.normalized(x, (1, 2)) * p["gamma"] + p["beta"],
+    ),
+    Case(nn.RMSNorm(), (3, 4), lambda p, x: ref.rms_normalized(x) * p["gamma"]),
+    Case(
+        nn.WeightNorm(nn.Dense(3)),
+        (4,),
+        lambda p, x: (
+            x
+            @ (
+                p["kernel_direction"]
+                * p["kernel_length"]
+                / ref.channel_norms(p["kernel_direction"])
+            )
+            + p["bias"]
+        ),
+    ),
+    Case(
+        nn.Parametrized(nn.Conv1D(2, 2), plugrad.tanh),
+        (5, 2),
+        plus(lambda k, x: ref.convolved(x, np.tanh(k), [1])),
+    ),
+    Case(nn.PReLU(), (3, 2), lambda p, x: np.where(x > 0, x, p["alpha"] * x)),
+    # shapes
+    Case(nn.Reshape((3, -1)), (2, 6), lambda p, x: x.reshape(len(x), 3, 4)),
+    Case(nn.Permute((3, 1, 2)), (2, 3, 4), lambda p, x: x.transpose(0, 3, 1, 2)),
+    Case(nn.ZeroPadding1D((2, 0)), (3, 2), lambda p, x: np.pad(x, [(0, 0), (2, 0), (0, 0)])),
+    Case(
+        nn.ZeroPadding2D((1, 2)),
+        (2, 3, 2),
+        lambda p, x: np.pad(x, [(0, 0), (1, 1), (2, 2), (0, 0)]),
+    ),
+    Case(
+        nn.ZeroPadding3D(((0, 1), (2, 0), (1, 1))),
+        (2, 1, 2, 2),
+        lambda p, x: np.pad(x, [(0, 0), (0, 1), (2, 0), (1, 1), (0, 0)]),
+    ),
+    Case(nn.Cropping1D(1), (4, 2), lambda p, x: x[:, 1:-1]),
+    Case(nn.Cropping2D(((1, 0), (0, 2))), (3, 4, 2), lambda p, x: x[:, 1:, :-2]),
+    Case(nn.Cropping3D((1, 0, 1)), (3, 2, 4, 1), lambda p, x: x[:, 1:-1, :, 1:-1]),
+    Case(nn.UpSampling1D(3), (2, 2), lambda p, x: x.repeat(3, 1)),
+    Case(nn.UpSampling2D((1, 2)), (2, 2, 3), lambda p, x: x.repeat(2, 2)),
+    Case(
+        nn.UpSampling2D(2, "bilinear"),
+        (2, 3, 1),
+        lambda p, x: ref.doubled_between(ref.doubled_between(x, 1), 2),
+    ),
+    Case(nn.UpSampling3D(2), (1, 2, 1, 2), lambda p, x: x.repeat(2, 1).repeat(2, 2).repeat(2, 3)),
+    Case(nn.PixelShuffle(2), (2, 3, 8), lambda p, x: ref.pixel_shuffled(x, 2)),
+    # pooling to a size
+    Case(nn.AdaptiveAveragePooling1D(3), (7, 2), lambda p, x: ref.adapted(x, [3], np.mean)),
+    Case(
+        nn.AdaptiveAveragePooling2D((2, 4)), (5, 3, 2), lambda p, x: ref.adapted(x, [2, 4], np.mean)
+    ),
+    Case(
+        nn.AdaptiveAveragePooling3D(2),
+        (3, 2, 4, 1),
+        lambda p, x: ref.adapted(x, [2, 2, 2], np.mean),
+    ),
+    Case(nn.AdaptiveMaxPooling1D(3), (5, 2), lambda p, x: ref.adapted(x, [3], np.max)),
+    Case(nn.AdaptiveMaxPooling2D((3, 2)), (5, 3, 2), lambda p, x: ref.adapted(x, [3, 2], np.max)),
+    Case(nn.AdaptiveMaxPooling3D(2), (3, 2, 4, 1), lambda p, x: ref.adapted(x, [2, 2, 2], np.max)),
+    Case(
+        nn.SeparableConv2D(3, 2, 2, "same", depth_multiplier=2),
+        (4, 3, 2),
+        lambda p, x: (
+            ref.depthwise(x, p["depthwise_kernel"], [2, 2], "same") @ p["pointwise_kernel"][0, 0]
+            + p["bias"]
+        ),
+    ),
+    # graphs
+    Case(
+        nn.Graph(
+            "x",
+            {
+                "a": (nn.Dense(3, plugrad.tanh), "x"),
+                "b": (nn.Dense(3), "a"),
+                "c": ("b", "b"),
+                "sum": (nn.Add(), "a", "b", "c"),
+                "out": (plugrad.multiply, "sum", "a"),
+            },
+            "out",
+        ),
+        (4,),
+        ref.shared_twice,
+    ),
     # sequences
     Case(nn.LSTM(3), (4, 2), lambda p, x: ref.lstm(p, x)[:, -1]),
     Case(nn.LSTM(2, return_sequences=True), (3, 3), ref.lstm),
@@ -137,6 +225,50 @@ CASES = [
         nn.MultiHeadAttention(1, 2, causal=True),
         (5, 3),
         lambda p, x: ref.attended(p, x, 1, mask=CAUSAL),
+    ),
+    Case(nn.SimpleRNN(3), (4, 2), lambda p, x: ref.simple_rnn(p, x)[:, -1]),
+    Case(nn.SimpleRNN(2, return_sequences=True), (3, 3), ref.simple_rnn),
+    Case(
+        nn.Bidirectional(nn.LSTM(2, return_sequences=True)),
+        (4, 3),
+        lambda p, x: np.concatenate(
+            [ref.lstm(p["forward"], x), ref.lstm(p["backward"], x[:, ::-1])[:, ::-1]], -1
+        ),
+    ),
+    Case(
+        nn.Bidirectional(nn.GRU(2), "average"),
+        (4, 3),
+        lambda p, x: (
+            (ref.gru(p["forward"], x)[:, -1] + ref.gru(p["backward"], x[:, ::-1])[:, -1]) / 2
+        ),
+    ),
+    Case(
+        nn.ConvLSTM2D(2, 2, 2, "same", return_sequences=True),
+        (3, 4, 3, 2),
+        lambda p, x: ref.conv_lstm(p, x, [2, 2], "same"),
+    ),
+    Case(nn.ConvLSTM2D(2, (1, 2)), (2, 2, 3, 1), lambda p, x: ref.conv_lstm(p, x, [1, 1])[:, -1]),
+    Case(nn.TimeDistributed(nn.Dense(3)), (4, 2), lambda p, x: x @ p["kernel"] + p["bias"]),
+    Case(
+        nn.MultiHeadAttention(4, 2, num_kv_heads=2),
+        (5, 3),
+        lambda p, x: ref.attended(p, x, 4, kv_heads=2),
+    ),
+    Case(
+        nn.MultiHeadAttention(2, 4, causal=True, positions="rotary"),
+        (5, 3),
+        lambda p, x: ref.attended(p, x, 2, mask=CAUSAL, positions="rotary"),
+    ),
+    Case(
+        nn.MultiHeadAttention(3, 2, positions="alibi"),
+        (5, 3),
+        lambda p, x: ref.attended(p, x, 3, positions="alibi"),
+    ),
+    Case(nn.TransformerEncoderBlock(2, 5), (4, 6), lambda p, x: ref.encoded(p, x, 2)),
+    Case(
+        nn.TransformerEncoderBlock(3, 5, plugrad.tanh, norm_first=True, normalization=nn.RMSNorm()),
+        (4, 6),
+        lambda p, x: ref.encoded_norm_first(p, x, 3),
     ),
     # layers of layers
     Case(

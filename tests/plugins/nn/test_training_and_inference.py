@@ -7,7 +7,7 @@ import plugrad
 import plugrad_nn as nn
 from plugins.nn import references as ref
 from plugins.nn.conftest import as_numpy
-from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.extend import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
 NETWORK = nn.Sequential(
@@ -228,3 +228,116 @@ def test_seeds_that_a_function_returns_are_those_of_numbers():
     np.testing.assert_array_equal(a.numpy(), b.numpy())
     with pytest.raises(ArgumentValueError, match="seed=-1"):
         layer({}, x, nn.Training(lambda: -1))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.LSTM(3),
+        nn.GRU(3, return_sequences=True),
+        nn.SimpleRNN(2),
+        nn.Bidirectional(nn.GRU(2)),
+        nn.Bidirectional(nn.LSTM(2, return_sequences=True)),
+    ],
+    ids=repr,
+)
+def test_masked_elements_are_as_if_absent(layer, backend, made, rng):
+    x = rng.normal(size=(2, 6, 3)).astype(np.float32)
+    lengths = [6, 4]
+    mask = np.arange(6) < np.array(lengths)[:, None]
+    params = made(layer, (6, 3))
+    y = layer(params, x, mask=mask).numpy()
+    for example, length in enumerate(lengths):
+        alone = layer(params, x[example : example + 1, :length]).numpy()[0]
+        found = y[example, :length] if y.ndim == 3 else y[example]
+        np.testing.assert_allclose(found, alone, rtol=1e-5, atol=1e-6)
+
+
+def test_masks_of_sequences_that_are_none():
+    params, x = nn.GRU(2).init(0, (4, 3)), plugrad.ones((2, 4, 3))
+    with pytest.raises(ShapeError, match=r"mask has shape \(2, 3\)"):
+        nn.GRU(2)(params, x, mask=np.ones((2, 3), bool))
+    with pytest.raises(DTypeError, match="must hold bools"):
+        nn.GRU(2)(params, x, mask=np.ones((2, 4)))
+
+
+def test_a_decoder_attends_to_a_context(backend, made, rng):
+    layer = nn.TransformerDecoderBlock(2, 5)
+    params = made(layer, (4, 6))
+    x, context = (rng.normal(size=(2, n, 6)).astype(np.float32) for n in (4, 3))
+    mask = rng.random((2, 1, 4, 3)) < 0.7
+    mask[..., 0] = True
+    p = as_numpy(params)
+    causal = np.tril(np.ones((4, 4), bool))
+    y = x + ref.attended(p["attention"], x, 2, mask=causal)
+    y = ref.scaled(p["attention_norm"], ref.normalized(y, -1))
+    y = y + ref.attended(p["context_attention"], y, 2, context, mask)
+    y = ref.scaled(p["context_attention_norm"], ref.normalized(y, -1))
+    hidden = np.maximum(y @ p["hidden"]["kernel"] + p["hidden"]["bias"], 0)
+    y = y + hidden @ p["output"]["kernel"] + p["output"]["bias"]
+    expected = ref.scaled(p["output_norm"], ref.normalized(y, -1))
+    found = layer(params, x, context=context, context_mask=mask)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_of_a_block_is_new_for_each_part(made):
+    layer = nn.TransformerEncoderBlock(1, 8, dropout=0.5)
+    params = made(layer, (3, 4))
+    x = plugrad.ones((2, 3, 4))
+    first, second = (layer(params, x, nn.Training(seed)).numpy() for seed in (0, 1))
+    assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(layer(params, x, nn.Training(0)), first)
+
+
+def test_rotated_vectors_meet_by_their_distance(backend, rng):
+    q, k = (rng.normal(size=8).astype(np.float32) for _ in range(2))
+    queries, keys = (plugrad.asarray(np.tile(v, (6, 1))) for v in (q, k))
+    scores = (nn.rotate_positions(queries) @ nn.rotate_positions(keys).T).numpy()
+    for offset in range(-5, 6):
+        diagonal = np.diagonal(scores, offset)
+        np.testing.assert_allclose(diagonal, diagonal[0], rtol=1e-4, atol=1e-5)
+    later = nn.rotate_positions(queries[:2], start=4)
+    np.testing.assert_allclose(later, nn.rotate_positions(queries)[4:], rtol=1e-6)
+
+
+@pytest.mark.parametrize("combiner", ["mean", "sum", "max"])
+def test_bags_of_rows(combiner, backend, made):
+    layer = nn.EmbeddingBag(6, 3, combiner)
+    params = made(layer, (4,))
+    table = params["embeddings"].numpy()
+    bags = [[1, 2, 5, 2], [3, -1, -1, -1], [-1, -1, -1, -1]]
+    expected = [
+        getattr(np, combiner)(table[[i for i in bag if i >= 0]], 0) if max(bag) >= 0 else [0, 0, 0]
+        for bag in bags
+    ]
+    np.testing.assert_allclose(layer(params, np.array(bags)), expected, rtol=1e-6)
+    assert layer.output_shape(params, (4,)) == (3,)
+
+
+def test_a_spectral_norm_is_1(backend, made, rng):
+    layer = nn.SpectralNorm(nn.Dense(4, use_bias=False), iterations=30)
+    params = layer.init(0, (5,))
+    params["kernel"].assign(plugrad.asarray(rng.normal(size=(5, 4)).astype(np.float32)))
+    training = nn.Training(seed=0)
+    x = np.eye(5, dtype=np.float32)
+    kernel = layer(params, x, training).numpy()
+    np.testing.assert_allclose(np.linalg.svd(kernel)[1][0], 1, rtol=1e-4)
+    training.commit(params)
+    np.testing.assert_allclose(layer(params, x), kernel, rtol=1e-4, atol=1e-6)
+
+    def largest(kernel):
+        return plugrad.sum(layer({**params, "kernel": kernel}, x))
+
+    # The scale of a kernel has no influence, so the gradient is orthogonal to it.
+    gradient = plugrad.grad(largest)(params["kernel"]).numpy()
+    assert abs((gradient * params["kernel"].numpy()).sum()) < 1e-3
+
+
+def test_a_normalized_weight_begins_as_its_layer_does(backend):
+    layer = nn.WeightNorm(nn.Conv2D(3, 2))
+    params, plain = layer.init(0, (4, 4, 2)), nn.Conv2D(3, 2).init(0, (4, 4, 2))
+    x = plugrad.ones((1, 4, 4, 2))
+    np.testing.assert_allclose(layer(params, x), nn.Conv2D(3, 2)(plain, x), rtol=1e-5)
+    assert layer.output_shape(params, (4, 4, 2)) == (3, 3, 3)
+    with pytest.raises(ArgumentError, match="has no parameter 'kernels'"):
+        nn.WeightNorm(nn.Dense(2), "kernels").init(0, (3,))

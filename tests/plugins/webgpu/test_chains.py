@@ -106,6 +106,28 @@ def test_rounding_and_special_values_are_those_of_separate_calls(function, dtype
         same(function(p, q).numpy(), alone)
 
 
+ACCURATE = [
+    (plugrad.tanh, np.tanh),
+    (plugrad.asinh, np.arcsinh),
+    (plugrad.exp, np.exp),
+    (plugrad.expm1, np.expm1),
+    (plugrad.sin, np.sin),
+]
+
+
+@pytest.mark.parametrize(("outer", "formula"), ACCURATE)
+def test_accurate_functions_of_accurate_functions_beside_a_repeated_mask(outer, formula):
+    """Mesa 22.3 miscompiled the sign of the outer function, and only in such chains."""
+    x, y = normal(2, 2, 3)
+    a, b, zeros = plugrad.asarray(x), plugrad.asarray(y), plugrad.zeros((2, 3))
+    mask = plugrad.asarray([[True], [False]])
+    for inner, inner_formula in ACCURATE[:2]:
+        expected = formula(inner_formula(y) / (1 + np.exp(-x))) * [[1], [0]]
+        for _ in range(2):  # the second time, the chain is compiled
+            found = plugrad.where(mask, outer(plugrad.sigmoid(a) * inner(b)), zeros).numpy()
+            np.testing.assert_allclose(found, expected, rtol=2e-6)
+
+
 def test_rounding_is_numpys():
     x = np.float32([1e-8, 3e-8, 0.1])
     p = plugrad.asarray(x)

@@ -99,6 +99,7 @@ def emit_warnings(news: DeferredWarnings) -> None:
 def unregister_plugin_kernels(name: str) -> None:
     """Take back what a plugin brought: what it replaced is in effect again, and it can be loaded again."""
     state.brought.pop(name, None)
+    state.compilers.pop(name, None)
     for backend in dict.fromkeys(list(state.opened.values())):
         table = backend.kernels.get(name, {})
         remove_table(backend, name)
@@ -150,6 +151,9 @@ def _register_and_set_up(
         with recorded() as journal:
             configs = _brought_by(plugin, backend)
             _check_configs(name, configs, backend)
+            compiler = state.compilers.get(name)
+            if compiler is not None:
+                backend.compilers = {**backend.compilers, name: compiler}
             if configs:
                 add_table(backend, name, configs, order_of_packs())
                 trace(f"{name} brings {len(configs)} kernels for {backend.label}")
@@ -176,8 +180,11 @@ def _brought_by(plugin: Plugin, backend: Backend) -> tuple[KernelConfig, ...]:
         return tuple(config for _, configs in answers for config in configs)
     configs = state.brought.get(name)
     if configs is None:
-        configs = tuple(plugin.load()())
+        table = plugin.load()()
+        configs = tuple(table)
         _check_configs(name, configs, backend)
+        if (compiler := getattr(table, "compile", None)) is not None:
+            state.compilers[name] = compiler
         state.brought[name] = configs
     return configs
 

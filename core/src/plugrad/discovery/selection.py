@@ -38,6 +38,9 @@ DeviceLike: TypeAlias = str | Backend
 """The name of a backend, such as ``"webgpu:1"``, or the backend itself."""
 
 _selected: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
+get_selection: Final = _selected.get
+set_selection: Final = _selected.set
+"""Set what `use` has selected in this context, which `get_selection` returned before."""
 
 
 class _Block(NamedTuple):

@@ -81,6 +81,8 @@ class PluginState:
         # --- kernel packs
         self.brought: dict[str, tuple[KernelConfig, ...]] = {}
         """What each kernel pack that has been loaded brings, by its qualified name."""
+        self.compilers: dict[str, Callable[[Any], Callable[..., list[Any]] | None]] = {}
+        """What compiles graphs, for the packs that bring it."""
         # --- backends
         self.opened: dict[tuple[str, str], Backend] = {}
         """By the qualified name of the plugin and the device, as requested."""

@@ -60,7 +60,7 @@ def run_kernel(
     for x in given:
         if x is not None and not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass arrays
             raise not_a_tensor(name, x)
-    contract = get_contract(name) or _contract_from_signature(name, given)
+    contract = get_contract(name) or contract_from_signature(name, given)
     if not isinstance(inputs, Mapping):
         if not contract.is_variadic:
             raise ArgumentError(
@@ -109,7 +109,7 @@ def _run_checked(
     return run(contract, inputs, attrs)
 
 
-def _contract_from_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
+def contract_from_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
     """Return an undeclared kernel's stand-in for a contract, made of the implementation's parameters."""
     backend = next((x.backend for x in inputs if x is not None), None) or active_backend()
     function = any_implementation(name, backend)

@@ -7,16 +7,19 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.engine.results import wrap_array
+from plugrad.engine.transfer import lift_arguments
 from plugrad.errors import ArgumentError, DTypeError, ShapeError, short_repr
 from plugrad.kernels.complex import conj
 from plugrad.tape.nodes import InputGradients, Node, Step, constants_before, next_order
 from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import current_tracer
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import COMPLEX, equivalents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from plugrad.tensor.tracer import Tracer
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
 
@@ -50,25 +53,27 @@ def custom_grad(
 
     @wraps(function)
     def with_custom_gradient(*args: Tensor) -> Tensor:
+        tracer = current_tracer()
         for position, x in enumerate(args):
             if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass lists
                 raise ArgumentError(
                     f"custom_grad: argument {position} must be a tensor, not "
                     f"{type(x).__name__}; convert it with asarray"
                 )
+        args = lift_arguments(args)
         parents = tuple(x.node for x in args)  # before the function assigns to an argument
         specs = [(x.shape, None if x.node is None else x.dtype) for x in args]
         saved: list[tuple[Tensor, Tensor]] = []
 
         def save(*tensors: Tensor) -> None:
             """Save tensors for the gradient function; they are given one by one or as a list."""
-            saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in _as_tensor_list(tensors))
+            saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in as_tensor_list(tensors))
 
         # What the function makes of its arguments has the gradient that it returns, also if it reads them.
         token = constants_before.set(next_order())
         try:
             result: Any = _call_and_check(
-                function,
+                function if tracer is None else _calling_through(tracer, function),
                 (*args, save),
                 f"custom_grad: the function must take its {len(args)} tensors and, last, save, as in def "
                 "f(x, save)",
@@ -94,6 +99,16 @@ def custom_grad(
         return out
 
     return with_custom_gradient
+
+
+def _calling_through(tracer: Tracer, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that a tracer calls, with the signature that messages show."""
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        return tracer.call_custom(function, args[:-1], args[-1])
+
+    return call
 
 
 class _CustomGradientCall(Step):
@@ -169,7 +184,7 @@ def _call_and_check(function: Callable[..., Any], args: tuple[Any, ...], otherwi
         raise
 
 
-def _as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
+def as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
     """Return the arguments of ``save``, tensors or one list of them, as a list.
 
     Raises:

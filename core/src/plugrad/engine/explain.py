@@ -14,6 +14,7 @@ from plugrad.errors import (
     OutOfMemory,
     PlugradError,
     ShapeError,
+    TracingError,
     UnsupportedDtype,
     describe_exception,
     escape_controls,
@@ -59,6 +60,11 @@ def wrong_inputs(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> PlugradErro
     if gone := next((x.backend for x in given if x.backend.is_closed), None):
         return closed_backend_error(gone, kernel.name)
     places = list(dict.fromkeys(x.backend.label for x in given))
+    if len(places) == 1:  # a tracer has the label of the device for which it stands
+        return TracingError(
+            f"{kernel.name}: an input was kept from a function under jit or vmap whose call has ended; return it from "
+            "that function instead"
+        )
     return BackendMismatch(
         f"{kernel.name}: the inputs live on {' and '.join(places)}; move one of them, as in x.to({places[0]!r}), "
         f"or run inside plugrad.use({places[0]!r}, transfer=True)"

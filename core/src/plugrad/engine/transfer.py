@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.results import tensor_from_host
 from plugrad.tape.nodes import InputGradients, Node, Step
 from plugrad.tensor.backend import unsupported_dtype
-from plugrad.tensor.tensor import host_values
-from plugrad.tensor.tracer import Tracer
+from plugrad.tensor.tensor import Tensor, host_values
+from plugrad.tensor.tracer import Tracer, current_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugrad.tensor.backend import Backend
-    from plugrad.tensor.tensor import Tensor
 
 
 def copy_to_backend(x: Tensor, backend: Backend) -> Tensor:
@@ -29,6 +28,17 @@ def copy_to_backend(x: Tensor, backend: Backend) -> Tensor:
     if x.node is not None:
         y.node = _CopyToBackend((x.node,), x.backend)
     return y
+
+
+def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return arguments with tensors of the level on which a function of one example runs.
+
+    One from outside would bring its node, which belongs to a tape outside.
+    """
+    tracer = current_tracer()
+    if tracer is None or tracer.outer is None:
+        return args
+    return tuple([copy_to_backend(x, tracer) if type(x) is Tensor else x for x in args])
 
 
 class _CopyToBackend(Step):

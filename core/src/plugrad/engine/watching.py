@@ -26,12 +26,25 @@ class Call(NamedTuple):
     end: int
 
 
+class Event(NamedTuple):
+    """What takes time and is no call of an implementation, such as an exchange with another process."""
+
+    name: str
+    place: str
+    """Where it runs: what stands in the column of the backend."""
+    nbytes: int
+    start: int
+    end: int
+
+
 class Watcher(NamedTuple):
     """A function that is notified of each call."""
 
     note: Callable[[Call], None]
     synchronizes: bool
     """Whether a call ends when the device has finished."""
+    note_event: Callable[[Event], None] | None = None
+    """A function that is notified of what takes time besides kernels."""
 
 
 watchers: tuple[Watcher, ...] = ()
@@ -57,3 +70,31 @@ def with_watchers(
         return result
 
     return implementation
+
+
+def report_event(name: str, *, place: str, nbytes: int, start: int, end: int) -> None:
+    """Add what a plugin has done besides kernels, such as an exchange with other processes, to the open profiles.
+
+    >>> from time import perf_counter_ns
+    >>> from plugrad.extend import report_event
+    >>> with plugrad.profile() as measured:
+    ...     start = perf_counter_ns()
+    ...     data = bytes(1000)  # which stands for receiving it
+    ...     report_event(
+    ...         "receive", place="network", nbytes=1000, start=start, end=perf_counter_ns()
+    ...     )
+    >>> [(event.kernel, event.backend, event.bytes) for event in measured.kernels]
+    [('receive', 'network', 1000)]
+
+    It counts for the thread that calls this. Without an open `plugrad.profile`, nothing happens.
+
+    Args:
+        name: what was done; events of one name are added up.
+        place: where, in a word.
+        nbytes: how many bytes it read and wrote.
+        start: when it began, in nanoseconds of `time.perf_counter_ns`.
+        end: when it ended.
+    """
+    for watcher in watchers:
+        if watcher.note_event is not None:
+            watcher.note_event(Event(name, place, nbytes, start, end))

@@ -173,7 +173,35 @@ class While:
         return f"while, carry ({_values(self.carry)}), with ({_values(self.captured)})"
 
 
-Step: TypeAlias = Call | HostValue | Scan | Cond | While
+@dataclass(frozen=True, slots=True, eq=False)
+class Fused:
+    """Steps that a device runs as one; the passes of `plugrad.passes.fusion` make it, a trace does not."""
+
+    body: Graph
+    """The steps. Its values have the numbers that they have outside: the inputs are its arguments, and the outputs its
+    results."""
+    line: Line
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that the steps read and none of them makes."""
+        return self.body.arguments
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The values that the steps make and something outside reads."""
+        return self.body.results
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs inside the step."""
+        return (self.body,)
+
+    def __str__(self) -> str:
+        return f"{len(self.body.steps)} steps as one, of ({_values(self.inputs)})"
+
+
+Step: TypeAlias = Call | HostValue | Scan | Cond | While | Fused
 
 
 @dataclass(frozen=True, slots=True, eq=False)

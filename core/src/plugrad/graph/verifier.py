@@ -8,7 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from plugrad.errors import ArgumentValueError, PlugradError
-from plugrad.graph.graph import Call, Cond, Graph, HostValue, Scan, Step, Value, While, format_spec
+from plugrad.graph.graph import (
+    Call,
+    Cond,
+    Fused,
+    Graph,
+    HostValue,
+    Scan,
+    Step,
+    Value,
+    While,
+    format_spec,
+)
 from plugrad.transforms.variable import get_array
 from plugrad.types.dtype import as_dtype
 from plugrad.types.specs import Shaped
@@ -97,6 +108,9 @@ def _check_step(graph: Graph, step: Step, where: str) -> None:
     elif isinstance(step, HostValue):
         if len(found) != 1:
             _fail(f"{where}, has {len(found)} outputs instead of one")
+    elif isinstance(step, Fused):
+        _check_specs(f"{where}, inputs", _arguments(step.body), [specs[v] for v in step.inputs])
+        _check_specs(f"{where}, outputs", _results(step.body), found)
     else:
         _check_loop(graph, step, where, found)
 

@@ -6,15 +6,22 @@ does not convert to a tensor raises ArgumentError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from plugrad.kernels import activation
+from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.kernels import activation, unary
 from plugrad.ops.arguments import as_supported_dtype, binary_op, unary_op
 from plugrad.ops.attributes import check_finite
+from plugrad.ops.binary import clip, maximum
+from plugrad.ops.movement import split
 from plugrad.types.arguments import check_flag
+from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
+
+VANISHING: Final = -800.0
+"""A number below which the sigmoid is 0 in every dtype. Its product with 0 is 0, and that of -inf would be NaN."""
 
 
 def relu(x: TensorLike) -> Tensor:
@@ -185,3 +192,152 @@ def prelu(x: TensorLike, alpha: TensorLike) -> Tensor:
         ShapeError: the shapes do not broadcast.
     """
     return binary_op(activation.prelu, x, alpha, "prelu")
+
+
+def silu(x: TensorLike) -> Tensor:
+    """The sigmoid linear unit ``x * sigmoid(x)`` of each element, also called swish.
+
+    >>> plugrad.silu([-1.0, 0.0, 2.0])
+    tensor([-0.26894143,  0.        ,  1.761594  ], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. See Elfwing et al.,
+    "Sigmoid-weighted linear units for neural network function approximation" (2017).
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    x = as_supported_dtype(x, activation.elu, "silu")
+    return maximum(x, VANISHING) * activation.sigmoid(x)
+
+
+def mish(x: TensorLike) -> Tensor:
+    """The smooth activation ``x * tanh(softplus(x))`` of each element.
+
+    >>> plugrad.mish([-1.0, 0.0, 2.0])
+    tensor([-0.30340147,  0.        ,  1.9439589 ], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. See Misra, "Mish: A self
+    regularized non-monotonic activation function" (2019).
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    x = as_supported_dtype(x, activation.softplus, "mish")
+    return maximum(x, VANISHING) * unary.tanh(activation.softplus(x))
+
+
+def softsign(x: TensorLike) -> Tensor:
+    """The function ``x / (1 + abs(x))`` of each element, which lies between -1 and 1.
+
+    >>> plugrad.softsign([-1.0, 0.0, 3.0])
+    tensor([-0.5 ,  0.  ,  0.75], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. See Glorot and Bengio,
+    "Understanding the difficulty of training deep feedforward neural networks" (2010).
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    x = as_supported_dtype(x, activation.elu, "softsign")
+    largest = float(x.dtype.info.max)
+    x = clip(x, -largest, largest)  # infinity would be divided by itself
+    return x / (1 + unary.abs(x))
+
+
+def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
+    """The continuously differentiable `elu` of each element: x where x > 0, else ``alpha * (exp(x / alpha) - 1)``.
+
+    >>> plugrad.celu([-1.0, 2.0], alpha=2.0)
+    tensor([-0.78693867,  2.        ], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. See Barron, "Continuously
+    differentiable exponential linear units" (2017).
+
+    Args:
+        x: the elements.
+        alpha: the negative of the least result, a finite number other than 0.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `alpha` is not a number.
+        ArgumentValueError: `alpha` is 0 or not finite.
+    """
+    scale = check_finite(alpha, "celu", "alpha")
+    if scale == 0:
+        raise ArgumentValueError("celu: alpha=0 must not be 0, because x is divided by it")
+    x = as_supported_dtype(x, activation.elu, "celu")
+    return activation.elu(x / scale) * scale
+
+
+def hard_sigmoid(x: TensorLike) -> Tensor:
+    """The piecewise linear approximation ``relu6(x + 3) / 6`` of `sigmoid` for each element.
+
+    >>> plugrad.hard_sigmoid([-4.0, 0.0, 1.5])
+    tensor([0.  , 0.5 , 0.75], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. See Howard et al.,
+    "Searching for MobileNetV3" (2019).
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return activation.relu6(as_supported_dtype(x, activation.elu, "hard_sigmoid") + 3) / 6
+
+
+def hard_silu(x: TensorLike) -> Tensor:
+    """The piecewise approximation ``x * hard_sigmoid(x)`` of `silu` for each element, also called hard swish.
+
+    >>> plugrad.hard_silu([-4.0, 0.0, 1.5])
+    tensor([-0.   ,  0.   ,  1.125], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. See Howard et al.,
+    "Searching for MobileNetV3" (2019).
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    x = as_supported_dtype(x, activation.elu, "hard_silu")
+    return maximum(x, VANISHING) * hard_sigmoid(x)
+
+
+def hard_tanh(x: TensorLike) -> Tensor:
+    """Each element clamped to the range -1 to 1, the piecewise linear approximation of `tanh`.
+
+    >>> plugrad.hard_tanh([-4.0, 0.5, 2.0])
+    tensor([-1. ,  0.5,  1. ], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return clip(as_supported_dtype(x, activation.elu, "hard_tanh"), -1, 1)
+
+
+def glu(x: TensorLike, axis: int = -1) -> Tensor:
+    """The gated linear unit: one half of an axis times the `sigmoid` of the other half.
+
+    >>> plugrad.glu([[1.0, 2.0, 0.0, 0.0]])
+    tensor([[0.5, 1. ]], dtype=float32)
+
+    The result has the dtype of x, and half its size along the axis; integers and bools give float32. See
+    Dauphin et al., "Language modeling with gated convolutional networks" (2016).
+
+    Args:
+        x: a tensor whose size along `axis` is even.
+        axis: the axis to halve.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+        AxisError: x does not have the axis.
+        ShapeError: the size along the axis is odd.
+    """
+    x = as_supported_dtype(x, activation.elu, "glu")
+    position = normalize_axis(axis, x.ndim, name="glu: axis")
+    size = x.shape[position]
+    if size % 2:
+        raise ShapeError(
+            f"glu: x has shape {x.shape}; its size along axis {axis} must be even, not {size}"
+        )
+    values, gates = split(x, 2, axis=position)
+    return values * activation.sigmoid(gates)

@@ -20,8 +20,8 @@ from plugrad.host.fingerprint import fingerprint64
 from plugrad.host.random import random_bits
 from plugrad.kernels.random import STATE_WORDS
 from plugrad.ops.creation import host_value
-from plugrad.tensor.context import transfer_target
 from plugrad.tensor.effects import on_failure
+from plugrad.tensor.tracer import current_tracer, recorder
 from plugrad.types.dtype import int32
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class RandomStream:
 
     def restart(self, key: Key | None, counter: int = 0) -> None:
         """Go to a number of a key's counter; None takes a fresh key from the operating system."""
-        target = None if key is None else transfer_target()
+        target = None if key is None else recorder()
         with _lock:
             self._key: Key | None = (
                 key  # None until the first draw, so that forked processes differ
@@ -102,8 +102,12 @@ class RandomStream:
         A traced program takes them anew in each of its calls. If it has itself restarted the stream, they are the same
         each time, as they are without a trace. Then a key that is a function is computed anew, and the counter stays.
         """
+        tracer = current_tracer()
+        state = None if tracer is None else tracer.draw(words, self.next_state)
+        if state is not None:
+            return state
         blocks = -(-words // BLOCK_WORDS)
-        target = transfer_target()
+        target = recorder()
         take: Callable[[], tuple[int, int]]
         if target is not None and self._started_in is not None and self._started_in() is target:
             key = self._key

@@ -10,6 +10,7 @@ from plugrad.engine.results import alias, wrap_array
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import PluginConflict
 from plugrad.ops.arguments import as_tensor
+from plugrad.tensor.tracer import Tracer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +50,10 @@ def stop_gradient(x: TensorLike) -> Tensor:
         ArgumentError: x does not convert to a tensor.
     """
     x = as_tensor(x, "stop_gradient")
-    return wrap_array(x.array, x.backend)
+    backend = x.backend
+    return wrap_array(
+        backend.without_tape(x.array) if isinstance(backend, Tracer) else x.array, backend
+    )
 
 
 def restore_pickled(values: NDArray[Any], device: str, *, distribution: str) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plugrad.graph.graph import Graph, HostValue, Step, Value
+from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
 
 
 def remove_dead_steps(graph: Graph, *, keeps_effects: bool = True) -> Graph:
@@ -30,6 +30,8 @@ def remove_dead_steps(graph: Graph, *, keeps_effects: bool = True) -> Graph:
 
 def has_effect(step: Step) -> bool:
     """Return whether a step does more than compute its outputs: a host value, also inside a loop."""
+    if type(step) is Call:
+        return False
     return isinstance(step, HostValue) or any(map(has_effect, inner_steps(step)))
 
 

@@ -11,27 +11,33 @@ from plugrad.graph.graph import Call, Graph, Step, Value
 from plugrad.passes.dead import has_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.types.specs import Shape
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Elementwise calls whose results have one shape, with all that they need from outside and give to it."""
+    """Calls that are one step, with all that they need from outside and give to it; by default elementwise ones."""
 
     steps: tuple[int, ...]
     """The positions of the calls among the steps of the graph, in their order."""
     shape: Shape
-    """The shape of all results; inputs from outside broadcast to it."""
+    """The shape of the first result; by default that of all, to which inputs from outside broadcast."""
     inputs: tuple[Value, ...]
     """What the calls read and none of them makes."""
     outputs: tuple[Value, ...]
     """What the calls make, and a step outside the group, a result or a variable reads."""
 
 
-def find_groups(graph: Graph) -> tuple[Group, ...]:
-    """Return the largest groups of two or more elementwise calls that may run at one point of the program.
+def find_groups(
+    graph: Graph,
+    *,
+    is_included: Callable[[Call], bool] | None = None,
+    fits: Callable[[Call, Sequence[Call]], bool] | None = None,
+    min_calls: int = 2,
+) -> tuple[Group, ...]:
+    """Return the largest groups of elementwise calls that may run at one point of the program.
 
     A call belongs to at most one group. Each group can run as one step: none of its calls needs what another step, or
     another group, makes of the results of the group.
@@ -40,7 +46,15 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
     >>> graph = plugrad.make_graph(lambda x: plugrad.sum(plugrad.exp(x * 2) + x))(plugrad.ones(3))
     >>> find_groups(graph)
     (Group(steps=(0, 1, 2), shape=(3,), inputs=(0, 1), outputs=(4,)),)
+
+    Args:
+        graph: the graph.
+        is_included: says whether a call with one output may belong to a group; by default, elementwise ones may.
+        fits: says whether a call may join others, one of which makes an input of it; by default, the results of all
+            calls of a group have one shape.
+        min_calls: the least number of calls in a group.
     """
+    included = is_included or _is_elementwise
     specs = graph.specs
     groups: list[list[int]] = []
     group_of: dict[Value, int] = {}
@@ -61,7 +75,7 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
     for index, step in enumerate(graph.steps):
         values = [value for value in step.inputs if value is not None]
         behind = set[int]().union(*[needed.get(value, ()) for value in values])
-        if not isinstance(step, Call) or not step.kernel.is_elementwise or step.returns_list:
+        if not isinstance(step, Call) or step.returns_list or not included(step):
             needed.update((value, behind) for value in step.outputs)
             continue
         (output,) = step.outputs
@@ -69,8 +83,12 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
         chosen = len(groups)
         for group in sorted({group_of[v] for v in values if v in group_of}, reverse=True):
             others = [needed.get(v, set()) for v in values if group_of.get(v) != group]
-            has_shape = specs[graph.steps[groups[group][0]].outputs[0]].shape == shape
-            if has_shape and not any(needs(g, group) for g in set[int]().union(*others)):
+            is_fitting = (
+                specs[graph.steps[groups[group][0]].outputs[0]].shape == shape
+                if fits is None
+                else fits(step, [s for i in groups[group] if isinstance(s := graph.steps[i], Call)])
+            )
+            if is_fitting and not any(needs(g, group) for g in set[int]().union(*others)):
                 chosen = group
                 break
         else:
@@ -80,8 +98,12 @@ def find_groups(graph: Graph) -> tuple[Group, ...]:
         needed_by_group[chosen] |= behind - {chosen}
         group_of[output] = chosen
         needed[output] = {chosen}
-    read = _readers(graph)
-    return tuple([_group(graph, steps, read) for steps in groups if len(steps) > 1])
+    read = find_readers(graph)
+    return tuple([_group(graph, steps, read) for steps in groups if len(steps) >= min_calls])
+
+
+def _is_elementwise(call: Call) -> bool:
+    return call.kernel.is_elementwise
 
 
 def schedule_groups(graph: Graph, groups: Sequence[Group]) -> tuple[Group | Step, ...]:
@@ -109,7 +131,7 @@ def schedule_groups(graph: Graph, groups: Sequence[Group]) -> tuple[Group | Step
     effects = [index for index in sorted(units) if _has_effect(units[index])]
     for earlier, later in pairwise(effects):
         before[later].add(earlier)
-    order = _sorted(before)
+    order = sort_units(before)
     if len(order) == len(units):
         return tuple([units[index] for index in order])
     stuck = {group.steps[-1] for group in groups} - set(order)
@@ -120,7 +142,7 @@ def _has_effect(unit: Group | Step) -> bool:
     return not isinstance(unit, Group) and has_effect(unit)
 
 
-def _sorted(before: Mapping[int, set[int]]) -> list[int]:
+def sort_units(before: Mapping[int, set[int]]) -> list[int]:
     """Return numbers in an order in which those before each come first, the lowest first; none that is in a circle."""
     after: dict[int, list[int]] = {}
     for index, others in before.items():
@@ -139,7 +161,7 @@ def _sorted(before: Mapping[int, set[int]]) -> list[int]:
     return order
 
 
-def _readers(graph: Graph) -> dict[Value, set[int]]:
+def find_readers(graph: Graph) -> dict[Value, set[int]]:
     """Return the positions of the steps that read each value; results and variables read after the last one."""
     read: dict[Value, set[int]] = {}
     for index, step in enumerate(graph.steps):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.graph.graph import Call, Graph, Step, Value
+from plugrad.graph.graph import Call, Fused, Graph, Step, Value
 from plugrad.passes.views import PACKED_VIEWS, STRIDED_VIEWS, find_storage
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ class MemoryPlan:
 
 
 def plan_memory(
-    graph: Graph, *, views: Set[Kernel[..., Any]] = STRIDED_VIEWS, in_place: bool = True
+    graph: Graph,
+    *,
+    views: Set[Kernel[..., Any]] = STRIDED_VIEWS,
+    in_place: bool = True,
+    are_results_apart: bool = False,
 ) -> MemoryPlan:
     """Return a plan of the memory that the steps of a graph need, before it runs.
 
@@ -56,6 +60,7 @@ def plan_memory(
             `plugrad.extend`, or others.
         in_place: whether an elementwise kernel may write its result over an input of the same shape and size of
             elements that is not needed any more. A replay does not.
+        are_results_apart: whether results, and what variables become, lie in arrays of their own instead of the block.
     """
     storage = find_storage(graph, views)
     made = {value for step in graph.steps for value in step.outputs}
@@ -75,12 +80,17 @@ def plan_memory(
     }
     inside = [
         max(
-            [plan_memory(body, views=views, in_place=in_place).peak_bytes for body in step.graphs],
+            [
+                plan_memory(body, views=views, in_place=in_place).peak_bytes
+                for body in ([] if isinstance(step, Fused) else step.graphs)
+            ],
             default=0,
         )
         for step in graph.steps
     ]
-    offsets, arena_bytes = _place(owned, sizes, births, last)
+    end = len(graph.steps)
+    inner = {value for value in owned if last[value] < end} if are_results_apart else owned
+    offsets, arena_bytes = _place(inner, sizes, births, last)
     return MemoryPlan(
         storage,
         last,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plugrad.graph.graph import Call, Cond, Graph, HostValue, Scan, Step, Value
+from plugrad.graph.graph import Call, Cond, Fused, Graph, HostValue, Scan, Step, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +24,12 @@ def rename_inputs(step: Step, names: Mapping[Value, Value]) -> Step:
             [None if value is None else names.get(value, value) for value in step.inputs]
         )
         return replace(step, inputs=inputs)
+    if isinstance(step, Fused):
+        body = step.body
+        specs = {**body.specs, **{names.get(v, v): body.specs[v] for v in body.arguments}}
+        steps = [rename_inputs(each, names) for each in body.steps]
+        changed = replace(body, specs=specs, arguments=renamed(body.arguments))
+        return replace(step, body=rewritten(changed, steps, names))
     if isinstance(step, Cond):
         flag = names.get(step.flag, step.flag)
         return replace(step, flag=flag, operands=renamed(step.operands))
@@ -50,6 +56,6 @@ def map_bodies(step: Step, change: Callable[[Graph], Graph]) -> Step:
     if isinstance(step, Cond):
         first, second = step.branches
         return replace(step, branches=(change(first), change(second)))
-    if isinstance(step, Scan):
+    if isinstance(step, Scan | Fused):
         return replace(step, body=change(step.body))
     return replace(step, condition=change(step.condition), body=change(step.body))

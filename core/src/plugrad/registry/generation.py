@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 def generation() -> Hashable:
     """Return a key that differs from an earlier one if calls may compute something else than they did then.
 
-    It changes with each change of the registries of kernels, gradients, composites and contracts, by the program or
-    by a plugin that is loaded, unloaded or reordered; when a device is opened or closed; and when a setting changes.
+    It changes with each change of the registries of kernels, gradients, batching rules, composites and contracts, by
+    the program or by a plugin that is loaded, unloaded or reordered; when a device is opened or closed; and when a
+    setting changes.
     It is another one while this context overrides a kernel, a gradient or a setting, or transfers its inputs, and the
     same one for the same overrides. plugrad's own gradients, which are imported when they are first asked for, do not
     change it. Environment variables are settings that it does not see.

@@ -24,6 +24,8 @@ class KernelTable:
     def __init__(self, backend: str) -> None:
         """Create an empty table for the backend called `backend`."""
         self.backend = backend
+        self.compile: Callable[[Any], Callable[..., list[Any]] | None] | None = None
+        """What a kernel pack offers in the place of `Backend.compile`, with which it shares the signature."""
         self._configs: dict[str, KernelConfig] = {}
         self._sources: dict[str, dict[str, Any]] = {}
         """The variables of the module that declared each kernel."""

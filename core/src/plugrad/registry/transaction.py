@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.contract.kernel import KERNELS
-from plugrad.registry import composites, kernels
+from plugrad.registry import batching, composites, kernels
 from plugrad.registry.gradients import complete, gradients
 from plugrad.settings import journal
 
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 def snapshot() -> Callable[[], None]:
     """Return a function that restores the contracts and the registries to their current state."""
+    batching.complete()
     composites.complete()
     complete()  # families that came later would be taken away, and would not come again
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (KERNELS, dict(KERNELS)),
         (gradients, dict(gradients)),
         (composites.composites, dict(composites.composites)),
+        (batching.batchings, dict(batching.batchings)),
     ]
     implementations = kernels.snapshot()
 

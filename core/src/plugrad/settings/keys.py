@@ -100,6 +100,12 @@ def _parse_policy(value: object) -> str:
     return cast("str", value)
 
 
+def _parse_jit(value: object) -> str:
+    if value not in ("compile", "replay", "off"):
+        raise ValueError
+    return cast("str", value)
+
+
 def _parse_conversion(value: object) -> str:
     if value not in ("convert", "error", "silent"):
         raise ValueError
@@ -152,6 +158,14 @@ KEYS: Final[Mapping[str, Key]] = {
             "names of backends, such as 'webgpu,cpu'",
             _parse_names,
             (),
+        ),
+        Key(
+            "jit",
+            "what `plugrad.jit` does: the device compiles what has been traced, or its kernels are called one by one, "
+            "or functions are not traced at all",
+            "'compile', 'replay' or 'off'",
+            _parse_jit,
+            "compile",
         ),
         Key(
             "memory_limit",

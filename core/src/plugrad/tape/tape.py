@@ -12,7 +12,7 @@ from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add
 from plugrad.tape.plans import missing_gradient
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.contract.kernel import Kernel
     from plugrad.registry.gradients import Plan
@@ -77,18 +77,28 @@ class BackwardPass:
                     self.needed.add(node)
             self.nodes = [node for node in self.nodes if node in self.needed]
 
-    def run(self, start: Any) -> list[Tensor | None]:
+    def run(
+        self, start: Any, on_gradient: Callable[[int, Tensor], None] | None = None
+    ) -> list[Tensor | None]:
         """Return the gradient of each leaf, given that of the root; None if the root does not depend on it.
 
         Each node and its saved values are released once it has been processed, so a pass runs only
         once.
+
+        Args:
+            start: the gradient of the root.
+            on_gradient: called with the position and the gradient of each leaf that the root depends on, as soon as
+                nothing more will be added to it.
         """
         nodes, leading, linked = self.nodes, self.needed, self.is_nested
         nodes.sort(key=_get_order)
         gradients: dict[Node | None, Any] = {self.root: start}
+        completions = None if on_gradient is None else _Completions(self, gradients, on_gradient)
         self.root = wanted = None
         while nodes:
             node = nodes.pop()
+            if completions is not None:
+                completions.reach(node)
             dy = gradients.pop(node, None)
             if leading is not None:
                 leading.remove(node)
@@ -107,10 +117,46 @@ class BackwardPass:
                 for index, gradient in node.pull(dy, wanted, linked):
                     if wanted is None or wanted[index]:
                         add(gradients, parents[index], gradient)
+        if completions is not None:
+            completions.reach(None)
         return [gradients.get(leaf) for leaf in self.leaves]
 
 
 _get_order = attrgetter("order")
+
+
+class _Completions:
+    """Reports the gradient of each leaf once the last node that adds to it has been processed."""
+
+    __slots__ = ("after", "gradients", "leaves", "previous", "report")
+
+    def __init__(
+        self,
+        walk: BackwardPass,
+        gradients: Mapping[Node | None, Any],
+        report: Callable[[int, Tensor], None],
+    ) -> None:
+        """Find the last node that adds to each leaf; the nodes are sorted, and are processed from the end."""
+        self.report = report
+        self.gradients = gradients
+        self.leaves = walk.leaves
+        positions: dict[Node | None, int] = {leaf: i for i, leaf in enumerate(walk.leaves)}
+        self.after: dict[Node | None, list[int]] = {}
+        """The positions of the leaves that are complete after a node; after None, those that are the root."""
+        for node in walk.nodes:
+            last = [positions.pop(parent) for parent in node.parents if parent in positions]
+            if last:
+                self.after[node] = last
+        self.after[None] = list(positions.values())
+        self.previous: Node | None = None
+
+    def reach(self, node: Node | None) -> None:
+        """Report what is complete before a node, or None for the end, is processed."""
+        for position in self.after.pop(self.previous, ()):
+            gradient = self.gradients.get(self.leaves[position])
+            if gradient is not None:
+                self.report(position, gradient)
+        self.previous = node
 
 
 class MaterializedCotangents(list["Tensor"]):

@@ -134,6 +134,8 @@ class Backend(ABC):
     It has a table for each kernel pack, in the order in which they take effect, and last the kernels that `open`
     returned. What the program registers comes before all of them.
     """
+    compilers: Mapping[str, Callable[[Any], Callable[..., list[Any]] | None]] = MappingProxyType({})
+    """What kernel packs offer in the place of `compile`, by the names of their tables in `kernels`; core sets it."""
     functions: dict[str, Implementation]
     """The functions that the engine calls, by kernel name; core sets it when the backend is opened.
 

@@ -125,7 +125,11 @@ def set_transfer_target(backend: Backend | None) -> None:
 
 
 def _set(context: Context) -> None:
-    _context.set(None if context == _EMPTY else context)
+    set_context(None if context == _EMPTY else context)
+
+
+set_context: Final = _context.set
+"""Set the whole context, which `current_context` returned before."""
 
 
 @contextmanager

@@ -1,17 +1,22 @@
-"""What a trace offers to the layers below it: a backend that records the calls of kernels instead of running them."""
+"""What a trace offers to the layers below it: a backend that stands for another one while a function runs.
+
+There are two: one records the calls of kernels instead of running them (`plugrad.jit`), the other runs them for many
+examples at once (`plugrad.vmap`).
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from plugrad.tensor.backend import Backend
-from plugrad.tensor.context import current_context
+from plugrad.tensor.context import current_context, transfer_target
 from plugrad.types.arguments import check_callable
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from plugrad.tensor.tensor import Tensor
 
@@ -19,14 +24,16 @@ Answer = TypeVar("Answer")
 
 
 class Tracer(Backend):
-    """A backend that records calls; its arrays have a shape and a dtype, but no values.
+    """A backend whose arrays have a shape and a dtype, but no values that a program could look at.
 
     While a function is traced, its tracer is the active backend, to which all inputs of ops are transferred. What a
     program closes over reaches it through these methods.
     """
 
+    outer: Backend | None = None
+    """The backend of the level outside, if the arrays hold tensors of it."""
     target: Backend
-    """The device for which it records, whose name, dtypes and kernels it shows."""
+    """The device for which it stands, whose name, dtypes and kernels it shows."""
     planned_steps: Counter[int]
     """The steps of optimizers that the trace has recorded so far, by the identity of a variable's state."""
 
@@ -58,6 +65,30 @@ class Tracer(Backend):
             TracingError: it is another device.
         """
 
+    def is_recorded(self, array: Any) -> bool:
+        """Return whether an array stands for tensors of which one is on a tape outside the traced function."""
+        return False
+
+    def without_tape(self, array: Any) -> Any:
+        """Return an array with the same values that is on no tape outside the traced function."""
+        return array
+
+    def call_custom(
+        self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
+    ) -> Any:
+        """Return what a function with a gradient of its own returns: the value, and the function of its gradient.
+
+        On a tape outside the traced function, the call is one with a gradient of its own, too.
+        """
+        return function(*args, save)
+
+    def draw(self, words: int, next_state: Callable[[int, Backend], Tensor]) -> Tensor | None:
+        """Return the state for a draw of so many random words, or None if it is a host value like any other.
+
+        `next_state` returns that of a draw outside the traced function.
+        """
+        return None
+
 
 def current_tracer() -> Tracer | None:
     """Return the tracer of the function that is being traced in this context, or None."""
@@ -65,11 +96,25 @@ def current_tracer() -> Tracer | None:
     if context is None:
         return None
     target = context.transfer
-    return target if isinstance(target, Tracer) else None
+    return cast("Tracer", target) if _is_tracer(type(target)) else None
+
+
+@cache
+def _is_tracer(kind: type) -> bool:
+    """Return whether a class is one of tracers, in a third of the time of `isinstance` with an abstract class."""
+    return issubclass(kind, Tracer)
+
+
+def recorder() -> Backend | None:
+    """Return the tracer that records calls in this context, or else the backend to which inputs are transferred."""
+    target = transfer_target()
+    while isinstance(target, Tracer) and target.outer is not None:
+        target = target.outer
+    return target
 
 
 def is_traced(x: Tensor) -> bool:
-    """Return whether a tensor stands for the value of a function that is being traced, and so cannot be looked at.
+    """Return whether a tensor stands for values of a function under `jit` or `vmap`, and so cannot be looked at.
 
     >>> import plugrad
     >>> from plugrad.extend import is_traced

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def run_conformance(
     backend: str,
     *,
-    level: str | int = "traced",
+    level: str | int = "batched",
     report: str | os.PathLike[str] | None = None,
     badge: str | os.PathLike[str] | None = None,
     xfail: str | os.PathLike[str] | None = None,
@@ -28,8 +28,8 @@ def run_conformance(
 
     Args:
         backend: what to test, such as ``"acme"``, ``"acme:1"`` or ``"acme,other"``.
-        level: how far to go: 1 to 8, or lifecycle, core, gradients, full, edges, reopening, devices or traced;
-            or float32, whether the backend is complete for programs in this dtype.
+        level: how far to go: 1 to 9, or lifecycle, core, gradients, full, edges, reopening, devices, traced or
+            batched; or float32, whether the backend is complete for programs in this dtype.
         report: where to write the results as JSON.
         badge: where to write an SVG badge.
         xfail: the file of the tests that must fail; by default plugrad-xfail.toml here, if there is one.

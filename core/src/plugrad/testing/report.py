@@ -19,6 +19,7 @@ LEVELS: Final = (
     "reopening",
     "devices",
     "traced",
+    "batched",
 )
 """The levels that build on each other."""
 FLOAT32: Final = "float32"

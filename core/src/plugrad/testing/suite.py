@@ -14,6 +14,7 @@ import pytest
 from plugrad.errors import UnsupportedDtype
 from plugrad.tensor.backend import Backend
 from plugrad.testing import devices, edges, lifecycle
+from plugrad.testing.batched import check_batched
 from plugrad.testing.checks import (
     check_in_float32,
     check_row_gradient,
@@ -185,6 +186,14 @@ def test_traced(row: Row, opened: Backend) -> None:
 def test_traced_programs(name: str, opened: Backend) -> None:
     require_dtypes(["float32", "int32", "bool"], opened)
     check_program(name)
+
+
+@pytest.mark.plugrad_level("batched")
+@on(list(rows()))
+def test_batched(row: Row, opened: Backend) -> None:
+    require_kernel(row.kernel, opened)
+    require_dtypes(row.needs(main_dtype(row, opened)), opened)
+    check_batched(row, opened)
 
 
 @pytest.mark.plugrad_level("float32")

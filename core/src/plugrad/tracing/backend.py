@@ -187,9 +187,9 @@ class GraphTracer(Tracer):
 
     def read_variable(self, variable: Tensor) -> Any:
         """Return what a variable holds; the first time, a new value of the graph."""
-        assert isinstance(variable, Variable)
-        held = self.held.get(variable)
+        held = self.held.get(variable)  # pyright: ignore[reportArgumentType] - only variables ask
         if held is None:
+            assert isinstance(variable, Variable)
             self.check_device(get_backend(variable))
             array = get_array(variable)
             held = self.new_value(Shaped(tuple(array.shape), as_dtype(array.dtype)))
@@ -211,7 +211,7 @@ class GraphTracer(Tracer):
         assert isinstance(variable, Variable)
         graph = self.finish(range(len(self.first_arguments)), [self.value_of(x)])
         graph = remove_dead_steps(replace(graph, updates=()), keeps_effects=False)
-        self.steps = [s for s in self.steps if not has_effect(s) or s not in graph.steps]
+        self.steps[:] = [s for s in self.steps if not has_effect(s) or s not in graph.steps]
         variables = map(get_array, graph.variables.values())
         (array,) = compile_replay(graph)(*self.first_arguments, *variables)
         self.made.append(ref(variable))
@@ -263,10 +263,15 @@ class GraphTracer(Tracer):
             f"{user_line()}; compute there outside of it"
         )
 
+    def next_bound_host(self) -> Tensor | None:
+        """Return what stands for the next host value, or None if it is computed anew."""
+        return None if self.bound_hosts is None else next(self.bound_hosts)
+
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
         """Record a function that is called whenever the graph runs."""
-        if self.bound_hosts is not None:
-            return next(self.bound_hosts).array
+        bound = self.next_bound_host()
+        if bound is not None:
+            return bound.array
         output = self.new_value(Shaped(shape, dtype))
         self.steps.append(HostValue(function, (output.value,), user_line()))
         return output
@@ -372,17 +377,21 @@ class RecordingFunctions(dict[str, "Implementation"]):
         composite = find_composite(contract)
         if composite is not None and not list_implementations(kernel_name, tracer.target):
             return composite_implementation(composite, tracer)
-        has_inputs = bool(contract.inputs)
+        has_inputs, infer = bool(contract.inputs), contract.infer_cached
+        new_value, note = tracer.new_value, tracer.steps.append
 
         def record(*arrays: Any, **attrs: Any) -> Any:
             inputs = arrays if has_inputs else ()
-            found = contract.infer_cached(inputs, attrs)
-            returns_list = not hasattr(found, "dtype")
-            outputs = [tracer.new_value(spec) for spec in (found if returns_list else (found,))]
+            found = infer(inputs, attrs)
             numbers = tuple([None if x is None else x.value for x in inputs])
+            if hasattr(found, "dtype"):
+                output = new_value(found)
+                note(Call(contract, numbers, attrs, (output.value,), False, user_line()))
+                return output
+            outputs = [*map(new_value, found)]
             results = tuple([y.value for y in outputs])
-            tracer.steps.append(Call(contract, numbers, attrs, results, returns_list, user_line()))
-            return outputs if returns_list else outputs[0]
+            note(Call(contract, numbers, attrs, results, True, user_line()))
+            return outputs
 
         self[kernel_name] = record
         return record

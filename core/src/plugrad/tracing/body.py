@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from plugrad.errors import TracingError
 from plugrad.tape.nodes import Leaf
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
 Key = tuple[str, int, int]
+Part: TypeAlias = Literal["scan", "cond", "while"]
+"""What a body belongs to."""
 
 
 class Captured(NamedTuple):
@@ -32,10 +34,15 @@ class Captured(NamedTuple):
 class BodyTracer(GraphTracer):
     """Records a body; what it closes over becomes arguments of its graph."""
 
-    def __init__(self, parent: GraphTracer) -> None:
+    def __init__(self, parent: GraphTracer, part: Part) -> None:
         """Begin an empty graph inside that of `parent`."""
         super().__init__(parent.target)
         self.parent = parent
+        self.part: Part = part
+        self.drawn: list[Tensor] = []
+        """The tensors around the body that stand for its host values."""
+        self.slices: list[TracedArray] = []
+        """The arguments of the body of a scan that get slices of them."""
         parent.bodies.append(self)
         self.guards = parent.guards
         self.captured: dict[Key, Captured] = {}
@@ -46,6 +53,24 @@ class BodyTracer(GraphTracer):
         """Drop the arrays that the tracer itself keeps."""
         super().release()
         self.captured.clear()
+        self.drawn.clear()
+        self.slices.clear()
+
+    def next_bound_host(self) -> Tensor | None:
+        """Return what stands for the next host value: in a scan, the slice of one that has all rounds.
+
+        A loop of unknown length is bound as a whole, by its results.
+        """
+        if self.bound_hosts is not None or self.part == "while":
+            return super().next_bound_host()
+        outer = self.parent.next_bound_host()
+        if outer is None:
+            return None
+        self.drawn.append(outer)
+        if self.part == "cond":
+            return self.capture(("host", id(outer.array), 0), outer)
+        self.slices.append(self.new_value(Shaped(outer.shape[1:], outer.dtype)))
+        return Tensor(self.slices[-1], self)
 
     @property
     def bindings(self) -> list[Any]:

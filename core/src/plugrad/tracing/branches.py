@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import (
     ArgumentError,
-    DTypeError,
     GradientNotFound,
-    ShapeError,
-    TracingError,
 )
 from plugrad.graph.graph import Cond, While
+from plugrad.passes.dead import has_effect
+from plugrad.passes.hosts import return_hosts, return_hosts_of_both
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Step
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -21,9 +20,9 @@ from plugrad.tensor.trees import map_tree
 from plugrad.tracing.body import BodyTracer, Captured, Key
 from plugrad.tracing.carries import (
     as_tensor_leaf,
+    check_alternatives,
     check_carry,
     check_flag_spec,
-    describe_structure,
     next_or_none,
 )
 from plugrad.tracing.lines import user_line
@@ -39,7 +38,6 @@ from plugrad.tracing.subgraphs import (
     values_of,
     without_node,
 )
-from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,38 +51,33 @@ def trace_cond(
     """Record a choice, and return its results; see `plugrad.cond`."""
     flag = copy_to_backend(flag, tracer)
     given = tensors_in(args, tracer)
-    bodies = [Body(tracer, f, args, map(spec_of, given)) for f in (yes, no)]
+    bodies = [Body(tracer, f, args, map(spec_of, given), "cond") for f in (yes, no)]
     first, second = bodies
-    if describe_structure(first.tree) != describe_structure(second.tree):
-        raise ArgumentError(
-            f"cond: the functions return {describe_structure(first.tree)} and {describe_structure(second.tree)}; "
-            "both must return the same structure of tensors"
-        )
-    for x, y in zip(first.results, second.results, strict=True):
-        if (x.shape, x.dtype) != (y.shape, y.dtype):
-            error = ShapeError if x.shape != y.shape else DTypeError
-            raise error(
-                f"cond: the functions return {x.dtype} of shape {x.shape} and {y.dtype} of shape {y.shape}; both "
-                "results must have the same shape and dtype"
-            )
+    check_alternatives(first.tree, second.tree, first.results, second.results)
     captured = {**first.captured, **second.captured}
     operands = [*given, *[c.outer for c in captured.values()]]
+    is_recorded = any(x.node is not None for x in operands)
+    line, results = user_line(), len(first.results)
     graphs = (first.graph(captured.items()), second.graph(captured.items()))
-    outputs = new_outputs(tracer, [Shaped(x.shape, x.dtype) for x in first.results])
+    split = len(first.drawn) or len(return_hosts(graphs[0]).results) - results
+    if is_recorded:
+        graphs = return_hosts_of_both(*graphs, line)
+    outputs = new_outputs(tracer, [graphs[0].specs[value] for value in graphs[0].results])
     tracer.steps.append(
-        Cond(flag.array.value, graphs, values_of(operands), values_of(outputs), user_line())
+        Cond(flag.array.value, graphs, values_of(operands), values_of(outputs), line)
     )
-    if any(x.node is not None for x in operands):
-        if first.hosts or second.hosts:
-            raise TracingError(
-                f"random numbers are drawn in a function of cond that is differentiated, at {user_line()}; draw them "
-                "before it, and hand them over as an argument"
-            )
-        functions = (yes, no)
-        record_step(
-            outputs,
-            CondCall(tracer, flag, functions, map_tree(mark_tensors, args), operands, captured),
+    if is_recorded:
+        hosts = [*first.drawn, *second.drawn] or outputs[results:]
+        step = CondCall(
+            tracer,
+            flag,
+            (yes, no),
+            args,
+            operands,
+            captured,
+            (hosts[:split], hosts[split:]),
         )
+        record_step(outputs[:results], step)
     remaining = iter(outputs)
     return map_tree(lambda leaf: next_or_none(remaining, leaf), first.tree)
 
@@ -92,7 +85,7 @@ def trace_cond(
 class CondCall(Step):
     """A traced choice on the tape: its gradient is a choice between two gradients."""
 
-    __slots__ = ("args", "bindings", "captured", "flag", "functions", "operands", "tracer")
+    __slots__ = ("args", "bindings", "captured", "flag", "functions", "hosts", "operands", "tracer")
 
     def __init__(
         self,
@@ -102,15 +95,17 @@ class CondCall(Step):
         args: Any,
         operands: Sequence[Tensor],
         captured: dict[Key, Captured],
+        hosts: tuple[Sequence[Tensor], Sequence[Tensor]],
     ) -> None:
-        """Keep the flag and the operands as arrays."""
+        """Keep the flag, the operands and the host values of both functions as arrays."""
         super().__init__(tuple([x.node for x in operands]))
         self.tracer = tracer
         self.bindings = tracer.bindings
         self.flag = without_node(flag)
         self.functions = functions
-        self.args = args
+        self.args = map_tree(mark_tensors, args)
         self.operands = [(x.array, x.backend) for x in operands]
+        self.hosts = [[(x.array, x.backend) for x in each] for each in hosts]
         self.captured = list(captured.items())
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
@@ -126,8 +121,12 @@ class CondCall(Step):
         ]
         given: list[int] = sorted(dy)
 
-        def gradient_of(function: Callable[..., Any]) -> Callable[..., list[Tensor]]:
-            def back(operands: list[Tensor], cotangents: list[Tensor]) -> list[Tensor]:
+        def gradient_of(place: int) -> Callable[..., list[Tensor]]:
+            function = self.functions[place]
+
+            def back(
+                operands: list[Tensor], cotangents: list[Tensor], hosts: list[list[Tensor]]
+            ) -> list[Tensor]:
                 tracer = current_tracer()
                 assert isinstance(tracer, BodyTracer)
                 leaves: dict[int, Leaf] = {i: Leaf((operands[i].node,)) for i in chosen}
@@ -141,7 +140,7 @@ class CondCall(Step):
                     for (key, c), x in zip(self.captured, xs[count:], strict=True)
                     if c.outer.node is not None
                 ]
-                with tracer.binding(bound, ()):
+                with tracer.binding(bound, hosts[place]):
                     remaining = iter(xs[:count])
                     results: Any = function(*map_tree(lambda m: fill_mark(m, remaining), self.args))
                     found = tensors_in(map_tree(as_tensor_leaf, results), tracer)
@@ -151,9 +150,10 @@ class CondCall(Step):
 
             return back
 
-        yes, no = map(gradient_of, self.functions)
+        yes, no = map(gradient_of, range(2))
         with self.tracer.rebound(self.bindings):
-            args = (operands, [dy[i] for i in given])
+            hosts = [[Tensor(*kept) for kept in each] for each in self.hosts]
+            args = (operands, [dy[i] for i in given], hosts)
             gradients = trace_cond(self.tracer, self.flag, yes, no, args)
         return list(zip(chosen, gradients, strict=True))
 
@@ -164,20 +164,26 @@ def trace_while(
     """Record a loop of unknown length, and return its last carry; see `plugrad.while_loop`."""
     carry = tensors_in(init, tracer)
     specs = [*map(spec_of, carry)]
-    test = Body(tracer, go_on, (init,), specs)
+    test = Body(tracer, go_on, (init,), specs, "while")
     if len(test.results) != 1:
         raise ArgumentError(
             "while_loop: go_on must return one bool, or a bool tensor with one element"
         )
     check_flag_spec(Tensor(test.results[0], test.tracer), "while_loop")
-    body = Body(tracer, lambda c: check_carry("while_loop", function(c), c), (init,), specs)
+    body = Body(
+        tracer, lambda c: check_carry("while_loop", function(c), c), (init,), specs, "while"
+    )
     captured = {**test.captured, **body.captured}
     graphs = (test.graph(captured.items()), body.graph(captured.items()))
     shared = [c.outer for c in captured.values()]
-    outputs = new_outputs(tracer, specs)
-    tracer.steps.append(
-        While(*graphs, values_of(carry), values_of(shared), values_of(outputs), user_line())
-    )
+    has_effects = any(map(has_effect, (*graphs[0].steps, *graphs[1].steps)))
+    bound = [tracer.next_bound_host() for _ in specs] if has_effects else []
+    outputs = [Tensor(x.array, tracer) for x in bound if x is not None]
+    if not outputs:
+        outputs = new_outputs(tracer, specs)
+        tracer.steps.append(
+            While(*graphs, values_of(carry), values_of(shared), values_of(outputs), user_line())
+        )
     nodes: tuple[Node | None, ...] = tuple([x.node for x in (*carry, *shared)])
     if any(nodes):
         record_step(outputs, WhileCall(nodes))

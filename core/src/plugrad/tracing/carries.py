@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from plugrad.ops.creation import asarray
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_tensors, map_tree
 from plugrad.types.dtype import bool_
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def as_tensor_leaf(leaf: Any) -> Any:
@@ -90,6 +93,29 @@ def check_carry(op: str, carry: Any, before: Any) -> Any:
                 f"{y.dtype}"
             )
     return carry
+
+
+def check_alternatives(
+    first: Any, second: Any, results: Sequence[Any], others: Sequence[Any]
+) -> None:
+    """Raise unless the functions of a choice return trees of one structure, and results of the same specs.
+
+    Raises:
+        ArgumentError: the structures differ.
+        ShapeError, DTypeError: the results do.
+    """
+    if describe_structure(first) != describe_structure(second):
+        raise ArgumentError(
+            f"cond: the functions return {describe_structure(first)} and {describe_structure(second)}; "
+            "both must return the same structure of tensors"
+        )
+    for x, y in zip(results, others, strict=True):
+        if (x.shape, x.dtype) != (y.shape, y.dtype):
+            error = ShapeError if x.shape != y.shape else DTypeError
+            raise error(
+                f"cond: the functions return {x.dtype} of shape {x.shape} and {y.dtype} of shape {y.shape}; both "
+                "results must have the same shape and dtype"
+            )
 
 
 def has_structure(tree: Any, other: Any) -> bool:

@@ -6,31 +6,39 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from plugrad.engine import watching
+from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend, note_loss, passes
 from plugrad.tracing.replay import compile_replay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from plugrad.graph.graph import Graph
+
+    Compiler = Callable[[Graph], Callable[..., list[Any]] | None]
 
 
 def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
     """Return a function of the arguments' arrays and then the variables', which returns results and then updates.
 
-    The device compiles the graph at the first call. While somebody watches the calls of kernels, as `plugrad.profile`
-    does, they are made one by one.
+    A kernel pack, or else the device, compiles the graph at the first call. While somebody watches the calls of
+    kernels, as `plugrad.profile` does, they are made one by one; and always if the setting `check_finite` looks at each
+    one, or `jit` says so.
     """
-    if type(graph.backend).compile is Backend.compile:
+    backend = graph.backend
+    packs = [backend.compilers[o] for o in backend.kernels if o in backend.compilers]
+    is_replayed = config.get("jit") != "compile" or config.get("check_finite")
+    if is_replayed or (not packs and type(backend).compile is Backend.compile):
         return compile_replay(graph)
-    return _Compiled(graph)
+    return _Compiled(graph, (*packs, backend.compile))
 
 
 class _Compiled:
-    """A graph that its device compiles."""
+    """A graph that is compiled by the first one of several compilers that takes it."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, compilers: Sequence[Compiler]) -> None:
         self.graph = graph
+        self.compilers = compilers
 
     @cached_property
     def replay(self) -> Callable[..., list[Any]]:
@@ -39,8 +47,9 @@ class _Compiled:
 
     @cached_property
     def compiled(self) -> Callable[..., list[Any]]:
-        """What the device makes of the graph."""
-        return self.graph.backend.compile(self.graph) or self.replay
+        """What a compiler makes of the graph, or the replay."""
+        made = (compiler(self.graph) for compiler in self.compilers)
+        return next((function for function in made if function is not None), self.replay)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run the graph."""

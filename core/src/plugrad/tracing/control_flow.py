@@ -11,6 +11,7 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_tensors, map_tree
 from plugrad.tracing.backend import GraphTracer
+from plugrad.tracing.batched import batched_cond, batched_while
 from plugrad.tracing.branches import trace_cond, trace_while
 from plugrad.tracing.carries import (
     as_tensor_leaf,
@@ -23,6 +24,7 @@ from plugrad.tracing.carries import (
 )
 from plugrad.tracing.program import tracing_with
 from plugrad.tracing.scans import trace_scan
+from plugrad.transforms.batches import BatchTracer
 from plugrad.types.arguments import check_callable
 from plugrad.types.specs import Shaped
 
@@ -104,6 +106,9 @@ def cond(
     While a function is traced, both functions are traced, and the graph chooses one of them at each call. Their
     results must have the same structure, shapes and dtypes. Gradients flow through the function that is chosen.
 
+    Where the flag differs from example to example under `vmap`, both functions run for all of them, and the results are
+    chosen with `where`. If the function that is not chosen has no finite derivative, gradients are NaN as with `where`.
+
     Args:
         flag: a bool, or a bool tensor with one element.
         yes: what is called if the flag is true.
@@ -117,6 +122,8 @@ def cond(
     check_callable("cond", yes)
     check_callable("cond", no)
     tracer = current_tracer()
+    if isinstance(flag, Tensor) and isinstance(tracer, BatchTracer):
+        return batched_cond(tracer, flag, yes, no, args)
     if not isinstance(flag, Tensor) or not isinstance(tracer, GraphTracer):
         return (yes if read_flag(flag) else no)(*args)
     check_flag_spec(flag, "cond")
@@ -134,7 +141,8 @@ def while_loop(
 
     The carry is a nested list, tuple or dict of tensors, and keeps its structure, shapes and dtypes. While a function
     is traced, the loop is one step of the graph. It then has no gradient, because the number of rounds is not known
-    before it runs; use `scan` for loops that are differentiated.
+    before it runs; use `scan` for loops that are differentiated. Under `vmap`, the loop runs until it ends for the last
+    example, and the carry of the others stays.
 
     Args:
         go_on: returns a bool, or a bool tensor with one element.
@@ -152,6 +160,8 @@ def while_loop(
     tracer = current_tracer()
     if isinstance(tracer, GraphTracer):
         return trace_while(tracer, go_on, function, carry)
+    if isinstance(tracer, BatchTracer):
+        return batched_while(tracer, go_on, function, carry)
     while read_flag(go_on(carry)):
         carry = check_carry("while_loop", function(carry), carry)
     return carry

@@ -144,6 +144,8 @@ class Jitted(Generic[Params, Result]):
         for program in programs:
             if not program.guards or program.holds():
                 return program(tensors)
+        if config.get("jit") == "off":
+            return self.function(*args, **kwargs)
         return self._trace(key, tensors, args, kwargs)(tensors)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.discovery.selection import active_on
 from plugrad.errors import TracingError
-from plugrad.graph.graph import Graph, HostValue
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.dead import has_effect, remove_dead_steps
+from plugrad.passes.hosts import return_hosts
 from plugrad.passes.simplify import simplify_graph
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Part, Step
 from plugrad.tape.tape import BackwardPass
@@ -38,9 +38,10 @@ from plugrad.types.specs import Shaped
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from plugrad.graph.graph import Graph
     from plugrad.tensor.backend import Backend
 
-_CLEAR: Final[Any] = list.clear
+_CLEAR: Final = list[Any].clear
 
 
 @contextmanager
@@ -174,21 +175,8 @@ class Program:
     def _run_with_hosts(self) -> Callable[..., list[Any]]:
         """Run the graph and return the host values, too, which the backward pass needs as they were."""
         graph = self.graph
-        if any(has_effect(step) for step in graph.steps if not isinstance(step, HostValue)):
-            raise TracingError(
-                f"jit: {self.name} draws random numbers inside scan, cond or while_loop, and is differentiated from "
-                "outside; differentiate inside the traced function, as in plugrad.jit(plugrad.grad(f))"
-            )
-        updates = [value for _, value in graph.updates]
-        hosts = [s.outputs[0] for s in graph.steps if isinstance(s, HostValue)]
-        results = (*graph.results, *updates, *hosts)
-        return compile_graph(replace(graph, results=results, updates=()))
-
-    @cached_property
-    def hosts(self) -> list[Shaped]:
-        """The specs of the host values, in their order."""
-        graph = self.graph
-        return [graph.specs[s.outputs[0]] for s in graph.steps if isinstance(s, HostValue)]
+        results = (*graph.results, *[value for _, value in graph.updates])
+        return compile_graph(return_hosts(replace(graph, results=results, updates=())))
 
     def backward(
         self, wanted: tuple[bool, ...], given: tuple[bool, ...]
@@ -214,7 +202,7 @@ class Program:
                     x = Tensor(x.array, x.backend, leaf)
                 inputs.append(x)
             count = len(wanted) - len(self.variables)
-            hosts = [next(places) for _ in self.hosts]
+            hosts = [next(places) for _ in range(len(tensors) - len(wanted) - sum(given))]
             held = zip(self.variables, inputs[count:], strict=True)
             with tracer.bound(dict(held), hosts):
                 results = [*iter_tensors(self.function(inputs[:count]))]

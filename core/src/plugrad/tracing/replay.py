@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.engine.explain import explain_failure
 from plugrad.engine.implementations import functions_in
 from plugrad.errors import PlugradError
-from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
+from plugrad.graph.graph import Call, Fused, Graph, HostValue, Step, Value
 from plugrad.passes.groups import Group, schedule_groups
 from plugrad.tensor.backend import note_loss, passes
 from plugrad.tensor.context import active_overrides
@@ -51,7 +51,8 @@ def compile_replay(
         graph: the graph.
         groups: what computes groups of its calls, each a function of the arrays of the group's inputs that returns
             those of its outputs.
-        compile_body: what compiles the graphs inside loops and choices; without it, they are run step by step, too.
+        compile_body: what compiles the graphs inside loops, choices and fused steps; without it, they are run step by
+            step, too.
 
     Returns:
         A function of the arguments' arrays and then the variables', which returns results and then updates.
@@ -130,7 +131,11 @@ class _Writer:
             return (
                 f"{outputs} = backend.host_value(host{index}, spec{index}.shape, spec{index}.dtype)"
             )
-        self.names[f"run{index}"] = compile_loop(step, self.graph.backend, self.compile_body)
+        self.names[f"run{index}"] = (
+            self.compile_body(step.body)
+            if isinstance(step, Fused)
+            else compile_loop(step, self.graph.backend, self.compile_body)
+        )
         inputs = ", ".join(f"v{value}" for value in step.inputs)
         comma = "," * (len(step.outputs) == 1)
         return f"{outputs}{comma} = run{index}({inputs})" if outputs else f"run{index}({inputs})"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.graph.graph import Scan
 from plugrad.ops.creation import zeros_like
+from plugrad.passes.hosts import return_hosts
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Part, Step
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -50,13 +51,15 @@ def trace_scan(
     """Record a scan, and return its last carry and stacked results; see `plugrad.scan`."""
     carry, slices = tensors_in(init, tracer), tensors_in(xs, tracer)
     inner = [*map(spec_of, carry), *[Shaped(x.shape[1:], x.dtype) for x in slices]]
-    body = Body(tracer, lambda c, x: check_round(function(c, x), c), (init, xs), inner)
+    body = Body(tracer, lambda c, x: check_round(function(c, x), c), (init, xs), inner, "scan")
     captured = list(body.captured.items())
     inputs = [*carry, *slices, *[c.outer for _, c in captured]]
     is_recorded = any(x.node is not None for x in inputs)
-    hosts = body.hosts if is_recorded else []
-    kept = [*[x.value for x in body.arguments[: len(carry)]], *hosts] if is_recorded else []
+    kept = [x.value for x in body.arguments[: len(carry)]] if is_recorded else []
     graph = body.graph(captured, kept)
+    end = len(graph.results)
+    if is_recorded:
+        graph = return_hosts(graph)
     found = [graph.specs[value] for value in graph.results]
     count = len(carry)
     outputs = new_outputs(
@@ -67,19 +70,19 @@ def trace_scan(
             graph,
             length,
             values_of(carry),
-            values_of(slices),
+            values_of([*slices, *body.drawn]),
             values_of(inputs[count + len(slices) :]),
             values_of(outputs),
             reverse,
             user_line(),
         )
     )
-    visible = outputs[: len(outputs) - len(kept)]
+    visible = outputs[: end - len(kept)]
     if is_recorded:
-        step = ScanCall(
-            tracer, function, (init, xs), (length, reverse), inputs, captured, outputs, len(hosts)
-        )
-        record_step(outputs, step)
+        hosts = [*body.drawn, *outputs[end:]]
+        trees, direction = (init, xs), (length, reverse)
+        step = ScanCall(tracer, function, trees, direction, inputs, captured, outputs[:end], hosts)
+        record_step(outputs[:end], step)
     remaining = iter(visible)
     return map_tree(lambda leaf: next_or_none(remaining, leaf), body.tree)
 
@@ -108,9 +111,9 @@ class ScanCall(Step):
         inputs: Sequence[Tensor],
         captured: Sequence[tuple[Key, Captured]],
         outputs: Sequence[Tensor],
-        hosts: int,
+        hosts: Sequence[Tensor],
     ) -> None:
-        """Keep the inputs and outputs as arrays; the outputs end with the carries and the host values."""
+        """Keep inputs, outputs and host values as arrays; the outputs end with the carries."""
         super().__init__(tuple([x.node for x in inputs]))
         self.tracer = tracer
         self.bindings = tracer.bindings
@@ -120,7 +123,7 @@ class ScanCall(Step):
         self.inputs = [(x.array, x.backend) for x in inputs]
         self.captured = captured
         self.outputs = [(x.array, x.backend) for x in outputs]
-        self.hosts = hosts
+        self.hosts = [(x.array, x.backend) for x in hosts]
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Run the loop backwards: each round runs forward from its carry, and then back."""
@@ -138,8 +141,8 @@ class ScanCall(Step):
             for i, (array, backend) in enumerate(self.outputs)
         ]
         count, slices = map(count_marks, self.trees)
-        end = len(outputs) - count - self.hosts
-        carries, hosts = outputs[end : end + count], outputs[end + count :]
+        end = len(outputs) - count
+        carries, hosts = outputs[end:], [Tensor(*place) for place in self.hosts]
         moving = [i for i in range(count) if inputs[i].dtype.is_inexact]
         given = [i for i in range(count, end + count) if i in dy]
         sliced = [i for i in range(count, count + slices) if chosen[i]]

@@ -5,28 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.transfer import copy_to_backend
-from plugrad.errors import (
-    TracingError,
-)
-from plugrad.graph.graph import Graph, HostValue
 from plugrad.ops.creation import zeros_like
-from plugrad.passes.dead import has_effect, remove_dead_steps
+from plugrad.passes.dead import remove_dead_steps
 from plugrad.tape.nodes import Part, Step
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_leaves, iter_tensors, map_tree
-from plugrad.tracing.body import BodyTracer, Captured, Key
+from plugrad.tracing.body import BodyTracer, Captured, Key, Part as BodyPart
 from plugrad.tracing.carries import (
     STAR,
     as_tensor_leaf,
     next_or_none,
 )
-from plugrad.tracing.lines import user_line
 from plugrad.tracing.program import tracing_with
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from plugrad.graph.graph import Graph
     from plugrad.tracing.backend import GraphTracer
 
 
@@ -39,9 +35,10 @@ class Body:
         function: Callable[..., Any],
         trees: Sequence[Any],
         specs: Iterable[Shaped],
+        part: BodyPart,
     ) -> None:
         """Trace the function for arguments of the structures and specs."""
-        self.tracer = body = BodyTracer(tracer)
+        self.tracer = body = BodyTracer(tracer, part)
         self.arguments = [body.new_value(spec) for spec in specs]
         with tracing_with(body):
             remaining = iter([Tensor(array, body) for array in self.arguments])
@@ -55,22 +52,12 @@ class Body:
         return self.tracer.captured
 
     @property
-    def hosts(self) -> list[int]:
-        """The host values, in their order.
-
-        Raises:
-            TracingError: there are some in a loop inside.
-        """
-        steps = self.tracer.steps
-        if any(has_effect(step) and not isinstance(step, HostValue) for step in steps):
-            raise TracingError(
-                f"random numbers are drawn in a loop inside a loop that is differentiated, at {user_line()}; draw "
-                "them before the outer loop, and hand them over in xs"
-            )
-        return [step.outputs[0] for step in steps if isinstance(step, HostValue)]
+    def drawn(self) -> list[Tensor]:
+        """What stands for its host values."""
+        return self.tracer.drawn
 
     def graph(self, captured: Iterable[tuple[Key, Captured]], more: Sequence[int] = ()) -> Graph:
-        """Return the graph: its arguments are those of the function, then the captured values."""
+        """Return the graph: its arguments are those of the function, slices of host values, and captured values."""
         body = self.tracer
         inner = [
             (
@@ -80,7 +67,7 @@ class Body:
             ).value
             for key, c in captured
         ]
-        arguments = [*[x.value for x in self.arguments], *inner]
+        arguments = [*[x.value for x in (*self.arguments, *body.slices)], *inner]
         results = [*[x.value for x in self.results], *more]
         return remove_dead_steps(body.finish(arguments, results))
 

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.results import wrap_array
+from plugrad.engine.transfer import lift_arguments
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, zeros, zeros_like
@@ -208,6 +209,7 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @wraps(function)
     def run_checkpointed(*args: Any, **kwargs: Any) -> Tensor:
+        args = lift_arguments(args)
         variables = list(watched_variables.get() or {})
         tensors = [x for x in args if isinstance(x, Tensor) and not isinstance(x, Variable)]
         parents = tuple(x.node for x in (*tensors, *variables))

@@ -228,6 +228,7 @@ def variable_grads(
     variables: Collection[Variable] = (),
     *,
     allow_unused: bool = False,
+    on_gradient: Callable[[Variable, Tensor], object] | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """Return the value of a function without arguments, and its gradient with respect to each trainable variable.
 
@@ -246,12 +247,17 @@ def variable_grads(
         variables: different variables, of which at least one is trainable.
         allow_unused: whether a variable that the result does not depend on has the gradient 0 instead
             of causing an error.
+        on_gradient: called with a variable and its gradient as soon as that is complete, while the backward
+            pass goes on: mostly the last layer's first. It may send the gradient somewhere, or add it up. Of a
+            variable that the result does not depend on, it is not told.
 
     Raises:
         ArgumentError: an entry is not a `Variable` or occurs twice, or none is trainable.
         DTypeError, ShapeError, GradientNotFound: see `grad`.
     """
     check_callable("variable_grads", function)
+    if on_gradient is not None:
+        check_callable("variable_grads", on_gradient)
     allow_unused = check_flag(allow_unused, "variable_grads", "allow_unused")
     trained = select_trainable(variables, "variable_grads")
     for variable in trained:
@@ -260,9 +266,15 @@ def variable_grads(
     outer = {v: v.node for v in trained}
     leaves = {v: Leaf((outer[v],)) for v in trained}
     token = watched_variables.set({**(watched_variables.get() or {}), **leaves})
+
+    def report(position: int, gradient: Tensor) -> None:
+        assert on_gradient is not None
+        on_gradient(trained[position], gradient)
+
+    listener = None if on_gradient is None else report
     try:
         value, gradients = _compute_gradients(
-            "variable_grads", function, (), {}, list(leaves.values()), None
+            "variable_grads", function, (), {}, list(leaves.values()), None, listener
         )
     finally:
         watched_variables.reset(token)
@@ -314,6 +326,7 @@ def _compute_gradients(
     kwargs: Mapping[str, Any],
     leaves: list[Leaf],
     dy: Any,
+    on_gradient: Callable[[int, Tensor], None] | None = None,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Run a function on leaves, and return its value and the gradient for each leaf."""
     with recording(leaves):
@@ -330,10 +343,12 @@ def _compute_gradients(
         # No outer function is being differentiated: the value becomes a constant, so that keeping it
         # does not keep the tape.
         value = constant
-    return value, _run_backward(walk, dy)
+    return value, _run_backward(walk, dy, on_gradient)
 
 
-def _run_backward(walk: BackwardPass, dy: Any) -> list[Tensor | None]:
+def _run_backward(
+    walk: BackwardPass, dy: Any, on_gradient: Callable[[int, Tensor], None] | None = None
+) -> list[Tensor | None]:
     """Run a backward pass, and return the gradients of the leaves; `dy` is the gradient of the result.
 
     Rules are plain transposes. The gradient for complex numbers, which points in the direction of
@@ -341,7 +356,12 @@ def _run_backward(walk: BackwardPass, dy: Any) -> list[Tensor | None]:
     into the other.
     """
     start = conjugate(dy) if isinstance(dy, Tensor) else map_tree(conjugate, dy)
-    gradients = walk.run(start)
+
+    def report(position: int, gradient: Tensor) -> None:
+        assert on_gradient is not None
+        on_gradient(position, conjugate(gradient))
+
+    gradients = walk.run(start, None if on_gradient is None else report)
     return [None if g is None else conjugate(g) for g in gradients]
 
 

@@ -19,6 +19,7 @@ from plugrad_cpu.kernels.movement import write as write
 from plugrad_cpu.memory import (
     empty as empty,
     empty_like as empty_like,
+    make_room as make_room,
     track_allocation as track_allocation,
     zeros as zeros,
 )

@@ -270,6 +270,7 @@ SOLE_REFERENCE_COUNT: Final = _count_sole_references()
 pool: Final = Pool()
 """The arrays of this process."""
 empty: Final = pool.empty
+make_room: Final = pool.make_room
 
 
 def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:

@@ -1,6 +1,13 @@
 """A kernel pack for the backend ``"cpu"``: kernels in C, where they are faster than NumPy's."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from plugrad.extend import KernelTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def register() -> KernelTable:
@@ -13,4 +20,12 @@ def register() -> KernelTable:
         return KernelTable("cpu")
     from plugrad_native.kernels import table
 
+    table.compile = compile_graph
     return table
+
+
+def compile_graph(graph: Any) -> Callable[..., list[Any]] | None:
+    """Return the function that runs a graph as programs of C; None if there is nothing in it that C runs."""
+    from plugrad_native.programs.compile import compile_graph
+
+    return compile_graph(graph)

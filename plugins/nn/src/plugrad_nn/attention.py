@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import plugrad
-from plugrad.extend import DTypeError, ShapeError, bool_
+from plugrad.extend import ArgumentValueError, DTypeError, ShapeError, bool_
 from plugrad_nn import initializers
-from plugrad_nn.arguments import check_flag, check_function, check_integer, check_number
+from plugrad_nn.arguments import (
+    check_choice,
+    check_flag,
+    check_function,
+    check_integer,
+    check_number,
+)
 from plugrad_nn.dense import Dense
 from plugrad_nn.dropout import Dropout
 from plugrad_nn.layer import INFERENCE, Layer, Mode
@@ -37,7 +45,8 @@ class MultiHeadAttention(Layer):
     (1, 10, 8)
 
     Parameters: those of the four `Dense` layers "query", "key", "value", whose columns are those of one
-    head after the other, and "output".
+    head after the other, and "output". With `num_kv_heads`, "key" and "value" have that many heads, each for a group
+    of neighbouring query heads (grouped-query attention, Ainslie et al., 2023; one is multi-query attention).
 
     Args:
         num_heads: the number of heads.
@@ -46,6 +55,10 @@ class MultiHeadAttention(Layer):
         dropout: the rate of dropout of the attention weights in training.
         use_bias: whether the projections have biases.
         kernel_initializer: see `plugrad_nn.initializers`.
+        num_kv_heads: the number of heads of keys and values, which divides `num_heads`; by default as many.
+        positions: how attention depends on positions: None, not at all; "rotary", by `rotate_positions` of queries
+            and keys; "alibi", by a penalty that grows with the distance, with a slope for each head (Press et al.,
+            2022).
 
     Raises:
         ArgumentError, ArgumentValueError: an argument is none of the above.
@@ -59,6 +72,8 @@ class MultiHeadAttention(Layer):
     dropout: float = 0.0
     use_bias: bool = True
     kernel_initializer: Initializer = initializers.glorot_uniform
+    num_kv_heads: int | None = None
+    positions: str | None = None
 
     def __post_init__(self) -> None:
         name = "MultiHeadAttention"
@@ -68,13 +83,32 @@ class MultiHeadAttention(Layer):
         check_number(name, "dropout", self.dropout, least=0, below=1)
         check_flag(name, "use_bias", self.use_bias)
         check_function(name, "kernel_initializer", self.kernel_initializer)
+        if self.num_kv_heads is not None:
+            check_integer(name, "num_kv_heads", self.num_kv_heads, 1)
+            if self.num_heads % self.num_kv_heads:
+                raise ArgumentValueError(
+                    f"{name}: num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}"
+                )
+        if self.positions is not None:
+            check_choice(name, "positions", self.positions, ("rotary", "alibi"))
+            if self.positions == "rotary" and self.key_dim % 2:
+                raise ArgumentValueError(
+                    f"{name}: key_dim={self.key_dim} must be even, because rotary positions turn pairs of numbers"
+                )
+
+    @property
+    def _kv_heads(self) -> int:
+        return self.num_heads if self.num_kv_heads is None else self.num_kv_heads
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the parameters of the four projections."""
         self.check_axes(shape, 2, "(length, features)")
         width = self.num_heads * self.key_dim
-        inner = self._make_projection(width)
-        params = {n: inner.build(generator, shape, dtype) for n in ("query", "key", "value")}
+        widths = {"query": width} | dict.fromkeys(("key", "value"), self._kv_heads * self.key_dim)
+        params = {
+            name: self._make_projection(columns).build(generator, shape, dtype)
+            for name, columns in widths.items()
+        }
         params["output"] = self._make_projection(shape[-1]).build(generator, (width,), dtype)
         return params
 
@@ -103,10 +137,17 @@ class MultiHeadAttention(Layer):
         """
         x = self._check_input("x", x)
         context = x if context is None else self._check_input("context", context)
-        query = self._project_heads(params, "query", x)
-        key = self._project_heads(params, "key", context)
-        value = self._project_heads(params, "value", context)
+        query = self._project_heads(params, "query", x, self.num_heads)
+        key = self._project_heads(params, "key", context, self._kv_heads)
+        value = self._project_heads(params, "value", context, self._kv_heads)
+        if self.positions == "rotary":
+            query, key = rotate_positions(query), rotate_positions(key)
+        shared = self.num_heads // self._kv_heads
+        if shared > 1:
+            key, value = (plugrad.repeat(part, shared, axis=1) for part in (key, value))
         scores = (query @ plugrad.matrix_transpose(key)) * self.key_dim**-0.5
+        if self.positions == "alibi":
+            scores = scores - _alibi_penalties(scores)
         allowed = self._attention_mask(scores.shape, mask)
         if allowed is not None:
             # Finite, so that the softmax of a row without allowed places is no NaN.
@@ -128,11 +169,10 @@ class MultiHeadAttention(Layer):
             )
         return x
 
-    def _project_heads(self, params: Params, name: str, x: Tensor) -> Tensor:
+    def _project_heads(self, params: Params, name: str, x: Tensor, heads: int) -> Tensor:
         """Return a projection, of shape (batch, heads, length, key_dim)."""
-        width = self.num_heads * self.key_dim
-        y = self._make_projection(width)(self.parameter(params, name), x)
-        parts = plugrad.reshape(y, (*x.shape[:-1], self.num_heads, self.key_dim))
+        y = self._make_projection(heads * self.key_dim)(self.parameter(params, name), x)
+        parts = plugrad.reshape(y, (*x.shape[:-1], heads, self.key_dim))
         return plugrad.permute_dims(parts, (0, 2, 1, 3))
 
     def _attention_mask(self, shape: tuple[int, ...], mask: Any) -> Tensor | None:
@@ -154,3 +194,59 @@ class MultiHeadAttention(Layer):
                 f"length, places), which is {shape}"
             )
         return mask if allowed is None else plugrad.logical_and(mask, allowed)
+
+
+def rotate_positions(x: Any, *, start: int = 0, base: float = 10_000.0) -> Tensor:
+    """Vectors with pairs of numbers turned by angles that grow with the position (Su et al., 2021).
+
+    >>> nn.rotate_positions(plugrad.ones((1, 2, 4)))[0, 0]
+    tensor([1., 1., 1., 1.], dtype=float32)
+
+    Number i of the first half and number i of the second half of a vector of size n are turned by
+    ``position * base ** (-2 * i / n)``, as in Llama and GPT-NeoX. The product of two vectors then depends on the
+    distance of their positions alone. The result has the shape and dtype of x.
+
+    Args:
+        x: a tensor of shape (…, length, n) with an even n.
+        start: the position of the first vector.
+        base: the number whose powers give the frequencies.
+
+    Raises:
+        ShapeError: x has fewer than two axes, or n is odd.
+        ArgumentError, ArgumentValueError: `start` is not an integer, 0 or more, or `base` not a positive number.
+    """
+    x = plugrad.asarray(x)
+    check_integer("rotate_positions", "start", start)
+    if check_number("rotate_positions", "base", base, least=0) == 0:
+        raise ArgumentValueError(f"rotate_positions: base={base} must be positive")
+    if x.ndim < 2 or x.shape[-1] % 2:
+        raise ShapeError(
+            f"rotate_positions: x has shape {x.shape}; it must be (…, length, n) with an even n"
+        )
+    length, half = x.shape[-2], x.shape[-1] // 2
+    # Angles are computed in double precision, because positions may be large.
+    frequencies = [base ** (-i / half) for i in range(half)]
+    angles = np.outer(np.arange(start, start + length), frequencies)
+    cos, sin = (
+        plugrad.asarray(f(angles), dtype=x.dtype, device=x.backend) for f in (np.cos, np.sin)
+    )
+    first, second = plugrad.split(x, 2, axis=-1)
+    return plugrad.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
+def _alibi_penalties(scores: Tensor) -> Tensor:
+    """Return what is subtracted from scores of shape (batch, heads, length, places)."""
+    heads, length, places = scores.shape[1:]
+    # The queries are the last of the places, as they are when a sequence is continued.
+    position = np.arange(length)[:, None] + (places - length)
+    distances = np.abs(position - np.arange(places))
+    penalties = _alibi_slopes(heads)[:, None, None] * distances
+    return plugrad.asarray(penalties, dtype=scores.dtype, device=scores.backend)
+
+
+def _alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the slopes of the paper: powers of 2 for a power of 2 of heads; otherwise also those of twice as many."""
+    whole = 1 << (heads.bit_length() - 1)
+    slopes = 2.0 ** (-8 * np.arange(1, whole + 1) / whole)
+    between = 2.0 ** (-4 * np.arange(1, 2 * whole + 1, 2) / whole)
+    return np.concatenate([slopes, between[: heads - whole]])

@@ -249,6 +249,72 @@ class DepthwiseConv2D(Layer):
         return y if self.activation is None else self.activation(y)
 
 
+@dataclass(frozen=True, repr=False)
+class SeparableConv2D(_Convolution):
+    """A convolution of each channel of images, and then one of size 1 over the channels (Chollet, 2017).
+
+    >>> layer = nn.SeparableConv2D(8, 3)
+    >>> layer(layer.init(0, (8, 8, 2)), plugrad.ones((1, 8, 8, 2))).shape
+    (1, 6, 6, 8)
+
+    Parameters: "depthwise_kernel" of shape (height, width, channels, depth_multiplier), "pointwise_kernel" of shape
+    (1, 1, channels * depth_multiplier, filters) and "bias" of shape (filters,).
+
+    Args:
+        filters: the number of output channels.
+        kernel_size: the size of a filter, one number or (height, width).
+        strides: the distance between neighbouring positions of a filter, likewise.
+        padding: "valid" or "same".
+        dilation_rate: the distance between neighbouring cells of a filter, likewise; strides and
+            dilations cannot both exceed 1.
+        activation: a function of the result, such as `plugrad.relu`.
+        use_bias: whether there is a bias.
+        kernel_initializer: see `plugrad_nn.initializers`, for both kernels.
+        bias_initializer: see `plugrad_nn.initializers`.
+        depth_multiplier: the number of filters for each channel.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input does not have this shape.
+        DTypeError: in a call, the input does not hold floats.
+    """
+
+    depth_multiplier: int = 1
+
+    rank: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("SeparableConv2D", "depth_multiplier", self.depth_multiplier, 1)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return both kernels and the bias."""
+        depthwise = DepthwiseConv2D(
+            self.kernel_size,
+            depth_multiplier=self.depth_multiplier,
+            use_bias=False,
+            kernel_initializer=self.kernel_initializer,
+        ).build(generator, shape, dtype)
+        size = (1, 1, shape[-1] * self.depth_multiplier, self.filters)
+        return {
+            "depthwise_kernel": depthwise["kernel"],
+            "pointwise_kernel": self.kernel_initializer(generator, size, dtype),
+            **self.initial_bias(generator, self.filters, dtype),
+        }
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of shape (batch, rows, columns, filters)."""
+        y = plugrad.separable_conv2d(
+            x,
+            self.parameter(params, "depthwise_kernel"),
+            self.parameter(params, "pointwise_kernel"),
+            self.strides,
+            _as_pad(self.padding),
+            dilations=self.dilation_rate,
+        )
+        return self.add_bias_and_activate(params, y)
+
+
 def check_window(layer: Any, rank: int) -> None:
     """Raise unless the filters of a layer have a size, strides and dilations for each spatial axis.
 

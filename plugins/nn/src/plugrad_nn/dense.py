@@ -1,15 +1,15 @@
-"""Layers of matrix products and tables: Dense, Embedding, PositionEmbedding and Flatten."""
+"""Layers of matrix products, tables and slopes."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad.extend import DTypeError, ShapeError
 from plugrad_nn import initializers
-from plugrad_nn.arguments import check_flag, check_function, check_integer
+from plugrad_nn.arguments import check_choice, check_flag, check_function, check_integer
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from plugrad.random import Generator
     from plugrad_nn.initializers import Initializer
     from plugrad_nn.parameters import Params
+
+QUARTER: Final = initializers.Constant(0.25)
+"""The first slopes of `PReLU`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,6 +190,110 @@ class Flatten(Layer):
         if not x.ndim:
             raise ShapeError("Flatten: x must have the axis of the batch; it is 0-d")
         return plugrad.reshape(x, (x.shape[0], math.prod(x.shape[1:])))
+
+
+@dataclass(frozen=True, repr=False)
+class EmbeddingBag(Layer):
+    """The sum, the mean or the largest elements of the rows of a table that a list of integers names.
+
+    >>> layer = nn.EmbeddingBag(10, 4)
+    >>> params = layer.init(0, (3,))
+    >>> layer(params, plugrad.asarray([[1, 2, 3], [4, -1, -1]])).shape
+    (2, 4)
+
+    Parameters: "embeddings" of shape (input_dim, output_dim). A negative integer names no row, so lists of different
+    lengths are filled with -1. Of a list without rows the result is 0.
+
+    Args:
+        input_dim: the number of rows. Inputs are integers below it.
+        output_dim: the size of a row.
+        combiner: "mean", "sum" or "max".
+        embeddings_initializer: see `plugrad_nn.initializers`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        DTypeError: in a call, the input does not hold integers.
+        ShapeError: in a call, the input is not (batch, …, length).
+    """
+
+    input_dim: int
+    output_dim: int
+    combiner: str = "mean"
+    embeddings_initializer: Initializer = initializers.uniform
+
+    def __post_init__(self) -> None:
+        check_integer("EmbeddingBag", "input_dim", self.input_dim, 1)
+        check_integer("EmbeddingBag", "output_dim", self.output_dim, 1)
+        check_choice("EmbeddingBag", "combiner", self.combiner, ("mean", "sum", "max"))
+        check_function("EmbeddingBag", "embeddings_initializer", self.embeddings_initializer)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the table."""
+        size = (self.input_dim, self.output_dim)
+        return {"embeddings": self.embeddings_initializer(generator, size, dtype)}
+
+    def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of one result."""
+        return (*shape[:-1], self.output_dim)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return one row for each list, along a new last axis."""
+        x = plugrad.asarray(x)
+        if not plugrad.isdtype(x.dtype, "integral"):
+            raise DTypeError(f"EmbeddingBag: x is {x.dtype}; it must hold integers, such as int32")
+        if x.ndim < 2:
+            raise ShapeError(f"EmbeddingBag: x has shape {x.shape}; it must be (batch, …, length)")
+        table = self.parameter(params, "embeddings")
+        rows = plugrad.take(table, plugrad.maximum(x, 0), axis=0)
+        present = plugrad.expand_dims(x >= 0, axis=-1)
+        if self.combiner == "max":
+            lowest = float(plugrad.finfo(rows.dtype).min)
+            largest = plugrad.max(plugrad.where(present, rows, lowest), axis=-2)
+            return plugrad.where(plugrad.any(present, axis=-2), largest, 0.0)
+        total = plugrad.sum(plugrad.where(present, rows, 0.0), axis=-2)
+        if self.combiner == "sum":
+            return total
+        count = plugrad.sum(plugrad.astype(present, rows.dtype), axis=-2)
+        return total / plugrad.maximum(count, 1.0)
+
+
+@dataclass(frozen=True, repr=False)
+class PReLU(Layer):
+    """Each element, multiplied by a trained slope of its channel where it is negative (He et al., 2015).
+
+    >>> layer = nn.PReLU()
+    >>> layer(layer.init(0, (2,)), plugrad.asarray([[-4.0, 4.0]]))
+    tensor([[-1.,  4.]], dtype=float32)
+
+    Parameter: "alpha" of shape (channels,), the slopes.
+
+    Args:
+        alpha_initializer: see `plugrad_nn.initializers`; slopes begin with 0.25.
+
+    Raises:
+        ArgumentError: the initializer is not a function.
+        ShapeError: in a call, the input does not have the channels of the parameter.
+    """
+
+    alpha_initializer: Initializer = QUARTER
+
+    def __post_init__(self) -> None:
+        check_function("PReLU", "alpha_initializer", self.alpha_initializer)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the slopes."""
+        self.check_axes(shape, 0, "(…, channels)")
+        return {"alpha": self.alpha_initializer(generator, shape[-1:], dtype)}
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of the shape of x."""
+        x, alpha = plugrad.asarray(x), self.parameter(params, "alpha")
+        if x.ndim < 2 or x.shape[-1:] != alpha.shape:
+            raise ShapeError(
+                f"PReLU: x has shape {x.shape}; it must be (batch, …, {alpha.size}), because the parameter is for as "
+                "many channels"
+            )
+        return plugrad.prelu(x, alpha)
 
 
 def check_activation(layer: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad.extend import DType
     from plugrad.random import Generator
+
+
+Moments: TypeAlias = "Callable[[Tensor, tuple[int, ...]], tuple[Tensor, Tensor]]"
+"""A function of a tensor and axes that returns the mean and the variance over them."""
 
 
 class Mode:
@@ -56,6 +60,8 @@ class Training(Mode):
 
     Args:
         seed: an integer, 0 or more, or a function without arguments that returns one.
+        moments: a function of a tensor and axes that returns the mean and the variance over these axes, for a
+            batch of which this process has a part only, as ``dist.moments``; by default those of the tensor.
 
     Raises:
         ArgumentError: the seed is not an integer.
@@ -66,6 +72,7 @@ class Training(Mode):
     path: tuple[str, ...] = ()
     updates: Params = field(default_factory=dict[str, Any], compare=False, repr=False)
     """The new statistics: a nested dict with some of the parameters' names."""
+    moments: Moments | None = field(default=None, compare=False, repr=False)
     is_training = True
 
     def __post_init__(self) -> None:
@@ -74,7 +81,7 @@ class Training(Mode):
 
     def __getitem__(self, name: str) -> Training:
         """Return the mode for the layer called `name`, which has random numbers of its own."""
-        return Training(self.seed, (*self.path, name), self.updates)
+        return Training(self.seed, (*self.path, name), self.updates, self.moments)
 
     def generator(self) -> Generator:
         """Return the source of this layer's random numbers, at its beginning."""
@@ -104,6 +111,18 @@ def _derive_seed(seed: int, path: tuple[str, ...]) -> int:
     """Derive the seed of a layer from that of the step and the layer's path."""
     text = f"{check_integer('Training', 'seed', seed)}/{'/'.join(path)}"
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+class Child(NamedTuple):
+    """A layer in another one, or a function in the place of one."""
+
+    name: str
+    step: Any
+    params: Params
+    shape: Any
+    """The shape of one input, or the shapes of several."""
+    result: tuple[int, ...]
+    """The shape of one result."""
 
 
 class Layer(ABC):
@@ -156,13 +175,25 @@ class Layer(ABC):
             ShapeError: the layer does not take inputs of this shape.
         """
         name = type(self).__name__
-        sizes = check_integers(f"{name}.init", "shape", shape)
+        sizes = self.check_shape(shape)
         floats = plugrad.float32 if dtype is None else plugrad.as_dtype(dtype)
         if not plugrad.isdtype(floats, "real floating"):
             raise ArgumentError(f"{name}.init: dtype={floats} must be floating, such as float32")
         if not isinstance(seed, plugrad.random.Generator):
             seed = plugrad.random.Generator(check_integer(f"{name}.init", "seed", seed))
         return as_variables(self.build(seed, sizes, floats))
+
+    def check_shape(self, shape: Any) -> Any:
+        """Return the shape of one input, checked.
+
+        Raises:
+            ArgumentError, ArgumentValueError: it is not a tuple of integers, 0 or more.
+        """
+        return check_integers(f"{type(self).__name__}.init", "shape", shape)
+
+    def children(self, params: Params, shape: Any) -> list[Child]:
+        """Return the layers that this one consists of; none if it does not consist of others."""
+        return []
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the parameters as tensors; a `Variable` that is not trainable holds statistics."""

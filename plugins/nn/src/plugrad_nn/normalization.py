@@ -200,7 +200,13 @@ class BatchNorm(_Normalization):
             )
         if not isinstance(mode, Training):
             return plugrad.batch_norm(x, mean, variance, beta, gamma, variance_epsilon=self.epsilon)
-        y, *found = plugrad.batch_norm_training(x, beta, gamma, variance_epsilon=self.epsilon)
+        epsilon = self.epsilon
+        if mode.moments is None:
+            y, *found = plugrad.batch_norm_training(x, beta, gamma, variance_epsilon=epsilon)
+        else:
+            now = mode.moments(x, tuple(range(x.ndim - 1)))
+            y = plugrad.batch_norm(x, now[0], now[1], beta, gamma, variance_epsilon=epsilon)
+            found = [*now]
         moved = [
             plugrad.stop_gradient(old) * self.momentum
             + plugrad.stop_gradient(new) * (1 - self.momentum)
@@ -208,3 +214,71 @@ class BatchNorm(_Normalization):
         ]
         mode.update(moving_mean=moved[0], moving_variance=moved[1])
         return y
+
+
+@dataclass(frozen=True, repr=False)
+class InstanceNorm(_Normalization):
+    """Each channel of each example with mean 0 and variance 1, scaled and shifted (Ulyanov et al., 2016).
+
+    >>> layer = nn.InstanceNorm()
+    >>> layer(layer.init(0, (8, 8, 3)), plugrad.ones((2, 8, 8, 3))).shape
+    (2, 8, 8, 3)
+
+    Mean and variance are those of all spatial axes. Parameters, arguments and errors are as for `LayerNorm`; the
+    input must have a spatial axis.
+    """
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of the shape of x."""
+        x = plugrad.asarray(x)
+        gamma, beta = self.scale_and_offset(params, x)
+        if x.ndim < 3:
+            raise ShapeError(
+                f"InstanceNorm: x has shape {x.shape}; it must be (batch, spatial axes …, channels)"
+            )
+        mean, variance = plugrad.moments(x, axis=tuple(range(1, x.ndim - 1)), keepdims=True)
+        y = plugrad.batch_norm(x, mean, variance, variance_epsilon=self.epsilon)
+        y = y if gamma is None else y * gamma
+        return y if beta is None else y + beta
+
+
+@dataclass(frozen=True, repr=False)
+class RMSNorm(Layer):
+    """Each vector along the last axis divided by its root mean square, and scaled (Zhang and Sennrich, 2019).
+
+    >>> layer = nn.RMSNorm()
+    >>> layer(layer.init(0, (2,)), plugrad.asarray([[0.0, 2.0]]))
+    tensor([[0.       , 1.4142132]], dtype=float32)
+
+    Parameter: "gamma", of shape (features,). The mean of squares is computed in float32 if the input is float16.
+
+    Args:
+        epsilon: a number that is added to the mean of squares, so that it is not 0.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input does not have the features of the parameter.
+    """
+
+    epsilon: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_number("RMSNorm", "epsilon", self.epsilon, least=0)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the factors."""
+        self.check_axes(shape, 0, "(…, features)")
+        return {"gamma": initializers.ones(generator, shape[-1:], dtype)}
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of the shape of x."""
+        x = plugrad.asarray(x)
+        gamma = self.parameter(params, "gamma")
+        if x.ndim < 2 or x.shape[-1:] != gamma.shape:
+            raise ShapeError(
+                f"RMSNorm: x has shape {x.shape}; it must be (batch, …, {gamma.size}), because the parameter is for "
+                "as many features"
+            )
+        wide = plugrad.astype(x, plugrad.float32) if x.dtype == plugrad.float16 else x
+        mean = plugrad.mean(plugrad.square(wide), axis=-1, keepdims=True)
+        return plugrad.astype(wide * plugrad.rsqrt(mean + self.epsilon), x.dtype) * gamma

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 import plugrad
 from plugrad.extend import ShapeError
 from plugrad_nn.arguments import Sizes, check_choice, check_sizes
@@ -178,6 +180,144 @@ class GlobalAveragePooling(Layer):
         """Return the averages, of shape (batch, channels)."""
         x = plugrad.asarray(x)
         return plugrad.mean(x, axis=_spatial_axes(self, x))
+
+
+@dataclass(frozen=True, repr=False)
+class _AdaptivePooling(Layer):
+    output_size: Sizes
+
+    rank: ClassVar[int]
+    is_max: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        check_sizes(type(self).__name__, "output_size", self.output_size, self.rank)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return as many elements along each spatial axis as `output_size` says."""
+        x = plugrad.asarray(x)
+        if x.ndim != self.rank + 2 or 0 in x.shape[1:-1]:
+            raise ShapeError(
+                f"{type(self).__name__}: x has shape {x.shape}; it must have {self.rank + 2} axes: the batch, "
+                f"{self.rank} spatial ones, which are not empty, and the channels"
+            )
+        pool = _max_along if self.is_max else _average_along
+        for axis, size in enumerate(check_sizes("", "output_size", self.output_size, self.rank), 1):
+            if size != x.shape[axis]:  # windows are blocks, so each axis can be pooled on its own
+                x = pool(x, axis, _adaptive_windows(x.shape[axis], size))
+        return x
+
+
+def _adaptive_windows(length: int, count: int) -> list[tuple[int, int]]:
+    """Return the first and the end of `count` windows that cover an axis, as torch.nn.AdaptiveAvgPool1d has them."""
+    return [(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
+
+
+def _average_along(x: Tensor, axis: int, windows: list[tuple[int, int]]) -> Tensor:
+    weights = np.zeros((x.shape[axis], len(windows)))
+    for column, (first, end) in enumerate(windows):
+        weights[first:end, column] = 1 / (end - first)
+    matrix = plugrad.asarray(weights, dtype=x.dtype, device=x.backend)
+    return plugrad.moveaxis(plugrad.moveaxis(x, axis, -1) @ matrix, -1, axis)
+
+
+def _max_along(x: Tensor, axis: int, windows: list[tuple[int, int]]) -> Tensor:
+    longest = max(end - first for first, end in windows)
+    places = [[min(first + i, end - 1) for i in range(longest)] for first, end in windows]
+    indices = plugrad.asarray(np.array(places, np.int32), device=x.backend)
+    return plugrad.max(plugrad.take(x, indices, axis=axis), axis=axis + 1)
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveAveragePooling1D(_AdaptivePooling):
+    """The averages of as many windows of sequences, of shape (batch, width, channels), as asked.
+
+    >>> nn.AdaptiveAveragePooling1D(2)({}, plugrad.asarray([[[1.0], [5.0], [3.0]]]))[0, :, 0]
+    tensor([3., 4.], dtype=float32)
+
+    Arguments and errors are as for `AdaptiveMaxPooling2D`, with one spatial axis; the input must hold floats.
+    """
+
+    rank: ClassVar[int] = 1
+    is_max: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveAveragePooling2D(_AdaptivePooling):
+    """The averages of as many windows of images, of shape (batch, height, width, channels), as asked.
+
+    >>> nn.AdaptiveAveragePooling2D((3, 2))({}, plugrad.ones((1, 8, 7, 3))).shape
+    (1, 3, 2, 3)
+
+    Arguments and errors are as for `AdaptiveMaxPooling2D`; the input must hold floats.
+    """
+
+    rank: ClassVar[int] = 2
+    is_max: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveAveragePooling3D(_AdaptivePooling):
+    """The averages of as many windows of volumes, of shape (batch, depth, height, width, channels), as asked.
+
+    >>> nn.AdaptiveAveragePooling3D(2)({}, plugrad.ones((1, 3, 8, 7, 3))).shape
+    (1, 2, 2, 2, 3)
+
+    Arguments and errors are as for `AdaptiveMaxPooling2D`, with three spatial axes; the input must hold floats.
+    """
+
+    rank: ClassVar[int] = 3
+    is_max: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveMaxPooling1D(_AdaptivePooling):
+    """The largest elements of as many windows of sequences, of shape (batch, width, channels), as asked.
+
+    >>> nn.AdaptiveMaxPooling1D(2)({}, plugrad.asarray([[[1.0], [5.0], [3.0], [2.0]]]))[0, :, 0]
+    tensor([5., 3.], dtype=float32)
+
+    Arguments and errors are as for `AdaptiveMaxPooling2D`, with one spatial axis.
+    """
+
+    rank: ClassVar[int] = 1
+    is_max: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveMaxPooling2D(_AdaptivePooling):
+    """The largest elements of as many windows of images, of shape (batch, height, width, channels), as asked.
+
+    >>> nn.AdaptiveMaxPooling2D(2)({}, plugrad.ones((1, 8, 7, 3))).shape
+    (1, 2, 2, 3)
+
+    Window i of an axis of n elements goes from ``floor(i * n / size)`` up to but without ``ceil((i + 1) * n / size)``,
+    as in PyTorch, so windows overlap where the size does not divide n.
+
+    Args:
+        output_size: the number of windows, one number or one for each spatial axis.
+
+    Raises:
+        ArgumentError, ArgumentValueError: it is none of the above.
+        ShapeError: in a call, the input has another number of axes, or an empty spatial axis.
+        DTypeError: in a call, the input holds bools or complex numbers.
+    """
+
+    rank: ClassVar[int] = 2
+    is_max: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveMaxPooling3D(_AdaptivePooling):
+    """The largest elements of as many windows of volumes, of shape (batch, depth, height, width, channels), as asked.
+
+    >>> nn.AdaptiveMaxPooling3D(2)({}, plugrad.ones((1, 3, 8, 7, 3))).shape
+    (1, 2, 2, 2, 3)
+
+    Arguments and errors are as for `AdaptiveMaxPooling2D`, with three spatial axes.
+    """
+
+    rank: ClassVar[int] = 3
+    is_max: ClassVar[bool] = True
 
 
 def _spatial_axes(layer: Layer, x: Tensor) -> tuple[int, ...]:

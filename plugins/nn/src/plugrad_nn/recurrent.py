@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import plugrad
-from plugrad.extend import ShapeError
+from plugrad.extend import ArgumentError, DTypeError, ShapeError, bool_
 from plugrad_nn import initializers
-from plugrad_nn.arguments import check_flag, check_function, check_integer
+from plugrad_nn.arguments import (
+    Sizes,
+    check_choice,
+    check_flag,
+    check_function,
+    check_integer,
+    check_sizes,
+)
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad import Tensor
     from plugrad.extend import DType
     from plugrad.random import Generator
@@ -66,20 +75,38 @@ class _Recurrent(Layer):
         self._check_features(params, x, 2)
         return self.advance(params, self.project_input(params, x), state)
 
-    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
-        """Return the last output, of shape (batch, units), or all of them, of shape (batch, time, units)."""
+    def __call__(
+        self, params: Params, x: Any, mode: Mode = INFERENCE, *, mask: Any = None
+    ) -> Tensor:
+        """Return the last output, of shape (batch, units), or all of them, of shape (batch, time, units).
+
+        Args:
+            params: what `init` returned.
+            x: the sequences, of shape (batch, time, features).
+            mode: `INFERENCE`, or a `Training`.
+            mask: bools of shape (batch, time) that are False where a sequence has no element. There the state and
+                the output remain what they were.
+        """
         x = plugrad.asarray(x)
         self._check_features(params, x, 3)
+        present = None if mask is None else check_mask(type(self).__name__, mask, x)
 
         def advance(
-            state: tuple[Tensor, ...], part: Tensor
+            state: tuple[Tensor, ...], part: tuple[Tensor, Tensor | None]
         ) -> tuple[tuple[Tensor, ...], Tensor | None]:
-            state = self.advance(params, part, state)
-            return state, state[0] if self.return_sequences else None
+            inputs, is_present = part
+            new = self.advance(params, inputs, state)
+            if is_present is not None:
+                new = tuple(
+                    plugrad.where(is_present, a, b) for a, b in zip(new, state, strict=True)
+                )
+            return new, new[0] if self.return_sequences else None
 
         # One product for all elements: only the recurrent one depends on the order.
         parts = plugrad.permute_dims(self.project_input(params, x), (1, 0, 2))
-        state, outputs = plugrad.scan(advance, self.initial_state(params, x.shape[0]), parts)
+        state, outputs = plugrad.scan(
+            advance, self.initial_state(params, x.shape[0]), (parts, present)
+        )
         return plugrad.permute_dims(outputs, (1, 0, 2)) if self.return_sequences else state[0]
 
     @abstractmethod
@@ -150,10 +177,7 @@ class LSTM(_Recurrent):
     ) -> tuple[Tensor, ...]:
         """Return the next (h, c)."""
         h, c = state
-        gates = inputs + h @ self.parameter(params, "recurrent_kernel")
-        i, f, g, o = plugrad.split(gates, 4, axis=-1)
-        c = plugrad.sigmoid(f) * c + plugrad.sigmoid(i) * plugrad.tanh(g)
-        return plugrad.sigmoid(o) * plugrad.tanh(c), c
+        return _advance_lstm(inputs + h @ self.parameter(params, "recurrent_kernel"), c)
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,3 +219,253 @@ class GRU(_Recurrent):
         z = plugrad.sigmoid(z + z_state)
         candidate = plugrad.tanh(g + plugrad.sigmoid(r + r_state) * g_state)
         return (z * h + (1 - z) * candidate,)
+
+
+@dataclass(frozen=True, repr=False)
+class SimpleRNN(_Recurrent):
+    """A recurrent layer without gates (Elman, 1990): ``h = tanh(x @ kernel + h @ recurrent_kernel + bias)``.
+
+    >>> layer = nn.SimpleRNN(4)
+    >>> params = layer.init(0, (10, 3))
+    >>> layer(params, plugrad.ones((2, 10, 3))).shape
+    (2, 4)
+
+    Parameters: "kernel" of shape (features, units), "recurrent_kernel" of shape (units, units) and "bias" of shape
+    (units,). Arguments and errors are as for `LSTM`; the state is ``(h,)``.
+    """
+
+    gates: ClassVar[int] = 1
+    states: ClassVar[int] = 1
+
+    def initial_bias(self, dtype: DType) -> Tensor:
+        """Return zeros."""
+        return plugrad.zeros((self.units,), dtype=dtype)
+
+    def project_input(self, params: Params, x: Tensor) -> Tensor:
+        """Return the part that depends on the input alone."""
+        return x @ params["kernel"] + self.parameter(params, "bias")
+
+    def advance(
+        self, params: Params, inputs: Tensor, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """Return the next (h,)."""
+        return (plugrad.tanh(inputs + state[0] @ self.parameter(params, "recurrent_kernel")),)
+
+
+@dataclass(frozen=True, repr=False)
+class ConvLSTM2D(Layer):
+    """An `LSTM` of sequences of images, whose products are convolutions (Shi et al., 2015).
+
+    >>> layer = nn.ConvLSTM2D(4, 3)
+    >>> params = layer.init(0, (10, 8, 8, 2))
+    >>> layer(params, plugrad.ones((1, 10, 8, 8, 2))).shape
+    (1, 6, 6, 4)
+
+    Parameters: "kernel" of shape (height, width, channels, 4 * filters), "recurrent_kernel" of shape (height, width,
+    filters, 4 * filters) and "bias" of shape (4 * filters,), which is 1 for the forget gate. The convolution of the
+    state keeps its size.
+
+    Args:
+        filters: the number of output channels.
+        kernel_size: the size of a filter, one number or (height, width).
+        strides: the distance between neighbouring positions of a filter on the images, likewise.
+        padding: "valid" or "same".
+        return_sequences: whether the result has the outputs of all elements, and not only the last.
+        kernel_initializer: see `plugrad_nn.initializers`.
+        recurrent_initializer: see `plugrad_nn.initializers`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input is not (batch, time, height, width, channels).
+    """
+
+    filters: int
+    kernel_size: Sizes
+    strides: Sizes = 1
+    padding: str = "valid"
+    return_sequences: bool = False
+    kernel_initializer: Initializer = initializers.glorot_uniform
+    recurrent_initializer: Initializer = initializers.orthogonal
+
+    def __post_init__(self) -> None:
+        check_integer("ConvLSTM2D", "filters", self.filters, 1)
+        check_sizes("ConvLSTM2D", "kernel_size", self.kernel_size, 2)
+        check_sizes("ConvLSTM2D", "strides", self.strides, 2)
+        check_choice("ConvLSTM2D", "padding", self.padding, ("valid", "same"))
+        check_flag("ConvLSTM2D", "return_sequences", self.return_sequences)
+        check_function("ConvLSTM2D", "kernel_initializer", self.kernel_initializer)
+        check_function("ConvLSTM2D", "recurrent_initializer", self.recurrent_initializer)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the kernels and the bias."""
+        self.check_axes(shape, 4, "(time, height, width, channels)")
+        size = check_sizes("", "kernel_size", self.kernel_size, 2)
+        columns = 4 * self.filters
+        ones = plugrad.ones((self.filters,), dtype=dtype)
+        return {
+            "kernel": self.kernel_initializer(generator, (*size, shape[-1], columns), dtype),
+            "recurrent_kernel": self.recurrent_initializer(
+                generator, (*size, self.filters, columns), dtype
+            ),
+            "bias": plugrad.concat(
+                [ones * 0, ones, plugrad.zeros((2 * self.filters,), dtype=dtype)]
+            ),
+        }
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the last output, or all of them along the axis of time."""
+        x = plugrad.asarray(x)
+        kernel, bias = self.parameter(params, "kernel"), self.parameter(params, "bias")
+        recurrent = self.parameter(params, "recurrent_kernel")
+        if x.ndim != 5 or x.shape[-1] != kernel.shape[2]:
+            raise ShapeError(
+                f"ConvLSTM2D: x has shape {x.shape}; it must be (batch, time, height, width, {kernel.shape[2]}), "
+                f"because the kernel has shape {kernel.shape}"
+            )
+        batch, time = x.shape[:2]
+        images = plugrad.reshape(x, (batch * time, *x.shape[2:]))
+        strides = check_sizes("", "strides", self.strides, 2)
+        padding: Any = self.padding
+        projected = plugrad.conv2d(images, kernel, strides, padding) + bias
+        parts = plugrad.reshape(projected, (batch, time, *projected.shape[1:]))
+        zeros = plugrad.zeros((batch, *projected.shape[1:3], self.filters), dtype=kernel.dtype)
+
+        def advance(
+            state: tuple[Tensor, Tensor], part: Tensor
+        ) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
+            new = _advance_lstm(part + plugrad.conv2d(state[0], recurrent, 1, "same"), state[1])
+            return new, new[0] if self.return_sequences else None
+
+        state, outputs = plugrad.scan(
+            advance, (zeros, zeros), plugrad.permute_dims(parts, (1, 0, 2, 3, 4))
+        )
+        if self.return_sequences:
+            return plugrad.permute_dims(outputs, (1, 0, 2, 3, 4))
+        return state[0]
+
+
+@dataclass(frozen=True, repr=False)
+class Bidirectional(Layer):
+    """A recurrent layer that reads sequences forwards, and one that reads them backwards (Schuster and Paliwal, 1997).
+
+    >>> layer = nn.Bidirectional(nn.GRU(4, return_sequences=True))
+    >>> params = layer.init(0, (10, 3))
+    >>> layer(params, plugrad.ones((2, 10, 3))).shape
+    (2, 10, 8)
+
+    Parameters: those of the layer, under "forward" and "backward". With ``return_sequences=True`` both outputs of an
+    element stand at its place.
+
+    Args:
+        layer: a recurrent layer.
+        merge: how both results become one: "concat" along the last axis, "sum", "multiply" or "average".
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+        ShapeError: in a call, the input is not (batch, time, features).
+    """
+
+    layer: _Recurrent
+    merge: str = "concat"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layer, _Recurrent):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(
+                f"Bidirectional: layer={self.layer!r:.80} must be a recurrent layer, such as LSTM(8)"
+            )
+        check_choice("Bidirectional", "merge", self.merge, _MERGES)
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the parameters for both directions."""
+        return {name: self.layer.build(generator, shape, dtype) for name in ("forward", "backward")}
+
+    def __call__(
+        self, params: Params, x: Any, mode: Mode = INFERENCE, *, mask: Any = None
+    ) -> Tensor:
+        """Return both results in one; `mask` is as for `LSTM`."""
+        x = plugrad.asarray(x)
+        there = self.layer(self.parameter(params, "forward"), x, mode["forward"], mask=mask)
+        turned = None if mask is None else plugrad.flip(plugrad.asarray(mask), axis=1)
+        back = self.layer(
+            self.parameter(params, "backward"),
+            plugrad.flip(x, axis=1),
+            mode["backward"],
+            mask=turned,
+        )
+        if self.layer.return_sequences:
+            back = plugrad.flip(back, axis=1)
+        return _MERGES[self.merge](there, back)
+
+
+_MERGES: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
+    "concat": lambda a, b: plugrad.concat([a, b], axis=-1),
+    "sum": lambda a, b: a + b,
+    "multiply": lambda a, b: a * b,
+    "average": lambda a, b: (a + b) / 2,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class TimeDistributed(Layer):
+    """A layer for each element of sequences, with the same parameters.
+
+    >>> layer = nn.TimeDistributed(nn.Conv2D(4, 3))
+    >>> params = layer.init(0, (10, 8, 8, 3))
+    >>> layer(params, plugrad.ones((2, 10, 8, 8, 3))).shape
+    (2, 10, 6, 6, 4)
+
+    Parameters: those of the layer.
+
+    Args:
+        layer: a layer.
+
+    Raises:
+        ArgumentError: it is something else.
+        ShapeError: in a call, the input has no axis of time.
+    """
+
+    layer: Layer
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layer, Layer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(
+                f"TimeDistributed: layer={self.layer!r:.80} must be a layer, such as Dense(8)"
+            )
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the parameters of the layer."""
+        if not shape:
+            raise ShapeError("TimeDistributed: one input must have the axes (time, …); it is 0-d")
+        return self.layer.build(generator, shape[1:], dtype)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the results, of shape (batch, time, …)."""
+        x = plugrad.asarray(x)
+        if x.ndim < 2:
+            raise ShapeError(f"TimeDistributed: x has shape {x.shape}; it must be (batch, time, …)")
+        y = self.layer(params, plugrad.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])), mode)
+        return plugrad.reshape(y, (*x.shape[:2], *y.shape[1:]))
+
+
+def _advance_lstm(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the next (h, c), given the gates i, f, g and o along the last axis."""
+    i, f, g, o = plugrad.split(gates, 4, axis=-1)
+    c = plugrad.sigmoid(f) * c + plugrad.sigmoid(i) * plugrad.tanh(g)
+    return plugrad.sigmoid(o) * plugrad.tanh(c), c
+
+
+def check_mask(name: str, mask: Any, x: Tensor) -> Tensor:
+    """Return a mask of sequences with time as the first axis, and an axis for the features.
+
+    Raises:
+        DTypeError: it does not hold bools.
+        ShapeError: it is not (batch, time).
+    """
+    mask = plugrad.asarray(mask)
+    if mask.dtype != bool_:
+        raise DTypeError(f"{name}: mask is {mask.dtype}; it must hold bools")
+    if mask.shape != x.shape[:2]:
+        raise ShapeError(
+            f"{name}: mask has shape {mask.shape}; it must be (batch, time), which is {x.shape[:2]}"
+        )
+    return plugrad.expand_dims(mask.T, axis=-1)

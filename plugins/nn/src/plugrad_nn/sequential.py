@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
 from plugrad_nn.arguments import check_function
-from plugrad_nn.layer import INFERENCE, Layer, Mode
+from plugrad_nn.layer import INFERENCE, Child, Layer, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +81,16 @@ class Sequential(Layer):
         for name, step in zip(self.names, self.layers, strict=True):
             shape = _output_shape_of_step(step, params.get(name, {}), shape)
         return shape
+
+    def children(self, params: Params, shape: Any) -> list[Child]:
+        """Return the layers in their order."""
+        found: list[Child] = []
+        for name, step in zip(self.names, self.layers, strict=True):
+            own = params.get(name, {})
+            result = _output_shape_of_step(step, own, shape)
+            found.append(Child(name, step, own, shape, result))
+            shape = result
+        return found
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the result of the last layer."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad.optimizers import Optimizer
     from plugrad_nn.parameters import Params
+    from plugrad_nn.strategy import Steps, Strategy
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def fit(
     on_epoch_end: Callable[[int, dict[str, float]], Any] | None = None,
     progress: bool | None = None,
     jit: bool = True,
+    strategy: Strategy | None = None,
 ) -> list[dict[str, float]]:
     """Train the parameters of a model in place, and return the results of every epoch.
 
@@ -128,6 +130,9 @@ def fit(
         progress: whether to draw a progress bar; by default only on a terminal.
         jit: whether to trace the step with `plugrad.jit`. If it cannot be traced, because the model or the loss
             needs values, a warning says why once, and the steps run untraced.
+        strategy: how several processes train together, such as ``dist.DataParallel()``: each computes its part of every
+            batch, and all end with the same parameters and results, which are those of one process. All call `fit`
+            with the same arguments, and `on_epoch_end` runs in all of them.
 
     Raises:
         ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above, or a label is no class.
@@ -149,17 +154,27 @@ def fit(
     watch = None if early_stopping is None else _EarlyStoppingMonitor(early_stopping)
     results: list[dict[str, float]] = []
     jit = check_flag("fit", "jit", jit)
+    steps: Steps = optimizer
+    moments = None
+    if strategy is not None:
+        strategy.prepare(variables)
+        steps, moments = strategy.with_optimizer(optimizer), strategy.moments
+        progress = progress if strategy.is_first else False
     largest = largest_label(y)  # once: reading labels of each batch would wait for the device
 
+    def step_seed() -> int:
+        own = _derive_seed(seed, steps.iterations)
+        return own if strategy is None else strategy.seed(own)
+
     def step(inputs: Tensor, labels: Tensor) -> Tensor:
-        training = Training(lambda: _derive_seed(seed, optimizer.iterations))
+        training = Training(step_seed, moments=moments)
 
         def value() -> Tensor:
             predictions = model(params, inputs, training)
             with batch_labels(labels, largest):
                 return loss(labels, predictions)
 
-        before = optimizer.minimize(value, variables)
+        before = steps.minimize(value, variables)
         training.commit(params)
         return before
 
@@ -167,8 +182,9 @@ def fit(
     for epoch in range(initial_epoch, epochs):
         own = _derive_seed(seed, epoch)
         total, count = None, 0
+        found_batches = batches(x, y, size=batch_size, seed=own)
         bar = tqdm(
-            batches(x, y, size=batch_size, seed=own),
+            found_batches if strategy is None else strategy.shard(found_batches),
             total=-(-len(x) // batch_size),
             desc=f"epoch {epoch + 1}/{epochs}",
             unit="step",
@@ -177,15 +193,22 @@ def fit(
         for inputs, labels in bar:
             before = run(inputs, labels)
             # Added on the device: reading each loss would wait for it.
-            weighted = before * inputs.shape[0]
+            size = min(batch_size, len(x) - count)
+            weighted = before * size
             total = weighted if total is None else total + weighted
-            count += inputs.shape[0]
+            count += size
             if not bar.disable:
                 bar.set_postfix_str(f"loss {before.item():.4f}")
         found = {"loss": math.nan if total is None else total.item() / count}
         if validation_data is not None:
             theirs = evaluate(
-                model, params, *validation_data, loss=loss, metrics=metrics, batch_size=batch_size
+                model,
+                params,
+                *validation_data,
+                loss=loss,
+                metrics=metrics,
+                batch_size=batch_size,
+                strategy=strategy,
             )
             found |= {f"val_{name}": result for name, result in theirs.items()}
         results.append(found)
@@ -207,6 +230,7 @@ def evaluate(
     loss: Callable[[Any, Tensor], Tensor],
     metrics: Mapping[str, Callable[[Any, Tensor], Tensor]] | None = None,
     batch_size: int = 32,
+    strategy: Strategy | None = None,
 ) -> dict[str, float]:
     """Return the loss and the metrics of a model, averaged over the examples.
 
@@ -227,14 +251,24 @@ def evaluate(
     totals: dict[str, Tensor] = {}
     count = 0
     largest = largest_label(y)
-    for inputs, labels in batches(x, y, size=batch_size):
+    whole = batches(x, y, size=batch_size)
+    for inputs, labels in whole if strategy is None else strategy.shard(whole):
         predictions = model(params, inputs, INFERENCE)
-        count += inputs.shape[0]
+        own = None if strategy is None else strategy.examples
+        size = inputs.shape[0] if own is None else own
+        count += size
+        if size == 0:
+            continue  # the share of this process is empty
         for name, metric in functions.items():
             with batch_labels(labels, largest):
-                weighted = metric(labels, predictions) * inputs.shape[0]
+                weighted = metric(labels, predictions) * size
             totals[name] = totals[name] + weighted if name in totals else weighted
-    return {name: totals[name].item() / count if name in totals else math.nan for name in functions}
+    numbers = [float(count), *(totals[n].item() if n in totals else 0.0 for n in functions)]
+    everything, *sums = numbers if strategy is None else strategy.sum(numbers)
+    return {
+        name: total / everything if everything else math.nan
+        for name, total in zip(functions, sums, strict=True)
+    }
 
 
 def predict(

@@ -28,6 +28,7 @@ LEVELS: Final = (
     "reopening",
     "devices",
     "traced",
+    "batched",
 )
 FLOAT32: Final = "float32"
 BOOTSTRAP: Final = (

@@ -19,8 +19,10 @@ fn is_negative(x: f32) -> bool {
   return (bitcast<u32>(x) >> 31u) == 1u;
 }
 
+// A masked sign bit in the place of is_negative is miscompiled by Mesa 22.3, beside a comparison with NaN.
 fn with_sign(magnitude: f32, sign: f32) -> f32 {
-  return bitcast<f32>((bitcast<u32>(magnitude) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
+  let bits = bitcast<u32>(magnitude) & 0x7fffffffu;
+  return bitcast<f32>(select(bits, bits | 0x80000000u, is_negative(sign)));
 }
 
 // Some drivers compute -x as 0 - x, which loses the sign of NaN.

@@ -1,0 +1,33 @@
+"""Batching rules: how each kernel runs on tensors that hide a leading axis, one module per family.
+
+`plugrad.extend.register_batching` documents a rule. A family is imported when `plugrad.vmap` meets one of its kernels.
+"""
+
+import sys
+
+from plugrad.contract.kernel import KERNELS, get_contract
+from plugrad.importing import import_lazily, list_modules
+from plugrad.registry.batching import set_loader
+from plugrad.settings import journal
+
+
+def declare(kernel_name: str) -> None:
+    """Import the rules of a kernel's family, unless the kernel is someone else's."""
+    contract = get_contract(kernel_name)
+    if (
+        contract is not None
+        and contract.family in list_modules(__name__)
+        and contract.rule.__module__ == f"plugrad.kernels.{contract.family}"
+    ):
+        # A journal of their own: these rules do not belong to the plugin whose code asks for them, and
+        # an interrupted import leaves none.
+        with journal.recorded(is_deferred=True) as journal_of_rules:
+            try:
+                import_lazily(f"plugrad.batching.{contract.family}")
+            except BaseException:
+                for _, name in (change.what for change in journal_of_rules.changes):
+                    sys.modules.pop(f"plugrad.batching.{KERNELS[name].family}", None)
+                raise
+
+
+set_loader(declare)

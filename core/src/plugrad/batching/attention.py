@@ -1,0 +1,38 @@
+"""Batching rules of attention: the hidden axis is one of those before the queries."""
+
+from plugrad.kernels import attention as kernels, movement
+from plugrad.registry.batching import Batch, register_batching, with_rank
+from plugrad.tensor.tensor import Tensor
+
+
+def _attention(
+    batch: Batch, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float
+) -> Tensor:
+    q, k, v = (batch.spread(x, i) for i, x in enumerate((q, k, v)))
+    return kernels.attention(q, k, v, _spread_mask(batch, mask, 3, q), scale=scale)
+
+
+def _gradient(
+    batch: Batch,
+    dy: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float,
+) -> list[Tensor]:
+    dy, q, k, v = (batch.spread(x, i) for i, x in enumerate((dy, q, k, v)))
+    return kernels.attention_gradient(dy, q, k, v, _spread_mask(batch, mask, 4, q), scale=scale)
+
+
+def _spread_mask(batch: Batch, mask: Tensor | None, position: int, q: Tensor) -> Tensor | None:
+    """Return a mask with all axes of the queries before the last two, or with none of them."""
+    if mask is None or (mask.ndim == 2 and not batch.is_batched[position]):
+        return mask
+    mask = with_rank(batch.spread(mask, position), q.ndim)
+    return movement.broadcast_to(mask, shape=(*q.shape[:-2], *mask.shape[-2:]))
+
+
+register_batching(kernels.attention, _attention)
+register_batching(kernels.attention_gradient, _gradient)

@@ -1,0 +1,137 @@
+"""Batching rules of kernels that cut, flip and warp images: the hidden axis is a part of the batch of images."""
+
+from plugrad.kernels import binary, creation, image, movement, unary
+from plugrad.kernels.image import FillMode, Interpolation
+from plugrad.registry.batching import Batch, folding, merge_axis, register_batching, split_axis
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import int32
+from plugrad.types.specs import Shape
+from plugrad.types.windows import Pair
+
+
+def _crop(
+    batch: Batch,
+    images: Tensor,
+    boxes: Tensor,
+    box_ind: Tensor,
+    *,
+    crop_size: Pair,
+    method: Interpolation,
+    extrapolation_value: float,
+) -> Tensor:
+    def cut(x: Tensor, boxes: Tensor, box_ind: Tensor) -> Tensor:
+        return image.crop_and_resize(
+            x,
+            boxes,
+            box_ind,
+            crop_size=crop_size,
+            method=method,
+            extrapolation_value=extrapolation_value,
+        )
+
+    if not any(batch.is_batched[1:]):  # images of one number are channels of one image
+        return split_axis(cut(merge_axis(images, -1), boxes, box_ind), batch, -1)
+    boxes = batch.folded(boxes, 1)
+    if not batch.is_batched[0]:
+        return batch.unfolded(cut(images, boxes, batch.folded(box_ind, 2)))
+    numbers = _numbers(batch, box_ind, images.shape[1])
+    return batch.unfolded(cut(batch.folded(images, 0), boxes, numbers))
+
+
+def _crop_gradient(
+    batch: Batch,
+    dy: Tensor,
+    boxes: Tensor,
+    box_ind: Tensor,
+    *,
+    image_shape: Shape,
+    method: Interpolation,
+) -> Tensor:
+    def spread_out(dy: Tensor, boxes: Tensor, box_ind: Tensor, shape: Shape) -> Tensor:
+        return image.crop_and_resize_image_gradient(
+            dy, boxes, box_ind, image_shape=shape, method=method
+        )
+
+    n = batch.size
+    if not any(batch.is_batched[1:]):
+        shape = (*image_shape[:-1], n * image_shape[-1])
+        return split_axis(spread_out(merge_axis(dy, -1), boxes, box_ind, shape), batch, -1)
+    shape = (n * image_shape[0], *image_shape[1:])
+    numbers = _numbers(batch, box_ind, image_shape[0])
+    return batch.unfolded(spread_out(batch.folded(dy, 0), batch.folded(boxes, 1), numbers, shape))
+
+
+def _numbers(batch: Batch, box_ind: Tensor, images: int) -> Tensor:
+    """Return the number of the image of each box among the images of all examples.
+
+    A number without an image stays one.
+    """
+    found = unary.cast(batch.spread(box_ind, 2), dtype=int32)
+    count, zero, nowhere = (
+        creation.fill.on(found.backend, shape=(), value=value, dtype=int32)
+        for value in (images, 0, batch.size * images)
+    )
+    found = binary.select(binary.less(found, zero), binary.add(found, count), found)
+    is_image = binary.logical_and(binary.greater_equal(found, zero), binary.less(found, count))
+    begin = binary.multiply(batch.positions(found, found.shape), count)
+    numbers = binary.select(is_image, binary.add(found, begin), nowhere)
+    return movement.reshape(numbers, shape=(numbers.shape[0] * numbers.shape[1],))
+
+
+def _transforms(batch: Batch, transforms: Tensor, images: int) -> Tensor:
+    """Return the transforms of the images of all examples."""
+    if not batch.is_batched[1] and transforms.shape[0] == 1:
+        return transforms
+    spread = batch.spread(transforms, 1)
+    spread = movement.broadcast_to(spread, shape=(batch.size, images, 8))
+    return movement.reshape(spread, shape=(batch.size * images, 8))
+
+
+def _transform(
+    batch: Batch,
+    images: Tensor,
+    transforms: Tensor,
+    *,
+    interpolation: Interpolation,
+    fill_mode: FillMode,
+    fill_value: float | tuple[float, ...],
+    output_shape: Pair,
+) -> Tensor:
+    spread = batch.spread(images, 0)
+    y = image.transform(
+        batch.folded(images, 0),
+        _transforms(batch, transforms, spread.shape[1]),
+        interpolation=interpolation,
+        fill_mode=fill_mode,
+        fill_value=fill_value,
+        output_shape=output_shape,
+    )
+    return batch.unfolded(y)
+
+
+def _transform_gradient(
+    batch: Batch,
+    dy: Tensor,
+    transforms: Tensor,
+    *,
+    image_shape: Shape,
+    interpolation: Interpolation,
+    fill_mode: FillMode,
+) -> Tensor:
+    dx = image.transform_image_gradient(
+        batch.folded(dy, 0),
+        _transforms(batch, transforms, image_shape[0]),
+        image_shape=(batch.size * image_shape[0], *image_shape[1:]),
+        interpolation=interpolation,
+        fill_mode=fill_mode,
+    )
+    return batch.unfolded(dx)
+
+
+register_batching(image.crop_and_resize, _crop)
+register_batching(image.crop_and_resize_image_gradient, _crop_gradient)
+register_batching(image.flip_left_right, folding())
+register_batching(image.rotate_with_offset, folding())
+register_batching(image.rotate_with_offset_gradient, folding())
+register_batching(image.transform, _transform)
+register_batching(image.transform_image_gradient, _transform_gradient)

@@ -1,0 +1,81 @@
+"""Batching rules of kernels that move elements: their axes are one further back."""
+
+from plugrad.kernels import movement
+from plugrad.registry.batching import Batch, along, register_batching, with_rank
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import Scalar
+from plugrad.types.specs import Shape
+from plugrad.types.windows import Pairs
+
+
+def _reshape(batch: Batch, x: Tensor, *, shape: Shape) -> Tensor:
+    return movement.reshape(x, shape=(batch.size, *shape))
+
+
+def _transpose(batch: Batch, x: Tensor, *, perm: Shape) -> Tensor:
+    return movement.transpose(x, perm=(0, *[axis + 1 for axis in perm]))
+
+
+def _broadcast_to(batch: Batch, x: Tensor, *, shape: Shape) -> Tensor:
+    return movement.broadcast_to(with_rank(x, len(shape) + 1), shape=(batch.size, *shape))
+
+
+def _slice(batch: Batch, x: Tensor, *, begin: Shape, size: Shape, drop: Shape) -> Tensor:
+    dropped = tuple([axis + 1 for axis in drop])
+    return movement.slice(x, begin=(0, *begin), size=(batch.size, *size), drop=dropped)
+
+
+def _strided_slice(batch: Batch, x: Tensor, *, begin: Shape, end: Shape, strides: Shape) -> Tensor:
+    return movement.strided_slice(
+        x, begin=(0, *begin), end=(batch.size, *end), strides=(1, *strides)
+    )
+
+
+def _strided_slice_gradient(
+    batch: Batch, dy: Tensor, *, shape: Shape, begin: Shape, end: Shape, strides: Shape
+) -> Tensor:
+    return movement.strided_slice_gradient(
+        dy,
+        shape=(batch.size, *shape),
+        begin=(0, *begin),
+        end=(batch.size, *end),
+        strides=(1, *strides),
+    )
+
+
+def _strided_slice_update(
+    batch: Batch, tensor: Tensor, updates: Tensor, *, begin: Shape, end: Shape, strides: Shape
+) -> Tensor:
+    tensor = batch.spread(tensor, 0)
+    return movement.strided_slice_update(
+        tensor,
+        with_rank(updates, tensor.ndim) if batch.is_batched[1] else updates,
+        begin=(0, *begin),
+        end=(batch.size, *end),
+        strides=(1, *strides),
+    )
+
+
+def _pad(batch: Batch, x: Tensor, *, paddings: Pairs, constant_value: Scalar | str) -> Tensor:
+    return movement.pad(x, paddings=((0, 0), *paddings), constant_value=constant_value)
+
+
+def _tile(batch: Batch, x: Tensor, *, reps: Shape) -> Tensor:
+    return movement.tile(x, reps=(1, *reps))
+
+
+register_batching(movement.reshape, _reshape)
+register_batching(movement.expand_dims, along("dim"))
+register_batching(movement.transpose, _transpose)
+register_batching(movement.broadcast_to, _broadcast_to)
+register_batching(movement.slice, _slice)
+register_batching(movement.strided_slice, _strided_slice)
+register_batching(movement.strided_slice_gradient, _strided_slice_gradient)
+register_batching(movement.strided_slice_update, _strided_slice_update)
+register_batching(movement.concat, along("axis"))
+register_batching(movement.pack, along("axis"))
+register_batching(movement.unpack, along("axis"))
+register_batching(movement.split, along("axis"))
+register_batching(movement.pad, _pad)
+register_batching(movement.tile, _tile)
+register_batching(movement.reverse, along("dims"))

@@ -1,0 +1,16 @@
+"""Batching rules of the steps of optimizers, which are the same for all elements of all examples."""
+
+from plugrad.kernels import optimizers
+from plugrad.registry.batching import Batch, register_batching
+from plugrad.tensor.tensor import Tensor
+
+
+def _step(batch: Batch, *inputs: Tensor) -> list[Tensor] | None:
+    if batch.is_batched[0]:  # a rate for each example
+        return None
+    coefficients, *tensors = inputs
+    return batch.kernel(coefficients, *[batch.spread(x, i) for i, x in enumerate(tensors, 1)])
+
+
+for _kernel in optimizers.LISTS:
+    register_batching(_kernel, _step, except_when="the coefficients, such as the rate, are batched")

@@ -1,0 +1,48 @@
+"""Batching rules of random draws: the examples take consecutive parts of one sequence.
+
+Each part begins with a number of the counter, which has four words. A batched state without the hidden axis is that of
+the first example; see `plugrad.transforms.batched_kernels.DrawState`.
+"""
+
+from typing import Any
+
+from plugrad.contract.kernel import Kernel
+from plugrad.kernels import movement, random
+from plugrad.registry.batching import Batch, BatchingRule, register_batching
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.shapes import count_elements
+from plugrad.types.specs import Shape
+
+WORDS = 4
+"""The words of one number of a counter."""
+EXCEPT = "the states are batched, as run_kernel may hand them over"
+
+
+def _drawing(kernel: Kernel[..., Any]) -> BatchingRule:
+    def rule(batch: Batch, state: Tensor, *, shape: Shape) -> Tensor | None:
+        if state.ndim > 1:
+            return None
+        count = count_elements(shape)
+        padded = -(-count // WORDS) * WORDS
+        numbers = kernel(state, shape=(batch.size, padded))
+        if padded != count:
+            numbers = movement.slice(numbers, begin=(0, 0), size=(batch.size, count))
+        return movement.reshape(numbers, shape=(batch.size, *shape))
+
+    return rule
+
+
+def _multinomial(
+    batch: Batch, logits: Tensor, state: Tensor, *, num_samples: int, normalized: bool
+) -> Tensor | None:
+    if not batch.is_batched[1] or state.ndim > 1:
+        return None  # its body of ops takes the same numbers for all examples
+    found = random.multinomial(
+        batch.folded(logits, 0), state, num_samples=num_samples, normalized=normalized
+    )
+    return batch.unfolded(found)
+
+
+register_batching(random.random_bits, _drawing(random.random_bits), except_when=EXCEPT)
+register_batching(random.random_normal, _drawing(random.random_normal), except_when=EXCEPT)
+register_batching(random.multinomial, _multinomial)

@@ -1,0 +1,38 @@
+"""Batching rules of kernels that combine the elements along axes, which are one further back, or in bins."""
+
+from plugrad.kernels import movement, reduction
+from plugrad.registry.batching import Batch, along, register_batching
+from plugrad.tensor.tensor import Tensor
+from plugrad.types.shapes import count_elements
+
+
+def _bincount(batch: Batch, x: Tensor, weights: Tensor | None = None, *, size: int) -> Tensor:
+    rows = [
+        None if y is None else movement.reshape(y, shape=(batch.size, count_elements(y.shape[1:])))
+        for y in batch.spread_all((x, weights))
+    ]
+    return reduction.dense_bincount(*rows, size=size)
+
+
+def _dense_bincount(
+    batch: Batch, x: Tensor, weights: Tensor | None = None, *, size: int, binary_output: bool
+) -> Tensor:
+    rows, counted = batch.spread_all((x, weights))
+    if rows.ndim == 2:
+        return reduction.dense_bincount(rows, counted, size=size, binary_output=binary_output)
+    folded = batch.folded(x, 0), None if weights is None else batch.folded(weights, 1)
+    found = reduction.dense_bincount(*folded, size=size, binary_output=binary_output)
+    return batch.unfolded(found)
+
+
+register_batching(reduction.sum, along("axis"))
+register_batching(reduction.prod, along("axis"))
+register_batching(reduction.mean, along("axis"))
+register_batching(reduction.max, along("reduction_indices"))
+register_batching(reduction.min, along("axis"))
+register_batching(reduction.all, along("axis"))
+register_batching(reduction.any, along("axis"))
+register_batching(reduction.argmax, along("axis"))
+register_batching(reduction.argmin, along("axis"))
+register_batching(reduction.bincount, _bincount)
+register_batching(reduction.dense_bincount, _dense_bincount)

@@ -1,0 +1,289 @@
+"""The batching registry: kernel name -> how a kernel runs on arrays that hide a leading axis, as in `plugrad.vmap`.
+
+A rule is a function ``rule(batch, *inputs, **attrs)`` of tensors. Those that are batched have the hidden axis first. It
+returns the result with the hidden axis first, or a list of results, or None to leave a case to a loop. Rules are
+written with kernels or ops, so they run on every backend, and can be differentiated, traced and batched themselves.
+Elementwise kernels need none: the axes of their inputs are aligned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from plugrad.contract.kernel import Kernel, all_contracts
+from plugrad.contract.parameters import inspect_parameters
+from plugrad.errors import ArgumentError, RegistrationError, short_repr
+from plugrad.kernels import creation, movement
+from plugrad.settings import journal
+from plugrad.types.arguments import check_callable, check_flag, check_string
+from plugrad.types.dtype import int32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.tensor.tensor import Tensor
+    from plugrad.types.dtype import DType
+    from plugrad.types.specs import Shape
+
+BatchingRule: TypeAlias = "Callable[..., Any]"
+
+
+class Batch(NamedTuple):
+    """A call of a kernel whose inputs hide a leading axis: the first argument of a batching rule."""
+
+    kernel: Kernel[..., Any]
+    """The kernel that is called."""
+    size: int
+    """The size of the hidden axis."""
+    is_batched: tuple[bool, ...]
+    """Whether each input has the hidden axis, which is then its first one; the others are shared."""
+
+    def spread(self, x: Tensor, position: int) -> Tensor:
+        """Return the input at a position with the hidden axis: one that is shared is repeated along it."""
+        return x if self.is_batched[position] else self.repeated(x)
+
+    def spread_all(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return all inputs with the hidden axis; None stays."""
+        return [None if x is None else self.spread(x, i) for i, x in enumerate(inputs)]
+
+    def repeated(self, x: Tensor) -> Tensor:
+        """Return a tensor that is shared, repeated along a new first axis."""
+        expanded = movement.reshape(x, shape=(1, *x.shape))
+        return movement.broadcast_to(expanded, shape=(self.size, *x.shape))
+
+    def aligned(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the inputs so that they broadcast as without the hidden axis; None stays.
+
+        Batched ones get axes of size 1 behind the hidden one, up to the rank of the largest.
+        """
+        flags = self.is_batched
+        ranks = [x.ndim - flags[i] for i, x in enumerate(inputs) if x is not None]
+        rank = max(ranks)
+        return [
+            x if x is None or not flags[i] else with_rank(x, rank + 1) for i, x in enumerate(inputs)
+        ]
+
+    def folded(self, x: Tensor, position: int) -> Tensor:
+        """Return the input at a position with the hidden axis as a part of the axis after it."""
+        x = self.spread(x, position)
+        return movement.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
+
+    def unfolded(self, y: Tensor) -> Tensor:
+        """Return a result whose first axis begins with the hidden one as a tensor with both."""
+        return movement.reshape(y, shape=(self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
+
+    def positions(self, like: Tensor, shape: Shape, dtype: DType | None = None) -> Tensor:
+        """Return the position of each element along the hidden axis, as integers of a shape on a tensor's device."""
+        row = creation.range.on(like.backend, start=0, stop=self.size, step=1, dtype=dtype or int32)
+        column = movement.reshape(row, shape=(self.size, *(1,) * (len(shape) - 1)))
+        return movement.broadcast_to(column, shape=shape)
+
+
+def with_rank(x: Tensor, rank: int) -> Tensor:
+    """Return a batched tensor with axes of size 1 after its first one, so that it has `rank` axes."""
+    missing = rank - x.ndim
+    if missing <= 0:
+        return x
+    return movement.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
+
+
+def moved(x: Tensor, source: int, target: int) -> Tensor:
+    """Return a tensor with one axis at another place."""
+    if source == target:
+        return x
+    order = [i for i in range(x.ndim) if i != source]
+    order.insert(target, source)
+    return movement.transpose(x, perm=tuple(order))
+
+
+def merge_axis(x: Tensor, axis: int) -> Tensor:
+    """Return a tensor whose hidden axis, the first one, has become a part of another axis, counted from the end."""
+    x = moved(x, 0, x.ndim + axis - 1)
+    at = x.ndim + axis - 1
+    return movement.reshape(
+        x, shape=(*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
+    )
+
+
+def split_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
+    """Return a tensor with the hidden axis first again; see `merge_axis`."""
+    at = y.ndim + axis
+    shape = (*y.shape[:at], batch.size, y.shape[at] // max(batch.size, 1), *y.shape[at + 1 :])
+    return moved(movement.reshape(y, shape=shape), at, 0)
+
+
+# --- rules that many kernels share ---------------------------------------------------------------
+
+
+def leading(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
+    """Run a kernel that treats all axes before its own alike, such as FFT: the hidden one is one more of them."""
+    return batch.kernel(*batch.spread_all(inputs), **attrs)
+
+
+def broadcasting(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
+    """Run a kernel that broadcasts the axes of its inputs, such as BatchMatMul."""
+    return batch.kernel(*batch.aligned(inputs), **attrs)
+
+
+def along(*names: str) -> BatchingRule:
+    """Return the rule of a kernel of one input, or of inputs of one shape, with axes among its attributes.
+
+    The attributes `names` are axes, or tuples of them, which move by one.
+    """
+
+    def rule(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
+        axes = {name: _next_axes(attrs[name]) for name in names}
+        return batch.kernel(*batch.spread_all(inputs), **{**attrs, **axes})
+
+    return rule
+
+
+def _next_axes(axes: int | tuple[int, ...]) -> int | tuple[int, ...]:
+    return tuple([axis + 1 for axis in axes]) if isinstance(axes, tuple) else axes + 1
+
+
+def folding(*places: int) -> BatchingRule:
+    """Return the rule of a kernel whose first axis is that of a batch, such as that of images.
+
+    The hidden axis becomes a part of the first axis of the inputs at `places`, by default of all. If another input is
+    batched, the case is left to a loop.
+    """
+
+    def rule(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
+        chosen = places or range(len(inputs))
+        if any(flag for i, flag in enumerate(batch.is_batched) if i not in chosen):
+            return None
+        given = [
+            x if x is None or i not in chosen else batch.folded(x, i) for i, x in enumerate(inputs)
+        ]
+        found = batch.kernel(*given, **attrs)
+        return [*map(batch.unfolded, found)] if isinstance(found, list) else batch.unfolded(found)
+
+    return rule
+
+
+# --- the registry --------------------------------------------------------------------------------
+
+
+class RegisteredBatching(NamedTuple):
+    """How one kernel is batched: by a rule, or by a loop, because there cannot be a useful rule."""
+
+    kernel_name: str
+    rule: BatchingRule | None
+    because: str = ""
+    """Why there is no rule, or in which cases it leaves the call to a loop."""
+
+
+batchings: Final[dict[str, RegisteredBatching]] = {}
+"""The registry itself; it lacks what nobody has asked for yet: see `set_loader`."""
+_load_family: Callable[[str], None] | None = None
+
+
+def set_loader(loader: Callable[[str], None]) -> None:
+    """Set the function that registers plugrad's own rule of a kernel, by name, when it is first asked for."""
+    global _load_family
+    _load_family = loader
+
+
+def find_batching(kernel_name: str) -> RegisteredBatching | None:
+    """Return how a kernel is batched, or None if nobody has said it."""
+    if kernel_name not in batchings and _load_family is not None:
+        _load_family(kernel_name)
+    return batchings.get(kernel_name)
+
+
+def complete() -> None:
+    """Register every rule of plugrad's own that nobody has asked for yet."""
+    for kernel_name in list(all_contracts()):
+        find_batching(kernel_name)
+
+
+def register_batching(
+    kernel: Kernel[..., Any] | str,
+    rule: BatchingRule,
+    *,
+    except_when: str = "",
+    replace: bool = False,
+) -> None:
+    """Register how `plugrad.vmap` runs a kernel on tensors that hide a leading axis.
+
+    >>> import plugrad
+    >>> from plugrad.extend import Spec, kernel, register_batching
+    >>> @kernel("Doubled", family="example")
+    ... def doubled(x: Spec) -> Spec:
+    ...     return x
+    >>> register_batching(doubled, lambda batch, x: doubled(x))
+
+    ``rule(batch, *inputs, **attrs)`` takes tensors, of which those that are batched have the hidden axis first, and
+    returns the result with that axis first, or a list of results. It may return None, to leave a case to the kernel's
+    body of ops, or to a loop over the examples. Elementwise kernels need no rule.
+
+    Args:
+        kernel: the kernel, or its name.
+        rule: how it is batched; `plugrad.extend` has rules that many kernels share.
+        except_when: the cases that the rule leaves to a loop, for the matrix of kernels.
+        replace: whether a rule that the kernel has already is replaced.
+
+    Raises:
+        RegistrationError: the kernel has a rule already and `replace` is False, or the rule does not take the
+            contract's inputs and attributes.
+        ArgumentError: `kernel` is neither a kernel nor a name, or the rule is not callable.
+    """
+    replace = check_flag(replace, "register_batching", "replace")
+    check_callable("register_batching", rule)
+    if not isinstance(kernel, Kernel):
+        if not isinstance(kernel, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass anything
+            raise ArgumentError(
+                f"register_batching takes a kernel, such as plugrad.kernels.signal.fft, not {short_repr(kernel)}"
+            )
+        kernel_name = check_string(kernel, "register_batching", "kernel")
+    else:
+        kernel_name = kernel.name
+        _check_parameters(kernel, rule)
+    _set(RegisteredBatching(kernel_name, rule, except_when), replace=replace)
+
+
+def batched_by_loop(*kernels: Kernel[..., Any], because: str) -> None:
+    """Declare that kernels run once for each example, and why there is no better way.
+
+    >>> import plugrad
+    >>> from plugrad.extend import Spec, batched_by_loop, kernel
+    >>> @kernel("Collatz", family="example")
+    ... def collatz(x: Spec) -> Spec:
+    ...     return x
+    >>> batched_by_loop(collatz, because="each example takes another number of steps")
+    """
+    for kernel in kernels:
+        _set(RegisteredBatching(kernel.name, None, because), replace=False)
+
+
+def _set(entry: RegisteredBatching, *, replace: bool) -> None:
+    name = entry.kernel_name
+    find_batching(name)  # imports plugrad's own
+    if replace:
+        journal.put(batchings, name, entry, "batching")
+    elif not journal.add(batchings, name, entry, "batching"):
+        raise RegistrationError(
+            f"kernel {name!r} has a batching rule already; pass replace=True to replace it"
+        )
+
+
+def _check_parameters(kernel: Kernel[..., Any], rule: BatchingRule) -> None:
+    """Raise unless a rule takes a batch and the inputs by position, and the attributes by name.
+
+    Raises:
+        RegistrationError: it does not.
+    """
+    try:
+        found = inspect_parameters(rule)
+    except (TypeError, ValueError):  # Python cannot inspect a compiled function
+        return
+    positional, keyword = found.positional, found.keyword
+    inputs = len(positional) - 1
+    takes = inputs == len(kernel.inputs) or found.takes_list
+    if not positional or not takes or not set(keyword) <= set(kernel.attributes):
+        named = ", ".join(("batch", *kernel.inputs, *kernel.attributes))
+        raise RegistrationError(
+            f"the batching rule of {kernel.name} takes ({', '.join((*positional, *keyword))}); it must take the batch, "
+            f"the contract's inputs and its attributes: ({named})"
+        )

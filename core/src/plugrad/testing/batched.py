@@ -1,0 +1,190 @@
+"""Every row of the tables under `plugrad.vmap`: many examples at once give what the loop over them gives."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.contract.kernel import all_contracts
+from plugrad.errors import KernelNotFound, TracingError, UnsupportedDtype
+from plugrad.ops.creation import asarray
+from plugrad.ops.reduction import sum as total
+from plugrad.ops.unary import sin
+from plugrad.registry.batching import find_batching
+from plugrad.testing.checks import (
+    PRECISE,
+    TOLERANCES,
+    differentiated_inputs,
+    is_differentiable,
+    main_dtype,
+    run,
+)
+from plugrad.testing.rows import ROW, TEXT
+from plugrad.tracing.jit import jit
+from plugrad.transforms.gradients import grads
+from plugrad.transforms.vmap import vmap
+from plugrad.types.dtype import string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.tensor import Tensor
+    from plugrad.testing.rows import Array, Row
+
+EXAMPLES = 3
+
+
+def check_batched(row: Row, backend: Backend) -> None:
+    """Compare a row and its gradient with loops over examples: batched over each input, and over all of them.
+
+    The gradient is computed in the batch, and once more traced. A kernel whose shape depends on values must say that
+    it cannot be batched.
+    """
+    dtype = main_dtype(row, backend)
+    examples = _draw(row, dtype)
+    places = [i for i, x in enumerate(examples[0]) if x is not None]
+
+    def forward(*xs: Tensor) -> list[Tensor]:
+        return run(row, _put(examples[0], places, xs), dtype)
+
+    if not places:
+        return
+    if row.kernel.dynamic_shape:
+        _check_refusal(lambda: vmap(forward)(*_stacked(examples, places, places)), str(row))
+        return
+    _compare(forward, row, examples, places, f"{row} of {dtype}")
+    dtype = next((d for d in PRECISE if d in row.runs_on and _stores(backend, row, d)), "")
+    if not dtype or not is_differentiable(row):
+        return
+    examples = _draw(row, dtype)
+    fixed = [i for i in places if i not in (inner := differentiated_inputs(row))]
+    places = [*inner, *fixed]
+
+    def gradient(*xs: Tensor) -> list[Tensor]:
+        def sum_of_sines(*ys: Tensor) -> Tensor:
+            given = ys if row.before is None else map(row.before, ys)
+            inputs = _put(examples[0], places, (*given, *xs[len(inner) :]))
+            parts = [total(sin(y)) for y in run(row, inputs, dtype) if y.dtype.is_inexact]
+            return sum(parts[1:], parts[0])
+
+        return list(grads(sum_of_sines, allow_unused=True)(*xs[: len(inner)]))
+
+    where = f"the gradient of {row} of {dtype}"
+    if _compare(gradient, row, examples, places, where):
+        _compare_traced(gradient, row, examples, places, where)
+
+
+def _stores(backend: Backend, row: Row, dtype: str) -> bool:
+    return all(name in backend.dtypes() for name in row.needs(dtype))
+
+
+def _draw(row: Row, dtype: str) -> list[list[Array | None]]:
+    """Return the inputs of several examples."""
+    generators = [np.random.default_rng(seed) for seed in range(20240229, 20240229 + EXAMPLES)]
+    return [
+        [x and x.draw(rng, x.shape, dtype if x.dtype == ROW else x.dtype) for x in row.inputs]
+        for rng in generators
+    ]
+
+
+def _put(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
+    inputs = list(given)
+    for i, x in zip(places, xs, strict=True):
+        inputs[i] = x
+    return inputs
+
+
+def _stacked(
+    examples: Sequence[Sequence[Any]], places: Sequence[int], batched: Sequence[int]
+) -> list[Tensor]:
+    """Return the inputs at places, those that are batched with all examples along the first axis."""
+    return [
+        asarray(np.stack([example[i] for example in examples]) if i in batched else examples[0][i])
+        for i in places
+    ]
+
+
+def _compare(
+    function: Callable[..., list[Tensor]],
+    row: Row,
+    examples: Sequence[Sequence[Any]],
+    places: Sequence[int],
+    where: str,
+) -> bool:
+    """Compare a function of the inputs at places, batched over each of them and over all, with the loop.
+
+    Returns:
+        whether the backend runs the function.
+    """
+    for batched in [[i] for i in places] + [list(places)] * (len(places) > 1):
+        args = _stacked(examples, places, batched)
+        axes = tuple([0 if i in batched else None for i in places])
+        try:
+            singly = [
+                function(*[asarray((example if i in batched else examples[0])[i]) for i in places])
+                for example in examples
+            ]
+        except (UnsupportedDtype, KernelNotFound):
+            return False  # the levels above check what a backend refuses
+        together = _call(vmap(function, in_axes=axes), args, row)
+        for output, parts in zip(together, zip(*singly, strict=True), strict=True):
+            _equal(output, np.stack([x.numpy() for x in parts]), row, f"{where}, {axes}")
+    return True
+
+
+def _compare_traced(
+    function: Callable[..., list[Tensor]],
+    row: Row,
+    examples: Sequence[Sequence[Any]],
+    places: Sequence[int],
+    where: str,
+) -> None:
+    """Compare the traced call of a batch with the untraced one."""
+    args = _stacked(examples, places, list(places))
+    batched = vmap(function)
+    for x, y in zip(_call(jit(batched), args, row), _call(batched, args, row), strict=True):
+        _equal(x, y.numpy(), row, f"{where}, traced")
+
+
+def _call(function: Callable[..., Any], args: Sequence[Tensor], row: Row) -> list[Tensor]:
+    """Return what a batched function returns; a warning that a kernel runs as a loop must have a reason."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "vmap: ")
+        for name in loops_with_reason():
+            warnings.filterwarnings("ignore", f"vmap: {name} ")
+        return function(*args)
+
+
+def loops_with_reason() -> list[str]:
+    """Return the kernels that run as loops, or do so for some inputs."""
+    found = map(find_batching, all_contracts())
+    return [entry.kernel_name for entry in found if entry is not None and entry.because]
+
+
+def _equal(x: Tensor, expected: Array, row: Row, where: str) -> None:
+    found = x.numpy()
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        raise AssertionError(
+            f"{where}: {found.dtype}{found.shape} instead of {expected.dtype}{expected.shape}"
+        )
+    if x.dtype is string:
+        np.testing.assert_array_equal(found.astype(TEXT), expected.astype(TEXT), where)
+        return
+    tolerance = 2 * row.factor * TOLERANCES.get(str(x.dtype), 0)
+    largest = np.max(np.abs(expected[np.isfinite(expected)]), initial=1) if tolerance else 1
+    np.testing.assert_allclose(
+        found, expected, rtol=tolerance, atol=tolerance * largest, err_msg=where
+    )
+
+
+def _check_refusal(call: Callable[[], Any], where: str) -> None:
+    try:
+        call()
+    except TracingError:
+        return
+    raise AssertionError(
+        f"{where}: its shape depends on values, but it was batched without an error"
+    )

@@ -1,0 +1,173 @@
+"""Choices and loops under `plugrad.vmap`, where examples may choose differently, and loop for different times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.engine.transfer import copy_to_backend
+from plugrad.errors import GradientNotFound
+from plugrad.kernels import binary, movement, reduction
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import recorder
+from plugrad.tensor.trees import iter_tensors, map_tree
+from plugrad.tracing.backend import GraphTracer
+from plugrad.tracing.branches import trace_while
+from plugrad.tracing.carries import (
+    as_tensor_leaf,
+    check_alternatives,
+    check_carry,
+    check_flag_spec,
+    next_or_none,
+    read_flag,
+)
+from plugrad.transforms.batched_kernels import BatchedArray
+from plugrad.transforms.batches import BatchTracer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def batched_cond(
+    tracer: BatchTracer,
+    flag: Tensor,
+    yes: Callable[..., Any],
+    no: Callable[..., Any],
+    args: Sequence[Any],
+) -> Any:
+    """Return the results of a choice, both of which are computed if examples differ; see `plugrad.cond`."""
+    check_flag_spec(flag, "cond")
+    flag = _as_scalar(copy_to_backend(flag, tracer))
+    if can_be_read(flag):
+        return (yes if read_flag(flag) else no)(*args)
+    first, second = (map_tree(as_tensor_leaf, function(*args)) for function in (yes, no))
+    results = [[*iter_tensors(tree)] for tree in (first, second)]
+    check_alternatives(first, second, *results)
+    chosen = iter(
+        [
+            binary.select(flag, *[copy_to_backend(x, tracer) for x in pair])
+            for pair in zip(*results, strict=True)
+        ]
+    )
+    return map_tree(lambda leaf: next_or_none(chosen, leaf), first)
+
+
+def can_be_read(flag: Tensor) -> bool:
+    """Return whether a tensor has one value for all examples of all calls of `vmap` around, and is not traced."""
+    while isinstance(flag.backend, BatchTracer):
+        array: BatchedArray = flag.array
+        if array.is_batched:
+            return False
+        flag = array.tensor
+    return not isinstance(flag.backend, GraphTracer)
+
+
+def _as_scalar(flag: Tensor) -> Tensor:
+    return movement.reshape(flag, shape=()) if flag.shape else flag
+
+
+def batched_while(
+    tracer: BatchTracer,
+    go_on: Callable[[Any], Any],
+    function: Callable[[Any], Any],
+    carry: Any,
+) -> Any:
+    """Return the last carry of a loop that ends for each example by itself; see `plugrad.while_loop`."""
+    carry = map_tree(lambda x: None if x is None else copy_to_backend(x, tracer), carry)
+    if isinstance(recorder(), GraphTracer):
+        return _traced_while(tracer, go_on, function, carry)
+    while True:
+        flag = go_on(carry)
+        if not isinstance(flag, Tensor):
+            if not read_flag(flag):
+                return carry
+            carry = check_carry("while_loop", function(carry), carry)
+            continue
+        check_flag_spec(flag, "while_loop")
+        flag = _as_scalar(copy_to_backend(flag, tracer))
+        if not _is_any_true(flag):
+            return carry
+        carry = _advanced(flag, function, carry, tracer)
+
+
+def _is_any_true(flag: Tensor) -> bool:
+    """Return whether a flag is true for one of the examples."""
+    backend = flag.backend
+    if not isinstance(backend, BatchTracer):
+        return bool(flag)
+    with backend.outside():
+        held: Tensor = flag.array.tensor
+        return _is_any_true(reduction.any(held, axis=tuple(range(held.ndim))))
+
+
+def _advanced(flag: Tensor, function: Callable[[Any], Any], carry: Any, tracer: BatchTracer) -> Any:
+    """Return the next carry where a flag is true, and the carry elsewhere."""
+    following = check_carry("while_loop", function(carry), carry)
+    old, new = iter_tensors(carry), iter_tensors(following)
+    chosen = iter(
+        [binary.select(flag, copy_to_backend(y, tracer), x) for x, y in zip(old, new, strict=True)]
+    )
+    return map_tree(lambda leaf: next_or_none(chosen, leaf), carry)
+
+
+def _traced_while(
+    tracer: BatchTracer,
+    go_on: Callable[[Any], Any],
+    function: Callable[[Any], Any],
+    carry: Any,
+) -> Any:
+    """Return the last carry of a loop that is one step of a graph, or part of one, on the level outside."""
+
+    def inner(held: Any) -> Any:
+        return map_tree(
+            lambda x: None if x is None else Tensor(BatchedArray(x, is_batched=True), tracer), held
+        )
+
+    def outer(tree: Any) -> Any:
+        return map_tree(lambda x: None if x is None else _spread(x, tracer), tree)
+
+    def flag_of(carry: Any) -> Tensor:
+        flag = as_tensor_leaf(go_on(carry))
+        check_flag_spec(flag, "while_loop")
+        return _as_scalar(copy_to_backend(flag, tracer))
+
+    def go_on_for_one(held: Any) -> Tensor:
+        with tracer.inside():
+            flag = _spread(flag_of(inner(held)), tracer)
+        return reduction.any(flag, axis=(0,))
+
+    def next_of_all(held: Any) -> Any:
+        with tracer.inside():
+            carry = inner(held)
+            following = _advanced(flag_of(carry), function, carry, tracer)
+            _check_not_recorded(following)
+            return outer(following)
+
+    _check_not_recorded(carry)
+    held = outer(carry)
+    with tracer.outside():
+        backend = tracer.outer
+        if isinstance(backend, BatchTracer):
+            last = batched_while(backend, go_on_for_one, next_of_all, held)
+        else:
+            assert isinstance(backend, GraphTracer)
+            last = trace_while(backend, go_on_for_one, next_of_all, held)
+    return inner(last)
+
+
+def _spread(x: Tensor, tracer: BatchTracer) -> Tensor:
+    """Return what a tensor holds, with the axis of the examples."""
+    with tracer.outside():
+        return tracer.spread(copy_to_backend(x, tracer).array)
+
+
+def _check_not_recorded(carry: Any) -> None:
+    """Raise if a carry is being differentiated.
+
+    Raises:
+        GradientNotFound: it is.
+    """
+    if any(x.node is not None for x in iter_tensors(carry)):
+        raise GradientNotFound(
+            "while_loop: a traced loop has no gradient, because the number of its rounds is not known before it runs; "
+            "use scan, whose number of rounds is fixed"
+        )

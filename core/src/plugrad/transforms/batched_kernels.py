@@ -1,0 +1,299 @@
+"""What the kernels of `plugrad.vmap` do: an array holds a tensor of the level outside, and a call is one of those."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from plugrad.contract.kernel import get_contract
+from plugrad.engine.by_name import contract_from_signature
+from plugrad.engine.composites import composite_implementation
+from plugrad.engine.dispatch import run
+from plugrad.errors import KernelFailed, ShapeError, TracingError, warn
+from plugrad.kernels import movement
+from plugrad.ops.creation import zeros
+from plugrad.registry.batching import Batch, broadcasting, find_batching, with_rank
+from plugrad.registry.composites import find_composite
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.contract.kernel import Kernel
+    from plugrad.registry.batching import BatchingRule
+    from plugrad.tensor.backend import Backend, Implementation
+    from plugrad.tensor.tensor import Tensor
+    from plugrad.types.specs import Shape
+
+
+class Level(Protocol):
+    """What a call needs to know of the tracer for which it runs."""
+
+    outer: Backend
+    """The backend of the level outside."""
+    size: int
+    """The number of examples."""
+
+    def leave(self) -> Any:
+        """Go to the level outside, and return what `enter` needs to come back."""
+
+    def enter(self, inner: Any) -> None:
+        """Come back from the level outside."""
+
+    def hold(self, array: Any) -> BatchedArray:
+        """Return an array as one that holds a tensor."""
+        ...
+
+
+class BatchedArray:
+    """A tensor of the level outside in the place of a backend's array."""
+
+    __slots__ = ("__weakref__", "dtype", "is_batched", "shape", "tensor")
+
+    def __init__(self, tensor: Tensor, is_batched: bool) -> None:
+        """Hold a tensor, whose first axis is hidden if it is batched."""
+        array = tensor.array
+        shape: Shape = array.shape
+        self.tensor = tensor
+        self.is_batched = is_batched
+        self.shape: Shape = shape[1:] if is_batched else shape
+        self.dtype: Any = array.dtype
+
+    def __repr__(self) -> str:
+        return f"<{'batched' if self.is_batched else 'shared'} {self.dtype}{list(self.shape)}>"
+
+
+class DrawState(BatchedArray):
+    """The state of a random draw of the first example; those of the others follow it."""
+
+    __slots__ = ()
+
+
+class Finished(dict[str, "Implementation"]):
+    """The functions of a tracer whose function has ended."""
+
+    def __missing__(self, kernel_name: str) -> Implementation:
+        """Raise.
+
+        Raises:
+            TracingError: always.
+        """
+        raise TracingError(
+            f"{kernel_name}: a tensor was kept from a function under vmap whose call has ended, and hides the axis of "
+            "its examples; return it from that function instead"
+        )
+
+
+FINISHED: Final = Finished()
+
+
+class BatchedFunctions(dict[str, "Implementation"]):
+    """The functions that the engine calls for a batch: each runs a kernel on the level outside."""
+
+    def __init__(self, tracer: Level) -> None:
+        """Start empty."""
+        super().__init__()
+        self._tracer = tracer
+
+    def __missing__(self, kernel_name: str) -> Implementation:
+        """Return the function that runs a kernel for all examples."""
+        tracer = self._tracer
+        contract = get_contract(kernel_name)
+        if contract is None:
+            function = _undeclared(kernel_name, tracer)
+        elif not contract.inputs:
+            function = _creating(contract, tracer)
+        else:
+            entry = find_batching(kernel_name)
+            rule = None if entry is None else entry.rule
+            if rule is None and contract.is_elementwise:
+                rule = broadcasting
+                if not contract.inputs_vary and len(contract.inputs) <= 2:
+                    function = self[kernel_name] = _elementwise(contract, tracer)
+                    return function
+            function = _by_rule(contract, rule, tracer)
+        self[kernel_name] = function
+        return function
+
+
+def _elementwise(contract: Kernel[..., Any], tracer: Level) -> Implementation:
+    """Return the function of an elementwise kernel of one or two inputs: what a program calls most often."""
+
+    def one(x: BatchedArray, **attrs: Any) -> BatchedArray:
+        before = tracer.leave()
+        try:
+            return BatchedArray(contract.call(x.tensor, *([attrs] if attrs else ())), x.is_batched)
+        finally:
+            tracer.enter(before)
+
+    def two(a: BatchedArray, b: BatchedArray, **attrs: Any) -> BatchedArray:
+        x, y = a.tensor, b.tensor
+        before = tracer.leave()
+        try:
+            more = len(a.shape) - len(b.shape)
+            if more > 0 and b.is_batched:
+                y = with_rank(y, len(a.shape) + 1)
+            elif more < 0 and a.is_batched:
+                x = with_rank(x, len(b.shape) + 1)
+            result = contract.call(x, y, *([attrs] if attrs else ()))
+            return BatchedArray(result, a.is_batched or b.is_batched)
+        except ShapeError:
+            contract.infer_cached((a, b), attrs)  # which names the shapes that the function sees
+            raise
+        finally:
+            tracer.enter(before)
+
+    return one if len(contract.inputs) == 1 else two
+
+
+def _by_rule(
+    contract: Kernel[..., Any], rule: BatchingRule | None, tracer: Level
+) -> Implementation:
+    """Return the function of a kernel: its rule, else its body of ops, else a loop."""
+
+    def call(*arrays: Any, **attrs: Any) -> Any:
+        held = [x if x is None else tracer.hold(x) for x in arrays]
+        flags = tuple([x is not None and (x.is_batched or type(x) is DrawState) for x in held])
+        tensors = [x if x is None else x.tensor for x in held]
+        before = tracer.leave()
+        try:
+            if not any(flags):
+                return _wrapped(run(contract, tensors, attrs), is_batched=False)
+            if contract.dynamic_shape:
+                raise _dynamic(contract)
+            batch = Batch(contract, tracer.size, flags)
+            result = None if rule is None else rule(batch, *tensors, **attrs)
+            if result is not None:
+                result = _checked_result(result, contract, arrays, attrs, tracer.size)
+                return _wrapped(result, is_batched=True)
+        except ShapeError:
+            contract.infer_cached(arrays, attrs)  # which names the shapes that the function sees
+            raise
+        finally:
+            tracer.enter(before)
+        composite = find_composite(contract)
+        if composite is not None:
+            return composite_implementation(composite, cast("Backend", tracer))(*arrays, **attrs)
+        before = tracer.leave()
+        try:
+            return _wrapped(_loop(batch, tensors, attrs), is_batched=True)
+        finally:
+            tracer.enter(before)
+
+    return call
+
+
+def _creating(contract: Kernel[..., Any], tracer: Level) -> Implementation:
+    """Return the function of a kernel without inputs, whose result all examples share."""
+
+    def call(_: Backend, **attrs: Any) -> Any:
+        before = tracer.leave()
+        try:
+            return _wrapped(run(contract, (), attrs, tracer.outer), is_batched=False)
+        finally:
+            tracer.enter(before)
+
+    return call
+
+
+def _undeclared(kernel_name: str, tracer: Level) -> Implementation:
+    """Return the function of a kernel without a contract, which runs for one example after the other."""
+
+    def call(*arrays: Any, **attrs: Any) -> Any:
+        held = [x if x is None else tracer.hold(x) for x in arrays if x is not tracer]
+        tensors = [x if x is None else x.tensor for x in held]
+        flags = tuple([x is not None and x.is_batched for x in held])
+        before = tracer.leave()
+        try:
+            contract = contract_from_signature(kernel_name, tensors)
+            if not any(flags):
+                return _wrapped(run(contract, tensors, attrs, tracer.outer), is_batched=False)
+            batch = Batch(contract, tracer.size, flags)
+            return _wrapped(_loop(batch, tensors, attrs), is_batched=True)
+        finally:
+            tracer.enter(before)
+
+    return call
+
+
+def _wrapped(result: Any, *, is_batched: bool) -> Any:
+    if isinstance(result, list | tuple):
+        return [BatchedArray(x, is_batched) for x in cast("Sequence[Tensor]", result)]
+    return BatchedArray(result, is_batched)
+
+
+def _checked_result(
+    result: Any, contract: Kernel[..., Any], arrays: Sequence[Any], attrs: Any, size: int
+) -> Any:
+    """Return what a rule has returned, which must be what the contract promises, with the hidden axis.
+
+    Raises:
+        KernelFailed: it has not.
+    """
+    promised = contract.infer_cached(arrays, attrs)
+    is_one = hasattr(promised, "dtype")
+    found = [result] if is_one else result
+    specs = [promised] if is_one else promised
+    if len(found) == len(specs) and all(
+        x.array.shape == (size, *spec.shape) for x, spec in zip(found, specs, strict=True)
+    ):
+        return result
+    if size == 0:  # no rule can tell how no elements are divided
+        shaped = [
+            movement.reshape(x, shape=(0, *spec.shape))
+            for x, spec in zip(found, specs, strict=True)
+        ]
+        return shaped[0] if is_one else shaped
+    shapes = [getattr(x, "shape", x) for x in found]
+    raise KernelFailed(
+        f"the batching rule of {contract.name} returned shapes {shapes}; for {size} examples they must be "
+        f"{[(size, *spec.shape) for spec in specs]}, with the hidden axis first"
+    )
+
+
+def _dynamic(contract: Kernel[..., Any]) -> TracingError:
+    """Return the error for a kernel whose shape depends on values."""
+    return TracingError(
+        f"vmap: the shape of the result of {contract.name} depends on values, so that it may be another one for each "
+        "example. Use a mask, as in plugrad.where(condition, x, 0), or call it outside of vmap"
+    )
+
+
+_told: Final[set[str]] = set()
+"""The kernels of which a warning has said that they run as a loop."""
+
+
+def _loop(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
+    """Run a kernel for one example after the other, and stack the results."""
+    kernel, size, flags = batch
+    if kernel.name not in _told:
+        _told.add(kernel.name)
+        entry = find_batching(kernel.name)
+        reason = f", {entry.because}" if entry is not None and entry.because else ""
+        remedy = "" if reason else "; plugrad.extend.register_batching gives it a rule"
+        warn(
+            f"vmap: {kernel.name} has no batching rule for these inputs{reason}, and runs once for each of {size} "
+            f"examples{remedy}"
+        )
+    if not size:
+        return _empty(batch, tensors, attrs)
+    columns = [
+        movement.unpack(x, axis=0) if flag and x is not None else [x] * size
+        for x, flag in zip(tensors, flags, strict=True)
+    ]
+    rows = [run(kernel, inputs, attrs) for inputs in zip(*columns, strict=True)]
+    if isinstance(rows[0], list):
+        return [movement.pack(*parts, axis=0) for parts in zip(*rows, strict=True)]
+    return movement.pack(*rows, axis=0)
+
+
+def _empty(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
+    """Return what a kernel returns for no examples."""
+    given = [x for x in tensors if x is not None]
+    held = [
+        None if x is None else BatchedArray(x, flag)
+        for x, flag in zip(tensors, batch.is_batched, strict=True)
+    ]
+    found = batch.kernel.infer_cached(held, batch.kernel.fill_defaults(attrs))
+    backend = given[0].backend
+    if hasattr(found, "dtype"):
+        return zeros((0, *found.shape), dtype=found.dtype, device=backend)
+    return [zeros((0, *x.shape), dtype=x.dtype, device=backend) for x in found]

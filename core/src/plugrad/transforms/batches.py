@@ -1,0 +1,441 @@
+"""The backend of `plugrad.vmap`: its arrays hide a leading axis, and hold a tensor of the level outside.
+
+A kernel of such arrays runs as a kernel of the tensors that they hold, by its batching rule. So tapes, traces and other
+calls of `vmap` that are outside see everything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from plugrad.discovery.selection import get_selection, set_selection
+from plugrad.discovery.state import Selection
+from plugrad.engine.custom import as_tensor_list, custom_grad
+from plugrad.engine.transfer import copy_to_backend
+from plugrad.errors import BackendMismatch, TracingError
+from plugrad.kernels import movement, reduction
+from plugrad.tape.nodes import Leaf, next_order
+from plugrad.tensor.backend import Backend, Memory, Probe, check_alive, read_array, store
+from plugrad.tensor.context import Context, current_context, set_context
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import Tracer
+from plugrad.transforms.batched_kernels import (
+    FINISHED,
+    BatchedArray,
+    BatchedFunctions,
+    DrawState,
+)
+from plugrad.transforms.variable import Variable, get_array, get_backend, watched_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad.tensor.backend import KernelConfig, KernelTables
+    from plugrad.types.dtype import DType
+    from plugrad.types.specs import Shape
+
+BLOCK_WORDS: Final = 4
+"""The random words of one number of a counter, at which the draw of an example begins."""
+
+
+class BatchTracer(Tracer):
+    """Runs one function for many examples at once."""
+
+    def __init__(self, outer: Backend, size: int, randomness: str, drawn: list[Tensor]) -> None:
+        """Stand for a device, or for the tracer of the level outside.
+
+        Args:
+            outer: the backend of the tensors that the arrays hold.
+            size: the number of examples.
+            randomness: "different", "same" or "error"; see `plugrad.vmap`.
+            drawn: the states of what has been drawn for examples before these.
+        """
+        self.outer: Backend = outer  # pyright: ignore[reportIncompatibleVariableOverride] - never None here
+        self.target = outer.target if isinstance(outer, Tracer) else outer
+        self.size = size
+        self.randomness = randomness
+        self.name = outer.name  # pyright: ignore[reportAttributeAccessIssue] - for others it is that of the class
+        self.device = outer.device
+        self.distribution = outer.distribution
+        self.options = outer.options
+        self.functions = FINISHED
+        self.constants = {}
+        self.planned_steps = outer.planned_steps if isinstance(outer, Tracer) else Counter()
+        self.start: int = next_order()
+        """Nodes of the tape that are older belong to the levels outside."""
+        self._drawn = drawn
+        self._draws = 0
+        self._outside: tuple[Context | None, Selection | None] = None, None
+        self._own = Selection(self, "plugrad.vmap")
+        self._watched: dict[Variable, Leaf] = {}
+
+    # --- inside and outside ----------------------------------------------------------------------
+
+    @contextmanager
+    def inside(self) -> Generator[None, None, None]:
+        """Run the function, or a part of it, inside the block."""
+        before = self._outside, self._watched, self.functions, self.constants
+        if self.functions is FINISHED:
+            self.functions, self.constants = BatchedFunctions(self), Constants(self.outer)
+        self._outside = context, _ = current_context(), get_selection()
+        self._watched = watched_variables.get() or {}
+        overrides = (None, None) if context is None else context[2:]
+        token = watched_variables.set(None)
+        set_context(Context(None, self, *overrides))
+        set_selection(self._own)
+        try:
+            yield
+        finally:
+            set_context(self._outside[0])
+            set_selection(self._outside[1])
+            watched_variables.reset(token)
+            # Outside, a tensor that the function has kept is an error.
+            self._outside, self._watched, self.functions, self.constants = before
+
+    @contextmanager
+    def outside(self) -> Generator[None, None, None]:
+        """Run what concerns the level outside inside the block."""
+        before = self.leave()
+        token = watched_variables.set(self._watched or None)
+        try:
+            yield
+        finally:
+            watched_variables.reset(token)
+            self.enter(before)
+
+    def leave(self) -> tuple[Context | None, Selection | None]:
+        """Go to the level outside, except that variables stay; return what `enter` needs to come back."""
+        inner, selection = current_context(), get_selection()
+        outer, theirs = self._outside
+        if inner is not None and (inner.overrides is not None or inner.settings is not None):
+            scope, transfer = (None, None) if outer is None else outer[:2]
+            outer = Context(scope, transfer, *inner[2:])
+        set_context(outer)
+        set_selection(theirs)
+        return inner, selection
+
+    def enter(self, inner: tuple[Context | None, Selection | None]) -> None:
+        """Come back from the level outside."""
+        set_context(inner[0])
+        set_selection(inner[1])
+
+    # --- what the function closes over -----------------------------------------------------------
+
+    def depend_on(self, function: Callable[[], Any]) -> None:
+        """Note what a trace outside is for."""
+        if isinstance(self.outer, Tracer):
+            self.outer.depend_on(function)
+
+    def lift(self, x: Tensor) -> Tensor:
+        """Return a tensor for one from outside, which all examples share."""
+        node = x.node
+        leaf = node if isinstance(node, Leaf) and node.order >= self.start else None
+        origin = node if leaf is None else leaf.parents[0]
+        outer = self._to_outside(Tensor(x.array, x.backend, origin))
+        if leaf is not None:  # the level outside is differentiated through the tensor that is held
+            leaf.parents = (None,)
+        return Tensor(BatchedArray(outer, is_batched=False), self, leaf)
+
+    def _to_outside(self, x: Tensor) -> Tensor:
+        """Return a tensor on the level outside.
+
+        Raises:
+            BackendMismatch: it is on another device.
+            TracingError: it is one of a call of `vmap` that has ended.
+            DisposedTensor, DeviceLost: its backend is closed, or its device lost.
+        """
+        backend = x.backend
+        if backend is self.outer:
+            return x
+        check_finished(backend)
+        check_alive(backend, "vmap")
+        context = self._outside[0]
+        if isinstance(self.outer, Tracer) or (context is not None and context.transfer is not None):
+            return copy_to_backend(x, self.outer)
+        raise BackendMismatch(
+            f"vmap: the function runs on {self.outer.label}, and uses a tensor on {backend.label}; copy it first, as "
+            "in x.to(…)"
+        )
+
+    def read_variable(self, variable: Tensor) -> Any:
+        """Return what a variable holds outside."""
+        assert isinstance(variable, Variable)
+        outer = self.outer
+        if isinstance(outer, Tracer):
+            array = outer.read_variable(variable)
+        else:
+            array = get_array(variable)
+            backend = get_backend(variable)
+            if backend is not outer:
+                self._to_outside(Tensor(array, backend))
+        return BatchedArray(Tensor(array, outer, self._watched.get(variable)), is_batched=False)
+
+    def assign_variable(self, variable: Tensor, array: Any) -> None:
+        """Raise: each example would assign a value of its own.
+
+        Raises:
+            TracingError: always.
+        """
+        name = getattr(variable, "name", "")
+        raise TracingError(
+            f"vmap: a variable{f', {name!r},' * bool(name)} is assigned to, but it can hold only one value, and each "
+            f"of {self.size} examples has its own; return the new value, and assign it after the call"
+        )
+
+    def initial_value(self, variable: Tensor, x: Tensor) -> Tensor:
+        """Return the first value of a variable that the function makes, which does not depend on the example.
+
+        Raises:
+            TracingError: it does.
+        """
+        array: BatchedArray = x.array
+        if array.is_batched:
+            raise TracingError(
+                f"vmap: a variable of shape {x.shape} is made of what differs from example to example, but it can hold "
+                "only one value; use a tensor"
+            )
+        with self.outside():
+            outer = self.outer
+            if isinstance(outer, Tracer):
+                return outer.initial_value(variable, array.tensor)
+            return array.tensor
+
+    def replaces(self, backend: Backend) -> Backend:
+        """Return the tracer for its target."""
+        if backend in (self, self.outer, self.target):
+            return self
+        raise TracingError(
+            f"vmap: the function runs on {self.target.label}, and asks for {backend.label}; compute there outside of it"
+        )
+
+    def is_recorded(self, array: Any) -> bool:
+        """Return whether the tensor that an array holds is on a tape, or one that it holds."""
+        held = self.hold(array).tensor
+        return held.node is not None or (
+            isinstance(held.backend, Tracer) and held.backend.is_recorded(held.array)
+        )
+
+    def without_tape(self, array: Any) -> Any:
+        """Return an array that holds a tensor without a node."""
+        found = self.hold(array)
+        held = found.tensor
+        inner = (
+            self.outer.without_tape(held.array) if isinstance(self.outer, Tracer) else held.array
+        )
+        return BatchedArray(Tensor(inner, held.backend), found.is_batched)
+
+    def hold(self, array: Any) -> BatchedArray:
+        """Return an array; one of strings, which is NumPy's everywhere, is held as a tensor."""
+        if isinstance(array, BatchedArray):
+            return array
+        return BatchedArray(Tensor(array, self.outer), is_batched=False)
+
+    # --- functions with a gradient of their own --------------------------------------------------
+
+    def call_custom(
+        self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
+    ) -> Any:
+        """Return the value and the gradient function; the value has that gradient on the tapes outside, too."""
+        held: list[BatchedArray] = [x.array for x in args]
+        if not any(map(self.is_recorded, held)):
+            return function(*args, save)
+        found: list[Any] = []
+        pairs: list[tuple[Tensor, Tensor]] = []
+        """What is saved, and what it was then."""
+
+        def of_all(*tensors: Any) -> Any:
+            *given, save_outside = tensors
+            kept: list[bool] = []
+
+            def save_both(*values: Any) -> None:
+                for x in as_tensor_list(values):
+                    pairs.append((x, Tensor(x.array, x.backend, x.node)))
+                    array = self._held(x)
+                    kept.append(array.is_batched)
+                    save_outside(array.tensor)
+
+            with self.inside():
+                inner = [
+                    Tensor(BatchedArray(x, array.is_batched), self, arg.node)
+                    for x, array, arg in zip(given, held, args, strict=True)
+                ]
+                value, gradient = function(*inner, save_both)
+                result = self._held(value)
+            if not result.is_batched and any(array.is_batched for array in held):
+                result = BatchedArray(self.spread(result), is_batched=True)
+            found.extend((value, gradient, result.is_batched))
+
+            def gradient_of_all(dy: Tensor, saved: list[Tensor]) -> list[Tensor | None]:
+                with self.inside():
+                    values = [
+                        Tensor(BatchedArray(x, flag), self)
+                        for x, flag in zip(saved, kept, strict=True)
+                    ]
+                    pulled: Any = gradient(
+                        Tensor(BatchedArray(dy, result.is_batched), self), values
+                    )
+                    if not isinstance(pulled, list | tuple):
+                        pulled = [pulled]
+                    pulled = cast("Sequence[Tensor | None]", pulled)
+                    arrays = [None if g is None else self._held(g) for g in pulled]
+                return [
+                    None if g is None else self._as_gradient(g, array, result.is_batched)
+                    for g, array in zip(arrays, held, strict=True)
+                ]
+
+            return result.tensor, gradient_of_all
+
+        with self.outside():
+            outer = custom_grad(of_all)(*[array.tensor for array in held])
+        value, gradient, is_batched = found
+        result = Tensor(BatchedArray(outer, is_batched), self, value.node)
+        save([result if x is value and x.array is then.array else then for x, then in pairs])
+        return result, gradient
+
+    def _held(self, x: Tensor) -> BatchedArray:
+        """Return the array of a tensor, which may be one from outside."""
+        return self.hold((x if x.backend is self else self.lift(x)).array)
+
+    def _as_gradient(self, g: BatchedArray, x: BatchedArray, is_value_batched: bool) -> Tensor:
+        """Return a gradient for what an array holds: summed over the examples if all of them share it."""
+        if x.is_batched:
+            return self.spread(g)
+        if g.is_batched or is_value_batched:
+            return reduction.sum(self.spread(g), axis=(0,))
+        return g.tensor
+
+    def spread(self, x: BatchedArray) -> Tensor:
+        """Return what an array holds with the hidden axis."""
+        if x.is_batched:
+            return x.tensor
+        expanded = movement.reshape(x.tensor, shape=(1, *x.shape))
+        return movement.broadcast_to(expanded, shape=(self.size, *x.shape))
+
+    # --- random numbers --------------------------------------------------------------------------
+
+    def draw(self, words: int, next_state: Callable[[int, Backend], Tensor]) -> Tensor:
+        """Return the state for a draw of so many words for each example, or for all.
+
+        Raises:
+            TracingError: `randomness` is "error".
+        """
+        if self.randomness == "error":
+            raise TracingError(
+                "vmap: the function draws random numbers; say with randomness='different' that each example gets its "
+                "own, or with randomness='same' that all get the same"
+            )
+        if self.randomness == "different":
+            with self.outside():
+                state = next_state(self.size * padded_words(words), self.outer)
+            return Tensor(DrawState(state, is_batched=False), self)
+        if self._draws == len(self._drawn):  # else other examples before these have drawn it
+            with self.outside():
+                self._drawn.append(next_state(words, self.outer))
+        state = self._drawn[self._draws]
+        self._draws += 1
+        return Tensor(BatchedArray(state, is_batched=False), self)
+
+    def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
+        """Return a host value of the level outside, which all examples share."""
+        with self.outside():
+            array = self.outer.host_value(function, shape, dtype)
+        return BatchedArray(Tensor(array, self.outer), is_batched=False)
+
+    # --- what it shows of the level outside ------------------------------------------------------
+
+    @property
+    def kernels(self) -> KernelTables:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The kernels of the target."""
+        return self.target.kernels
+
+    def dtypes(self) -> frozenset[DType]:
+        """Return the dtypes of the target."""
+        return self.target.dtypes()
+
+    def probe(self) -> Probe:
+        """Say that it can start."""
+        return Probe(ok=True)
+
+    def open(self, device: str) -> Iterable[KernelConfig]:
+        """Bring nothing: a tracer is made open."""
+        return ()
+
+    def from_numpy(self, array: NDArray[Any]) -> Any:
+        """Return an array that all examples share."""
+        return BatchedArray(Tensor(store(array, self.outer), self.outer), is_batched=False)
+
+    def to_numpy(self, array: Any) -> NDArray[Any]:
+        """Return the values of an array that all examples share.
+
+        Raises:
+            TracingError: the examples differ.
+        """
+        check_finished(self)
+        found = self.hold(array)
+        if found.is_batched:
+            raise TracingError(
+                f"vmap: a tensor of shape {found.shape} and dtype {found.dtype} has other values for each of "
+                f"{self.size} examples, and `if`, float(), item(), numpy() and printing need those of one; choose with "
+                "plugrad.where(condition, a, b) or plugrad.cond(flag, f, g, *args), or return the tensor and look at "
+                "it after the call"
+            )
+        with self.outside():
+            return read_array(found.tensor.array, found.tensor.backend)
+
+    def synchronize(self) -> None:
+        """Wait for the level outside."""
+        self.outer.synchronize()
+
+    def memory(self) -> Memory:
+        """Return the memory of the target."""
+        return self.target.memory()
+
+    def set_memory_limit(self, limit: int | None) -> None:
+        """Limit the memory of the target."""
+        self.target.set_memory_limit(limit)
+
+    def close(self) -> None:
+        """Do nothing: the target stays open."""
+
+
+def padded_words(words: int) -> int:
+    """Return the words that a draw of so many words takes of its counter."""
+    return -(-words // BLOCK_WORDS) * BLOCK_WORDS
+
+
+def check_finished(backend: Backend) -> None:
+    """Raise if a backend is that of a call of `vmap` that has ended.
+
+    Raises:
+        TracingError: it is.
+    """
+    if isinstance(backend, BatchTracer) and backend.functions is FINISHED:
+        raise TracingError(
+            "vmap: a tensor was kept from a function whose call has ended, and hides the axis of its examples; return "
+            "it from that function instead"
+        )
+
+
+class Constants(dict[Any, Any]):
+    """The cache of single-value arrays of the level outside, as arrays that all examples share."""
+
+    def __init__(self, outer: Backend) -> None:
+        """Start empty: those of the level outside are looked up when they are asked for."""
+        super().__init__()
+        self._outer = outer
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return an array, or the default."""
+        found = super().get(key)
+        if found is None and (array := self._outer.constants.get(key)) is not None:
+            found = BatchedArray(Tensor(array, self._outer), is_batched=False)
+            super().__setitem__(key, found)
+        return default if found is None else found
+
+    def __setitem__(self, key: Any, array: BatchedArray) -> None:
+        super().__setitem__(key, array)
+        self._outer.constants[key] = array.tensor.array

@@ -1,0 +1,383 @@
+"""`plugrad.vmap`: a function of one example becomes one of many."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_args
+
+import numpy as np
+
+from plugrad.engine.transfer import copy_to_backend
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    AxisError,
+    BackendMismatch,
+    TracingError,
+    short_repr,
+)
+from plugrad.kernels import movement
+from plugrad.ops.attributes import check_integer
+from plugrad.ops.creation import asarray
+from plugrad.ops.movement import concat
+from plugrad.registry.batching import moved
+from plugrad.tensor.context import transfer_target
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import current_tracer
+from plugrad.tensor.trees import iter_leaves, map_tree
+from plugrad.transforms.batched_kernels import BatchedArray
+from plugrad.transforms.batches import BatchTracer
+from plugrad.types.arguments import check_callable, check_string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.tensor.backend import Backend
+
+Randomness = Literal["different", "same", "error"]
+RANDOMNESS: Final[tuple[Randomness, ...]] = get_args(Randomness)
+
+
+def vmap(
+    function: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    axis_size: int | None = None,
+    chunk_size: int | None = None,
+    randomness: Randomness = "error",
+) -> Callable[..., Any]:
+    """Return a function of many examples, given a function of one.
+
+    >>> import plugrad
+    >>> def loss(w, x, y):
+    ...     return plugrad.sum((x @ w - y) ** 2)
+    >>> w, x, y = plugrad.ones(2), plugrad.asarray([[1.0, 2.0], [3.0, 4.0]]), plugrad.zeros(2)
+    >>> plugrad.vmap(plugrad.grad(loss), in_axes=(None, 0, 0))(w, x, y)
+    tensor([[ 6., 12.],
+            [42., 56.]], dtype=float32)
+
+    The examples lie along an axis of the arguments, which `function` does not see. Instead of running once for each of
+    them, it runs once, on kernels that compute all examples together. It may call any function of plugrad, and its
+    result may be differentiated, traced with `jit`, or batched again. What it closes over is shared by all examples.
+
+    Arguments and results are nested lists, tuples and dicts of tensors. NumPy's arrays become tensors. Numbers, strings
+    and None are shared, and so are keyword arguments.
+
+    Args:
+        function: computes the result of one example.
+        in_axes: the axis along which the examples of each argument lie; None for one that is shared. An integer is for
+            all arguments, a tuple has one entry for each. An entry for a container may be a container of that form.
+        out_axes: the axis along which the examples of the result lie, in the same form. None is for a result that does
+            not depend on the example.
+        axis_size: the number of examples, which is needed only if all arguments are shared.
+        chunk_size: how many examples are computed at once, to save memory; by default all.
+        randomness: what draws of random numbers are: "different" for each example, the "same" for all, or an "error".
+
+    Raises:
+        ArgumentError: `function` is not callable, or the axes do not have the form of the arguments or of the results.
+        ArgumentValueError: numbers of examples differ, or there is none, or an option is out of range.
+        AxisError: an argument or a result does not have an axis.
+        TracingError: the function needs the values of an example, or the shape of what it computes depends on them.
+        BackendMismatch: the arguments live on different devices.
+    """
+    check_callable("vmap", function)
+    if axis_size is not None:
+        axis_size = check_integer(axis_size, "vmap", "axis_size", least=0)
+    if chunk_size is not None:
+        chunk_size = check_integer(chunk_size, "vmap", "chunk_size", least=1)
+    if check_string(randomness, "vmap", "randomness") not in RANDOMNESS:
+        raise ArgumentValueError(
+            f"vmap: randomness={short_repr(randomness)} must be 'different', 'same' or 'error'"
+        )
+    _check_axes(in_axes, "in_axes")
+    _check_axes(out_axes, "out_axes")
+
+    @wraps(function)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        given, template = _flatten(args, in_axes)
+        size = _count_examples(given, axis_size)
+        drawn: list[Tensor] = []
+        step = size if chunk_size is None or not size else min(chunk_size, size)
+        parts: list[Any] = []
+        for start in range(0, size, step) if size else [0]:
+            part = given if step == size else [_chunk(x, start, step) for x in given]
+            count = min(step, size - start)
+            tracer = BatchTracer(_find_backend(given), count, randomness, drawn)
+            parts.append(_run(tracer, function, template(part, tracer), kwargs, out_axes))
+        return parts[0] if len(parts) == 1 else _joined(parts, out_axes)
+
+    return batched
+
+
+# --- arguments -----------------------------------------------------------------------------------
+
+
+class Mapped(NamedTuple):
+    """A tensor among the arguments, and the axis of its examples; None if it is shared."""
+
+    tensor: Tensor
+    axis: int | None
+
+
+def _check_axes(axes: Any, name: str) -> None:
+    """Raise unless axes are integers, None, or nested containers of them.
+
+    Raises:
+        ArgumentError: one is something else.
+    """
+    for axis in iter_leaves(axes):
+        if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int | np.integer)):
+            raise ArgumentError(
+                f"vmap: {name}={short_repr(axes)} must be an integer, None, or nested tuples, lists and dicts of "
+                f"these; it has {short_repr(axis)}"
+            )
+
+
+def _flatten(args: tuple[Any, ...], in_axes: Any) -> tuple[list[Mapped], Callable[..., list[Any]]]:
+    """Return the tensors among the arguments, and a function that puts stand-ins for them in their places."""
+    axes = as_axes_of_arguments(in_axes, args)
+    given: list[Mapped] = []
+
+    def note(x: Any, axis: int | None, where: str) -> Any:
+        if isinstance(x, np.ndarray | np.generic):
+            x = asarray(x)
+        if not isinstance(x, Tensor):
+            return x
+        if axis is None:
+            given.append(Mapped(x, None))
+            return SLOT
+        given.append(Mapped(x, _normalize(axis, x, f"{where} has shape {x.shape}")))
+        return SLOT
+
+    marked = [
+        map_with_axes(note, arg, axis, f"argument {position}", "in_axes")
+        for position, (arg, axis) in enumerate(zip(args, axes, strict=True))
+    ]
+
+    def fill(part: Sequence[Mapped], tracer: BatchTracer) -> list[Any]:
+        remaining = iter(part)
+        return map_tree(
+            lambda leaf: _stand_in(next(remaining), tracer) if leaf is SLOT else leaf, marked
+        )
+
+    return given, fill
+
+
+SLOT: Final = object()
+"""What stands for a tensor among the arguments."""
+
+
+def as_axes_of_arguments(in_axes: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """Return one entry of axes for each argument.
+
+    Raises:
+        ArgumentError: there are others.
+    """
+    if in_axes is None or isinstance(in_axes, int | np.integer):
+        return [cast("Any", in_axes)] * len(args)
+    if not isinstance(in_axes, tuple | list) or len(cast("Any", in_axes)) != len(args):
+        raise ArgumentError(
+            f"vmap: in_axes={short_repr(in_axes)} must be an integer, None, or a tuple with one entry for each of "
+            f"{len(args)} arguments"
+        )
+    return cast("Sequence[Any]", in_axes)
+
+
+def map_with_axes(
+    function: Callable[[Any, int | None, str], Any], tree: Any, axes: Any, where: str, name: str
+) -> Any:
+    """Return a tree with a function of each leaf, its axis and its place; an axis is for a leaf or for a whole part.
+
+    Raises:
+        ArgumentError: the axes have another form than the tree.
+    """
+    if axes is None or isinstance(axes, int | np.integer):
+        axis = None if axes is None else int(axes)
+        return map_tree(lambda leaf: function(leaf, axis, where), tree)
+    if isinstance(tree, dict) and isinstance(axes, dict):
+        parts, theirs = cast("dict[Any, Any]", tree), cast("dict[Any, Any]", axes)
+        if parts.keys() == theirs.keys():
+            return {
+                key: map_with_axes(function, part, theirs[key], f"{where}[{key!r}]", name)
+                for key, part in parts.items()
+            }
+    elif isinstance(tree, list | tuple) and isinstance(axes, list | tuple):
+        items, others = cast("Sequence[Any]", tree), cast("Sequence[Any]", axes)
+        if len(items) == len(others):
+            found = [
+                map_with_axes(function, part, axis, f"{where}[{i}]", name)
+                for i, (part, axis) in enumerate(zip(items, others, strict=True))
+            ]
+            if hasattr(tree, "_fields"):
+                return cast("Any", type(tree))(*found)
+            return found if isinstance(tree, list) else tuple(found)
+    raise ArgumentError(
+        f"vmap: {name}={short_repr(axes)} does not have the form of {where}, {short_repr(tree)}; give an integer or "
+        "None for all of it, or a container of the same form"
+    )
+
+
+def _normalize(axis: int, x: Tensor, what: str) -> int:
+    """Return an axis of a tensor, counted from the front.
+
+    Raises:
+        AxisError: there is no such axis.
+    """
+    if not -x.ndim <= axis < x.ndim:
+        raise AxisError(
+            f"vmap: {what}, which has no axis {axis} along which its examples could lie; pass None in in_axes for what "
+            "all examples share"
+        )
+    return axis % x.ndim
+
+
+def _count_examples(given: Sequence[Mapped], axis_size: int | None) -> int:
+    """Return the number of examples.
+
+    Raises:
+        ArgumentValueError: nothing tells it, or two arguments differ.
+    """
+    sizes = {x.shape[axis]: (x.shape, axis) for x, axis in given if axis is not None}
+    if axis_size is not None:
+        sizes.setdefault(axis_size, ((), 0))
+    if not sizes:
+        raise ArgumentValueError(
+            "vmap: no argument has an axis of examples, so that their number is not known; give axis_size"
+        )
+    if len(sizes) > 1:
+        described = [
+            f"{n} (axis {axis} of shape {shape})" if shape else f"{n} (axis_size)"
+            for n, (shape, axis) in sizes.items()
+        ]
+        raise ArgumentValueError(
+            f"vmap: all arguments must have equally many examples, and axis_size, if given, too; they have "
+            f"{' and '.join(described)}"
+        )
+    return next(iter(sizes))
+
+
+def _find_backend(given: Sequence[Mapped]) -> Backend:
+    """Return the backend of the level outside: the tracer that is active, or the device of the arguments.
+
+    Raises:
+        BackendMismatch: the arguments live on different devices.
+    """
+    target = current_tracer() or transfer_target()
+    if target is not None:
+        return target
+    places = list(dict.fromkeys(x.backend for x, _ in given))
+    if len(places) > 1:
+        labels = [backend.label for backend in places]
+        raise BackendMismatch(
+            f"vmap: the arguments live on {' and '.join(labels)}; move one of them, as in x.to({labels[0]!r}), or call "
+            f"inside plugrad.use({labels[0]!r}, transfer=True)"
+        )
+    return places[0] if places else asarray(0).backend
+
+
+def _chunk(x: Mapped, start: int, step: int) -> Mapped:
+    """Return the examples from a place on."""
+    tensor, axis = x
+    if axis is None:
+        return x
+    stop = min(start + step, tensor.shape[axis])
+    key = (*[slice(None)] * axis, slice(start, stop))
+    return Mapped(tensor[key], axis)
+
+
+def _stand_in(x: Mapped, tracer: BatchTracer) -> Tensor:
+    """Return the tensor that the function sees."""
+    tensor = copy_to_backend(x.tensor, tracer.outer)
+    if x.axis is None:
+        return Tensor(
+            BatchedArray(Tensor(tensor.array, tensor.backend, tensor.node), False), tracer
+        )
+    first = moved(tensor, x.axis, 0)
+    # not the caller's tensor, to which someone might assign
+    return Tensor(BatchedArray(Tensor(first.array, first.backend, first.node), True), tracer)
+
+
+# --- running -------------------------------------------------------------------------------------
+
+
+def _run(
+    tracer: BatchTracer,
+    function: Callable[..., Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    out_axes: Any,
+) -> Any:
+    """Return the results of a function with the axes of the examples."""
+    stand_ins = [(x, x.array) for x in iter_leaves(args) if isinstance(x, Tensor)]
+    with tracer.inside():
+        result = function(*args, **kwargs)
+        lifted = map_tree(lambda y: _as_held(y, tracer), result)
+    for x, array in stand_ins:
+        if x.array is not array:
+            raise TracingError(
+                f"vmap: the function assigns to elements of an argument, of shape {array.shape}, which the tensor of "
+                "the caller would not show; return the new value instead"
+            )
+    return map_with_axes(
+        lambda y, axis, where: None if y is None else _with_axis(y, axis, where, tracer.size),
+        lifted,
+        out_axes,
+        "the result",
+        "out_axes",
+    )
+
+
+def _as_held(y: Any, tracer: BatchTracer) -> BatchedArray | None:
+    """Return a result as what the tracer's arrays are.
+
+    Raises:
+        ArgumentError: it does not convert to a tensor.
+    """
+    if y is None:
+        return None
+    if not isinstance(y, Tensor):
+        if not isinstance(y, bool | int | float | complex | np.ndarray | np.generic):
+            raise ArgumentError(
+                f"vmap: the function returned {short_repr(y)}; it must return tensors, numbers, None, or nested lists, "
+                "tuples and dicts of these"
+            )
+        y = asarray(y)
+    return tracer.hold((y if y.backend is tracer else tracer.lift(y)).array)
+
+
+def _with_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tensor:
+    """Return a result with the axis of its examples.
+
+    Raises:
+        ArgumentValueError: it shall have none, but the examples differ.
+        AxisError: it cannot have the axis.
+    """
+    x = y.tensor
+    if axis is None:
+        if y.is_batched:
+            raise ArgumentValueError(
+                f"vmap: {where}, of shape {y.shape}, differs from example to example, so that out_axes=None has no "
+                "place for it; give the axis along which its examples shall lie"
+            )
+        return x
+    rank = len(y.shape) + 1
+    if not -rank <= axis < rank:
+        raise AxisError(
+            f"vmap: out_axes={axis} is no axis of {where}, which has shape {y.shape} without the examples"
+        )
+    if not y.is_batched:
+        x = movement.reshape(x, shape=(1, *y.shape))
+        x = movement.broadcast_to(x, shape=(size, *y.shape))
+    return moved(x, 0, axis % rank)
+
+
+def _joined(parts: Sequence[Any], out_axes: Any) -> Any:
+    """Return the results of several chunks as one."""
+    columns = iter(list(zip(*[list(iter_leaves(part)) for part in parts], strict=True)))
+
+    def join(first: Any, axis: int | None, where: str) -> Any:
+        column = next(columns)
+        return first if first is None or axis is None else concat(list(column), axis=axis)
+
+    return map_with_axes(join, parts[0], out_axes, "the result", "out_axes")

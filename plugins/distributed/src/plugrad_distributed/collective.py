@@ -1,0 +1,63 @@
+"""What a collective is: the exchanges of one group of processes, on arrays of NumPy."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Collective(ABC):
+    """The connection of this process, its *rank*, with the others of its world.
+
+    A distribution brings one by an entry point of the group ``plugrad.collectives``, which names the class. Importing
+    the module must not import the library that does the work. `dist.init` calls the class without arguments; then all
+    ranks call the same methods in the same order. They are called by one thread at a time, not always the same one.
+
+    Arrays are contiguous and writable, of real numbers in the machine's order of bytes. Every exchange ends with the
+    same bits on all ranks. A rank that waits longer than `timeout` seconds raises `CollectiveTimeout`, whose message
+    names the ranks that did not come. After an error, a collective is only aborted or closed.
+    """
+
+    name: ClassVar[str]
+    """The name under which it is found, such as "mpi"."""
+    rank: int
+    """The number of this process, from 0 on."""
+    size: int
+    """How many processes there are."""
+    local_rank: int
+    """The number of this process among those of its machine, which decides about its device."""
+
+    @classmethod
+    @abstractmethod
+    def is_launched(cls) -> bool:
+        """Return whether this process was started as one of such a world, which variables of the environment say."""
+
+    @abstractmethod
+    def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
+        """Replace an array of one axis by its sum over all ranks, whose arrays have the same size and dtype."""
+
+    @abstractmethod
+    def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
+        """Return the arrays of all ranks, of equal sizes, as the rows of a new array, in the order of the ranks."""
+
+    @abstractmethod
+    def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
+        """Replace an array of one axis by that of the rank `root`."""
+
+    def barrier(self, *, timeout: float) -> None:
+        """Return when all ranks have come here."""
+        import numpy as np
+
+        self.all_gather(np.zeros(1, np.uint8), timeout=timeout)
+
+    def abort(self, status: int = 1) -> NoReturn:
+        """End this process at once, and as soon as possible all others of the world; nothing runs after it."""
+        os._exit(status)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the world in order; it is called once, when all exchanges have ended."""

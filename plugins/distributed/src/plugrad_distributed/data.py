@@ -1,0 +1,80 @@
+"""Which examples a rank computes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.extend import ArgumentError, ShapeError
+from plugrad_distributed.startup import current_world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from plugrad_distributed.world import World
+
+
+def shard(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield this rank's share of each batch, and note how many of its examples count.
+
+    >>> world = dist.init("single")
+    >>> for x, y in dist.shard([(np.arange(4), np.arange(4))]):
+    ...     print(x, y, world.examples)
+    [0 1 2 3] [0 1 2 3] 4
+
+    All ranks must be given the same batches. Of a batch of n examples, rank r of N takes those from ``r * n // N`` to
+    ``(r + 1) * n // N``. Where that is none, because the last batch is smaller than the world, the rank gets the first
+    example, which does not count: it computes like the others, and changes nothing.
+
+    Args:
+        batches: arrays or tensors whose first axis has the examples, or tuples, lists or dicts of them.
+
+    Raises:
+        ArgumentError: a batch is none of these, or `dist.init` has not been called.
+        ShapeError: the arrays of a batch do not have equally many examples, or a batch is empty.
+    """
+    world = current_world("shard")
+    return _shares(batches, world)
+
+
+def _shares(batches: Iterable[Any], world: World) -> Iterator[Any]:
+    try:
+        for batch in batches:
+            count = _count_examples(batch)
+            start = world.rank * count // world.size
+            end = (world.rank + 1) * count // world.size
+            world.examples = end - start
+            yield _slice(batch, start, end) if start < end else _slice(batch, 0, 1)
+    finally:
+        world.examples = None
+
+
+def _parts(batch: Any) -> list[Any]:
+    if isinstance(batch, dict):
+        return [part for value in batch.values() for part in _parts(value)]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(batch, tuple | list):
+        return [part for value in batch for part in _parts(value)]  # pyright: ignore[reportUnknownVariableType]
+    return [batch]
+
+
+def _count_examples(batch: Any) -> int:
+    counts: set[int] = set()
+    for part in _parts(batch):
+        shape = getattr(part, "shape", None)
+        if not shape:
+            raise ArgumentError(
+                f"shard: a batch has {part!r:.80}; give arrays whose first axis has the examples, or tuples of them"
+            )
+        counts.add(shape[0])
+    if len(counts) != 1 or 0 in counts:
+        raise ShapeError(
+            f"shard: the arrays of a batch have {sorted(counts)} examples; they must have equally many, and one or more"
+        )
+    return counts.pop()
+
+
+def _slice(batch: Any, start: int, end: int) -> Any:
+    if isinstance(batch, dict):
+        return {name: _slice(value, start, end) for name, value in batch.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(batch, tuple | list):
+        return type(batch)(_slice(value, start, end) for value in batch)  # pyright: ignore[reportUnknownVariableType]
+    return batch[start:end]

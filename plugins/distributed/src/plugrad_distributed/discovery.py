@@ -1,0 +1,83 @@
+"""Which collectives are installed, and which one a process was started for."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+import plugrad
+from plugrad.extend import ArgumentError
+from plugrad_distributed.collective import Collective
+from plugrad_distributed.errors import CollectiveNotFound, CollectiveUnavailable
+
+GROUP: Final = "plugrad.collectives"
+SETTING: Final = "distributed.collective"
+"""The setting that decides, also as the variable PLUGRAD_DISTRIBUTED_COLLECTIVE of the environment."""
+
+
+def collectives() -> dict[str, EntryPoint]:
+    """Return the installed collectives by name; none of them is imported.
+
+    >>> sorted(dist.collectives())
+    ['gloo', 'mpi', 'single']
+    """
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=GROUP), key=_owner):
+        found.setdefault(entry.name, entry)
+    return found
+
+
+def _owner(entry: EntryPoint) -> tuple[bool, str]:
+    """Return what sorts plugrad's own entries first, whose names nobody else takes."""
+    name = "" if entry.dist is None else entry.dist.name
+    return name != "plugrad-distributed", name
+
+
+def load_collective(name: str) -> type[Collective]:
+    """Return the class of a collective.
+
+    Raises:
+        CollectiveNotFound: none has the name.
+        CollectiveUnavailable: its module cannot be imported, or does not bring a collective.
+    """
+    known = collectives()
+    if name not in known:
+        raise CollectiveNotFound(
+            f"no collective is called {name!r}; the installed ones are {', '.join(sorted(known))}"
+        )
+    try:
+        found = known[name].load()
+    except Exception as error:
+        raise CollectiveUnavailable(
+            f"collective {name!r} ({known[name].value}) cannot be imported: {error}"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Collective)):
+        raise CollectiveUnavailable(
+            f"collective {name!r}: {known[name].value} must be a class that derives from "
+            f"plugrad_distributed.Collective, not {found!r:.80}"
+        )
+    return found
+
+
+def choose_collective(name: str | None) -> tuple[type[Collective], str]:
+    """Return the collective to use, and what decided: the argument, the setting, or how the process was started.
+
+    Raises:
+        ArgumentError: the name is not a string.
+        CollectiveNotFound, CollectiveUnavailable: the one that was asked for cannot be loaded.
+    """
+    if name is not None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(f"init: collective={name!r:.80} must be a name, such as 'mpi'")
+        return load_collective(name), "the argument"
+    setting = plugrad.config.explain(SETTING)
+    if setting.value:
+        return load_collective(str(setting.value)), f"the setting {SETTING} ({setting.layer})"
+    for known in sorted(collectives(), key=lambda n: (n == "gloo", n)):
+        # A launcher of MPI may set what torchrun sets, too, so gloo comes last.
+        with suppress(CollectiveUnavailable):  # nobody has asked for it
+            found = load_collective(known)
+            if found.is_launched():
+                return found, f"how the process was started: {known}"
+    return load_collective("single"), "nothing: the process was started alone"

@@ -1,0 +1,132 @@
+"""The collective of torch.distributed on the processor: gloo, for programs that torchrun or Ray have started."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad_distributed.collective import Collective
+from plugrad_distributed.errors import CollectiveFailed, CollectiveTimeout, CollectiveUnavailable
+from plugrad_distributed.messages import missing_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LAUNCHED: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""What torchrun, and other launchers in its way, set in the environment of each process."""
+ROLL_CALL: Final = 2.0
+"""The seconds in which ranks that wait tell each other that they do."""
+START_TIMEOUT: Final = 120.0
+"""The seconds in which all processes must have started."""
+
+
+class Gloo(Collective):
+    """gloo by way of torch.distributed, over TCP."""
+
+    name = "gloo"
+
+    def __init__(self) -> None:
+        """Connect.
+
+        Raises:
+            CollectiveUnavailable: torch is not installed, or the processes do not find each other.
+        """
+        try:
+            torch: Any = import_module("torch")
+            distributed: Any = import_module("torch.distributed")
+        except (ImportError, OSError) as error:
+            raise CollectiveUnavailable(
+                f"gloo: torch cannot be imported ({error}); install it, of which the build for the processor is enough"
+            ) from error
+        missing = [name for name in LAUNCHED if name not in os.environ]
+        if missing:
+            raise CollectiveUnavailable(
+                f"gloo: {', '.join(missing)} must be set in the environment; start the program with torchrun or Ray"
+            )
+        self._torch = torch
+        self._distributed = distributed
+        self.rank = int(os.environ["RANK"])
+        self.size = int(os.environ["WORLD_SIZE"])
+        self.local_rank = int(os.environ.get("LOCAL_RANK", self.rank))
+        limit = timedelta(seconds=START_TIMEOUT)
+        try:
+            store, _, _ = next(distributed.rendezvous("env://", timeout=limit))
+            self._store: Any = distributed.PrefixStore("plugrad", store)
+            if distributed.is_initialized():  # by the program, for something else
+                self._group: Any = distributed.new_group(backend="gloo", timeout=limit)
+            else:
+                distributed.init_process_group(
+                    "gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=limit
+                )
+                self._group = distributed.group.WORLD
+        except (RuntimeError, ValueError) as error:
+            raise CollectiveUnavailable(
+                f"gloo: rank {self.rank} of {self.size} has not found the others at {os.environ['MASTER_ADDR']}:"
+                f"{os.environ['MASTER_PORT']} within {START_TIMEOUT:g} s: {error}"
+            ) from error
+        self._count = 0
+
+    @classmethod
+    def is_launched(cls) -> bool:
+        """Return whether the environment says where the others are."""
+        return all(name in os.environ for name in LAUNCHED)
+
+    def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
+        """Replace an array by its sum over all ranks."""
+        tensor = self._torch.from_numpy(array)
+        self._finish("all_reduce", timeout, self._distributed.all_reduce, tensor)
+
+    def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
+        """Return the arrays of all ranks as rows."""
+        rows = np.empty((self.size, *array.shape), array.dtype)
+        targets = [self._torch.from_numpy(row) for row in rows]
+        source = self._torch.from_numpy(array)
+        self._finish("all_gather", timeout, self._distributed.all_gather, targets, source)
+        return rows
+
+    def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
+        """Replace an array by that of one rank."""
+        tensor = self._torch.from_numpy(array)
+        self._finish("broadcast", timeout, self._distributed.broadcast, tensor, root)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._distributed.destroy_process_group(self._group)
+        self._group = self._store = None  # its threads end here, and not while Python does
+
+    def _finish(self, operation: str, timeout: float, function: Any, *args: Any) -> None:
+        """Begin an exchange and wait until it has ended.
+
+        Raises:
+            CollectiveTimeout: it takes longer than `timeout` seconds.
+            CollectiveFailed: a connection has ended, or gloo reports another error.
+        """
+        self._count += 1
+        start = time.monotonic()
+        try:
+            work = function(*args, group=self._group, async_op=True)
+            work.wait(timedelta(seconds=timeout))
+        except RuntimeError as error:
+            if time.monotonic() - start < timeout:
+                raise CollectiveFailed(
+                    f"gloo: {operation} failed on rank {self.rank}, mostly because another rank has ended: {error}"
+                ) from error
+            raise CollectiveTimeout(
+                f"gloo: rank {self.rank} has waited {timeout:g} s in exchange number {self._count} ({operation}) for "
+                f"{missing_text(self._call_roll())}"
+            ) from error
+
+    def _call_roll(self) -> list[int]:
+        """Return the ranks that do not wait in the same exchange: all that do write so into the store."""
+        keys = {rank: f"waiting/{self._count}/{rank}" for rank in range(self.size)}
+        try:
+            self._store.set(keys[self.rank], "1")
+            time.sleep(ROLL_CALL)
+            return [rank for rank, key in keys.items() if not self._store.check([key])]
+        except RuntimeError:
+            return [0]  # which keeps the store

@@ -1,0 +1,24 @@
+"""How messages name ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def join_ranks(ranks: Sequence[int]) -> str:
+    """Return numbers of ranks for a message.
+
+    >>> join_ranks([1, 3])
+    'ranks 1 and 3'
+    """
+    *first, last = map(str, ranks[:8])
+    text = f"ranks {', '.join(first)} and {last}" if first else f"rank {last}"
+    return text if len(ranks) <= 8 else f"{text}, and {len(ranks) - 8} more"
+
+
+def missing_text(ranks: Sequence[int]) -> str:
+    """Return whom a rank has waited for; nobody is missing where all came, but too late."""
+    return join_ranks(ranks) if ranks else "ranks that came when it had given up"

@@ -1,0 +1,129 @@
+"""The collective of programs that mpiexec, srun or another launcher of MPI has started."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+
+from plugrad_distributed.collective import Collective
+from plugrad_distributed.errors import CollectiveFailed, CollectiveTimeout, CollectiveUnavailable
+from plugrad_distributed.messages import missing_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LAUNCHED: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+"""What launchers of MPICH, Open MPI, Intel MPI and MVAPICH set in the environment of each process."""
+EAGER_TESTS: Final = 200
+"""How often a request is tested in a row, with other threads let in between, before the thread begins to sleep."""
+PAUSE: Final = 2e-5
+"""The seconds between two later tests. MPI's own waiting takes a whole core, which the computation may need."""
+ROLL_CALL: Final = 2.0
+"""The seconds in which ranks that wait tell each other that they do."""
+
+
+class MPI(Collective):
+    """MPI by way of mpi4py, with requests that are tested, so that waiting ends at a timeout and spares the core."""
+
+    name = "mpi"
+
+    def __init__(self) -> None:
+        """Connect.
+
+        Raises:
+            CollectiveUnavailable: mpi4py is not installed, or finds no MPI.
+        """
+        try:
+            import mpi4py
+
+            mpi4py.rc.finalize = False  # to finalize waits for all, and a rank that fails must not
+            from mpi4py import MPI
+        except (ImportError, RuntimeError) as error:
+            raise CollectiveUnavailable(
+                f"mpi: mpi4py cannot be used ({error}); install it with an MPI, as in "
+                'pip install "plugrad[mpi]"'
+            ) from error
+        self._mpi: Any = MPI
+        self._world: Any = MPI.COMM_WORLD.Dup()
+        self._control: Any = MPI.COMM_WORLD.Dup()
+        """For what waiting ranks tell each other: in the world itself, it would be taken for the exchange."""
+        self.rank = self._world.Get_rank()
+        self.size = self._world.Get_size()
+        node = self._world.Split_type(MPI.COMM_TYPE_SHARED)
+        self.local_rank = node.Get_rank()
+        node.Free()
+        self._count = 0
+
+    @classmethod
+    def is_launched(cls) -> bool:
+        """Return whether a launcher of MPI has started this process."""
+        return any(name in os.environ for name in LAUNCHED)
+
+    def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
+        """Replace an array by its sum over all ranks."""
+        start = self._world.Iallreduce
+        self._finish("all_reduce", lambda: start(self._mpi.IN_PLACE, array), timeout)
+
+    def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
+        """Return the arrays of all ranks as rows."""
+        rows = np.empty((self.size, *array.shape), array.dtype)
+        self._finish("all_gather", lambda: self._world.Iallgather(array, rows), timeout)
+        return rows
+
+    def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
+        """Replace an array by that of one rank."""
+        self._finish("broadcast", lambda: self._world.Ibcast(array, root), timeout)
+
+    def abort(self, status: int = 1) -> NoReturn:
+        """End all ranks."""
+        self._mpi.COMM_WORLD.Abort(status)
+        os._exit(status)
+
+    def close(self) -> None:
+        """Wait for the others, and finalize MPI."""
+        self._mpi.Finalize()
+
+    def _finish(self, operation: str, begin: Any, timeout: float) -> None:
+        """Begin an exchange and wait until it has ended.
+
+        Raises:
+            CollectiveTimeout: it takes longer than `timeout` seconds.
+            CollectiveFailed: MPI reports an error.
+        """
+        self._count += 1
+        try:
+            has_ended = self._wait([begin()], timeout)
+        except self._mpi.Exception as error:
+            raise CollectiveFailed(
+                f"mpi: {operation} failed on rank {self.rank}: {error}"
+            ) from error
+        if not has_ended:
+            missing = self._call_roll()
+            raise CollectiveTimeout(
+                f"mpi: rank {self.rank} has waited {timeout:g} s in exchange number {self._count} ({operation}) for "
+                f"{missing_text(missing)}"
+            )
+
+    def _wait(self, requests: list[Any], timeout: float) -> bool:
+        """Return whether requests end within some seconds."""
+        deadline = time.monotonic() + timeout
+        tests = 0
+        while not self._mpi.Request.Testall(requests):
+            tests += 1
+            time.sleep(0 if tests < EAGER_TESTS else PAUSE)
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    def _call_roll(self) -> list[int]:
+        """Return the ranks that do not wait in the same exchange: all that do tell all others so."""
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        mine = np.array([self._count])
+        heard = np.zeros((self.size, 1), mine.dtype)
+        sent = [self._control.Isend(mine, rank) for rank in others]
+        received = [self._control.Irecv(heard[rank], rank) for rank in others]
+        self._wait(sent + received, ROLL_CALL)
+        return [rank for rank in others if heard[rank, 0] != self._count]

@@ -1,0 +1,404 @@
+"""`DataParallel`: an optimizer whose steps take the gradients of all ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import plugrad
+from plugrad.extend import ArgumentError, ArgumentValueError
+from plugrad_distributed import kernels
+from plugrad_distributed.data import shard
+from plugrad_distributed.reduction import Bucket, Reduction, split_flat
+from plugrad_distributed.shards import Shards
+from plugrad_distributed.startup import current_world
+from plugrad_distributed.values import broadcast, moments, rank_seed, sum_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from plugrad import Tensor, Variable
+    from plugrad.optimizers import Optimizer
+    from plugrad_distributed.world import World
+
+BUCKET_BYTES: Final = 4 << 20
+"""The bytes of a bucket. Smaller ones begin earlier, and each costs the latency of an exchange."""
+
+
+class DataParallel:
+    """An optimizer that takes the mean of the gradients over the examples of all ranks, and the same step on each.
+
+    >>> world = dist.init("single")
+    >>> w = plugrad.Variable([1.0, 2.0])
+    >>> optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.5))
+    >>> optimizer.minimize(lambda: plugrad.sum(w * w), [w])
+    tensor(5., dtype=float32)
+    >>> w.tolist()
+    [0.0, 0.0]
+
+    Gradients travel in buckets, one or more for each dtype, while the backward pass goes on. A rank counts for as much
+    as it has examples: `dist.shard` notes how many the present batch has, and so ranks with fewer, or none, do not
+    change the result. Half precision is summed in float32. It works inside `plugrad.jit`, which records the exchanges.
+
+    Where the ranks compute on different kinds of devices, whose last bits differ, each element is updated by one rank
+    and sent to the others, as with `shard_state`.
+
+    Args:
+        optimizer: an optimizer of `plugrad.optimizers`; `nn.fit` brings its own.
+        clip: a function of the list of reduced gradients that returns the ones to use, such as
+            ``lambda gradients: plugrad.optimizers.clip_by_global_norm(gradients, 1.0)``.
+        shard_state: whether each rank keeps the optimizer's state of its part of the elements only (ZeRO, stage 1).
+            That takes 1/N of the memory, and half as many bytes more to exchange.
+        bucket_bytes: the most bytes that travel together, but for larger variables.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above, or `dist.init` has not been called.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer | None = None,
+        *,
+        clip: Callable[[list[Tensor]], list[Tensor]] | None = None,
+        shard_state: bool = False,
+        bucket_bytes: int = BUCKET_BYTES,
+    ) -> None:
+        """Check and keep the arguments."""
+        if optimizer is not None and not isinstance(optimizer, plugrad.optimizers.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(
+                f"DataParallel: optimizer={optimizer!r:.80} must be one of plugrad.optimizers, such as Adam()"
+            )
+        if clip is not None and not callable(clip):
+            raise ArgumentError(f"DataParallel: clip={clip!r:.80} must be a function of gradients")
+        if not isinstance(bucket_bytes, int) or isinstance(bucket_bytes, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(
+                f"DataParallel: bucket_bytes={bucket_bytes!r:.80} must be an integer"
+            )
+        if bucket_bytes < 1:
+            raise ArgumentValueError(f"DataParallel: bucket_bytes={bucket_bytes} must be positive")
+        self.world: Final[World] = current_world("DataParallel")
+        self.clip = clip
+        self.shard_state: Final = bool(shard_state) or not self.world.is_uniform
+        self.bucket_bytes: Final = bucket_bytes
+        self._optimizer = optimizer
+        self._reductions: dict[tuple[Variable, ...], Reduction] = {}
+        self._shards: dict[tuple[Variable, ...], Shards] = {}
+        self._is_direct: bool | None = None
+        """Whether steps are the optimizer's own, because there is nothing to exchange, keep or clip."""
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer that takes the steps.
+
+        Raises:
+            ArgumentError: there is none.
+        """
+        if self._optimizer is None:
+            raise ArgumentError(
+                "DataParallel: there is no optimizer; pass one, as in DataParallel(Adam())"
+            )
+        return self._optimizer
+
+    def with_optimizer(self, optimizer: Optimizer) -> DataParallel:
+        """Return the same for another optimizer."""
+        if optimizer is self._optimizer:
+            return self
+        return DataParallel(
+            optimizer,
+            clip=self.clip,
+            shard_state=self.shard_state,
+            bucket_bytes=self.bucket_bytes,
+        )
+
+    @property
+    def iterations(self) -> int:
+        """The number of steps taken."""
+        return self.optimizer.iterations
+
+    # --- what `nn.fit` asks for ------------------------------------------------------------------
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is rank 0, which draws the progress bar."""
+        return self.world.rank == 0
+
+    @property
+    def moments(self) -> Any:
+        """The function `dist.moments`, if there is more than one rank."""
+        return moments if self.world.size > 1 else None
+
+    @property
+    def examples(self) -> int | None:
+        """How many examples of this rank's present batch count; see `dist.shard`."""
+        return self.world.examples
+
+    def prepare(self, variables: Sequence[Variable]) -> None:
+        """Give the variables of all ranks the values of rank 0."""
+        broadcast(variables)
+
+    def shard(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield this rank's share of each batch; see `dist.shard`."""
+        return shard(batches)
+
+    def seed(self, seed: int) -> int:
+        """Return a seed that is different on each rank; see `dist.rank_seed`."""
+        return rank_seed(seed)
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sums of numbers over all ranks."""
+        return sum_numbers(numbers)
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def minimize(
+        self,
+        function: Callable[[], Tensor],
+        variables: Collection[Variable],
+        *,
+        examples: int | None = None,
+    ) -> Tensor:
+        """Take one step on all ranks, and return the mean of the function over the examples of all ranks.
+
+        Args:
+            function: a function without arguments that computes the mean over this rank's examples from variables.
+            variables: the variables to move, in the same order on all ranks; see `Optimizer.minimize`.
+            examples: how many examples of this rank count; by default those that `dist.shard` has handed out.
+
+        Raises:
+            RanksDisagree: another rank takes a step with other variables, or does something else.
+            CollectiveTimeout, CollectiveFailed: a rank does not come, or has ended.
+            ArgumentError, ShapeError, DTypeError, GradientNotFound: as for `Optimizer.minimize`.
+        """
+        if self._steps_are_direct():
+            return self.optimizer.minimize(function, variables)
+        trained = [v for v in variables if v.trainable]
+        step = self._begin("minimize", trained, examples)
+        value, gradients = step.differentiate(function, variables, send=True)
+        loss = step.receive(gradients)
+        self._apply(step.reduction, trained, step.reduced)
+        return value if loss is None else loss.reshape(value.shape)
+
+    def accumulate(
+        self,
+        function: Callable[[], Tensor],
+        variables: Collection[Variable],
+        *,
+        examples: int | None = None,
+    ) -> Tensor:
+        """Add up gradients that take part in the next step of `minimize`, and return the function of this rank.
+
+        The step is that for the examples of all these batches together. Arguments and errors are as for `minimize`.
+
+        Raises:
+            ArgumentError: `minimize` was called before, in a way that keeps nothing; call `accumulate` first.
+        """
+        if self._is_direct:
+            raise ArgumentError(
+                "accumulate: steps were taken already that keep no gradients; call accumulate before the first minimize"
+            )
+        self._is_direct = False
+        step = self._begin("accumulate", [v for v in variables if v.trainable], examples)
+        value, gradients = step.differentiate(function, variables, send=False)
+        step.settle(gradients)
+        return value
+
+    def apply_gradients(
+        self, pairs: Iterable[tuple[Variable, Tensor]], *, examples: int | None = None
+    ) -> None:
+        """Take one step on all ranks with the mean of their gradients, each weighted with its examples.
+
+        A gradient that went through `dist.moments` or `dist.all_reduce` is right only if all ranks have as many
+        examples; `minimize` weights the function before it is differentiated.
+
+        Raises:
+            RanksDisagree, CollectiveTimeout, CollectiveFailed: as for `minimize`.
+            ArgumentError, ShapeError, DTypeError: as for `Optimizer.apply_gradients`.
+        """
+        pairs = list(pairs)
+        if self._steps_are_direct():
+            self.optimizer.apply_gradients(pairs)
+            return
+        variables = [variable for variable, _ in pairs]
+        step = self._begin("apply_gradients", variables, examples)
+        for variable, gradient in pairs:
+            step.note(variable, gradient, scaled=False)
+        step.receive([])
+        self._apply(step.reduction, variables, step.reduced)
+
+    def _steps_are_direct(self) -> bool:
+        if self._is_direct is None:
+            self._is_direct = self.world.size == 1 and self.clip is None and not self.shard_state
+        return self._is_direct
+
+    def _begin(self, op: str, variables: Sequence[Variable], examples: int | None) -> _Step:
+        if not variables:
+            raise ArgumentError(f"{op}: none of the variables is trainable")
+        key = tuple(variables)
+        reduction = self._reductions.get(key)
+        if reduction is None:
+            reduction = Reduction(self.world, variables, self.bucket_bytes)
+            self._reductions[key] = reduction
+        return _Step(reduction, examples)
+
+    def _apply(
+        self, reduction: Reduction, variables: Sequence[Variable], flats: Sequence[Tensor]
+    ) -> None:
+        """Take the optimizer's step with the reduced gradients, which are those of the buckets."""
+        if self.shard_state:
+            if self.clip is not None:
+                gradients = self.clip(_unpack(reduction, flats))
+                flats = [_pack(bucket, gradients) for bucket in reduction.buckets]
+            self._shards_of(variables).apply(self.optimizer, flats)
+            return
+        gradients = _unpack(reduction, flats)
+        if self.clip is not None:
+            gradients = self.clip(gradients)
+        self.optimizer.apply_gradients(zip(variables, gradients, strict=True))
+
+    def _shards_of(self, variables: Sequence[Variable]) -> Shards:
+        key = tuple(variables)
+        found = self._shards.get(key)
+        if found is None:
+            buckets = self._begin("shards", variables, None).reduction.buckets
+            found = self._shards[key] = Shards(self.world, variables, buckets)
+        return found
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
+        """Return the optimizer's state of the variables, as `Optimizer.get_state` does; all ranks call it.
+
+        It is the same for any number of ranks, so that a training can go on with more or fewer.
+        """
+        trained = [v for v in variables if v.trainable]
+        if not self.shard_state:
+            return self.optimizer.get_state(trained)
+        return self._shards_of(trained).get_state(self.optimizer)
+
+    def set_state(self, variables: Collection[Variable], state: Mapping[str, Any]) -> None:
+        """Continue from a state that `get_state` returned, on all ranks.
+
+        Raises:
+            ArgumentError, ShapeError: as for `Optimizer.set_state`.
+        """
+        trained = [v for v in variables if v.trainable]
+        if self.shard_state:
+            self._shards_of(trained).set_state(self.optimizer, state)
+        else:
+            self.optimizer.set_state(trained, state)
+
+
+class _Step:
+    """One step: what is sent as soon as it is known, and received at the end."""
+
+    def __init__(self, reduction: Reduction, examples: int | None) -> None:
+        self.reduction = reduction
+        self.reduced: list[Tensor] = []
+        self._backend = reduction.variables[0].backend
+        kernels.ensure_registered(self._backend)
+        ticket = kernels.new_ticket(self._backend)
+        self._token: Any = kernels.begin_reduction(ticket, reduction=reduction, examples=examples)
+        self._gradients: dict[Variable, Tensor] = {}
+        self._next = 0
+        self._sends = True
+        self._loss: Tensor | None = None
+
+    def differentiate(
+        self, function: Callable[[], Tensor], variables: Collection[Variable], *, send: bool
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the value of the function and the gradients, which are sent, or kept for a later step."""
+        self._sends = send
+        values: list[Tensor] = []
+
+        def scaled() -> Tensor:
+            value = function()
+            values.append(plugrad.stop_gradient(value))
+            dtype = "float64" if value.dtype is plugrad.float64 else "float32"
+            scale = kernels.loss_scale(self._token, reduction=self.reduction, dtype=dtype)
+            scaled = value * scale.astype(value.dtype)
+            self._loss = plugrad.stop_gradient(scaled)
+            return scaled
+
+        _, gradients = plugrad.variable_grads(scaled, variables, on_gradient=self.note)
+        return values[0], gradients
+
+    def note(self, variable: Variable, gradient: Tensor, *, scaled: bool = True) -> None:
+        """Take a gradient, and send the buckets that are complete, each after the one before it."""
+        self._gradients[variable] = gradient
+        buckets, variables = self.reduction.buckets, self.reduction.variables
+        while self._next < len(buckets):
+            bucket = buckets[self._next]
+            parts = [self._gradients.get(variables[i]) for i in bucket.positions]
+            if any(part is None for part in parts):
+                return
+            flats = [part.reshape(-1) for part in parts if part is not None]
+            if self._carries_loss(self._next):
+                assert self._loss is not None
+                flats.append(self._loss.reshape(-1))
+            self._pass_on(self._next, _join(flats), scaled)
+            self._next += 1
+
+    def _carries_loss(self, index: int) -> bool:
+        """Return whether the value of the function travels in a bucket: in the last one, if it has its dtype."""
+        buckets = self.reduction.buckets
+        return (
+            self._loss is not None
+            and index == len(buckets) - 1
+            and self._loss.dtype == buckets[index].dtype
+        )
+
+    def _pass_on(self, index: int, flat: Tensor, scaled: bool) -> None:
+        if self._sends:
+            self._token = kernels.send_bucket(
+                flat, self._token, reduction=self.reduction, index=index, scaled=scaled
+            )
+        else:
+            self._token = kernels.keep_bucket(
+                flat, self._token, reduction=self.reduction, index=index
+            )
+
+    def settle(self, gradients: Sequence[Tensor]) -> None:
+        """Pass on what has not been, and the value of the function if it has a dtype of its own."""
+        variables = self.reduction.variables
+        for variable, gradient in zip(variables, gradients, strict=False):
+            self.note(variable, gradient)
+        last = len(self.reduction.buckets) - 1
+        if self._loss is not None and not self._carries_loss(last):
+            self._pass_on(last + 1, self._loss.reshape(-1), True)
+
+    def receive(self, gradients: Sequence[Tensor]) -> Tensor | None:
+        """Wait for the reduced buckets, and return the reduced value of the function, if there is one."""
+        self.settle(gradients)
+        buckets = self.reduction.buckets
+        loss: Tensor | None = None
+        for index, bucket in enumerate(buckets):
+            carries = self._carries_loss(index)
+            flat = self._received(index, bucket.size + carries, bucket.dtype)
+            if carries:
+                loss, flat = flat[bucket.size :], flat[: bucket.size]
+            self.reduced.append(flat)
+        if self._loss is not None and loss is None:
+            loss = self._received(len(buckets), 1, self._loss.dtype)
+        return loss
+
+    def _received(self, index: int, size: int, dtype: Any) -> Tensor:
+        return kernels.receive_bucket(
+            self._token, reduction=self.reduction, index=index, size=size, dtype=str(dtype)
+        )
+
+
+def _join(flats: Sequence[Tensor]) -> Tensor:
+    return flats[0] if len(flats) == 1 else plugrad.concat(flats)
+
+
+def _pack(bucket: Bucket, gradients: Sequence[Tensor]) -> Tensor:
+    """Return the gradients of a bucket one after the other."""
+    return _join([gradients[i].reshape(-1) for i in bucket.positions])
+
+
+def _unpack(reduction: Reduction, flats: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of the variables, in their order."""
+    found: dict[int, Tensor] = {}
+    for bucket, flat in zip(reduction.buckets, flats, strict=True):
+        shapes = [reduction.variables[i].shape for i in bucket.positions]
+        found.update(zip(bucket.positions, split_flat(flat, shapes), strict=True))
+    return [found[i] for i in range(len(reduction.variables))]

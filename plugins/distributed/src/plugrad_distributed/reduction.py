@@ -1,0 +1,145 @@
+"""The gradients of one list of variables: which of them travel together, and their sums over the ranks."""
+
+from __future__ import annotations
+
+import time
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from plugrad_distributed.world import Description, World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+
+    from plugrad import Variable
+
+
+class Bucket(NamedTuple):
+    """Variables of one dtype whose gradients travel together: their positions, and the number of all elements."""
+
+    dtype: Any
+    positions: tuple[int, ...]
+    size: int
+
+
+def make_buckets(variables: Sequence[Variable], limit: int) -> list[Bucket]:
+    """Return buckets of at most `limit` bytes, or of one variable; the last variables come first.
+
+    A backward pass computes the gradients of the last layers first, so that the first buckets are complete while it
+    goes on.
+    """
+    buckets: list[Bucket] = []
+    open_ones: dict[Any, list[int]] = {}
+
+    def end(dtype: Any) -> None:
+        positions = tuple(open_ones.pop(dtype))
+        buckets.append(Bucket(dtype, positions, sum(variables[i].size for i in positions)))
+
+    for position in reversed(range(len(variables))):
+        dtype = variables[position].dtype
+        known = open_ones.get(dtype)
+        if known and sum(variables[i].size for i in (*known, position)) * dtype.itemsize > limit:
+            end(dtype)
+        open_ones.setdefault(dtype, []).append(position)
+    for dtype in list(open_ones):
+        end(dtype)
+    return buckets
+
+
+class Reduction:
+    """The sums of the gradients of one list of variables, which the kernels begin, send and receive."""
+
+    def __init__(self, world: World, variables: Sequence[Variable], limit: int) -> None:
+        """Divide the variables into buckets."""
+        self.world: Final = world
+        self.variables: Final = tuple(variables)
+        self.buckets: Final = make_buckets(variables, limit)
+        lines = [
+            f"gradient {i + 1} of {len(variables)}: {v.name or 'a variable'} {v.dtype}{list(v.shape)}"
+            for i, v in enumerate(variables)
+        ]
+        self.description: Final = Description.of(f"a step of {len(variables)} gradients", *lines)
+        self.kept: dict[int, NDArray[Any]] = {}
+        """The sums of gradients that were accumulated, times their numbers of examples, by bucket."""
+        self.kept_examples = 0.0
+        self.examples = 0.0
+        """The examples of all ranks in this step."""
+        self._own: float | None = None
+        self._agreement: Future[Any] | None = None
+        self._sums: dict[int, Future[NDArray[Any]]] = {}
+
+    def begin(self, examples: int | None) -> None:
+        """Tell all ranks what will be summed, and how many examples this rank has."""
+        self._sums.clear()
+        own = self.world.examples if examples is None else examples
+        self._own = 1.0 if own is None else float(own)
+        self._agreement = self.world.submit(self.world.agree, self.description, self._own)
+
+    def scale(self) -> float:
+        """Return this rank's share of the examples times the number of ranks: 1 where all have as many."""
+        assert self._agreement is not None
+        assert self._own is not None
+        self.examples = float(self._agreement.result().sum())
+        return self._own * self.world.size / self.examples if self.examples else 0.0
+
+    def send(self, index: int, flat: NDArray[Any], scaled: bool) -> None:
+        """Begin to sum a bucket, with what was kept of it."""
+        buffer = self._buffer(index, flat)
+        if not scaled:
+            _multiply(buffer, self.scale())
+        kept = self.kept.pop(index, None)
+        if kept is not None:
+            total = self.kept_examples + self.examples
+            buffer = buffer * (self.examples / total) + kept / total
+            if not self.kept:
+                self.kept_examples = 0.0
+        self._sums[index] = self.world.submit(self._sum, buffer)
+
+    def keep(self, index: int, flat: NDArray[Any]) -> None:
+        """Add the gradients of a bucket to what is sent with the next step."""
+        if index == 0:
+            self.kept_examples += self.examples
+        weighted = self._buffer(index, flat) * self.examples
+        self.kept[index] = self.kept[index] + weighted if index in self.kept else weighted
+
+    def receive(self, index: int) -> NDArray[Any]:
+        """Return the mean of a bucket over all examples of all ranks."""
+        start = time.perf_counter_ns()
+        total = self._sums.pop(index).result()
+        self.world.waited += time.perf_counter_ns() - start
+        return total
+
+    def _buffer(self, index: int, flat: NDArray[Any]) -> NDArray[Any]:
+        """Return a copy that may be changed, of at least single precision."""
+        dtype = np.float32 if flat.dtype == np.float16 else flat.dtype
+        return np.array(flat, dtype)
+
+    def _sum(self, buffer: NDArray[Any]) -> NDArray[Any]:
+        if self.world.size > 1:
+            self.world.sum(buffer)
+            _multiply(buffer, 1 / self.world.size)
+        return buffer
+
+
+def _multiply(buffer: NDArray[Any], factor: float) -> None:
+    """Multiply in place; nothing times infinity is nothing, because a rank without examples has no gradient."""
+    if factor == 0:
+        buffer[...] = 0
+    elif factor != 1:
+        buffer *= buffer.dtype.type(factor)
+
+
+def split_flat(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Return the parts of a tensor of one axis, in their shapes."""
+    parts: list[Any] = []
+    start = 0
+    for shape in shapes:
+        end = start + prod(shape)
+        parts.append(flat[start:end].reshape(shape))
+        start = end
+    return parts

@@ -1,0 +1,142 @@
+"""Optimizer states in parts: each rank updates its part of all elements, and sends it to the others (ZeRO, stage 1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import plugrad
+from plugrad.extend import ArgumentError
+from plugrad_distributed import kernels
+from plugrad_distributed.reduction import Bucket, split_flat
+from plugrad_distributed.world import World, describe_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad import Tensor, Variable
+    from plugrad.optimizers import Optimizer
+
+
+class _Part(NamedTuple):
+    """This rank's part of a bucket: its elements from `start` on, padded to equally many on each rank."""
+
+    bucket: Bucket
+    start: int
+    size: int
+    variable: Variable
+
+
+class Shards:
+    """The parts of some variables that this rank updates.
+
+    The optimizers of plugrad compute each element by itself, so that a part of the elements gets the same bits as the
+    whole.
+    """
+
+    def __init__(
+        self, world: World, variables: Sequence[Variable], buckets: Sequence[Bucket]
+    ) -> None:
+        """Divide each bucket among the ranks."""
+        self.world = world
+        self.variables = variables
+        self.parts: list[_Part] = []
+        for bucket in buckets:
+            size = -(-bucket.size // world.size)
+            backend = variables[bucket.positions[0]].backend
+            value = np.zeros(size, plugrad.as_dtype(bucket.dtype).numpy)
+            own = plugrad.Variable(plugrad.asarray(value, device=backend), name="shard")
+            self.parts.append(_Part(bucket, world.rank * size, size, own))
+
+    def apply(self, optimizer: Optimizer, flats: Sequence[Tensor]) -> None:
+        """Update this rank's parts with the reduced gradients of the buckets, and all variables with all parts."""
+        pairs: list[tuple[Variable, Tensor]] = []
+        for part, flat in zip(self.parts, flats, strict=True):
+            part.variable.assign(self._own_elements(part))
+            pairs.append((part.variable, _padded(flat[part.start : part.start + part.size], part)))
+        optimizer.apply_gradients(pairs)
+        for part in self.parts:
+            whole = +part.variable
+            if self.world.size > 1:
+                ticket = kernels.new_ticket(whole.backend)
+                whole = kernels.gather_shards(whole, ticket, world=self.world)
+            targets = [self.variables[i] for i in part.bucket.positions]
+            values = split_flat(whole, [v.shape for v in targets])
+            for target, value in zip(targets, values, strict=True):
+                target.assign(value)
+
+    def _own_elements(self, part: _Part) -> Tensor:
+        """Return the present values of this rank's part."""
+        found: list[Tensor] = []
+        start, end = part.start, part.start + part.size
+        position = 0
+        for i in part.bucket.positions:
+            variable = self.variables[i]
+            first, last = max(start - position, 0), min(end - position, variable.size)
+            if first < last:
+                found.append(variable.reshape(-1)[first:last])
+            position += variable.size
+        if not found:
+            return plugrad.zeros_like(part.variable)
+        return _padded(found[0] if len(found) == 1 else plugrad.concat(found), part)
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def get_state(self, optimizer: Optimizer) -> dict[str, Any]:
+        """Return the state for whole variables; all ranks call it."""
+        own = optimizer.get_state([part.variable for part in self.parts])
+        entries: dict[int, dict[str, Any]] = {}
+        for part, entry in zip(self.parts, own["variables"], strict=True):
+            positions = part.bucket.positions
+            shapes = [self.variables[i].shape for i in positions]
+            for i in positions:
+                entries[i] = {"steps": entry["steps"]}
+            for name, values in entry.items():
+                if name == "steps":
+                    continue
+                whole = self.world.submit(self._gather, values).result().reshape(-1)
+                for i, value in zip(positions, split_flat(whole, shapes), strict=True):
+                    entries[i][name] = value.copy()
+        return {
+            "iterations": own["iterations"],
+            "variables": [entries[i] for i in range(len(self.variables))],
+        }
+
+    def _gather(self, values: NDArray[Any]) -> NDArray[Any]:
+        self.world.agree(describe_arrays("the state of the optimizer", [values]))
+        return self.world.gather(np.ascontiguousarray(values))
+
+    def set_state(self, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+        """Keep this rank's parts of the state of whole variables.
+
+        Raises:
+            ArgumentError: the state belongs to other variables.
+        """
+        entries = state.get("variables", ())
+        if len(entries) != len(self.variables):
+            raise ArgumentError(
+                f"set_state: the state is that of {len(entries)} variables, but {len(self.variables)} are given"
+            )
+        parts: list[dict[str, Any]] = []
+        for part in self.parts:
+            found = [entries[i] for i in part.bucket.positions]
+            own: dict[str, Any] = {"steps": found[0].get("steps", 0)}
+            for name in found[0]:
+                if name == "steps":
+                    continue
+                whole = np.concatenate([np.asarray(entry[name]).reshape(-1) for entry in found])
+                padded = np.zeros(part.size * self.world.size, whole.dtype)
+                padded[: whole.size] = whole
+                own[name] = padded[part.start : part.start + part.size]
+            parts.append(own)
+        variables = [part.variable for part in self.parts]
+        optimizer.set_state(variables, {"iterations": state["iterations"], "variables": parts})
+
+
+def _padded(x: Tensor, part: _Part) -> Tensor:
+    """Return elements with zeros up to the size of a part."""
+    missing = part.size - x.size
+    return x if missing == 0 else plugrad.pad(x, [(0, missing)])

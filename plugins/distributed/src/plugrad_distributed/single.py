@@ -1,0 +1,37 @@
+"""The collective of a process that is alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad_distributed.collective import Collective
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Single(Collective):
+    """A world of one rank, whose exchanges change nothing."""
+
+    name = "single"
+    rank = 0
+    size = 1
+    local_rank = 0
+
+    @classmethod
+    def is_launched(cls) -> bool:
+        """Return False: it is what remains if no other collective was launched."""
+        return False
+
+    def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
+        """Leave the array as it is."""
+
+    def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
+        """Return a copy with one row."""
+        return array[None].copy()
+
+    def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
+        """Leave the array as it is."""
+
+    def close(self) -> None:
+        """Do nothing."""

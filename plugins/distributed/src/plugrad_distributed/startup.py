@@ -1,0 +1,162 @@
+"""`init`: a process finds out which world it belongs to, joins it and picks its device."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+import plugrad
+from plugrad.extend import ArgumentError, ArgumentValueError
+from plugrad_distributed.discovery import choose_collective
+from plugrad_distributed.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+TIMEOUT: Final = 300.0
+"""The seconds that an exchange waits for the other ranks by default."""
+
+_world: World | None = None
+
+
+def init(
+    collective: str | None = None,
+    *,
+    devices: str | Sequence[str] | None = None,
+    timeout: float | None = None,
+) -> World:
+    """Join the world that this process was started in, pick its device, and return what is known of it.
+
+    >>> dist.init("single")
+    <rank 0 of 1, single>
+
+    Which collective connects the ranks: the argument, else the setting ``distributed.collective``, else how the process
+    was started: by mpiexec or another launcher of MPI, by torchrun or Ray Train (gloo), or alone. A second call returns
+    the same world.
+
+    From here on, a rank that ends with an error prints its traceback and ends the others, and so does a rank that
+    leaves the program while others go on.
+
+    Args:
+        collective: "mpi", "gloo", "single", or the name of one that another distribution brings.
+        devices: which device each rank of a machine uses, in the order of `local_rank`, and again from the first one
+            where there are more ranks; else the setting ``distributed.devices``, else those of the active backend.
+        timeout: how many seconds an exchange waits for the others before it is an error; else the setting
+            ``distributed.timeout``, else 300.
+
+    Raises:
+        CollectiveNotFound, CollectiveUnavailable: there is no such collective, or it cannot start.
+        ArgumentError, ArgumentValueError: an argument is none of the above, or the world was joined otherwise before.
+        BackendNotFound, BackendUnavailable: a device is not there.
+    """
+    global _world
+    if _world is not None:
+        if collective not in (None, _world.collective.name):
+            raise ArgumentError(
+                f"init: this process has joined a world by {_world.collective.name!r} already, and "
+                f"{collective!r} is asked for; call dist.close() first"
+            )
+        return _world
+    seconds = _read_timeout(timeout)
+    names = _read_devices(devices)
+    cls, reason = choose_collective(collective)
+    attempt = str(plugrad.config.get("distributed.attempt") or "")
+    world = World(cls(), timeout=seconds, attempt=attempt, reason=reason)
+    if world.size > 1:
+        sys.excepthook = _ending(world, sys.excepthook)
+    _world = world
+    atexit.register(_leave, world)
+    _pick_device(names, world.local_rank)
+    label = plugrad.zeros(0).backend.label
+    world.devices = tuple(world.submit(world.gather_texts, label).result())
+    return world
+
+
+def current_world(function: str = "world") -> World:
+    """Return the world that `init` has joined.
+
+    Raises:
+        ArgumentError: it has not been called.
+    """
+    if _world is None:
+        raise ArgumentError(
+            f"{function}: this process has not joined a world; call dist.init() first"
+        )
+    return _world
+
+
+def close() -> None:
+    """Leave the world, when all ranks do; at the end of a program this happens by itself.
+
+    >>> world = dist.init("single")
+    >>> dist.close()
+    """
+    global _world
+    world, _world = _world, None
+    if world is not None:
+        world.close()
+
+
+def _leave(world: World) -> None:
+    """Leave at the end of the program; if another rank goes on with it, end that."""
+    if world is not _world:
+        return
+    try:
+        close()
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        world.collective.abort()
+
+
+def _ending(
+    world: World,
+    before: Callable[[type[BaseException], BaseException, TracebackType | None], Any],
+) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
+    """Return what Python calls for an error that nobody has caught: it is printed, and then all ranks end."""
+
+    def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        print(f"rank {world.rank} of {world.size} ends with an error:", file=sys.stderr)
+        before(kind, error, trace)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        world.collective.abort()
+
+    return end
+
+
+def _read_timeout(timeout: object) -> float:
+    given = plugrad.config.get("distributed.timeout") if timeout is None else timeout
+    try:
+        seconds = TIMEOUT if given is None else float(given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - people pass anything
+    except (TypeError, ValueError):
+        raise ArgumentError(f"init: timeout={given!r:.80} must be a number of seconds") from None
+    if not seconds > 0:
+        raise ArgumentValueError(f"init: timeout={given!r} must be a positive number of seconds")
+    return seconds
+
+
+def _read_devices(devices: object) -> list[str]:
+    given: Any = plugrad.config.get("distributed.devices") if devices is None else devices
+    parts: list[Any] = given.split(",") if isinstance(given, str) else list(given or ())
+    if not all(isinstance(part, str) for part in parts):
+        raise ArgumentError(
+            f"init: devices={given!r:.80} must be names, such as ['webgpu:0', 'cpu']"
+        )
+    return [part.strip() for part in parts]
+
+
+def _pick_device(names: list[str], local_rank: int) -> None:
+    """Select the device of this rank of the machine."""
+    if not names:
+        if ":" in str(plugrad.config.get("backend") or ""):
+            return  # the user has selected a device
+        backend = plugrad.which().backend
+        found = backend.probe().devices
+        names = [f"{backend.name}:{d.name}" for d in found if not d.is_software]
+        if len(names) < 2:
+            return  # what is selected is the only one
+    plugrad.use(names[local_rank % len(names)])

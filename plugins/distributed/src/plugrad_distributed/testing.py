@@ -1,0 +1,128 @@
+"""The conformance kit of collectives: what every rank of a world calls to test the one that connects it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad_distributed.errors import CollectiveTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad_distributed.collective import Collective
+
+DTYPES: Final = ("float32", "float64", "int32", "int64", "uint8")
+SIZES: Final = (1, 3, 1000, 100_003)
+SHORT: Final = 0.5
+"""The seconds that the test of timeouts waits."""
+
+
+def check_collective(collective: Collective, *, timeout: float = 60.0) -> list[str]:
+    """Return the names of the checks that a collective has passed; all ranks of its world call this, once.
+
+    >>> from plugrad_distributed.single import Single
+    >>> from plugrad_distributed.testing import check_collective
+    >>> len(check_collective(Single()))
+    6
+
+    The last check lets exchanges time out where there are several ranks: use the collective for nothing after it.
+
+    Args:
+        collective: a connected collective.
+        timeout: the seconds that an exchange may take.
+
+    Raises:
+        AssertionError: a check failed; the message says which, and what came instead.
+    """
+    passed: list[str] = []
+    for check in CHECKS:
+        check(collective, timeout)
+        passed.append(check.__name__.removeprefix("_check_"))
+    return passed
+
+
+def _check_place(c: Collective, timeout: float) -> None:
+    _expect("name", bool(c.name), c.name)
+    _expect("rank", 0 <= c.rank < c.size, (c.rank, c.size))
+    _expect("local_rank", 0 <= c.local_rank < c.size, c.local_rank)
+    ranks = c.all_gather(np.array([c.rank, c.size]), timeout=timeout).tolist()
+    _expect("all_gather of ranks", ranks == [[i, c.size] for i in range(c.size)], ranks)
+
+
+def _check_all_reduce(c: Collective, timeout: float) -> None:
+    for dtype in DTYPES:
+        for size in SIZES:
+            own = (np.arange(size) % 7 + c.rank).astype(dtype)
+            expected = sum((np.arange(size) % 7 + r).astype(dtype) for r in range(c.size))
+            c.all_reduce(own, timeout=timeout)
+            _expect(f"all_reduce of {dtype}[{size}]", np.array_equal(own, expected), own[:5])
+
+
+def _check_same_bits_everywhere(c: Collective, timeout: float) -> None:
+    """Sums of floats depend on their order: it must be one for all ranks, or the result of one be sent to all."""
+    for size in (5, 100_003):
+        own = np.random.default_rng(c.rank).standard_normal(size).astype(np.float32)
+        c.all_reduce(own, timeout=timeout)
+        rows = c.all_gather(own, timeout=timeout)
+        same = all(row.tobytes() == rows[0].tobytes() for row in rows)
+        _expect(f"the bits of all_reduce of float32[{size}]", same, rows[:, :3])
+
+
+def _check_all_gather(c: Collective, timeout: float) -> None:
+    for dtype in DTYPES:
+        own = np.full((2, 3), c.rank, dtype)
+        rows = c.all_gather(own, timeout=timeout)
+        right = rows.shape == (c.size, 2, 3) and rows.dtype == own.dtype
+        right = right and all((rows[r] == r).all() for r in range(c.size))
+        _expect(f"all_gather of {dtype}[2, 3]", right, rows)
+        rows[:] = 0  # it may be changed
+        _expect("the array that was given to all_gather", bool((own == c.rank).all()), own)
+
+
+def _check_broadcast(c: Collective, timeout: float) -> None:
+    for root in range(c.size):
+        for size in SIZES:
+            own = np.full(size, c.rank, np.uint8)
+            c.broadcast(own, root=root, timeout=timeout)
+            _expect(
+                f"broadcast of uint8[{size}] from rank {root}", bool((own == root).all()), own[:5]
+            )
+
+
+def _check_barrier_and_timeout(c: Collective, timeout: float) -> None:
+    start = time.monotonic()
+    if c.rank == c.size - 1:
+        time.sleep(SHORT)
+    c.barrier(timeout=timeout)
+    waited = time.monotonic() - start
+    _expect("the seconds in barrier", waited >= SHORT * 0.9, waited)
+    if c.size == 1:
+        return
+    late = c.size - 1
+    if c.rank == late:
+        time.sleep(SHORT * 10)
+        return
+    try:
+        c.all_reduce(np.zeros(3, np.float32), timeout=SHORT)
+    except CollectiveTimeout as error:
+        _expect(f"the rank {late} in the message of a timeout", f"rank {late}" in str(error), error)
+    else:
+        _expect("CollectiveTimeout of all_reduce without the last rank", False, "none")
+
+
+CHECKS: Final[tuple[Callable[[Collective, float], None], ...]] = (
+    _check_place,
+    _check_all_reduce,
+    _check_same_bits_everywhere,
+    _check_all_gather,
+    _check_broadcast,
+    _check_barrier_and_timeout,
+)
+
+
+def _expect(what: str, is_right: bool, found: Any) -> None:
+    if not is_right:
+        raise AssertionError(f"{what} is wrong: {found}")

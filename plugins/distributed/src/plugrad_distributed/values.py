@@ -1,0 +1,221 @@
+"""Exchanges of values: those of variables, of files, and of tensors inside a model."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad.extend import ArgumentError, host_value
+from plugrad_distributed import kernels
+from plugrad_distributed.startup import current_world
+from plugrad_distributed.world import Description, describe_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from os import PathLike
+
+    from plugrad import Tensor, Variable
+    from plugrad_distributed.world import World
+
+
+def barrier() -> None:
+    """Return when all ranks have come here.
+
+    >>> world = dist.init("single")
+    >>> dist.barrier()
+
+    Raises:
+        RanksDisagree, CollectiveTimeout, CollectiveFailed: a rank comes elsewhere, or does not come.
+    """
+    world = current_world("barrier")
+    world.submit(world.agree, Description.of("a barrier")).result()
+
+
+def broadcast(variables: Iterable[Variable], *, root: int = 0) -> None:
+    """Give the variables of all ranks the values of one rank, such as those that it has drawn or loaded.
+
+    >>> world = dist.init("single")
+    >>> w = plugrad.Variable([1.0])
+    >>> dist.broadcast([w])
+
+    Args:
+        variables: the variables, in the same order on all ranks.
+        root: the rank whose values are taken.
+
+    Raises:
+        ArgumentError: an entry is not a variable, or `root` is not a rank.
+        RanksDisagree: the variables of another rank have other shapes or dtypes.
+        CollectiveTimeout, CollectiveFailed: a rank does not come.
+    """
+    world = current_world("broadcast")
+    found = list(variables)
+    for x in found:
+        if not isinstance(x, plugrad.Variable):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(f"broadcast: {x!r:.80} is not a Variable")
+    if root not in range(world.size):
+        raise ArgumentError(f"broadcast: root={root!r:.80} is not a rank of {world.size}")
+    values = [np.array(x.numpy()) for x in found]
+    description = describe_arrays(f"values of rank {root}", values)
+
+    def exchange() -> None:
+        world.agree(description)
+        for value in values:
+            if value.size:
+                world.broadcast(value, root)
+
+    world.submit(exchange).result()
+    if world.rank != root:
+        for variable, value in zip(found, values, strict=True):
+            variable.assign(value)
+
+
+def all_reduce(x: Tensor) -> Tensor:
+    """Return the sum of a tensor over all ranks.
+
+    >>> world = dist.init("single")
+    >>> dist.all_reduce(plugrad.ones(2))
+    tensor([1., 1.], dtype=float32)
+
+    It can be differentiated, and be part of a function for `plugrad.jit`. All ranks must call it in the same order.
+
+    Raises:
+        ArgumentError: `x` is not a tensor.
+        RanksDisagree: that of another rank has another shape or dtype.
+        CollectiveTimeout, CollectiveFailed: a rank does not come.
+    """
+    world = current_world("all_reduce")
+    if not isinstance(x, plugrad.Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        raise ArgumentError(f"all_reduce: {x!r:.80} is not a tensor")
+    return kernels.sum_over_ranks(x, world)
+
+
+def sum_numbers(numbers: Sequence[float]) -> list[float]:
+    """Return the sums of numbers over all ranks, in double precision.
+
+    >>> world = dist.init("single")
+    >>> dist.sum_numbers([0.5, 2.0])
+    [0.5, 2.0]
+
+    Raises:
+        RanksDisagree, CollectiveTimeout, CollectiveFailed: as for `all_reduce`.
+    """
+    world = current_world("sum_numbers")
+    total = np.array(numbers, np.float64)
+
+    def exchange() -> None:
+        world.agree(describe_arrays("sums of numbers", [total]))
+        world.sum(total)
+
+    if world.size > 1 and total.size:
+        world.submit(exchange).result()
+    return total.tolist()
+
+
+def moments(x: Tensor, axis: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Return the mean and the variance over some axes of the batches of all ranks, as batch normalization needs them.
+
+    >>> world = dist.init("single")
+    >>> dist.moments(plugrad.asarray([[1.0, 5.0], [3.0, 5.0]]), (0,))
+    (tensor([2., 5.], dtype=float32), tensor([1., 0.], dtype=float32))
+
+    A rank whose share of the batch is empty does not count. It can be differentiated.
+
+    Args:
+        x: a part of a batch, whose first axis has the examples.
+        axis: the axes to average over, among them the first.
+
+    Raises:
+        RanksDisagree, CollectiveTimeout, CollectiveFailed: as for `all_reduce`.
+    """
+    world = current_world("moments")
+    kept = [i for i in range(x.ndim) if i not in axis]
+    size = prod(x.shape[i] for i in range(1, x.ndim) if i in axis)
+    own = host_value(_count_of(world, x.shape[0], size), device=x.backend)
+    shape = [x.shape[i] for i in kept]
+    sums = plugrad.mean(x, axis=tuple(axis)).reshape(-1) * own
+    total = kernels.sum_over_ranks(plugrad.concat([sums, own.reshape(1)]), world)
+    count = total[-1:]
+    mean = (total[:-1] / count).reshape(shape)
+    wide = mean.reshape([x.shape[i] if i in kept else 1 for i in range(x.ndim)])
+    squares = plugrad.mean(plugrad.square(x - wide), axis=tuple(axis)).reshape(-1) * own
+    return mean, (kernels.sum_over_ranks(squares, world) / plugrad.stop_gradient(count)).reshape(
+        shape
+    )
+
+
+def _count_of(world: World, examples: int, size: int) -> Callable[[], float]:
+    """Return a function of how many elements of this rank's batch count."""
+    return lambda: (examples if world.examples is None else world.examples) * size
+
+
+def rank_seed(seed: int) -> int:
+    """Return a seed that is different on each rank, and on rank 0 the one that is given.
+
+    >>> world = dist.init("single")
+    >>> dist.rank_seed(7)
+    7
+    """
+    return seed + (current_world("rank_seed").rank << 96)
+
+
+def save(path: str | PathLike[str], tree: Any) -> None:
+    """Write a file by `plugrad.save` on rank 0, and return on all ranks when it is written.
+
+    Raises:
+        RanksDisagree, CollectiveTimeout, CollectiveFailed: a rank does not come.
+    """
+    if current_world("save").rank == 0:
+        plugrad.save(path, tree)
+    barrier()
+
+
+def load(path: str | PathLike[str]) -> Any:
+    """Return what `plugrad.load` reads on rank 0, on all ranks: the others need not have the file.
+
+    Raises:
+        RanksDisagree, CollectiveTimeout, CollectiveFailed: a rank does not come.
+    """
+    world = current_world("load")
+    if world.size == 1:
+        return plugrad.load(path)
+    content = np.zeros(0, np.uint8)
+    failure = ""
+    if world.rank == 0:
+        try:
+            content = np.fromfile(path, np.uint8)
+        except OSError as error:
+            failure = str(error)
+    sizes, failures = _load_announced(world, content.size, failure)
+    if failures:
+        raise FileNotFoundError(f"load: rank 0 cannot read {path}: {failures}")
+    buffer = content if world.rank == 0 else np.zeros(sizes, np.uint8)
+
+    def exchange() -> None:
+        world.agree(describe_arrays("a file of rank 0", [buffer]))
+        world.broadcast(buffer, 0)
+
+    world.submit(exchange).result()
+    return _parse(path, buffer.tobytes(), world)
+
+
+def _load_announced(world: World, size: int, failure: str) -> tuple[int, str]:
+    """Return what rank 0 says: the size of the file, and why it cannot be read."""
+    texts = world.submit(world.gather_texts, f"{size} {failure}").result()
+    found, _, failures = texts[0].partition(" ")
+    return int(found), failures
+
+
+def _parse(path: str | PathLike[str], content: bytes, world: World) -> Any:
+    """Return the values of a file's bytes."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    if world.rank == 0:
+        return plugrad.load(path)
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / Path(path).name
+        copy.write_bytes(content)
+        return plugrad.load(copy)

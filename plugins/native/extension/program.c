@@ -1,0 +1,472 @@
+// Programs, see program.h.
+#include "program.h"
+
+#include <string.h>
+
+#include "table.h"
+
+#define LONG (1 << 18)           // bytes of all operands from which on other threads run
+#define CHECKED (1 << 22)        // bytes after which interrupts are answered
+#define LARGE_ARENA (1 << 18)    // bytes of an arena that the caller hands in
+#define ALIGNMENT 64
+#define MOST_POINTERS 5 // of a ufunc
+
+enum tag { NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST };
+
+// A ufunc of NumPy, as its C API documents it.
+typedef void loop_of_numpy(char **arrays, const ptrdiff_t *sizes, const ptrdiff_t *steps, void *data);
+typedef struct {
+    ptrdiff_t references;
+    void *type;
+    int inputs, outputs, arrays, identity;
+    loop_of_numpy **loops;
+    void *const *data;
+    int loop_count, reserved;
+    const char *name, *types;
+} ufunc;
+
+typedef struct {
+    const kernel *kernel;
+    loop_of_numpy *loop; // or that of a ufunc, which takes so many arrays
+    void *data;
+    int arrays;
+} function;
+
+typedef struct {
+    const kernel *kernel;
+    loop_of_numpy *loop;
+    void *data;
+    int first, pointers; // the first argument, and the number of pointers of a ufunc
+} call;
+
+// A cell of the arguments that is an address.
+typedef struct {
+    int cell, slot;
+    int64_t offset, step, turn;
+} place;
+
+// A cell that is a number of items times a factor, plus another number.
+typedef struct {
+    int cell, factor, first;
+} multiple;
+
+typedef struct {
+    int64_t count, block, bytes;
+    int first_call, calls, first_place, places, first_count, counts, first_position, positions;
+} loop;
+
+// Loops that run in turn, several times over.
+typedef struct {
+    int64_t times;
+    int first_loop, loops;
+} part;
+
+typedef struct {
+    char *memory; // what PyMem_Malloc has returned
+    char **bases; // the address of each slot, and of the cells
+    value *cells;
+    Py_buffer *views;
+    char *arena;
+} workspace;
+
+typedef struct {
+    int parts, loops, cells, slots, inputs, outputs, constants, is_long, is_busy;
+    int64_t arena_bytes;
+    part *part;
+    loop *loop;
+    call *call;
+    place *place;
+    multiple *count, *position;
+    value *template;
+    int64_t *size;  // of each slot
+    Py_buffer *constant;
+    workspace own;
+} program;
+
+// ---- memory ----
+
+static int has_own_arena(const program *p) { return p->arena_bytes < LARGE_ARENA; }
+
+// Make what one run needs; return whether there is memory for it.
+static int make_workspace(const program *p, workspace *w) {
+    const size_t arrays = (size_t)(p->inputs + p->outputs + 1);
+    const size_t bytes = (size_t)(p->slots + 1) * sizeof(char *) + (size_t)p->cells * sizeof(value) +
+                         arrays * sizeof(Py_buffer) + ALIGNMENT +
+                         (has_own_arena(p) ? (size_t)p->arena_bytes : 0);
+    w->memory = PyMem_Malloc(bytes);
+    if (!w->memory) return 0;
+    w->views = (Py_buffer *)w->memory;
+    w->cells = (value *)(w->views + arrays);
+    w->bases = (char **)(w->cells + p->cells);
+    char *end = (char *)(w->bases + p->slots + 1);
+    w->arena = end + (ALIGNMENT - (uintptr_t)end % ALIGNMENT) % ALIGNMENT;
+    memcpy(w->cells, p->template, (size_t)p->cells * sizeof(value));
+    w->bases[0] = w->arena;
+    for (int i = 0; i < p->constants; i++)
+        w->bases[1 + p->inputs + p->outputs + i] = p->constant[i].buf;
+    w->bases[p->slots] = (char *)w->cells;
+    return 1;
+}
+
+static void free_program(program *p) {
+    if (!p) return;
+    for (int i = 0; i < p->constants; i++) PyBuffer_Release(p->constant + i);
+    void *parts[] = {p->part,     p->loop,     p->call, p->place,    p->count,      p->position,
+                     p->template, p->size, p->constant, p->own.memory, p};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) PyMem_Free(parts[i]);
+}
+
+static void destroy(PyObject *capsule) { free_program(PyCapsule_GetPointer(capsule, NULL)); }
+
+// ---- runs ----
+
+static void run_ufunc(const call *c, const value *arguments) {
+    char *arrays[MOST_POINTERS];
+    for (int i = 0; i < c->pointers; i++) arrays[i] = arguments[3 + i].pointer;
+    const ptrdiff_t count = arguments[0].integer;
+    const ptrdiff_t *sizes = arguments[1].pointer ? arguments[1].pointer : &count;
+    c->loop(arrays, sizes, arguments[2].pointer, c->data);
+}
+
+// Run a loop for the time `time`.
+static void run_loop(const program *p, const loop *l, const workspace *w, int64_t time) {
+    const place *places = p->place + l->first_place;
+    const call *calls = p->call + l->first_call;
+    const multiple *counts = p->count + l->first_count, *positions = p->position + l->first_position;
+    for (int64_t at = 0; at < l->count; at += l->block) {
+        const int64_t n = l->count - at < l->block ? l->count - at : l->block;
+        for (int i = 0; i < l->places; i++)
+            w->cells[places[i].cell].pointer =
+                w->bases[places[i].slot] + places[i].offset + places[i].step * at +
+                places[i].turn * time;
+        for (const multiple *m = counts; m < counts + l->counts; m++)
+            w->cells[m->cell].integer = n * m->factor;
+        for (const multiple *m = positions; m < positions + l->positions; m++)
+            w->cells[m->cell].integer = at * m->factor + m->first;
+        for (int i = 0; i < l->calls; i++) {
+            const call *c = calls + i;
+            if (c->kernel)
+                c->kernel->run(w->cells + c->first);
+            else
+                run_ufunc(c, w->cells + c->first);
+        }
+    }
+}
+
+// Run all parts; return whether no interrupt came. During a long program, other threads of Python run.
+static int run_parts(const program *p, const workspace *w) {
+    PyThreadState *state = p->is_long ? PyEval_SaveThread() : NULL;
+    int64_t bytes = 0;
+    for (const part *part = p->part; part < p->part + p->parts; part++)
+        for (int64_t time = 0; time < part->times; time++)
+            for (int i = part->first_loop; i < part->first_loop + part->loops; i++) {
+                bytes += p->loop[i].bytes;
+                if (bytes >= CHECKED) {
+                    bytes = 0;
+                    PyEval_RestoreThread(state);
+                    if (PyErr_CheckSignals()) return 0;
+                    state = PyEval_SaveThread();
+                }
+                run_loop(p, p->loop + i, w, time);
+            }
+    if (state) PyEval_RestoreThread(state);
+    return 1;
+}
+
+static PyObject *nothing(void) {
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+static PyObject *run_program(PyObject *self, PyObject *const *arguments, ptrdiff_t count) {
+    program *p = PyCapsule_GetPointer(self, NULL);
+    const int arrays = p->inputs + p->outputs, takes = arrays + !has_own_arena(p);
+    if (count != takes)
+        return PyErr_Format(PyExc_TypeError, "the program takes %d arrays, not %zd", takes, count);
+    workspace another, *w = &p->own;
+    const int is_own = !p->is_busy;
+    if (!is_own) {
+        w = &another;
+        if (!make_workspace(p, w)) return PyErr_NoMemory();
+    }
+    p->is_busy = 1;
+    int held = 0, is_done = 1;
+    for (; is_done && held < count; held++) {
+        const int slot = held < arrays ? 1 + held : 0;
+        Py_buffer *view = w->views + held;
+        if (PyObject_GetBuffer(arguments[held], view,
+                               held < p->inputs ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
+            PyErr_Clear();
+            PyErr_Format(PyExc_BufferError, "array %d of the program is not contiguous", held);
+            is_done = 0;
+            break;
+        }
+        w->bases[slot] = view->buf;
+        if (view->len != p->size[slot]) {
+            PyErr_Format(PyExc_ValueError, "array %d of the program has %zd bytes instead of %zd", held,
+                         view->len, (ptrdiff_t)p->size[slot]);
+            is_done = 0;
+        }
+    }
+    is_done = is_done && run_parts(p, w);
+    while (held > 0) PyBuffer_Release(w->views + --held);
+    if (is_own)
+        p->is_busy = 0;
+    else
+        PyMem_Free(another.memory);
+    return is_done ? nothing() : NULL;
+}
+
+// ---- checks ----
+
+typedef struct {
+    const int64_t *at, *end;
+    program *p;
+    const function *functions;
+    int function_count, calls, places, counts, positions;
+    const part *part; // those being read
+    const loop *loop;
+} reader;
+
+static int is_wrong(const char *what) {
+    PyErr_Format(PyExc_ValueError, "the table of the program is wrong: %s", what);
+    return 0;
+}
+
+// Read a number between two limits.
+static int read(reader *r, int64_t least, int64_t most, int64_t *to) {
+    if (r->at == r->end) return is_wrong("it ends within a call");
+    *to = *r->at++;
+    return (*to >= least && *to <= most) || is_wrong("a number is out of range");
+}
+
+// Read the address that goes into a cell.
+static int read_place(reader *r, int cell, int is_written, int64_t *total) {
+    program *p = r->p;
+    const int64_t items = r->loop->count - 1, times = r->part->times - 1;
+    int64_t slot, offset, step, turn, bytes;
+    if (!read(r, 0, p->slots - 1, &slot) || !read(r, 0, p->size[slot], &offset)) return 0;
+    const int64_t size = p->size[slot], most = times ? size / times : size;
+    if (!read(r, 0, items ? size / items : size, &step) || !read(r, -most, most, &turn) ||
+        !read(r, 0, size, &bytes))
+        return 0;
+    if (is_written && slot != 0 && (slot <= p->inputs || slot > p->inputs + p->outputs))
+        return is_wrong("a call writes to an input or a constant");
+    const int64_t first = offset + (turn < 0 ? turn * times : 0);
+    const int64_t end = offset + (turn > 0 ? turn * times : 0) + step * items + bytes;
+    if (first < 0 || end > size) return is_wrong("a place does not lie inside its array");
+    p->place[r->places++] = (place){cell, (int)slot, offset, step, turn};
+    *total += step * items + bytes;
+    return 1;
+}
+
+// Read an operand of a kind into the cells from `cell` on.
+static int read_operand(reader *r, int kind, int cell, int64_t *total) {
+    program *p = r->p;
+    int64_t tag, number, start = 0;
+    if (!read(r, NUMBER, LIST, &tag)) return 0;
+    const int is_pointer = kind == READ || kind == WRITTEN;
+    const int is_list = kind == ALL_READ || kind == ALL_WRITTEN;
+    switch (tag) {
+    case NUMBER:
+        if (is_pointer || is_list) return is_wrong("a number stands for an array");
+        if (kind == INTEGER ? !read(r, INT32_MIN, INT32_MAX, &number)
+                            : !read(r, INT64_MIN, INT64_MAX, &number))
+            return 0;
+        p->template[cell].integer = number;
+        return 1;
+    case COUNT:
+    case POSITION:
+        if (kind != INTEGER) return is_wrong("a count stands for something else");
+        if (!read(r, 1, INT32_MAX / r->loop->count, &number)) return 0;
+        if (tag == POSITION && !read(r, 0, INT32_MAX - number * r->loop->count, &start)) return 0;
+        const multiple found = {cell, (int)number, (int)start};
+        if (tag == COUNT)
+            p->count[r->counts++] = found;
+        else
+            p->position[r->positions++] = found;
+        return 1;
+    case ABSENT: return kind == READ || is_wrong("an array is missing");
+    case PLACE:
+        return is_pointer ? read_place(r, cell, kind == WRITTEN, total)
+                          : is_wrong("an array stands for a number");
+    default:
+        if (!is_list) return is_wrong("a list stands for something else");
+        if (!read(r, 0, r->end - r->at, &number)) return 0;
+        p->place[r->places++] = (place){cell, p->slots, (int64_t)(p->cells * sizeof(value)), 0, 0};
+        const int first = p->cells;
+        p->cells += (int)number;
+        for (int i = 0; i < number; i++)
+            if (!read(r, PLACE, PLACE, &tag) || !read_place(r, first + i, kind == ALL_WRITTEN, total))
+                return 0;
+        return 1;
+    }
+}
+
+// Read what a loop of NumPy takes: a count, the sizes or nothing, the steps, and the arrays.
+static int read_ufunc(reader *r, call *c, int64_t *total) {
+    r->p->cells += 3 + c->pointers;
+    for (int i = 0; i < 3 + c->pointers; i++) {
+        const int kind = i == 0 ? INTEGER : i == 2 + c->pointers ? WRITTEN : READ;
+        if (!read_operand(r, kind, c->first + i, total)) return 0;
+    }
+    return 1;
+}
+
+static int read_call(reader *r, int64_t *total) {
+    program *p = r->p;
+    int64_t number;
+    if (!read(r, 0, r->function_count - 1, &number)) return 0;
+    const function f = r->functions[number];
+    call *c = p->call + r->calls++;
+    *c = (call){f.kernel, f.loop, f.data, p->cells, f.arrays};
+    if (!f.kernel) return read_ufunc(r, c, total);
+    p->cells += f.kernel->count;
+    for (int i = 0; i < f.kernel->count; i++)
+        if (!read_operand(r, f.kernel->kinds[i], c->first + i, total)) return 0;
+    return 1;
+}
+
+static int read_loop(reader *r, int64_t *total) {
+    program *p = r->p;
+    loop *l = p->loop + p->loops++;
+    int64_t calls;
+    *l = (loop){.first_call = r->calls,
+                .first_place = r->places,
+                .first_count = r->counts,
+                .first_position = r->positions};
+    if (!read(r, 1, INT32_MAX, &l->count) || !read(r, 1, INT32_MAX, &l->block) ||
+        !read(r, 1, r->end - r->at, &calls))
+        return 0;
+    r->loop = l;
+    for (l->calls = (int)calls; calls > 0; calls--)
+        if (!read_call(r, &l->bytes)) return 0;
+    l->places = r->places - l->first_place;
+    l->counts = r->counts - l->first_count;
+    l->positions = r->positions - l->first_position;
+    *total += l->bytes;
+    return 1;
+}
+
+static int read_part(reader *r, int64_t *total) {
+    program *p = r->p;
+    part *part = p->part + p->parts++;
+    int64_t loops, bytes = 0;
+    if (!read(r, 1, INT32_MAX, &part->times) || !read(r, 1, r->end - r->at, &loops)) return 0;
+    r->part = part;
+    part->first_loop = p->loops;
+    for (part->loops = (int)loops; loops > 0; loops--)
+        if (!read_loop(r, &bytes)) return 0;
+    if (bytes > INT64_MAX / 2 / part->times - *total) return is_wrong("it is too long");
+    *total += bytes * part->times;
+    return 1;
+}
+
+// ---- making a program ----
+
+// Find the function that a name, or a ufunc and the number of one of its loops, stands for.
+static int find_function(PyObject *item, PyObject *ufunc_type, function *to) {
+    *to = (function){};
+    if (PyTuple_Size(item) != 2) {
+        PyErr_Clear();
+        const char *name = PyUnicode_AsUTF8AndSize(item, NULL);
+        if (!name) return 0;
+        to->kernel = find_kernel(name);
+        return to->kernel != NULL && (!to->kernel->has_result || is_wrong("a kernel returns a number"));
+    }
+    ufunc *u = (ufunc *)PyTuple_GetItem(item, 0);
+    PyObject *type = PyObject_Type((PyObject *)u);
+    const int is_ufunc = type == ufunc_type;
+    if (type) Py_DecRef(type);
+    const long long number = PyLong_AsLongLong(PyTuple_GetItem(item, 1));
+    if (!is_ufunc || u->outputs != 1 || u->arrays != u->inputs + 1 || u->arrays > MOST_POINTERS ||
+        number < 0 || number >= u->loop_count)
+        return is_wrong("a pair is not a ufunc of one result and the number of a loop");
+    *to = (function){.loop = u->loops[number], .data = u->data[number], .arrays = u->arrays};
+    return to->loop != NULL || is_wrong("a ufunc has no such loop");
+}
+
+static int64_t *words_of(PyObject *object, Py_buffer *view) {
+    if (PyObject_GetBuffer(object, view, PyBUF_SIMPLE)) return NULL;
+    return view->buf;
+}
+
+static void *many(size_t count, size_t size) {
+    void *memory = PyMem_Malloc((count + 1) * size);
+    if (memory) memset(memory, 0, (count + 1) * size);
+    return memory;
+}
+
+// Read the bytes of all slots, and hold the constants; return whether they are all right.
+static int read_slots(program *p, const Py_buffer *sizes, PyObject *constants) {
+    const int64_t *n = sizes->buf, count = sizes->len / (int64_t)sizeof *n;
+    const ptrdiff_t constant_count = PyTuple_Size(constants);
+    if (constant_count < 0) return 0;
+    if (count < 3 || n[1] < 0 || n[2] < 0 || n[1] > INT16_MAX || n[2] > INT16_MAX ||
+        count != 3 + n[1] + n[2] || n[0] < 0 || constant_count > INT16_MAX)
+        return is_wrong("the sizes of slots");
+    p->arena_bytes = n[0];
+    p->inputs = (int)n[1], p->outputs = (int)n[2];
+    p->slots = 1 + p->inputs + p->outputs + (int)constant_count;
+    p->size = many((size_t)p->slots, sizeof *p->size);
+    p->constant = many((size_t)constant_count, sizeof *p->constant);
+    if (!p->size || !p->constant) return PyErr_NoMemory() != NULL;
+    p->size[0] = n[0];
+    for (int i = 0; i < p->inputs + p->outputs; i++)
+        if ((p->size[1 + i] = n[3 + i]) < 0) return is_wrong("the sizes of slots");
+    for (; p->constants < constant_count; p->constants++) {
+        Py_buffer *view = p->constant + p->constants;
+        if (PyObject_GetBuffer(PyTuple_GetItem(constants, p->constants), view, PyBUF_SIMPLE)) return 0;
+        p->size[1 + p->inputs + p->outputs + p->constants] = view->len;
+    }
+    return 1;
+}
+
+static int read_program(program *p, const Py_buffer *words, const function *functions, int count) {
+    const size_t length = (size_t)words->len / sizeof(int64_t), most = length + MOST_ARGUMENTS + 8;
+    reader r = {.at = words->buf, .end = (const int64_t *)words->buf + length, .p = p,
+                .functions = functions, .function_count = count};
+    p->part = many(most, sizeof *p->part);
+    p->loop = many(most, sizeof *p->loop);
+    p->call = many(most, sizeof *p->call);
+    p->place = many(most, sizeof *p->place);
+    p->count = many(most, sizeof *p->count);
+    p->position = many(most, sizeof *p->position);
+    p->template = many(most, sizeof *p->template);
+    if (!p->part || !p->loop || !p->call || !p->place || !p->count || !p->position || !p->template)
+        return PyErr_NoMemory() != NULL;
+    int64_t total = 0;
+    while (r.at < r.end)
+        if (!read_part(&r, &total)) return 0;
+    p->is_long = total >= LONG;
+    return make_workspace(p, &p->own) || PyErr_NoMemory() != NULL;
+}
+
+static PyMethodDef definition = {"program", run_program, METH_FASTCALL, NULL};
+
+PyObject *make_program([[maybe_unused]] PyObject *module, PyObject *const *arguments,
+                       ptrdiff_t count) {
+    if (count != 5) return PyErr_Format(PyExc_TypeError, "program takes five arguments");
+    const ptrdiff_t functions = PyTuple_Size(arguments[2]);
+    if (functions < 0) return NULL;
+    Py_buffer words = {}, sizes = {};
+    program *p = many(1, sizeof *p);
+    function *found = many((size_t)functions, sizeof *found);
+    int is_ready = p && found ? 1 : PyErr_NoMemory() != NULL;
+    for (ptrdiff_t i = 0; is_ready && i < functions; i++)
+        is_ready = find_function(PyTuple_GetItem(arguments[2], i), arguments[4], found + i);
+    is_ready = is_ready && words_of(arguments[0], &words) && words_of(arguments[1], &sizes) &&
+               read_slots(p, &sizes, arguments[3]) &&
+               read_program(p, &words, found, (int)functions);
+    if (words.obj) PyBuffer_Release(&words);
+    if (sizes.obj) PyBuffer_Release(&sizes);
+    PyMem_Free(found);
+    PyObject *self = is_ready ? PyCapsule_New(p, NULL, destroy) : NULL;
+    if (!self) {
+        free_program(p);
+        return NULL;
+    }
+    PyObject *run = PyCFunction_NewEx(&definition, self, NULL);
+    Py_DecRef(self);
+    return run;
+}

@@ -1,0 +1,413 @@
+"""The compiler of the pack: all that C can run of a graph becomes programs, and the rest is called back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from plugrad.extend import (
+    PACKED_VIEWS,
+    Call,
+    Fused,
+    KernelNotFound,
+    Scan,
+    compile_replay,
+    count_elements,
+    find_groups,
+    fuse_regions,
+    fuse_steps,
+    get_kernel,
+    plan_memory,
+)
+from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_pool
+from plugrad_native.declare import BLOCK, PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEMENTS, table
+from plugrad_native.programs.elementwise import elementwise_calls
+from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
+from plugrad_native.programs.rows import fits, is_view, row_calls
+from plugrad_native.programs.scans import can_loop, write_scan
+from plugrad_native.programs.writer import LARGE_ARENA, Place, RowStep, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from plugrad.extend import Graph, Group, Shaped, Step, Value
+    from plugrad_native.declare import Array
+    from plugrad_native.programs.calls import AnyCall
+
+    Run = Callable[..., list[Any]]
+
+
+def compile_graph(graph: Graph) -> Run | None:
+    """Return a function of the arrays of arguments and variables, which returns results and updates.
+
+    None if there is nothing that C can run.
+    """
+    own = _OwnKernels(graph)
+    fused = fuse_regions(own.grouped(graph), own.is_included)
+    fused = fuse_steps(
+        fused, [[i] for i, s in enumerate(fused.steps) if isinstance(s, Scan) and _loops(s, fused)]
+    )
+    bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
+    regions = [b for b in bodies if not own.is_group(b) and not isinstance(b.steps[0], Scan)]
+    if not bodies and not any(step.graphs for step in fused.steps):
+        return None
+    if len(fused.steps) == 1 and regions:
+        ends = (*graph.results, *(value for _, value in graph.updates))
+        return compile_region(
+            regions[0], (*graph.arguments, *graph.variables), ends, graph.constants
+        )
+
+    def compile_inner(inner: Graph) -> Run:
+        if any(inner is region for region in regions):
+            return compile_region(inner, inner.arguments, inner.results)
+        if (
+            inner.steps
+            and isinstance(inner.steps[0], Scan)
+            and any(inner is body for body in bodies)
+        ):
+            return compile_scan(inner, inner.steps[0])
+        if any(inner is body for body in bodies):
+            return compile_shared_group(inner)
+        return compile_graph(inner) or compile_replay(inner)
+
+    return compile_replay(fused, compile_body=compile_inner)
+
+
+class _OwnKernels:
+    """Which steps of a graph C can run: calls whose implementation is that of this pack, or of the backend."""
+
+    def __init__(self, graph: Graph, *, is_loop: bool = False) -> None:
+        self.is_loop = is_loop
+        self.backend = graph.backend.name
+        self.specs = graph.specs
+        self.known: dict[str, bool] = {}
+        self.max_work = PARALLEL_MIN_WORK if thread_pool.count > 1 else None
+        """The elements from which on several threads share a call, which Python gives them."""
+
+    def grouped(self, graph: Graph) -> Graph:
+        """Return the graph with its groups as steps."""
+        found = find_groups(graph, is_included=self.is_in_group, fits=self.fits, min_calls=1)
+        return fuse_steps(graph, [g.steps for g in found if any(map(self.computes, _at(graph, g)))])
+
+    def is_in_group(self, call: Call) -> bool:
+        """Return whether a loop over elements or rows may make a call."""
+        if not self._is_own(call) or (not call.kernel.is_elementwise and self.is_shared(call)):
+            return False
+        return self.computes(call) or is_view(call, self.specs)
+
+    def computes(self, call: Call) -> bool:
+        """Return whether C computes the elements or the rows of a call."""
+        specs = self.specs
+        return elementwise_calls(call, specs) is not None or row_calls(call, specs) is not None
+
+    def fits(self, call: Call, group: Sequence[Call]) -> bool:
+        """Return whether a call may join a group; threads share no loops over rows."""
+        if self.max_work is not None and any(map(self.is_shared, (call, *group))):
+            shape = self.specs[call.outputs[0]].shape
+            return all(
+                c.kernel.is_elementwise and self.specs[c.outputs[0]].shape == shape
+                for c in (call, *group)
+            )
+        return fits(call, group, self.specs)
+
+    def is_included(self, step: Step) -> bool:
+        """Return whether a step is a group of such calls, a call that C runs, or one that takes no time."""
+        if isinstance(step, Fused):
+            return not self.is_shared(step)
+        if not isinstance(step, Call) or not self._is_own(step):
+            return False
+        if step.kernel in VIEWS:
+            return self.specs[step.outputs[0]].dtype.name != "string"
+        return not self.is_shared(step) and self._has_calls(step)
+
+    def is_group(self, body: Graph) -> bool:
+        """Return whether a fused step is a group of elementwise calls that several threads share."""
+        steps = body.steps
+        return all(
+            isinstance(s, Call) and s.kernel.is_elementwise and self.is_shared(s) for s in steps
+        )
+
+    def _is_own(self, call: Call) -> bool:
+        kernel = call.kernel
+        is_own = self.known.get(kernel.name)
+        if is_own is None:
+            config = get_kernel(kernel.name, self.backend)
+            is_own = self.known[kernel.name] = config is not None and (
+                config in table or config.kernel_func is _numpy_function(kernel)
+            )
+        return is_own
+
+    def _has_calls(self, call: Call) -> bool:
+        """Return whether there are calls of C. Parts of arrays are copied in loops only, where Python costs more."""
+        return (self.is_loop or call.kernel not in PARTS) and calls_of(call, self.specs) is not None
+
+    def is_shared(self, call: Call | Fused) -> bool:
+        """Return whether several threads share the work of a call or a group."""
+        if self.max_work is None:
+            return False
+        values = [v for v in (*call.inputs, *call.outputs) if v is not None]
+        return max(count_elements(self.specs[v].shape) for v in values) >= self.max_work
+
+
+def _numpy_function(kernel: Any) -> Any:
+    try:
+        return numpy_implementation(kernel)
+    except KernelNotFound:
+        return None
+
+
+NO_CONSTANTS: Final[Mapping[Value, Array]] = MappingProxyType({})
+
+# --- one program ------------------------------------------------------------------------------------
+
+
+def compile_region(
+    body: Graph,
+    arguments: Sequence[Value],
+    ends: Sequence[Value],
+    constants: Mapping[Value, Array] = NO_CONSTANTS,
+) -> Run:
+    """Return a function of the arrays of some values, which returns those of others.
+
+    Args:
+        body: calls of kernels, and groups of elementwise ones.
+        arguments: the values that are given; the body reads some of them.
+        ends: what is returned: arguments, constants, and results of the body.
+        constants: more of them than the body has.
+    """
+    steps = body.steps
+    if all(isinstance(step, Call) and step.kernel in VIEWS for step in steps):
+        return compile_replay(
+            replace(
+                body,
+                arguments=tuple(arguments),
+                results=tuple(ends),
+                constants={**constants, **body.constants},
+            )
+        )
+    plan = plan_memory(body, views=PACKED_VIEWS, in_place=False, are_results_apart=True)
+    storage, specs = plan.storage, body.specs
+    sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
+    made = [v for step in steps for v in step.outputs if storage[v] == v]
+    outputs = [v for v in made if plan.last_uses[v] == len(steps)]
+    inputs = [v for v in body.arguments if v in storage]
+    slots = {v: 1 + i for i, v in enumerate([*inputs, *outputs])}
+    constants = {**constants, **body.constants}
+    for step in steps:
+        if isinstance(step, Fused):
+            constants |= step.body.constants
+    places: dict[Value, Place] = {}
+    for value in specs:
+        owner = storage.get(value)
+        if owner in slots:
+            places[value] = Place(slots[owner], 0, sizes[value])
+        elif owner in plan.offsets:
+            places[value] = Place(0, plan.offsets[owner], sizes[value])
+    writer = Writer(
+        specs,
+        places,
+        [sizes[v] for v in inputs],
+        [sizes[v] for v in outputs],
+        plan.arena_bytes,
+        constants,
+    )
+    for step in steps:
+        _write(writer, step)
+    return _Caller(body, arguments, ends, inputs, outputs, storage, constants).compile(
+        writer.finish(), sum(writer.outputs), writer.arena_bytes
+    )
+
+
+def compile_shared_group(body: Graph) -> Run:
+    """Return a function that computes a group of elementwise calls in several threads, each of which has a program."""
+    specs, inputs, outputs = body.specs, body.arguments, body.results
+    sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
+    places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
+    shape = specs[outputs[0]].shape
+    count = count_elements(shape)
+    parts = min(thread_pool.count, count * len(body.steps) // (PARALLEL_MIN_WORK // 2))
+    bounds = [*(count * i // parts // BLOCK * BLOCK for i in range(parts)), count]
+    programs: list[Callable[..., None]] = []
+    for first, last in pairwise(bounds):
+        given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
+        writer = Writer(specs, places, *given, 0, body.constants)
+        writer.write_loop(shape, _calls_of_group(body, specs), outputs, first, last)
+        programs.append(writer.finish())
+
+    def program(*arrays: Array) -> None:
+        thread_pool.run([partial(run, *arrays) for run in programs])
+
+    storage = {v: v for v in places}
+    caller = _Caller(body, inputs, outputs, inputs, outputs, storage, body.constants)
+    return caller.compile(program, sum(sizes[v] for v in outputs), 0)
+
+
+def _grouped(body: Graph) -> Graph | None:
+    """Return the body of a loop with its groups as steps, or None if C cannot run all of it."""
+    own = _OwnKernels(body, is_loop=True)
+    fused = own.grouped(body)
+    return fused if fused.steps and all(map(own.is_included, fused.steps)) else None
+
+
+def _loops(step: Scan, graph: Graph) -> bool:
+    """Return whether C runs a loop."""
+    return can_loop(step, graph.specs) and _grouped(step.body) is not None
+
+
+def compile_scan(graph: Graph, step: Scan) -> Run:
+    """Return a function that runs a loop, the only step of a graph, as one program."""
+    body = _grouped(step.body)
+    assert body is not None
+    constants = {**body.constants}
+    for each in body.steps:
+        if isinstance(each, Fused):
+            constants |= each.body.constants
+    made = write_scan(step, replace(body, constants=constants), graph.specs, _write)
+    storage = {v: v for v in (*step.inputs, *step.outputs)}
+    ends = graph.results
+    caller = _Caller(
+        graph, graph.arguments, ends, step.inputs, step.outputs, storage, graph.constants
+    )
+    return caller.compile(*made)
+
+
+def _calls_of_group(body: Graph, specs: Mapping[Value, Shaped]) -> list[AnyCall]:
+    """Return the calls of C of a group of elementwise calls."""
+    found: list[AnyCall] = []
+    for call in body.steps:
+        assert isinstance(call, Call)
+        calls = elementwise_calls(call, specs)
+        assert calls is not None
+        found += calls
+    return found
+
+
+def _at(graph: Graph, group: Group) -> list[Call]:
+    return [step for i in group.steps if isinstance(step := graph.steps[i], Call)]
+
+
+def _is_elementwise(step: Step) -> bool:
+    return isinstance(step, Call) and step.kernel.is_elementwise
+
+
+def _row_steps(body: Graph, specs: Mapping[Value, Shaped]) -> list[RowStep]:
+    """Return the steps of a group of calls that are independent along the first axis."""
+    steps: list[RowStep] = []
+    for call in body.steps:
+        assert isinstance(call, Call)
+        (y,) = call.outputs
+        calls = elementwise_calls(call, specs) or row_calls(call, specs)
+        if calls is None:
+            is_repeated = call.kernel not in VIEWS
+            steps.append(RowStep(y, (), call.inputs[0], is_repeated))
+        else:
+            steps.append(RowStep(y, calls))
+    return steps
+
+
+def _write(writer: Writer, step: Step) -> None:
+    """Write a step of a region."""
+    if isinstance(step, Fused):
+        shapes = {writer.specs[v].shape for call in step.body.steps for v in call.outputs}
+        if len(shapes) == 1 and all(_is_elementwise(call) for call in step.body.steps):
+            calls = _calls_of_group(step.body, writer.specs)
+            writer.write_loop(shapes.pop(), calls, step.outputs)
+        else:
+            (rows,) = {shape[0] for shape in shapes}
+            writer.write_rows(rows, _row_steps(step.body, writer.specs), step.outputs)
+        return
+    assert isinstance(step, Call)
+    if step.kernel not in VIEWS:
+        calls = calls_of(step, writer.specs)
+        assert calls is not None
+        writer.write_calls(calls)
+
+
+class _Caller(NamedTuple):
+    """What calls a program: it makes the results, and replays the calls where an array is not contiguous.
+
+    For the order in which elements lie in memory decides in which order they are added, and on the last bits of some
+    functions.
+    """
+
+    body: Graph
+    arguments: Sequence[Value]
+    ends: Sequence[Value]
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+    """Those that own memory; others are views of them."""
+    storage: Mapping[Value, Value]
+    constants: Mapping[Value, Array]
+
+    def compile(self, program: Callable[..., None], output_bytes: int, arena_bytes: int) -> Run:
+        """Return the function, for a program with outputs and an arena of so many bytes."""
+        specs, storage = self.body.specs, self.storage
+        names: dict[str, Any] = {
+            "program": program,
+            "replay": _Replay(self),
+            "make_room": make_room,
+        }
+        names |= {f"v{v}": array for v, array in self.constants.items()}
+        lines = [f"def run({', '.join(f'v{v}' for v in self.arguments)}):"]
+        is_large = arena_bytes >= LARGE_ARENA
+        lines.append(f"    make_room({output_bytes + is_large * arena_bytes})")
+        ends = {storage[v]: v for v in reversed(self.ends) if v in storage}
+        for value in self.outputs:
+            shape, dtype = specs[ends.get(value, value)]
+            new = np.empty if count_elements(shape) < UNTRACKED_MAX_ELEMENTS else empty
+            names |= {f"n{value}": new, f"s{value}": shape, f"d{value}": dtype.numpy}
+            lines.append(f"    o{value} = n{value}(s{value}, d{value})")
+        if is_large:
+            names |= {"new_arena": empty, "arena_shape": (arena_bytes,), "bytes_": _BYTES}
+            lines.append("    arena = new_arena(arena_shape, bytes_)")
+        given = [f"v{v}" for v in self.inputs]
+        made = [*[f"o{v}" for v in self.outputs], *["arena"] * is_large]
+        lines += [
+            "    try:",
+            f"        program({', '.join([*given, *made])})",
+            "    except BufferError:",
+            f"        return replay({', '.join(f'v{v}' for v in self.arguments)})",
+            f"    return [{', '.join(self._text_of(v, names, ends) for v in self.ends)}]",
+        ]
+        exec("\n".join(lines), names)
+        return names["run"]
+
+    def _text_of(self, value: Value, names: dict[str, Any], ends: Mapping[Value, Value]) -> str:
+        """Return the text of a result: an array that was given or made, or a view of it."""
+        owner = self.storage.get(value, value)
+        if value in self.arguments or value in self.constants:
+            return f"v{value}"
+        name = f"o{owner}" if owner in self.outputs else f"v{owner}"
+        if ends.get(owner) == value and owner in self.outputs:
+            return name
+        names[f"s{value}_"] = self.body.specs[value].shape
+        return f"{name}.reshape(s{value}_)"
+
+
+_BYTES = np.dtype(np.uint8)
+
+
+class _Replay:
+    """The same calls, one by one; compiled when it is first needed."""
+
+    def __init__(self, caller: _Caller) -> None:
+        self.caller = caller
+        self.run: Run | None = None
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        if self.run is None:
+            caller = self.caller
+            constants = {v: x for v, x in caller.constants.items() if v not in caller.arguments}
+            graph = replace(
+                caller.body,
+                arguments=tuple(caller.arguments),
+                results=tuple(caller.ends),
+                constants=constants,
+            )
+            self.run = compile_replay(graph)
+        return self.run(*arrays)

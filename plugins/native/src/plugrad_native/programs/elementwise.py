@@ -1,0 +1,254 @@
+"""How each elementwise kernel is computed block by block: by the function that an untraced call would use.
+
+So the results have the same bits. Where functions of C and NumPy differ in the last bits, the size of the inputs
+decides, as it does untraced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.extend import Call, as_dtype, count_elements
+from plugrad.kernels import activation, binary, unary
+from plugrad_cpu.extend import numpy_implementation
+from plugrad_native.declare import FLOATS, MAX_ELEMENTS, MIN_BYTES
+from plugrad_native.kernels.activation import HALVES, NUMBERS
+from plugrad_native.kernels.binary import BROADCAST, FASTER
+from plugrad_native.kernels.unary import FASTER_DTYPES
+from plugrad_native.programs.calls import (
+    AnyCall,
+    CCall,
+    Count,
+    Read,
+    Step,
+    UfuncCall,
+    Written,
+    c_function,
+    find_loop,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from plugrad.extend import Kernel, Shaped, Value
+
+    Specs = Mapping[Value, Shaped]
+    Rule = Callable[[Call, Specs], list[AnyCall] | None]
+
+MAX_ITEM_BYTES: Final = 8
+"""Larger elements cannot be broadcast by C."""
+RULES: Final[dict[Kernel[..., Any], Rule]] = {}
+"""How the calls of each kernel are computed; None for those that are not."""
+
+
+def elementwise_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return the calls of C that compute a call, whose result has elements; None if there are none."""
+    rule = RULES.get(call.kernel)
+    if rule is None or not 0 < count_elements(specs[call.outputs[0]].shape) < MAX_ELEMENTS:
+        return None
+    if any(specs[v].dtype.itemsize > MAX_ITEM_BYTES for v in (*call.inputs, *call.outputs)):
+        return None
+    return rule(call, specs)
+
+
+# --- by functions of C --------------------------------------------------------------------------
+
+
+def unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
+    """Return the rule of a function of C, for some dtypes."""
+    functions = {as_dtype(d): c_function(f"{name}_{d}") for d in dtypes}
+
+    def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        (x,), (y,) = call.inputs, call.outputs
+        function = functions.get(specs[x].dtype)
+        if function is None:
+            return None
+        given = [call.attrs[attribute] for attribute in attributes]
+        return [CCall(function, (Read(x), Written(y), Count(), *given))]
+
+    return rule
+
+
+def binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False) -> Rule:
+    """Return the rule of a function of C with two operands, for some dtypes."""
+    functions = {as_dtype(d): c_function(f"{name}_{d}") for d in dtypes}
+
+    def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        a, b = reversed(call.inputs) if is_swapped else call.inputs
+        function = functions.get(specs[a].dtype)
+        if function is None:
+            return None
+        (y,) = call.outputs
+        return [CCall(function, (Read(a), Read(b), Written(y), Count(), Step(a), Step(b)))]
+
+    return rule
+
+
+# --- by loops of NumPy --------------------------------------------------------------------------
+
+
+def ufunc_rule(ufunc: np.ufunc) -> Rule:
+    """Return the rule of a ufunc."""
+
+    def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        (y,) = call.outputs
+        loop = find_loop(ufunc, *[specs[v].dtype.numpy for v in (*call.inputs, y)])
+        if loop is None:
+            return None
+        return [UfuncCall(ufunc, loop, (*[Read(v) for v in call.inputs], Written(y)))]
+
+    return rule
+
+
+def real_only(rule: Rule) -> Rule:
+    """Return a rule that leaves out complex numbers, for which the implementation corrects what NumPy gives."""
+    return lambda call, specs: (
+        None if specs[call.inputs[0]].dtype.kind == "complex" else rule(call, specs)
+    )
+
+
+def by_size(many: Rule, dtypes: tuple[str, ...], few: Rule | None) -> Rule:
+    """Return a rule that chooses by the bytes of the inputs for some dtypes, and takes the second one for others."""
+    served = frozenset(map(as_dtype, dtypes))
+
+    def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        inputs = [specs[v] for v in call.inputs]
+        size = sum(count_elements(x.shape) * x.dtype.itemsize for x in inputs)
+        if inputs[0].dtype in served and size >= MIN_BYTES:
+            return many(call, specs)
+        return None if few is None else few(call, specs)
+
+    return rule
+
+
+def first_of(*rules: Rule) -> Rule:
+    """Return a rule that asks several ones in their order."""
+
+    def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        return next((found for r in rules if (found := r(call, specs)) is not None), None)
+
+    return rule
+
+
+def _declare_ufuncs() -> None:
+    """Declare the kernels whose implementation on NumPy is a ufunc."""
+    for module in (unary, binary):
+        for kernel in vars(module).values():
+            function = None
+            if getattr(kernel, "is_elementwise", False):
+                function = numpy_implementation(kernel)
+            if isinstance(function, np.ufunc) and function.nout == 1:
+                RULES[kernel] = ufunc_rule(function)
+    of_real = {unary.tanh: np.tanh, unary.tan: np.tan, unary.log1p: np.log1p, unary.expm1: np.expm1}
+    RULES.update({kernel: real_only(ufunc_rule(f)) for kernel, f in of_real.items()})
+    for kernel, f in {
+        unary.ceil: np.ceil,
+        unary.floor: np.floor,
+        unary.round: np.rint,
+        unary.trunc: np.trunc,
+    }.items():
+        RULES[kernel] = of_floats(ufunc_rule(f))
+    for kernel, f in {binary.maximum: np.maximum, binary.minimum: np.minimum}.items():
+        RULES[kernel] = _not_half(ufunc_rule(f))
+
+
+def of_floats(rule: Rule) -> Rule:
+    """Return a rule that leaves out integers."""
+    return lambda call, specs: (
+        rule(call, specs) if specs[call.inputs[0]].dtype.kind == "float" else None
+    )
+
+
+def _not_half(rule: Rule) -> Rule:
+    return lambda call, specs: (
+        None if specs[call.inputs[0]].dtype.name == "float16" else rule(call, specs)
+    )
+
+
+_declare_ufuncs()
+
+# --- the functions of C that are faster than NumPy's, for arrays that are not small ------------------
+
+for _name, _dtypes in FASTER_DTYPES.items():
+    _kernel = vars(unary)[_name]
+    RULES[_kernel] = by_size(unary_rule(_name, _dtypes), _dtypes, RULES.get(_kernel))
+for _name, _dtypes in FASTER.items():
+    _kernel = vars(binary)[_name]
+    RULES[_kernel] = by_size(binary_rule(_name, _dtypes), _dtypes, RULES.get(_kernel))
+
+# --- those whose results are exact, so that all implementations have the same bits ----------------------
+
+for _name in sorted(BROADCAST):
+    _kernel = vars(binary)[_name]
+    RULES[_kernel] = first_of(binary_rule(_name, FLOATS), RULES[_kernel])
+RULES[binary.squared_difference] = binary_rule("squared_difference", FLOATS)
+RULES[unary.reciprocal] = unary_rule("reciprocal", FLOATS)
+
+
+def rsqrt(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return 1 / sqrt(x): both are exact."""
+    (x,), (y,) = call.inputs, call.outputs
+    dtype = specs[x].dtype
+    if dtype.name not in FLOATS:
+        return None
+    function = c_function(f"rsqrt_{dtype}")
+    return [CCall(function, (Read(x), Written(y), Count()))]
+
+
+RULES[unary.rsqrt] = rsqrt
+
+
+SELECT: Final = {size: c_function(f"select_{size}") for size in (1, 2, 4, 8)}
+
+
+def select(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return one of two values for each condition."""
+    (y,) = call.outputs
+    function = SELECT.get(specs[y].dtype.itemsize)
+    if function is None or specs[y].dtype.name == "string":
+        return None
+    condition, t, e = call.inputs
+    steps = Step(condition), Step(t), Step(e)
+    return [CCall(function, (Read(condition), Read(t), Read(e), Written(y), Count(), *steps))]
+
+
+RULES[binary.select] = select
+
+
+_SOURCES: Final = ("bool", "uint8", "int32", "int64", "float32", "float64")
+_TARGETS: Final = ("bool", "int32", "int64", "float32", "float64")
+CASTS: Final = {
+    (as_dtype(source), as_dtype(target)): c_function(f"cast_{source}_{target}")
+    for source in _SOURCES
+    for target in _TARGETS
+    if source != target
+} | {
+    (as_dtype(source), as_dtype(target)): c_function(f"cast_{source}_{target}")
+    for source, target in (("float16", "float32"), ("float32", "float16"))
+}
+"""The functions of C that cast, by the dtypes."""
+
+
+def cast(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return the elements in another dtype."""
+    (x,), (y,) = call.inputs, call.outputs
+    function = CASTS.get((specs[x].dtype, specs[y].dtype))
+    return None if function is None else [CCall(function, (Read(x), Written(y), Count()))]
+
+
+RULES[unary.cast] = cast
+
+# --- activations, for which there is nothing but C ----------------------------------------------------
+
+RULES[unary.step] = unary_rule("step", FLOATS, "alpha")
+RULES[activation.leaky_relu] = unary_rule("leaky_relu", FLOATS, "alpha")
+for _name in ("relu", "relu6"):
+    RULES[vars(activation)[_name]] = unary_rule(_name, NUMBERS)
+for _name in ("elu", "selu", "sigmoid", "softplus", "gelu", "gelu_tanh"):
+    RULES[vars(activation)[_name]] = unary_rule(_name, HALVES)
+for _name in ("prelu", "relu6_gradient", "sigmoid_gradient", "elu_gradient"):
+    RULES[vars(activation)[_name]] = binary_rule(_name, HALVES)
+for _name in ("gelu_gradient", "gelu_tanh_gradient"):
+    RULES[vars(activation)[_name]] = binary_rule(_name, HALVES)

@@ -1,0 +1,99 @@
+"""The element types of ONNX, NumPy's dtypes, and what a backend computes with.
+
+plugrad has no bfloat16, float8, float4, int4 and int2. Values of these types are NumPy arrays with
+dtypes of ml_dtypes while they are stored, and float32, int8 or uint8 while they are computed with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+import numpy as np
+import onnx
+
+import plugrad
+from plugrad_onnx.errors import InvalidModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from plugrad import Tensor
+
+NAMES: Final = frozenset(
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
+)
+STRING: Final = np.dtypes.StringDType()
+
+
+def numpy_dtype(element: int) -> np.dtype[Any]:
+    """Return NumPy's dtype for an element type of ONNX, one of ml_dtypes where NumPy has none.
+
+    Raises:
+        InvalidModel: no element type has this number.
+    """
+    if element == onnx.TensorProto.STRING:
+        return STRING
+    try:
+        return onnx.helper.tensor_dtype_to_np_dtype(element)
+    except KeyError:
+        raise InvalidModel(f"{element} is no element type of ONNX: expected 1 to 26.") from None
+
+
+def is_array(value: Any) -> TypeGuard[NDArray[Any]]:
+    """Whether a value is an array of NumPy."""
+    return isinstance(value, np.ndarray)
+
+
+def is_list(value: Any) -> TypeGuard[list[Any]]:
+    """Whether a value is a sequence of ONNX."""
+    return isinstance(value, list)
+
+
+def element_type(dtype: Any) -> int:
+    """Return the element type of ONNX for a dtype of plugrad or NumPy."""
+    if str(dtype) == "string" or np.dtype(dtype).kind in "TOU":
+        return onnx.TensorProto.STRING
+    return onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def is_stored_only(dtype: np.dtype[Any]) -> bool:
+    """Whether plugrad has no such dtype, so that values are stored in it and computed in another."""
+    return dtype.kind not in "OTUS" and dtype.name not in NAMES
+
+
+def computed(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the same numbers in a dtype that plugrad computes with."""
+    if array.dtype.kind in "OUS":
+        strings = [s.decode() if isinstance(s, bytes) else str(s) for s in array.ravel()]
+        return np.array(strings, dtype=STRING).reshape(array.shape)
+    if not is_stored_only(array.dtype):
+        return array
+    name = array.dtype.name
+    return array.astype(name[: len(name.rstrip("0123456789"))] + "8" if "int" in name else "f4")
+
+
+def as_tensor(value: Any, device: Any = None) -> Tensor:
+    """Return an array as a tensor, with the same numbers where plugrad has no such dtype."""
+    if isinstance(value, plugrad.Tensor):
+        return value
+    return plugrad.asarray(computed(np.asarray(value)), device=device)
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """Return a tensor's values as an array; an array is returned as it is."""
+    return value.numpy() if isinstance(value, plugrad.Tensor) else np.asarray(value)

@@ -1,0 +1,339 @@
+"""Running graphs: what does not depend on inputs is computed once, the rest at each call."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from contextvars import Context
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad.errors import PlugradError
+from plugrad_onnx.elements import as_array, as_tensor, computed, is_array, is_list, is_stored_only
+from plugrad_onnx.errors import NodeFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad_onnx.graph import Graph, Node
+    from plugrad_onnx.registry import Operator
+
+
+class Scope:
+    """The values of names while a graph runs: arrays are on the host, tensors on the device.
+
+    Args:
+        device: Where tensors lie.
+        values: Values by name, of this graph and of those around it.
+        constant: The names of arrays that are the same at each call.
+        copies: Constants on the device, by name and layout.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        values: MutableMapping[str, Any],
+        constant: set[str],
+        copies: dict[tuple[str, str], plugrad.Tensor],
+    ) -> None:
+        self.device = device
+        self.values = values
+        self.constant = constant
+        self.copies = copies
+        self.last: set[str] = set()
+        """The names of images whose channels come last."""
+        self.turned: dict[str, plugrad.Tensor] = {}
+        """Images in the other layout, as far as somebody has asked for it."""
+
+    def inside(self, values: dict[str, Any], constant: set[str]) -> Scope:
+        """Return the scope of a graph inside of this one."""
+        inner = Scope(
+            self.device, ChainMap(values, self.values), self.constant | constant, self.copies
+        )
+        inner.last, inner.turned = set(self.last), dict(self.turned)
+        return inner
+
+    def assign(self, name: str, value: Any, *, last: bool = False) -> None:
+        """Give a name a value."""
+        self.values[name] = value
+        self.turned.pop(name, None)
+        (self.last.add if last else self.last.discard)(name)
+
+    def release(self, name: str) -> None:
+        """Forget a value that nobody uses any more."""
+        self.values.pop(name, None)
+        self.turned.pop(name, None)
+        self.last.discard(name)
+
+    def argument(self, name: str, kind: str) -> Any:
+        """Return a value as an operator wants it, with channels second."""
+        value = self.values[name] if name else None
+        if value is None:
+            return None
+        if name in self.last:
+            value = self._other(name, _channels_second)
+        if kind == "Values":
+            return as_array(value)
+        exotic = is_array(value) and is_stored_only(value.dtype)
+        if kind == "Anything" or (kind == "Stored" and exotic):
+            return value
+        if is_array(value):
+            return self._copied(name, kind, _filters_last if kind == "Filter" else _as_it_is)
+        if is_list(value):
+            return [as_tensor(part, self.device) for part in value]
+        return _filters_of(self.values[name]) if kind == "Filter" else value
+
+    def images(self, name: str) -> Any:
+        """Return images with channels last."""
+        if name in self.last:
+            return self.values[name]
+        value = self.values[name]
+        if value.ndim < 3:
+            return self.argument(name, "Tensor")
+        if is_array(value):
+            return self._copied(name, "images", _array_last)
+        return self._other(name, channels_last)
+
+    def beside_images(self, name: str, rank: int) -> Any:
+        """Return what is combined with images whose channels come last, element by element."""
+        value = self.values[name] if name else None
+        if value is None or value.ndim == 0 or name in self.last:
+            return self.values[name] if name in self.last else self.argument(name, "Tensor")
+        if is_array(value):
+            shape = (1,) * (rank - value.ndim) + value.shape
+            return self._copied(name, "beside", lambda a: _array_last(a.reshape(shape)))
+        if value.ndim == rank:
+            return self.images(name)
+        return channels_last(plugrad.reshape(value, (1,) * (rank - value.ndim) + value.shape))
+
+    def _other(self, name: str, turn: Callable[[plugrad.Tensor], plugrad.Tensor]) -> plugrad.Tensor:
+        if name not in self.turned:
+            self.turned[name] = turn(self.values[name])
+        return self.turned[name]
+
+    def _copied(
+        self, name: str, layout: str, turn: Callable[[NDArray[Any]], NDArray[Any]]
+    ) -> plugrad.Tensor:
+        """Return an array on the device; constants are copied once."""
+        array: NDArray[Any] = self.values[name]
+        if name not in self.constant:
+            return as_tensor(turn(array), self.device)
+        key = (name, layout)
+        if key not in self.copies:
+            # Outside of what is being traced, where the copy would be a step of the trace.
+            self.copies[key] = Context().run(as_tensor, turn(array), self.device)
+        return self.copies[key]
+
+
+def channels_last(x: plugrad.Tensor) -> plugrad.Tensor:
+    """Return images whose second axis has become the last one."""
+    return plugrad.permute_dims(x, (0, *range(2, x.ndim), 1))
+
+
+def _channels_second(x: plugrad.Tensor) -> plugrad.Tensor:
+    return plugrad.permute_dims(x, (0, x.ndim - 1, *range(1, x.ndim - 1)))
+
+
+def _array_last(array: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(np.moveaxis(array, 1, -1))
+
+
+def _filters_last(array: NDArray[Any]) -> NDArray[Any]:
+    order = (*range(2, array.ndim), 1, 0)
+    return np.ascontiguousarray(np.transpose(computed(array), order))
+
+
+def _filters_of(x: plugrad.Tensor) -> plugrad.Tensor:
+    return plugrad.permute_dims(x, (*range(2, x.ndim), 1, 0))
+
+
+def _as_it_is(array: NDArray[Any]) -> NDArray[Any]:
+    return array
+
+
+def run_graph(graph: Graph, scope: Scope, arguments: Sequence[Any] = ()) -> list[Any]:
+    """Return the outputs of a graph inside of a node."""
+    inner = scope.inside(dict(graph.constants), set(graph.constants))
+    for name, argument in zip(graph.inputs, arguments, strict=False):
+        inner.assign(name, argument)
+    for node in graph.nodes:
+        evaluate(node, inner)
+    return [inner.argument(name, "Anything") for name in graph.outputs]
+
+
+def evaluate(node: Node, scope: Scope) -> None:
+    """Compute the outputs of a node; on the host, if that has all its inputs."""
+    if is_on_host(node, scope):
+        results = [(result, False) for result in Context().run(_compute_on_host, node, scope)]
+    else:
+        results = compute(node, scope)
+    for name, (result, last) in zip(node.outputs, results, strict=False):
+        if name:
+            scope.assign(name, result, last=last)
+
+
+def is_on_host(node: Node, scope: Scope) -> bool:
+    """Whether all inputs of a node are arrays, so that no device is needed."""
+    names = [*node.inputs, *node.captured]
+    return node.operator.pure and all(_has_array(scope.values[n]) for n in names if n)
+
+
+def _has_array(value: Any) -> bool:
+    if is_list(value):
+        return all(map(_has_array, value))
+    return value is None or is_array(value)
+
+
+def _compute_on_host(node: Node, scope: Scope) -> list[Any]:
+    host = Scope("cpu", ChainMap({}, scope.values), set(), {})
+    with plugrad.use("cpu"):
+        return [
+            _as_arrays(_channels_second(result) if last else result)
+            for result, last in compute(node, host)
+        ]
+
+
+def _as_arrays(value: Any) -> Any:
+    if is_list(value):
+        return [_as_arrays(part) for part in value]
+    return value if value is None else as_array(value)
+
+
+def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
+    """Return the outputs of a node, each with whether it is images whose channels come last.
+
+    Raises:
+        NodeFailed: its function raises an error that is none of plugrad's.
+    """
+    operator = node.operator
+    try:
+        keywords = _keywords(node, operator, scope)
+        arguments, rank = _arguments(node, operator, scope, keywords)
+        result = operator.function(*arguments, **keywords)
+    except PlugradError as error:
+        error.add_note(f"In {node} of the model.")
+        raise
+    except Exception as error:
+        raise NodeFailed(f"{node} cannot be computed: {type(error).__name__}: {error}") from error
+    results: list[Any] = [*result] if isinstance(result, tuple) else [result]
+    return [(r, rank > 2 and isinstance(r, plugrad.Tensor) and r.ndim == rank) for r in results]
+
+
+def _arguments(
+    node: Node, operator: Operator, scope: Scope, keywords: dict[str, Any]
+) -> tuple[list[Any], int]:
+    """Return what an operator takes, and the rank of its outputs if their channels come last, else 0."""
+    names = node.inputs
+    if operator.layout == "images":
+        rest = [scope.argument(name, operator.kind(k)) for k, name in enumerate(names) if k]
+        images = scope.images(names[0])
+        return [images, *rest], images.ndim
+    rank = max((scope.values[name].ndim for name in names if name in scope.last), default=0)
+    if rank and operator.layout == "shape":
+        shape = scope.values[names[0]].shape
+        return [SimpleNamespace(shape=(shape[0], shape[-1], *shape[1:-1]))], 0
+    if rank and operator.layout and _fits(names, scope, rank):
+        if operator.layout == "axis":
+            axis = keywords.get("axis", 1) % rank
+            keywords["axis"] = 0 if axis == 0 else rank - 1 if axis == 1 else axis - 1
+        return [scope.beside_images(name, rank) for name in names], rank
+    return [scope.argument(name, operator.kind(k)) for k, name in enumerate(names)], 0
+
+
+def _fits(names: Sequence[str], scope: Scope, rank: int) -> bool:
+    """Whether no other value has more axes than images have."""
+    return all(
+        getattr(scope.values[name], "ndim", rank + 1) <= rank
+        for name in names
+        if name and scope.values[name] is not None
+    )
+
+
+def _keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, Any]:
+    """Return the attributes of a node; its graphs are functions of their inputs."""
+    keywords = dict(node.attributes)
+    for name, graph in node.graphs.items():
+        keywords[name] = _body(graph, scope)
+    known = {"outputs": len(node.outputs), "opset": node.opset, "scope": scope}
+    return keywords | {name: known[name] for name in operator.given}
+
+
+def _body(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
+    return lambda *arguments: run_graph(graph, scope, arguments)
+
+
+def _placed(value: Any, device: str) -> Any:
+    """Return an output: on the device, unless plugrad has no such dtype."""
+    if is_list(value):
+        return [_placed(part, device) for part in value]
+    if value is None or (is_array(value) and is_stored_only(value.dtype)):
+        return value
+    return as_tensor(value, device)
+
+
+class Plan:
+    """What there is to do for inputs of one shape: constants, and the nodes that depend on inputs."""
+
+    def __init__(self, graph: Graph, device: str, trained: set[str]) -> None:
+        self.graph = graph
+        self.device = device
+        self.constants: dict[str, Any] = {
+            name: array for name, array in graph.constants.items() if name not in trained
+        }
+        self.copies: dict[tuple[str, str], plugrad.Tensor] = {}
+        self.steps: list[tuple[Node, tuple[str, ...]]] = []
+        self.recorded = False
+
+    def run(self, values: Mapping[str, Any]) -> list[Any]:
+        """Return the outputs for inputs and trained weights, by name."""
+        scope = Scope(self.device, {}, set(self.constants), self.copies)
+        scope.values.update(self.constants)
+        scope.values.update(values)
+        if self.recorded:
+            for node, finished in self.steps:
+                evaluate(node, scope)
+                for name in finished:
+                    scope.release(name)
+        else:
+            self._record(scope)
+        return [_placed(scope.argument(n, "Anything"), self.device) for n in self.graph.outputs]
+
+    def _record(self, scope: Scope) -> None:
+        """Run all nodes, and keep those that must run again.
+
+        What has only constants as inputs is constant, and so are shapes, as a plan is for one shape.
+        """
+        remaining: list[Node] = []
+        constants = dict(self.constants)
+        for node in self.graph.nodes:
+            names = [n for n in (*node.inputs, *node.captured) if n]
+            fixed = node.operator.pure and all(name in constants for name in names)
+            evaluate(node, scope)
+            results = {name: scope.values[name] for name in node.outputs if name in scope.values}
+            if (fixed or node.operator.name in ("Shape", "Size")) and all(
+                map(_has_array, results.values())
+            ):
+                constants.update(results)
+                scope.constant.update(results)
+            else:
+                remaining.append(node)
+        used = {n for node in remaining for n in (*node.inputs, *node.captured)}
+        used.update(self.graph.outputs)
+        self.constants = {name: value for name, value in constants.items() if name in used}
+        self.steps = _with_ends(remaining, {*self.graph.outputs, *self.constants})
+        self.recorded = True
+
+
+def _with_ends(nodes: Sequence[Node], kept: set[str]) -> list[tuple[Node, tuple[str, ...]]]:
+    """Return nodes, each with the names of the values that nobody uses after it."""
+    steps: list[tuple[Node, tuple[str, ...]]] = []
+    later = set(kept)
+    for node in reversed(nodes):
+        names = {n for n in (*node.inputs, *node.captured, *node.outputs) if n}
+        steps.append((node, tuple(sorted(names - later))))
+        later |= names
+    return steps[::-1]

@@ -1,0 +1,132 @@
+"""Graphs in which convolutions have taken in the normalizations and activations that follow them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad_onnx.graph import Graph, Node
+from plugrad_onnx.registry import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+
+def fused(graph: Graph, trained: set[str]) -> Graph:
+    """Return a graph that computes the same with fewer nodes.
+
+    Args:
+        graph: A graph.
+        trained: The names of weights that are not constant, which stay as they are.
+    """
+    constants = {name: a for name, a in graph.constants.items() if name not in trained}
+    for node in graph.nodes:
+        if node.operator.name == "Constant" and not node.operator.domain:
+            constants[node.outputs[0]] = node.operator.function(**node.attributes)
+    uses = Counter(name for n in graph.nodes for name in (*n.inputs, *n.captured))
+    uses.update(graph.outputs)
+    consumers = {name: node for node in graph.nodes for name in node.inputs}
+    result = Graph(graph.inputs, graph.outputs, dict(graph.constants))
+    absorbed: set[int] = set()
+    for node in graph.nodes:
+        if id(node) in absorbed:
+            continue
+        if _is(node, "Conv") and _floating(constants.get(node.inputs[1])):
+            node = _absorbing(node, constants, uses, consumers, result.constants, absorbed)
+        result.nodes.append(node)
+    return result
+
+
+def _absorbing(
+    conv: Node,
+    constants: dict[str, NDArray[Any]],
+    uses: Counter[str],
+    consumers: Mapping[str, Node],
+    new: dict[str, NDArray[Any]],
+    absorbed: set[int],
+) -> Node:
+    """Return a convolution with what follows it, as far as that is known."""
+    fused_conv = OPERATORS["plugrad", "FusedConv"][0]
+    follower = _only_follower(conv, uses, consumers)
+    if follower is not None and _is_normalization(follower, constants):
+        folded = _folded(conv, follower, constants)
+        if folded is not None:
+            inputs = [conv.inputs[0]]
+            for name, array in zip(("filters", "bias"), folded, strict=True):
+                inputs.append(f"{follower.outputs[0]}/{name}")
+                new[inputs[-1]] = constants[inputs[-1]] = array
+            absorbed.add(id(follower))
+            conv = replace(conv, inputs=inputs, outputs=follower.outputs[:1])
+            follower = _only_follower(conv, uses, consumers)
+    activation = None if follower is None else _activation(follower, constants)
+    if follower is None or activation is None:
+        return conv
+    absorbed.add(id(follower))
+    attributes = {**conv.attributes, "activation": activation}
+    return replace(
+        conv, operator=fused_conv, attributes=attributes, outputs=follower.outputs
+    )  # fmt: skip
+
+
+def _is(node: Node, name: str) -> bool:
+    return node.operator.name == name and not node.operator.domain
+
+
+def _floating(array: Any) -> bool:
+    return array is not None and array.dtype.kind == "f"
+
+
+def _only_follower(
+    node: Node, uses: Mapping[str, int], consumers: Mapping[str, Node]
+) -> Node | None:
+    """Return the node that takes an output as its first input, if nobody else does."""
+    name = node.outputs[0]
+    follower = consumers.get(name)
+    alone = follower is not None and uses[name] == 1 and follower.inputs[0] == name
+    return follower if alone else None
+
+
+def _is_normalization(node: Node, constants: Mapping[str, Any]) -> bool:
+    return (
+        _is(node, "BatchNormalization")
+        and not node.attributes.get("training_mode", 0)
+        and all(_floating(constants.get(name)) for name in node.inputs[1:])
+        and not any(node.outputs[1:])
+    )
+
+
+def _folded(
+    conv: Node, normalization: Node, constants: Mapping[str, NDArray[Any]]
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return filters and bias of a convolution that normalizes its outputs; the products are exact."""
+    has_bias = len(conv.inputs) > 2 and conv.inputs[2]
+    if has_bias and conv.inputs[2] not in constants:
+        return None
+    filters = constants[conv.inputs[1]]
+    scale, offset, mean, variance = (
+        constants[name].astype(np.float64) for name in normalization.inputs[1:]
+    )
+    bias = constants[conv.inputs[2]] if has_bias else 0.0
+    factor = scale / np.sqrt(variance + normalization.attributes.get("epsilon", 1e-5))
+    if factor.shape != filters.shape[:1]:
+        return None
+    scaled = filters * factor.reshape(-1, *(1,) * (filters.ndim - 1))
+    return scaled.astype(filters.dtype), (offset + (bias - mean) * factor).astype(filters.dtype)
+
+
+def _activation(node: Node, constants: Mapping[str, NDArray[Any]]) -> str | None:
+    """Return which activation of a convolution's kernel a node is."""
+    if _is(node, "Relu"):
+        return "relu"
+    if not _is(node, "Clip"):
+        return None
+    bounds = [node.attributes.get("min"), node.attributes.get("max")]
+    for place, name in enumerate(node.inputs[1:3]):
+        if name:
+            bounds[place] = constants[name].item() if name in constants else None
+    return "relu6" if bounds == [0, 6] else None

@@ -1,0 +1,353 @@
+"""Graphs of nodes whose operators are known, made from protobuf and checked before anything runs."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import onnx
+
+from plugrad_onnx.errors import InvalidModel, UnsupportedModel
+from plugrad_onnx.reading import read_sparse, read_tensor
+from plugrad_onnx.registry import OPERATORS, Operator, find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+DEEPEST: Final = 32
+"""How deep graphs and functions may be nested."""
+EMPTY: Final = inspect.Parameter.empty
+"""The default of an attribute that must be there."""
+
+
+@dataclass
+class Node:
+    """One call of an operator: names of values that go in and come out."""
+
+    name: str
+    operator: Operator
+    opset: int
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any]
+    graphs: dict[str, Graph]
+    captured: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return describe(self.name, self.operator.domain, self.operator.name, self.opset)
+
+
+@dataclass
+class Graph:
+    """Nodes in the order in which they run, and the names of inputs and outputs."""
+
+    inputs: list[str]
+    outputs: list[str]
+    constants: dict[str, NDArray[Any]]
+    nodes: list[Node] = field(default_factory=list[Node])
+
+    def free(self) -> set[str]:
+        """Return the names that the graph takes from those around it."""
+        inside = {*self.inputs, *self.constants}
+        outside: set[str] = set()
+        for node in self.nodes:
+            outside.update(n for n in (*node.inputs, *node.captured) if n and n not in inside)
+            inside.update(node.outputs)
+        outside.update(name for name in self.outputs if name and name not in inside)
+        return outside
+
+
+def describe(name: str, domain: str, kind: str, opset: int) -> str:
+    """Return how messages name a node."""
+    operator = f"{domain}.{kind}" if domain else kind
+    return f"node {name!r} ({operator}, opset {opset})"
+
+
+def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """Return the versions of operators by domain; that of ONNX itself is the empty string."""
+    return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in imports}
+
+
+class Builder:
+    """Makes graphs of the protobufs of one model; functions are put in place of their calls."""
+
+    def __init__(self, model: onnx.ModelProto, folder: Path | None) -> None:
+        self.folder = folder
+        self.functions = {(f.domain, f.name): f for f in model.functions}
+        self.problems: list[str] = []
+        self._count = 0
+        self._open: list[tuple[str, str]] = []
+
+    def graph(
+        self, proto: onnx.GraphProto, opsets: Mapping[str, int], names: Names, depth: int = 0
+    ) -> Graph:
+        """Return a graph of the model, or of an attribute of one of its nodes.
+
+        Raises:
+            InvalidModel: a value is used before it is computed, or computed twice, or graphs are
+                nested too deeply.
+        """
+        if depth > DEEPEST:
+            raise InvalidModel(f"Graphs and functions are nested more than {DEEPEST} deep.")
+        constants = {names[t.name]: read_tensor(t, self.folder) for t in proto.initializer}
+        for sparse in proto.sparse_initializer:
+            constants[names[sparse.values.name]] = read_sparse(sparse, self.folder)
+        graph = Graph([], [names[v.name] for v in proto.output], constants)
+        graph.inputs = [names[v.name] for v in proto.input]
+        graph.nodes = list(self.nodes(proto.node, opsets, names, {}, depth))
+        return graph
+
+    def nodes(
+        self,
+        protos: Iterable[onnx.NodeProto],
+        opsets: Mapping[str, int],
+        names: Names,
+        given: Mapping[str, onnx.AttributeProto],
+        depth: int,
+    ) -> Iterator[Node]:
+        """Yield nodes; a call of a function becomes the nodes of its body."""
+        if depth > DEEPEST:
+            raise InvalidModel(f"Graphs and functions are nested more than {DEEPEST} deep.")
+        for proto in protos:
+            domain = "" if proto.domain == "ai.onnx" else proto.domain
+            opset = opsets.get(domain, 1)
+            name = proto.name or (proto.output[0] if proto.output else proto.op_type)
+            attributes = _resolved(proto, given)
+            where = describe(name, domain, proto.op_type, opset)
+            function = self.functions.get((domain, proto.op_type))
+            operator = find(domain, proto.op_type, opset) if function is None else None
+            if operator is not None:
+                yield self._node(proto, name, operator, opset, attributes, opsets, names, depth)
+                continue
+            schema = _schema(domain, proto.op_type, opset) if function is None else None
+            if schema is not None and schema.has_function:
+                function = schema.function_body
+                for key, value in schema.attributes.items():
+                    if value.default_value.name:
+                        attributes.setdefault(key, value.default_value)
+            if function is not None:
+                yield from self.body(proto, function, where, attributes, names, opsets, depth)
+            elif schema is not None and schema.has_context_dependent_function:
+                yield self._expanded(proto, name, opset, attributes, opsets, names)
+            else:
+                self.problems.append(f"{where}: {_remedy(domain, proto.op_type, opset)}")
+
+    def _node(
+        self,
+        proto: onnx.NodeProto,
+        name: str,
+        operator: Operator,
+        opset: int,
+        given: Mapping[str, onnx.AttributeProto],
+        opsets: Mapping[str, int],
+        names: Names,
+        depth: int,
+    ) -> Node:
+        where = describe(name, operator.domain, operator.name, opset)
+        values: dict[str, Any] = {}
+        graphs: dict[str, Graph] = {}
+        for key, attribute in given.items():
+            if key not in operator.attributes:
+                known = ", ".join(operator.attributes) or "none"
+                self.problems.append(f"{where}: attribute {key!r} is not known; {known} are.")
+            elif attribute.type == onnx.AttributeProto.GRAPH:
+                graphs[key] = self.graph(attribute.g, opsets, names, depth + 1)
+            else:
+                values[key] = self.attribute(attribute, where)
+        inputs = [names[n] for n in proto.input]
+        for key, default in operator.attributes.items():
+            if default is EMPTY and key not in values and key not in graphs:
+                raise InvalidModel(f"{where}: attribute {key!r} is missing.")
+        present = max((i + 1 for i, n in enumerate(inputs) if n), default=0)
+        if present < operator.required or (present > len(operator.kinds) and not operator.variadic):
+            raise InvalidModel(
+                f"{where} has {present} inputs; {operator.required} to {len(operator.kinds)} "
+                "are expected."
+            )
+        captured = {free for graph in graphs.values() for free in graph.free()}
+        outputs = [names[n] for n in proto.output]
+        return Node(name, operator, opset, inputs, outputs, values, graphs, tuple(sorted(captured)))
+
+    def attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
+        """Return the value of an attribute; tensors become arrays.
+
+        Raises:
+            InvalidModel: it has no value that can be read.
+        """
+        kinds = onnx.AttributeProto
+        try:
+            if proto.type == kinds.TENSOR:
+                return read_tensor(proto.t, self.folder)
+            if proto.type == kinds.SPARSE_TENSOR:
+                return read_sparse(proto.sparse_tensor, self.folder)
+            value = onnx.helper.get_attribute_value(proto)
+            if proto.type == kinds.STRING:
+                return value.decode()
+            if proto.type == kinds.STRINGS:
+                return [text.decode() for text in value]
+            return list(value) if proto.type in (kinds.INTS, kinds.FLOATS) else value
+        except (ValueError, UnicodeDecodeError) as error:
+            raise InvalidModel(f"{where}: attribute {proto.name!r}: {error}") from error
+
+    def body(
+        self,
+        proto: onnx.NodeProto,
+        function: onnx.FunctionProto,
+        where: str,
+        attributes: dict[str, onnx.AttributeProto],
+        names: Names,
+        opsets: Mapping[str, int],
+        depth: int,
+    ) -> Iterator[Node]:
+        """Yield the nodes of a function's body, with the names and attributes of its call."""
+        key = (function.domain, function.name)
+        if key in self._open:
+            raise InvalidModel(f"{where}: this function calls itself.")
+        for default in function.attribute_proto:
+            attributes.setdefault(default.name, default)
+        self._count += 1
+        inner = Names(f"{names.prefix}{function.name}.{self._count}/")
+        inputs = [*proto.input, *[""] * len(function.input)]
+        for formal, actual in zip(function.input, inputs, strict=False):
+            inner.known[formal] = names[actual]
+        for formal, actual in zip(function.output, proto.output, strict=False):
+            if actual:
+                inner.known[formal] = names[actual]
+        own = {**opsets, **opsets_of(function.opset_import)}
+        self._open.append(key)
+        yield from self.nodes(function.node, own, inner, attributes, depth + 1)
+        self._open.pop()
+
+    def _expanded(
+        self,
+        proto: onnx.NodeProto,
+        name: str,
+        opset: int,
+        attributes: Mapping[str, onnx.AttributeProto],
+        opsets: Mapping[str, int],
+        names: Names,
+    ) -> Node:
+        """Return a node whose body depends on the dtypes of its inputs, which are not yet known."""
+        call = onnx.NodeProto()
+        call.CopyFrom(proto)
+        del call.attribute[:]
+        call.attribute.extend(attributes.values())
+        expand = OPERATORS["plugrad", "Expansion"][0]
+        operator = Operator(
+            proto.op_type, expand.domain, 1, expand.function, True, variadic="Anything",
+            given=("outputs", "opset", "scope"),
+        )  # fmt: skip
+        inputs, outputs = [names[n] for n in proto.input], [names[n] for n in proto.output]
+        return Node(
+            name,
+            operator,
+            opset,
+            inputs,
+            outputs,
+            {"call": call, "opsets": tuple(opsets.items())},
+            {},
+        )
+
+
+class Names:
+    """What the names of a graph, or of a function that is put in place of its call, become."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+        self.known: dict[str, str] = {"": ""}
+
+    def __getitem__(self, name: str) -> str:
+        return self.known.get(name, self.prefix + name)
+
+
+def build(model: onnx.ModelProto, folder: Path | None) -> Graph:
+    """Return the graph of a model, whose operators are all known.
+
+    Raises:
+        InvalidModel: it breaks a rule of ONNX.
+        UnsupportedModel: it needs an operator, or an attribute, that is not known.
+    """
+    builder = Builder(model, folder)
+    opsets = opsets_of(model.opset_import)
+    if not opsets:
+        raise InvalidModel("The model does not say which version of the operators it uses.")
+    graph = builder.graph(model.graph, opsets, Names())
+    if builder.problems:
+        listed = "\n".join(f"  {problem}" for problem in dict.fromkeys(builder.problems))
+        raise UnsupportedModel(f"plugrad-onnx cannot run this model:\n{listed}")
+    check_order(graph, set())
+    return graph
+
+
+def check_order(graph: Graph, outer: set[str]) -> None:
+    """Check that each value is computed once, and before it is used.
+
+    Raises:
+        InvalidModel: one is not.
+    """
+    defined = {*outer, *graph.inputs, *graph.constants}
+    made: set[str] = {*graph.inputs}
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name and name not in defined:
+                raise InvalidModel(
+                    f"{node}: input {name!r} is computed nowhere before, or depends on this node."
+                )
+        for inner in node.graphs.values():
+            check_order(inner, defined)
+        for name in filter(None, node.outputs):
+            if name in made:
+                raise InvalidModel(f"{node}: another node has computed {name!r}, too.")
+            made.add(name)
+            defined.add(name)
+    for name in filter(None, graph.outputs):
+        if name not in defined:
+            raise InvalidModel(f"Output {name!r} of the model is not computed by any node.")
+
+
+def _resolved(
+    proto: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]
+) -> dict[str, onnx.AttributeProto]:
+    """Return the attributes of a node; those that refer to one of the function's call have its value."""
+    attributes: dict[str, onnx.AttributeProto] = {}
+    for attribute in proto.attribute:
+        if not attribute.ref_attr_name:
+            attributes[attribute.name] = attribute
+        elif attribute.ref_attr_name in given:
+            attributes[attribute.name] = onnx.AttributeProto()
+            attributes[attribute.name].CopyFrom(given[attribute.ref_attr_name])
+            attributes[attribute.name].name = attribute.name
+    return attributes
+
+
+def _schema(domain: str, name: str, opset: int) -> Any:
+    """Return what the package onnx says of an operator, or None."""
+    try:
+        return onnx.defs.get_schema(name, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _remedy(domain: str, name: str, opset: int) -> str:
+    """Return why an operator is not known, and what could be done."""
+    versions = OPERATORS.get((domain, name))
+    if versions:
+        return (
+            f"this operator is known from opset {versions[-1].since} on. Convert the model with "
+            "onnx.version_converter.convert_version."
+        )
+    if domain not in ("", "ai.onnx.ml"):
+        return (
+            f"operators of the domain {domain!r} are not known. Export the model with ONNX's own "
+            "operators, or add the operator as a function of the model."
+        )
+    if _schema(domain, name, onnx.defs.onnx_opset_version()) is None:
+        return "ONNX has no such operator. Export the model with an exporter for ONNX."
+    return (
+        "plugrad-onnx lacks this operator. Export the model with other operators, or declare one "
+        "with plugrad_onnx.operator."
+    )

@@ -1,0 +1,304 @@
+"""A model that was read from a file: to call, to train, and to write back."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+import plugrad
+from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
+from plugrad_onnx.elements import as_tensor, element_type, is_list, is_stored_only, numpy_dtype
+from plugrad_onnx.errors import InvalidModel
+from plugrad_onnx.execution import Plan
+from plugrad_onnx.fusion import fused
+from plugrad_onnx.graph import Graph, build
+from plugrad_onnx.reading import read_model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_KINDS: Final = {
+    "b": "bool",
+    "i": "integer",
+    "u": "integer",
+    "f": "real",
+    "c": "complex",
+    "T": "string",
+}
+PLANS: Final = 16
+"""For how many shapes of inputs a model keeps what it has computed once."""
+
+
+def load(source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
+    """Read a model of ONNX, and check that all of it can run.
+
+    Args:
+        source: The path of a file; or a model that the package onnx has made or read.
+
+    Raises:
+        InvalidModel: it is damaged, or breaks a rule of ONNX.
+        UnsupportedModel: it needs something that plugrad-onnx does not do.
+    """
+    by_path = not isinstance(source, onnx.ModelProto)
+    proto = read_model(source) if by_path else source
+    folder = Path(source).parent if by_path else None
+    try:
+        return Model(proto, build(proto, folder))
+    except PlugradError:
+        raise
+    except Exception as error:  # what damaged fields do in the packages that read them
+        where = source if by_path else "The model"
+        raise InvalidModel(f"{where} is damaged: {type(error).__name__}: {error}") from error
+
+
+class Model:
+    """A model of ONNX, which runs on the backend of its inputs.
+
+    Call it with inputs in their order, or by name; it returns the output, or a tuple of outputs. Its
+    weights are constants, until `variables` is called.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, graph: Graph) -> None:
+        self._proto = proto
+        self._graph = graph
+        self._trained: dict[str, plugrad.Variable] = {}
+        self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._fused: Graph | None = None
+        declared = {value.name: value for value in proto.graph.input}
+        self._inputs = {
+            name: declared[name] for name in graph.inputs if name not in graph.constants
+        }
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order in which a call takes them."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs, in the order in which a call returns them."""
+        return tuple(self._graph.outputs)
+
+    @property
+    def weights(self) -> Weights:
+        """The tensors that the file brings, by name, as arrays. New values can be assigned.
+
+        Raises:
+            ArgumentValueError: an assigned array has another shape or dtype.
+        """
+        return Weights(self)
+
+    def variables(self, names: Sequence[str] | None = None) -> list[plugrad.Variable]:
+        """Make weights variables of the active backend, which optimizers and gradients take.
+
+        Args:
+            names: Names of weights. Without, all those of floating dtypes.
+
+        Raises:
+            ArgumentValueError: a name is that of no weight of floating dtype.
+        """
+        floating = [n for n, a in self._graph.constants.items() if a.dtype.kind == "f"]
+        names = floating if names is None else list(names)
+        for name in names:
+            if name not in floating:
+                raise ArgumentValueError(
+                    f"{name!r} is no weight of floating dtype; these are: {', '.join(floating)}."
+                )
+            if name not in self._trained:
+                value = as_tensor(self._graph.constants[name])
+                self._trained[name] = plugrad.Variable(value, name=name)
+        self._replan()
+        return [self._trained[name] for name in names]
+
+    def freeze(self) -> None:
+        """Make variables constants again, with the values that they have now."""
+        for name, variable in self._trained.items():
+            dtype = self._graph.constants[name].dtype
+            self._graph.constants[name] = variable.numpy().astype(dtype)
+        self._trained.clear()
+        self._replan()
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Return the output, or a tuple of the outputs.
+
+        Args:
+            *args: Inputs in their order: tensors, arrays, or what `plugrad.asarray` takes.
+            **named: Inputs by name.
+
+        Raises:
+            ArgumentError: inputs are missing, or there are too many.
+            ArgumentValueError: an input has another shape or dtype than the model says.
+            NodeFailed: a node cannot compute its outputs.
+        """
+        results = self.run(self._named(args, named))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Return the outputs as a list, for inputs by name. Names need not be those of Python."""
+        values = {name: self._checked(name, value) for name, value in inputs.items()}
+        missing = [name for name in self._inputs if name not in values]
+        if missing:
+            raise ArgumentError(f"Inputs are missing: {', '.join(missing)}.")
+        device = _device(values.values())
+        key = (device, *((name, _signature(value)) for name, value in sorted(values.items())))
+        plan = self._plans.get(key)
+        if plan is None:
+            self._fused = self._fused or fused(self._graph, {*self._trained, *self._graph.inputs})
+            plan = Plan(self._fused, device, {*self._trained, *values})
+            self._plans[key] = plan
+            while len(self._plans) > PLANS:
+                self._plans.popitem(last=False)
+        self._plans.move_to_end(key)
+        return plan.run({**self._trained, **values})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model with the weights that it has now.
+
+        What no longer fits into one file of protobuf, above 2 GB, goes to a second one beside it.
+        """
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self._proto)
+        for tensor in proto.graph.initializer:
+            array = self.weights[tensor.name]
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+        large = proto.ByteSize() > 1_900_000_000
+        name = f"{Path(path).name}.data" if large else None
+        onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
+            proto, os.fspath(path), save_as_external_data=large, location=name
+        )
+
+    def __repr__(self) -> str:
+        return f"Model({', '.join(self.inputs)} -> {', '.join(self.outputs)})"
+
+    def _replan(self) -> None:
+        """Forget what was computed from weights."""
+        self._fused = None
+        self._plans.clear()
+
+    def _named(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return inputs by name."""
+        if len(args) > len(self._inputs):
+            raise ArgumentError(
+                f"{len(args)} inputs were given; the model takes {len(self._inputs)}: "
+                f"{', '.join(self._inputs)}."
+            )
+        values = dict(zip(self._inputs, args, strict=False))
+        for name, value in named.items():
+            if name in values or name not in self._graph.inputs:
+                known = ", ".join(self._inputs)
+                raise ArgumentError(f"{name!r} is given twice or no input; inputs are: {known}.")
+            values[name] = value
+        return values
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """Return an input as the graph takes it: a tensor, or an array of a dtype that plugrad lacks."""
+        if name not in self._graph.inputs:
+            raise ArgumentError(f"{name!r} is no input; these are: {', '.join(self._inputs)}.")
+        if value is None or isinstance(value, plugrad.Variable):
+            return value
+        if is_list(value) and not _is_tensor(self._inputs.get(name)):
+            return [_converted(part) for part in value]
+        value = _converted(value)
+        proto = self._inputs.get(name)
+        if proto is not None and _is_tensor(proto):
+            _check_shape(name, proto.type.tensor_type, value)
+        return value
+
+
+class Weights(MutableMapping[str, Any]):
+    """The weights of a model by name; reading gives arrays, assigning gives the model new ones."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        model: Any = self._model
+        if name in model._trained:
+            return model._trained[name].numpy()
+        return model._graph.constants[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        model: Any = self._model
+        old = model._graph.constants[name]
+        new = value.numpy() if isinstance(value, plugrad.Tensor) else np.asarray(value)
+        if new.shape != old.shape or new.dtype != old.dtype:
+            raise ArgumentValueError(
+                f"Weight {name!r} has shape {old.shape} and dtype {old.dtype}; "
+                f"{new.shape} and {new.dtype} were assigned."
+            )
+        if name in model._trained:
+            model._trained[name].assign(new)
+        else:
+            model._graph.constants[name] = new
+            model._replan()
+
+    def __delitem__(self, name: str) -> None:
+        raise ArgumentError(f"Weight {name!r} cannot be removed: the model needs it.")
+
+    def __iter__(self) -> Iterator[str]:
+        model: Any = self._model
+        return iter(model._graph.constants)
+
+    def __len__(self) -> int:
+        model: Any = self._model
+        return len(model._graph.constants)
+
+
+def _is_tensor(proto: Any) -> bool:
+    return proto is None or proto.type.HasField("tensor_type")
+
+
+def _converted(value: Any) -> Any:
+    """Return a tensor; an array, where plugrad has no such dtype."""
+    if isinstance(value, plugrad.Tensor):
+        return value
+    array = np.asarray(value)
+    return array if is_stored_only(array.dtype) else as_tensor(array)
+
+
+def _check_shape(name: str, declared: onnx.TypeProto.Tensor, value: Any) -> None:
+    """Check an input against what the model says of it."""
+    dims = declared.shape.dim
+    sizes = [d.dim_value if d.HasField("dim_value") else (d.dim_param or "any") for d in dims]
+    fits = len(sizes) == len(value.shape) and all(
+        not isinstance(size, int) or size == actual
+        for size, actual in zip(sizes, value.shape, strict=True)
+    )
+    if declared.HasField("shape") and not fits:
+        raise ArgumentValueError(
+            f"Input {name!r} has shape {tuple(value.shape)}; the model takes "
+            f"({', '.join(map(str, sizes))})."
+        )
+    expected = numpy_dtype(declared.elem_type)
+    given = numpy_dtype(element_type(value.dtype))
+    if _KINDS.get(given.kind) != _KINDS.get(expected.kind) and not is_stored_only(expected):
+        raise ArgumentValueError(
+            f"Input {name!r} has dtype {value.dtype}; the model takes {expected}. "
+            "Convert it with plugrad.astype."
+        )
+
+
+def _device(values: Any) -> str:
+    """Return the device of the first tensor among inputs, else the active one."""
+    for value in values:
+        parts: list[Any] = value if is_list(value) else [value]
+        for part in parts:
+            if isinstance(part, plugrad.Tensor):
+                return str(part.device)
+    return str(plugrad.zeros(()).device)
+
+
+def _signature(value: Any) -> Any:
+    """Return what of an input decides over shapes."""
+    if is_list(value):
+        return tuple(map(_signature, value))
+    return None if value is None else (tuple(value.shape), str(value.dtype))

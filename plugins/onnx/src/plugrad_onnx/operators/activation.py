@@ -1,0 +1,183 @@
+"""Activations."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import plugrad
+from plugrad_onnx.operators.common import like
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad import Tensor
+
+
+@operator("Relu", layout="elementwise")
+def relu(x: Tensor) -> Tensor:
+    """Return max(x, 0)."""
+    return plugrad.relu(x)
+
+
+@operator("Sigmoid", layout="elementwise")
+def sigmoid(x: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(−x))."""
+    return plugrad.sigmoid(x)
+
+
+@operator("Tanh", layout="elementwise")
+def tanh(x: Tensor) -> Tensor:
+    """Return the hyperbolic tangent."""
+    return plugrad.tanh(x)
+
+
+@operator("Softplus", layout="elementwise")
+def softplus(x: Tensor) -> Tensor:
+    """Return log(1 + exp(x))."""
+    return plugrad.softplus(x)
+
+
+@operator("Softsign", layout="elementwise")
+def softsign(x: Tensor) -> Tensor:
+    """Return x / (1 + |x|)."""
+    return plugrad.divide(x, plugrad.add(plugrad.abs(x), like(1, x)))
+
+
+@operator("Elu", layout="elementwise")
+def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """Return x, below zero alpha · (exp(x) − 1)."""
+    return _bent(x, plugrad.multiply(_expm1(x), like(alpha, x)))
+
+
+@operator("Celu", layout="elementwise")
+def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """Return x, below zero alpha · (exp(x / alpha) − 1)."""
+    below = plugrad.multiply(_expm1(plugrad.divide(x, like(alpha, x))), like(alpha, x))
+    return _bent(x, below)
+
+
+@operator("Selu", layout="elementwise")
+def selu(
+    x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+) -> Tensor:
+    """Return gamma times Elu."""
+    return plugrad.multiply(elu(x, alpha=alpha), like(gamma, x))
+
+
+@operator("LeakyRelu", layout="elementwise")
+def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
+    """Return x, below zero alpha · x."""
+    return plugrad.leaky_relu(x, alpha)
+
+
+@operator("PRelu")
+def prelu(x: Tensor, slope: Tensor, *, opset: int) -> Tensor:
+    """Return x, below zero slope · x."""
+    if opset < 7 and slope.ndim == 1 and slope.shape[0] > 1:
+        slope = plugrad.reshape(slope, (-1,) + (1,) * (x.ndim - 2))
+    return plugrad.where(plugrad.less(x, like(0, x)), plugrad.multiply(x, slope), x)
+
+
+@operator("ThresholdedRelu", layout="elementwise")
+def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """Return x above alpha, else 0."""
+    return plugrad.where(plugrad.greater(x, like(alpha, x)), x, like(0, x))
+
+
+@operator("HardSigmoid", layout="elementwise")
+def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
+    """Return alpha · x + beta, between 0 and 1."""
+    line = plugrad.add(plugrad.multiply(x, like(alpha, x)), like(beta, x))
+    return plugrad.clip(line, 0, 1)
+
+
+@operator("HardSwish", layout="elementwise")
+def hard_swish(x: Tensor) -> Tensor:
+    """Return x times HardSigmoid with a slope of 1/6."""
+    return plugrad.multiply(x, hard_sigmoid(x, alpha=1 / 6))
+
+
+@operator("Swish", layout="elementwise")
+def swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """Return x · sigmoid(alpha · x)."""
+    return plugrad.multiply(x, plugrad.sigmoid(plugrad.multiply(x, like(alpha, x))))
+
+
+@operator("Mish", layout="elementwise")
+def mish(x: Tensor) -> Tensor:
+    """Return x · tanh(softplus(x))."""
+    return plugrad.multiply(x, plugrad.tanh(plugrad.softplus(x)))
+
+
+@operator("Gelu", layout="elementwise")
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """Return x times the normal distribution's function, or its approximation by tanh."""
+    return plugrad.gelu(x, approximate=approximate == "tanh")
+
+
+@operator("Shrink", layout="elementwise")
+def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
+    """Return x nearer to zero by a bias, and 0 within lambd of it."""
+    above = plugrad.where(
+        plugrad.greater(x, like(lambd, x)), plugrad.subtract(x, like(bias, x)), like(0, x)
+    )
+    return plugrad.where(plugrad.less(x, like(-lambd, x)), plugrad.add(x, like(bias, x)), above)
+
+
+@operator("Hardmax")
+def hardmax_of_rest(x: Tensor, *, axis: int = 1) -> Tensor:
+    """Return 1 for the largest element of all axes from one on, else 0."""
+    return _flattened(_hardmax, x, axis)
+
+
+@operator("Hardmax", since=13)
+def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
+    """Return 1 for the largest element along an axis, else 0."""
+    last = _hardmax(plugrad.moveaxis(x, axis, -1))
+    return plugrad.moveaxis(last, -1, axis)
+
+
+@operator("Softmax")
+def softmax_of_rest(x: Tensor, *, axis: int = 1) -> Tensor:
+    """Return the softmax over all axes from one on."""
+    return _flattened(plugrad.softmax, x, axis)
+
+
+@operator("Softmax", since=13)
+def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+    """Return the softmax along an axis."""
+    return plugrad.softmax(x, axis=axis)
+
+
+@operator("LogSoftmax")
+def log_softmax_of_rest(x: Tensor, *, axis: int = 1) -> Tensor:
+    """Return the logarithm of the softmax over all axes from one on."""
+    return _flattened(plugrad.log_softmax, x, axis)
+
+
+@operator("LogSoftmax", since=13)
+def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
+    """Return the logarithm of the softmax along an axis."""
+    return plugrad.log_softmax(x, axis=axis)
+
+
+def _bent(x: Tensor, below: Tensor) -> Tensor:
+    return plugrad.where(plugrad.greater(x, like(0, x)), x, below)
+
+
+def _expm1(x: Tensor) -> Tensor:
+    """Return exp(x) − 1 for x below zero, where it and its gradient are finite."""
+    return plugrad.expm1(plugrad.minimum(x, like(0, x)))
+
+
+def _hardmax(x: Tensor) -> Tensor:
+    return plugrad.one_hot(plugrad.argmax(x, axis=-1), x.shape[-1], dtype=x.dtype)
+
+
+def _flattened(function: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
+    """Return a function along the last axis of a matrix, whose rows are all axes from one on."""
+    axis = axis % max(x.ndim, 1)
+    rows = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+    return plugrad.reshape(function(plugrad.reshape(x, rows)), x.shape)

@@ -1,0 +1,59 @@
+"""What the functions of several families need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Values
+
+
+def integers(values: Values) -> list[int]:
+    """Return an array as Python's integers."""
+    return [int(value) for value in values.ravel()]
+
+
+def given(attribute: Sequence[int] | None, values: Values | None) -> list[int] | None:
+    """Return integers that are an attribute in old versions of operators, and an input in new ones."""
+    if attribute is not None:
+        return list(attribute)
+    return None if values is None else integers(values)
+
+
+def scalar(values: Values) -> Any:
+    """Return the one element of an array."""
+    return values.ravel()[0].item() if values.size else 0
+
+
+def like(value: float, x: Tensor) -> Tensor:
+    """Return a number as a tensor of the dtype of another one."""
+    return plugrad.full((), value, dtype=x.dtype, device=x.device)
+
+
+def from_start(indices: Tensor, size: int) -> Tensor:
+    """Return indices that count from the end as those that count from the start."""
+    return plugrad.where(
+        plugrad.less(indices, like(0, indices)),
+        plugrad.add(indices, like(size, indices)),
+        indices,
+    )
+
+
+def per_channel(x: Tensor, rank: int) -> Tensor:
+    """Return values of channels so that they broadcast with channels-first images of a rank."""
+    return plugrad.reshape(x, (1, -1) + (1,) * (rank - 2))
+
+
+def same_dtype(result: Tensor, x: Tensor) -> Tensor:
+    """Return a result in the dtype of an input."""
+    return result if result.dtype == x.dtype else plugrad.astype(result, x.dtype)
+
+
+def is_string(x: Any) -> bool:
+    """Whether a tensor holds strings."""
+    return str(x.dtype) == "string"

@@ -1,0 +1,124 @@
+"""Branches and loops, whose bodies are graphs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import as_tensor
+from plugrad_onnx.operators.common import scalar
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Anything, Body, Tensors, Values
+
+
+@operator("If")
+def branch(condition: Values, *, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
+    """Return the outputs of one of two graphs."""
+    return tuple((then_branch if scalar(condition) else else_branch)())
+
+
+@operator("Loop")
+def loop(
+    most: Values | None = None,
+    condition: Values | None = None,
+    *carried: Anything,
+    body: Body,
+    outputs: int,
+) -> tuple[Any, ...]:
+    """Run a graph as long as it says so; return what is carried along, and what each round gave."""
+    state = list(carried)
+    collected: list[list[Any]] = [[] for _ in range(outputs - len(state))]
+    going, turn = condition is None or bool(scalar(condition)), 0
+    while going and (most is None or turn < scalar(most)):
+        results = body(np.array(turn, np.int64), np.array(going), *state)
+        going, turn = bool(_truth(results[0])), turn + 1
+        state = results[1 : 1 + len(state)]
+        for column, result in zip(collected, results[1 + len(state) :], strict=False):
+            column.append(result)
+    return *state, *(_stacked(column) for column in collected)
+
+
+@operator("Scan")
+def scan_of_batches(
+    lengths: Values | None = None,
+    *inputs: Tensor,
+    body: Body,
+    directions: Sequence[int] | None = None,
+    num_scan_inputs: int,
+) -> tuple[Any, ...]:
+    """Run a graph over the sequences of each batch; return states and outputs of all batches."""
+    batches = inputs[0].shape[0]
+    results = [
+        scan(
+            *(x[batch] for x in inputs),
+            body=body,
+            num_scan_inputs=num_scan_inputs,
+            scan_input_directions=directions,
+        )
+        for batch in range(batches)
+    ]
+    return tuple(plugrad.stack(list(parts)) for parts in zip(*results, strict=True))
+
+
+@operator("Scan", since=9)
+def scan(
+    *inputs: Tensor,
+    body: Body,
+    num_scan_inputs: int,
+    scan_input_axes: Sequence[int] | None = None,
+    scan_input_directions: Sequence[int] | None = None,
+    scan_output_axes: Sequence[int] | None = None,
+    scan_output_directions: Sequence[int] | None = None,
+) -> tuple[Any, ...]:
+    """Run a graph over slices of tensors; return the last state, and what each round gave."""
+    count = len(inputs) - num_scan_inputs
+    state, scanned = list(inputs[:count]), inputs[count:]
+    axes = list(scan_input_axes or [0] * len(scanned))
+    backwards = list(scan_input_directions or [0] * len(scanned))
+    slices = [
+        plugrad.unstack(x, axis=axis)[:: -1 if back else 1]
+        for x, axis, back in zip(scanned, axes, backwards, strict=True)
+    ]
+    rounds: list[list[Any]] = []
+    for parts in zip(*slices, strict=True):
+        results = body(*state, *parts)
+        state = results[:count]
+        rounds.append(results[count:])
+    columns = [list(column) for column in zip(*rounds, strict=True)]
+    out_axes = list(scan_output_axes or [0] * len(columns))
+    out_backwards = list(scan_output_directions or [0] * len(columns))
+    outputs = [
+        plugrad.stack([as_tensor(x) for x in column[:: -1 if back else 1]], axis=axis)
+        for column, axis, back in zip(columns, out_axes, out_backwards, strict=True)
+    ]
+    return *state, *outputs
+
+
+@operator("SequenceMap")
+def sequence_map(sequence: Anything, *others: Anything, body: Body) -> tuple[Any, ...]:
+    """Run a graph for each element of sequences; return sequences of its outputs."""
+    rounds = [
+        body(*(x[place] if isinstance(x, list) else x for x in (sequence, *others)))
+        for place in range(len(sequence))
+    ]
+    return tuple(list(column) for column in zip(*rounds, strict=True))
+
+
+def _truth(value: Any) -> Any:
+    return value.item() if isinstance(value, plugrad.Tensor) else scalar(np.asarray(value))
+
+
+def _stacked(column: Tensors) -> Any:
+    """Return the results of rounds as one tensor."""
+    if not column:
+        return np.zeros((0,), np.float32)
+    if all(isinstance(x, np.ndarray) for x in column):
+        return np.stack(column)
+    return plugrad.stack([as_tensor(x) for x in column])

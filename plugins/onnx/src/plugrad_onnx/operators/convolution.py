@@ -1,0 +1,348 @@
+"""Convolutions. Images come, and go, with their channels last; filters have their spatial axes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import as_tensor
+from plugrad_onnx.errors import InvalidModel
+from plugrad_onnx.operators.common import integers, like
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Filter, Values
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window moves: along each spatial axis its size, steps, gaps, and what is padded."""
+
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        """How many elements the window spans, gaps included."""
+        return tuple((n - 1) * d + 1 for n, d in zip(self.size, self.dilations, strict=True))
+
+
+def window_of(
+    spatial: Sequence[int],
+    size: Sequence[int],
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    auto_pad: str,
+) -> Window:
+    """Return how a window moves over images of a size.
+
+    Raises:
+        InvalidModel: attributes are not one number for each spatial axis, or not positive.
+    """
+    rank = len(spatial)
+    steps = tuple(strides or (1,) * rank)
+    gaps = tuple(dilations or (1,) * rank)
+    sides = tuple(pads or (0,) * 2 * rank)
+    if {len(size), len(steps), len(gaps), len(sides) // 2} != {rank}:
+        raise InvalidModel(
+            f"Images have {rank} spatial axes, and the window has size {tuple(size)}, strides "
+            f"{steps}, dilations {gaps} and pads {sides}."
+        )
+    if min(*size, *steps, *gaps, 1) < 1:
+        raise InvalidModel(f"Strides {steps} and dilations {gaps} must be positive.")
+    both = tuple(zip(sides[:rank], sides[rank:], strict=True))
+    window = Window(tuple(size), steps, gaps, both)
+    if auto_pad in ("NOTSET", ""):
+        return window
+    if auto_pad == "VALID":
+        return Window(window.size, steps, gaps, ((0, 0),) * rank)
+    if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
+        raise InvalidModel(f"auto_pad {auto_pad!r} is not known.")
+    same: list[tuple[int, int]] = []
+    for length, step, extent in zip(spatial, steps, window.extent, strict=True):
+        missing = max(0, (-(-length // step) - 1) * step + extent - length)
+        less, more = missing // 2, missing - missing // 2
+        same.append((less, more) if auto_pad == "SAME_UPPER" else (more, less))
+    return Window(window.size, steps, gaps, tuple(same))
+
+
+@operator("Conv", layout="images")
+def conv(
+    x: Tensor,
+    filters: Filter,
+    bias: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Cross-correlate images with filters, in groups of channels."""
+    window = window_of(x.shape[1:-1], filters.shape[:-2], strides, dilations, pads, auto_pad)
+    if x.shape[-1] != filters.shape[-2] * group or filters.shape[-1] % group:
+        raise InvalidModel(
+            f"Images have {x.shape[-1]} channels; filters take {filters.shape[-2]} in each of "
+            f"{group} groups and give {filters.shape[-1]}."
+        )
+    result = _grouped(x, filters, window, group)
+    return result if bias is None else plugrad.add(result, bias)
+
+
+@operator("FusedConv", domain="plugrad", layout="images")
+def fused_conv(
+    x: Tensor,
+    filters: Filter,
+    bias: Tensor | None = None,
+    *,
+    activation: Literal["relu", "relu6"],
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Return a convolution with its activation, as one kernel where there is one."""
+    window = window_of(x.shape[1:-1], filters.shape[:-2], strides, dilations, pads, auto_pad)
+    depthwise = group > 1 and filters.shape[-2] == 1 and x.shape[-1] == group
+    if len(window.size) == 2 and (group == 1 or depthwise) and _in_one_kernel(window):
+        function = plugrad.fused.conv2d
+        if depthwise:
+            function = plugrad.fused.depthwise_conv2d
+            filters = plugrad.reshape(filters, (*window.size, group, filters.shape[-1] // group))
+        return function(
+            x, filters, window.strides, window.pads, dilations=window.dilations, bias=bias,
+            activation=activation,
+        )  # fmt: skip
+    result = conv(
+        x, filters, bias, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads,
+        strides=strides,
+    )  # fmt: skip
+    return plugrad.relu(result) if activation == "relu" else plugrad.relu6(result)
+
+
+@operator("ConvTranspose", layout="images")
+def conv_transpose(
+    x: Tensor,
+    filters: Filter,
+    bias: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Spread images by filters: the gradient of a convolution."""
+    # ONNX has these filters as (I, O, …), so they come as (…, O, I).
+    spatial = x.shape[1:-1]
+    rank = len(spatial)
+    window = window_of(spatial, filters.shape[:-2], strides, dilations, pads, "NOTSET")
+    extra = tuple(output_padding or (0,) * rank)
+    cut = _cut_of_transposed(spatial, window, extra, output_shape, auto_pad)
+    x = _spread(x, window.strides)
+    sides = [
+        (extent - 1 - low, extent - 1 - high + more)
+        for extent, (low, high), more in zip(window.extent, cut, extra, strict=True)
+    ]
+    x = _with_sides(x, sides)
+    swapped = plugrad.permute_dims(filters, (*range(rank), rank + 1, rank))
+    turned = plugrad.flip(swapped, axis=tuple(range(rank)))
+    moved = Window(window.size, (1,) * rank, window.dilations, ((0, 0),) * rank)
+    images = plugrad.split(x, (x.shape[-1] // group,) * group, -1)
+    parts = plugrad.split(turned, (turned.shape[-2] // group,) * group, -2)
+    results = [_convolved(i, f, moved) for i, f in zip(images, parts, strict=True)]
+    result = results[0] if group == 1 else plugrad.concat(results, axis=-1)
+    return result if bias is None else plugrad.add(result, bias)
+
+
+@operator("DeformConv")
+def deform_conv(
+    x: Tensor,
+    filters: Tensor,
+    offset: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    offset_group: int = 1,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Cross-correlate images with filters whose taps are moved by offsets."""
+    from plugrad_onnx.operators.image import sampled
+
+    window = window_of(x.shape[2:], filters.shape[2:], strides, dilations, pads, "NOTSET")
+    n, channels = x.shape[:2]
+    size, out = window.size, offset.shape[2:]
+    offsets = plugrad.reshape(offset, (n, offset_group, *size, 2, *out))
+    columns: list[Tensor] = []
+    for tap in product(*map(range, size)):
+        grids = [_tap_grid(window, axis, tap[axis], out, x) for axis in range(2)]
+        groups: list[Tensor] = []
+        for part in range(offset_group):
+            where = [grids[a] + offsets[:, part, tap[0], tap[1], a] for a in range(2)]
+            width = channels // offset_group
+            taken = sampled(x[:, part * width : (part + 1) * width], where)
+            if mask is not None:
+                weights = plugrad.reshape(mask, (n, offset_group, *size, *out))
+                taken = taken * plugrad.expand_dims(weights[:, part, tap[0], tap[1]], axis=1)
+            groups.append(taken)
+        columns.append(plugrad.concat(groups, axis=1))
+    taps = plugrad.stack(columns, axis=2)
+    images = plugrad.split(taps, (channels // group,) * group, 1)
+    parts = plugrad.split(filters, (filters.shape[0] // group,) * group, 0)
+    results = [
+        plugrad.einsum("nckhw,ock->nohw", i, plugrad.reshape(f, (*f.shape[:2], -1)))
+        for i, f in zip(images, parts, strict=True)
+    ]
+    result = plugrad.concat(results, axis=1)
+    return result if bias is None else result + plugrad.reshape(bias, (1, -1, 1, 1))
+
+
+@operator("Col2Im")
+def columns_to_image(
+    x: Tensor,
+    image_shape: Values,
+    block_shape: Values,
+    *,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Return images that sum up columns where a window had taken them."""
+    image, block = integers(image_shape), integers(block_shape)
+    window = window_of(image, block, strides, dilations, pads, "NOTSET")
+    full = [size + a + b for size, (a, b) in zip(image, window.pads, strict=True)]
+    count = [
+        (size - extent) // step + 1
+        for size, extent, step in zip(full, window.extent, window.strides, strict=True)
+    ]
+    places = np.stack(
+        [
+            np.arange(int(np.prod(full))).reshape(full)[
+                tuple(
+                    slice(o * d, o * d + (c - 1) * s + 1, s)
+                    for o, d, c, s in zip(tap, window.dilations, count, window.strides, strict=True)
+                )
+            ]
+            for tap in product(*map(range, block))
+        ]
+    )
+    n, channels = x.shape[0], x.shape[1] // int(np.prod(block))
+    rows = plugrad.matrix_transpose(plugrad.reshape(x, (n * channels, -1)))
+    where = as_tensor(places.reshape(-1, 1).astype(np.int32), x.device)
+    summed = plugrad.scatter_nd(where, rows, (int(np.prod(full)), n * channels))
+    images = plugrad.reshape(plugrad.matrix_transpose(summed), (n, channels, *full))
+    inner = [slice(a, a + size) for size, (a, _) in zip(image, window.pads, strict=True)]
+    return images[(slice(None), slice(None), *inner)]
+
+
+def _in_one_kernel(window: Window) -> bool:
+    """Whether kernels take this window: they have strides or dilations, but not both."""
+    return max(window.strides) == 1 or max(window.dilations) == 1
+
+
+def _grouped(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
+    """Return the convolution of groups of channels, one by one where no kernel takes them together."""
+    if group == 1:
+        return _convolved(x, filters, window)
+    if len(window.size) == 2 and filters.shape[-2] == 1 and _in_one_kernel(window):
+        own = plugrad.reshape(filters, (*window.size, group, filters.shape[-1] // group))
+        return plugrad.depthwise_conv2d(
+            x, own, window.strides, window.pads, dilations=window.dilations
+        )
+    images = plugrad.split(x, (x.shape[-1] // group,) * group, -1)
+    parts = plugrad.split(filters, (filters.shape[-1] // group,) * group, -1)
+    results = [_convolved(i, f, window) for i, f in zip(images, parts, strict=True)]
+    return plugrad.concat(results, axis=-1)
+
+
+def _convolved(x: Tensor, filters: Tensor, window: Window) -> Tensor:
+    """Return a convolution of any rank; kernels take strides or dilations, but not both."""
+    rank = len(window.size)
+    if rank > 3:
+        raise InvalidModel(f"Convolutions have 1 to 3 spatial axes; this one has {rank}.")
+    strides, skipped = window.strides, (1,) * rank
+    if not _in_one_kernel(window):
+        strides, skipped = skipped, strides
+    if rank == 1:
+        result = plugrad.conv1d(x, filters, strides[0], window.pads, dilation=window.dilations[0])
+    else:
+        function = plugrad.conv2d if rank == 2 else plugrad.conv3d
+        result = function(x, filters, strides, window.pads, dilations=window.dilations)
+    if max(skipped) == 1:
+        return result
+    return result[(slice(None), *(slice(None, None, step) for step in skipped))]
+
+
+def _cut_of_transposed(
+    spatial: Sequence[int],
+    window: Window,
+    extra: Sequence[int],
+    output_shape: Sequence[int] | None,
+    auto_pad: str,
+) -> Sequence[tuple[int, int]]:
+    """Return what is cut from both sides of a transposed convolution."""
+    if output_shape is None and auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
+        return window.pads
+    sizes = output_shape or [n * s for n, s in zip(spatial, window.strides, strict=True)]
+    cut: list[tuple[int, int]] = []
+    for axis, size in enumerate(sizes[-len(spatial) :]):
+        whole = window.strides[axis] * (spatial[axis] - 1) + extra[axis] + window.extent[axis]
+        total = whole - size
+        less = max(total, 0) // 2
+        more = total - less  # negative where zeros must be added
+        cut.append((more, less) if auto_pad == "SAME_LOWER" and total > 0 else (less, more))
+    return cut
+
+
+def _spread(x: Tensor, strides: Sequence[int]) -> Tensor:
+    """Return images with zeros between their pixels."""
+    for axis, step in enumerate(strides, 1):
+        if step == 1 or x.shape[axis] == 0:
+            continue
+        size = x.shape[axis]
+        sides = [[0, 0] for _ in range(x.ndim + 1)]
+        sides[axis + 1] = [0, step - 1]
+        wide = plugrad.pad(plugrad.expand_dims(x, axis=axis + 1), sides)
+        wide = plugrad.reshape(wide, (*x.shape[:axis], size * step, *x.shape[axis + 1 :]))
+        x = wide[(slice(None),) * axis + (slice(0, size * step - step + 1),)]
+    return x
+
+
+def _with_sides(x: Tensor, sides: Sequence[tuple[int, int]]) -> Tensor:
+    """Return images that are padded, or where a side is negative, cut."""
+    cut = [
+        slice(max(-low, 0), size - max(-high, 0))
+        for size, (low, high) in zip(x.shape[1:-1], sides, strict=True)
+    ]
+    padded = [(max(low, 0), max(high, 0)) for low, high in sides]
+    return plugrad.pad(x[(slice(None), *cut)], [(0, 0), *padded, (0, 0)])
+
+
+def _tap_grid(window: Window, axis: int, tap: int, out: Sequence[int], x: Tensor) -> Any:
+    """Return where a tap of the window lies along an axis, before it is moved."""
+    start = tap * window.dilations[axis] - window.pads[axis][0]
+    places = np.arange(out[axis]) * window.strides[axis] + start
+    shape = [1, 1, 1]
+    shape[axis + 1] = -1
+    grid = as_tensor(places.astype(np.float32).reshape(shape), x.device)
+    return plugrad.add(grid, like(0, grid))

@@ -1,0 +1,219 @@
+"""Constants, ranges and random numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import as_array, element_type, numpy_dtype
+from plugrad_onnx.errors import InvalidModel
+from plugrad_onnx.operators.common import integers
+from plugrad_onnx.reading import LARGEST
+from plugrad_onnx.registry import operator
+from plugrad_onnx.storage import converted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Anything, Stored, Values
+
+
+@operator("Constant")
+def constant(
+    *,
+    value: Any = None,
+    value_float: float | None = None,
+    value_floats: Sequence[float] | None = None,
+    value_int: int | None = None,
+    value_ints: Sequence[int] | None = None,
+    value_string: str | None = None,
+    value_strings: Sequence[str] | None = None,
+    sparse_value: Any = None,
+) -> Any:
+    """Return the value of the one attribute that is there."""
+    candidates = (
+        (value, None),
+        (sparse_value, None),
+        (value_float, np.float32),
+        (value_floats, np.float32),
+        (value_int, np.int64),
+        (value_ints, np.int64),
+        (value_string, object),
+        (value_strings, object),
+    )
+    for candidate, dtype in candidates:
+        if candidate is not None:
+            return np.asarray(candidate, dtype)
+    raise InvalidModel("Constant has no value.")
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(shape: Values, *, value: Any = None) -> Any:
+    """Return an array of one value."""
+    value = np.zeros(1, np.float32) if value is None else value
+    sizes = tuple(integers(shape))
+    if math.prod(sizes) * value.dtype.itemsize > LARGEST:
+        raise InvalidModel(f"ConstantOfShape of shape {sizes} needs more than {LARGEST} bytes.")
+    return np.full(sizes, value.ravel()[0], value.dtype)
+
+
+@operator("EyeLike")
+def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
+    """Return ones on a diagonal of a matrix that is as large as another one."""
+    chosen = x.dtype if dtype is None else numpy_dtype(dtype).name
+    return plugrad.eye(x.shape[0], x.shape[1], k=k, dtype=chosen, device=x.device)
+
+
+@operator("Range")
+def range_(start: Values, limit: Values, delta: Values) -> Any:
+    """Return numbers at equal distances."""
+    if delta == 0 or abs((limit - start) / delta) * start.dtype.itemsize > LARGEST:
+        raise InvalidModel(f"Range from {start} to {limit} by {delta} is too long.")
+    return np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
+
+
+def _window(name: str, coefficients: tuple[float, float, float]) -> None:
+    @operator(name)
+    def window(size: Values, *, output_datatype: int = 1, periodic: int = 1) -> Any:
+        count = int(size.item())
+        angle = 2 * np.pi * np.arange(count) / (count if periodic else max(count - 1, 1))
+        a, b, c = coefficients
+        values = a - b * np.cos(angle) + c * np.cos(2 * angle)
+        return values.astype(numpy_dtype(output_datatype))
+
+
+_window("HannWindow", (0.5, 0.5, 0.0))
+_window("HammingWindow", (25 / 46, 1 - 25 / 46, 0.0))
+_window("BlackmanWindow", (0.42, 0.5, 0.08))
+
+
+@operator("RandomNormal", pure=False)
+def random_normal(
+    *,
+    shape: Sequence[int],
+    dtype: int = 1,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    seed: float | None = None,
+) -> Tensor:
+    """Return random numbers of a normal distribution."""
+    return _normal(tuple(shape), dtype, mean, scale, seed)
+
+
+@operator("RandomNormalLike", pure=False)
+def random_normal_like(
+    x: Tensor,
+    *,
+    dtype: int | None = None,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    seed: float | None = None,
+) -> Tensor:
+    """Return random numbers of a normal distribution, in the shape of a tensor."""
+    chosen = element_type(x.dtype) if dtype is None else dtype
+    return _normal(x.shape, chosen, mean, scale, seed)
+
+
+@operator("RandomUniform", pure=False)
+def random_uniform(
+    *,
+    shape: Sequence[int],
+    dtype: int = 1,
+    high: float = 1.0,
+    low: float = 0.0,
+    seed: float | None = None,
+) -> Tensor:
+    """Return random numbers between two numbers."""
+    return _uniform(tuple(shape), dtype, low, high, seed)
+
+
+@operator("RandomUniformLike", pure=False)
+def random_uniform_like(
+    x: Tensor,
+    *,
+    dtype: int | None = None,
+    high: float = 1.0,
+    low: float = 0.0,
+    seed: float | None = None,
+) -> Tensor:
+    """Return random numbers between two numbers, in the shape of a tensor."""
+    chosen = element_type(x.dtype) if dtype is None else dtype
+    return _uniform(x.shape, chosen, low, high, seed)
+
+
+@operator("Bernoulli", pure=False)
+def bernoulli(x: Tensor, *, dtype: int | None = None, seed: float | None = None) -> Tensor:
+    """Return 1 with the probabilities that a tensor holds, else 0."""
+    drawn = plugrad.less(_uniform(x.shape, 1, 0.0, 1.0, seed), plugrad.astype(x, "float32"))
+    return plugrad.astype(drawn, x.dtype if dtype is None else numpy_dtype(dtype).name)
+
+
+@operator("Multinomial", pure=False)
+def multinomial(
+    x: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
+) -> Tensor:
+    """Return random classes of a batch, whose logarithms of probabilities a tensor holds."""
+    drawn = _generator(seed).multinomial(x, sample_size)
+    return plugrad.astype(drawn, numpy_dtype(dtype).name)
+
+
+@operator("Identity")
+def identity(x: Anything) -> Any:
+    """Return what is there."""
+    return x
+
+
+@operator("Shape", layout="shape")
+def shape_of(x: Anything, *, start: int = 0, end: int | None = None) -> Any:
+    """Return the shape, or a part of it."""
+    return np.array(tuple(x.shape)[start:end], np.int64)
+
+
+@operator("Size", layout="shape")
+def size_of(x: Anything) -> Any:
+    """Return how many elements there are."""
+    return np.int64(math.prod(x.shape)) + np.zeros((), np.int64)
+
+
+@operator("Cast")
+def cast(x: Stored, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+    """Return a tensor in another dtype."""
+    return converted(x, numpy_dtype(to), saturate=bool(saturate), round_mode=round_mode)
+
+
+@operator("CastLike")
+def cast_like(x: Stored, like: Stored, *, saturate: int = 1, round_mode: str = "up") -> Any:
+    """Return a tensor in the dtype of another one."""
+    to = numpy_dtype(element_type(like.dtype))
+    return converted(x, to, saturate=bool(saturate), round_mode=round_mode)
+
+
+@operator("BitCast")
+def bit_cast(x: Stored, *, to: int) -> Any:
+    """Return the same bits in another dtype."""
+    return as_array(x).view(numpy_dtype(to))
+
+
+def _normal(
+    shape: tuple[int, ...], dtype: int, mean: float, scale: float, seed: float | None
+) -> Tensor:
+    drawn = _generator(seed).normal(shape, mean, scale)
+    return plugrad.astype(drawn, numpy_dtype(dtype).name)
+
+
+def _uniform(
+    shape: tuple[int, ...], dtype: int, low: float, high: float, seed: float | None
+) -> Tensor:
+    drawn = _generator(seed).uniform(shape, low, high)
+    return plugrad.astype(drawn, numpy_dtype(dtype).name)
+
+
+def _generator(seed: float | None) -> Any:
+    """Return a generator that begins anew at each call; without a seed, the one that all share."""
+    if seed is None:
+        return plugrad.random
+    return plugrad.random.Generator(int(np.float32(seed).view(np.uint32)))

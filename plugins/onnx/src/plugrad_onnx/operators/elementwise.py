@@ -1,0 +1,208 @@
+"""Arithmetic, comparisons and logic, element by element."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import as_array, as_tensor
+from plugrad_onnx.operators.common import is_string, like, same_dtype
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Values
+
+UNARY = {
+    "Abs": plugrad.abs,
+    "Acos": plugrad.acos,
+    "Acosh": plugrad.acosh,
+    "Asin": plugrad.asin,
+    "Asinh": plugrad.asinh,
+    "Atan": plugrad.atan,
+    "Atanh": plugrad.atanh,
+    "BitwiseNot": plugrad.bitwise_invert,
+    "Ceil": plugrad.ceil,
+    "Cos": plugrad.cos,
+    "Cosh": plugrad.cosh,
+    "Erf": plugrad.erf,
+    "Exp": plugrad.exp,
+    "Floor": plugrad.floor,
+    "IsNaN": plugrad.isnan,
+    "Log": plugrad.log,
+    "Neg": plugrad.negative,
+    "Not": plugrad.logical_not,
+    "Reciprocal": plugrad.reciprocal,
+    "Round": plugrad.round,
+    "Sign": plugrad.sign,
+    "Sin": plugrad.sin,
+    "Sinh": plugrad.sinh,
+    "Sqrt": plugrad.sqrt,
+    "Tan": plugrad.tan,
+}
+BINARY = {
+    "Add": plugrad.add,
+    "And": plugrad.logical_and,
+    "BitwiseAnd": plugrad.bitwise_and,
+    "BitwiseOr": plugrad.bitwise_or,
+    "BitwiseXor": plugrad.bitwise_xor,
+    "Greater": plugrad.greater,
+    "GreaterOrEqual": plugrad.greater_equal,
+    "Less": plugrad.less,
+    "LessOrEqual": plugrad.less_equal,
+    "Mul": plugrad.multiply,
+    "Or": plugrad.logical_or,
+    "Sub": plugrad.subtract,
+    "Xor": plugrad.logical_xor,
+}
+REPEATED = {"Max": plugrad.maximum, "Min": plugrad.minimum, "Sum": plugrad.add}
+
+
+def _declare(name: str, compute: Callable[..., Any]) -> None:
+    """Declare an operator that is one op."""
+    if name in UNARY:
+
+        @operator(name, layout="elementwise")
+        def unary(x: Tensor) -> Tensor:
+            return compute(x)
+
+    elif name in BINARY:
+
+        @operator(name)
+        def binary_of_old(
+            a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0
+        ) -> Tensor:
+            return compute(a, _beside(b, a.ndim, axis))
+
+        @operator(name, since=7, layout="elementwise")
+        def binary(a: Tensor, b: Tensor) -> Tensor:
+            return compute(a, b)
+
+    else:
+
+        @operator(name, layout="elementwise")
+        def repeated(*inputs: Tensor) -> Tensor:
+            return reduce(compute, inputs)
+
+
+for _name, _compute in {**UNARY, **BINARY, **REPEATED}.items():
+    _declare(_name, _compute)
+
+
+@operator("Equal", layout="elementwise")
+def equal(a: Tensor, b: Tensor) -> Tensor:
+    """Compare elements; strings are compared on the host."""
+    if is_string(a):
+        return as_tensor(as_array(a) == as_array(b), a.device)
+    return plugrad.equal(a, b)
+
+
+@operator("Div")
+def div_of_old(a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
+    """Divide a tensor by one whose axes begin at an axis of the other."""
+    return div(a, _beside(b, a.ndim, axis))
+
+
+@operator("Div", since=7, layout="elementwise")
+def div(a: Tensor, b: Tensor) -> Tensor:
+    """Divide; quotients of integers are rounded towards zero."""
+    if not a.dtype.is_integer:
+        return plugrad.divide(a, b)
+    quotient = plugrad.floor_divide(a, b)
+    if str(a.dtype).startswith("u"):
+        return quotient
+    inexact = plugrad.not_equal(plugrad.multiply(quotient, b), a)
+    negative = plugrad.not_equal(plugrad.less(a, like(0, a)), plugrad.less(b, like(0, b)))
+    below = plugrad.logical_and(inexact, negative)
+    return plugrad.add(quotient, plugrad.astype(below, a.dtype))
+
+
+@operator("Mod", layout="elementwise")
+def mod(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
+    """Return the remainder, with the sign of the divisor, or with `fmod` that of the dividend."""
+    if not fmod:
+        return plugrad.remainder(a, b)
+    size = plugrad.remainder(plugrad.abs(a), plugrad.abs(b))
+    return plugrad.where(plugrad.less(a, like(0, a)), plugrad.negative(size), size)
+
+
+@operator("Pow", layout="elementwise")
+def power(x: Tensor, exponent: Tensor) -> Tensor:
+    """Raise to a power; the result has the dtype of the base."""
+    if not x.dtype.is_inexact and exponent.dtype.is_inexact:
+        return plugrad.astype(plugrad.pow(plugrad.astype(x, exponent.dtype), exponent), x.dtype)
+    return plugrad.pow(x, same_dtype(exponent, x))
+
+
+@operator("Mean", layout="elementwise")
+def mean(*inputs: Tensor) -> Tensor:
+    """Return the mean of the inputs."""
+    total = reduce(plugrad.add, inputs)
+    return plugrad.divide(total, like(len(inputs), total))
+
+
+@operator("Where")
+def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Choose elements; strings are chosen on the host."""
+    if is_string(x):
+        return as_tensor(np.where(as_array(condition), as_array(x), as_array(y)), x.device)
+    return plugrad.where(condition, x, y)
+
+
+@operator("IsInf", layout="elementwise")
+def is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
+    """Find infinities of one sign, or of both."""
+    found = plugrad.isinf(x)
+    if not detect_positive:
+        found = plugrad.logical_and(found, plugrad.less(x, like(0, x)))
+    if not detect_negative:
+        found = plugrad.logical_and(found, plugrad.greater(x, like(0, x)))
+    return found
+
+
+@operator("BitShift", layout="elementwise")
+def bit_shift(x: Tensor, count: Tensor, *, direction: str) -> Tensor:
+    """Shift bits to the left or to the right."""
+    shift = plugrad.bitwise_left_shift if direction == "LEFT" else plugrad.bitwise_right_shift
+    return shift(x, count)
+
+
+@operator("Clip", layout="elementwise")
+def clip_by_attributes(x: Tensor, *, min: float | None = None, max: float | None = None) -> Tensor:
+    """Bound elements by two numbers."""
+    return plugrad.clip(x, min, max)
+
+
+@operator("Clip", since=11, layout="elementwise")
+def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+    """Bound elements; where the bounds contradict each other, the upper one holds."""
+    x = x if min is None else plugrad.maximum(x, min)
+    return x if max is None else plugrad.minimum(x, max)
+
+
+@operator("CumSum")
+def cumulative_sum(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    """Sum up along an axis."""
+    where = int(axis.ravel()[0])
+    total = plugrad.cumulative_sum(x, axis=where, exclusive=bool(exclusive), reverse=bool(reverse))
+    return same_dtype(total, x)
+
+
+@operator("CumProd")
+def cumulative_product(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    """Multiply up along an axis."""
+    where = int(axis.ravel()[0])
+    total = plugrad.cumulative_prod(x, axis=where, exclusive=bool(exclusive), reverse=bool(reverse))
+    return same_dtype(total, x)
+
+
+def _beside(b: Tensor, rank: int, axis: int | None) -> Tensor:
+    """Return a tensor so that its first axis meets an axis of another one, as before opset 7."""
+    if axis is None:
+        return b
+    return plugrad.reshape(b, b.shape + (1,) * (rank - axis % rank - b.ndim))

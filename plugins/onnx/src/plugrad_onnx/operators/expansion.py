@@ -1,0 +1,71 @@
+"""Operators that ONNX defines by others, as the dtypes of their inputs demand."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import onnx
+
+from plugrad_onnx.elements import element_type
+from plugrad_onnx.errors import UnsupportedModel
+from plugrad_onnx.execution import Scope, run_graph
+from plugrad_onnx.graph import Builder, Graph, Names, check_order
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from plugrad_onnx.registry import Anything
+
+
+@operator("Expansion", domain="plugrad")
+def expansion(
+    *inputs: Anything,
+    call: onnx.NodeProto,
+    opsets: tuple[tuple[str, int], ...],
+    scope: Scope,
+    outputs: int,
+    opset: int,
+) -> tuple[Any, ...]:
+    """Return the outputs of the body of a function, which is made for the dtypes of the inputs."""
+    types = tuple(
+        None if x is None else (element_type(x.dtype), tuple(map(int, x.shape))) for x in inputs
+    )
+    graph = _graph(call.SerializeToString(), opsets, opset, types)
+    absent = [None] * (len(graph.inputs) - len(inputs))
+    return tuple(run_graph(graph, scope, [*inputs, *absent])[:outputs])
+
+
+@lru_cache(maxsize=256)
+def _graph(
+    content: bytes, opsets: tuple[tuple[str, int], ...], opset: int, types: tuple[Any, ...]
+) -> Graph:
+    """Return the body as a graph; outputs that it does not have are unnamed.
+
+    Raises:
+        UnsupportedModel: the body has operators that are not known.
+    """
+    call = onnx.NodeProto.FromString(content)
+    schema: Any = onnx.defs.get_schema(call.op_type, opset, call.domain)
+    every = schema.context_dependent_function_opset_versions
+    own = dict(opsets).get("", onnx.defs.onnx_opset_version())
+    version = max((v for v in every if v <= own), default=every[-1])
+    described = [
+        onnx.helper.make_tensor_type_proto(*kind).SerializeToString() if kind else b""
+        for kind in types
+    ]
+    body = schema.get_context_dependent_function_with_opset_version(version, content, described)
+    function = onnx.FunctionProto.FromString(body)
+    builder = Builder(onnx.ModelProto(), None)
+    attributes = {a.name: a for a in call.attribute}
+    for key, value in schema.attributes.items():
+        if value.default_value.name:
+            attributes.setdefault(key, value.default_value)
+    formal = onnx.NodeProto(op_type=call.op_type, input=function.input, output=function.output)
+    nodes = builder.body(formal, function, call.op_type, attributes, Names(), dict(opsets), 0)
+    graph = Graph(list(function.input), [], {}, list(nodes))
+    if builder.problems:
+        raise UnsupportedModel("\n".join(builder.problems))
+    made = {name for node in graph.nodes for name in node.outputs}
+    graph.outputs = [name if name in made else "" for name in function.output]
+    check_order(graph, set())
+    return graph

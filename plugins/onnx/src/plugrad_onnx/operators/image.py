@@ -1,0 +1,462 @@
+"""Resizing, sampling and boxes. Channels come second."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import as_tensor
+from plugrad_onnx.errors import InvalidModel
+from plugrad_onnx.operators.common import integers, like, same_dtype, scalar
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Values
+
+ROUNDING: dict[str, Callable[[Any], Any]] = {
+    "round_prefer_floor": lambda c: np.ceil(c - 0.5),
+    "round_prefer_ceil": lambda c: np.floor(c + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+@operator("Upsample")
+def upsample_by_attribute(x: Tensor, *, scales: Sequence[float], mode: str = "nearest") -> Tensor:
+    """Make images larger."""
+    return _of_old(x, list(scales), mode)
+
+
+@operator("Upsample", since=9)
+def upsample(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor:
+    """Make images larger."""
+    return _of_old(x, scales.ravel().tolist(), mode)
+
+
+@operator("Resize", since=10)
+def resize_of_old(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor:
+    """Make images larger or smaller."""
+    return _of_old(x, scales.ravel().tolist(), mode)
+
+
+@operator("Resize", since=11)
+def resize(
+    x: Tensor,
+    roi: Values | None = None,
+    scales: Values | None = None,
+    sizes: Values | None = None,
+    *,
+    antialias: int = 0,
+    axes: Sequence[int] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Tensor:
+    """Make images larger or smaller, one axis after the other: a product with a matrix of weights."""
+    chosen = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
+    lengths, factors = _sizes(x, chosen, scales, sizes, keep_aspect_ratio_policy)
+    crops = coordinate_transformation_mode == "tf_crop_and_resize"
+    result = x
+    for place, axis in enumerate(chosen):
+        size = x.shape[axis]
+        if lengths[place] == size and factors[place] == 1 and not crops:
+            continue
+        part = (0.0, 1.0)
+        if crops and roi is not None:
+            part = (float(roi[place]), float(roi[place + len(chosen)]))
+        where = _coordinates(
+            size, lengths[place], factors[place], coordinate_transformation_mode, part
+        )
+        if mode == "nearest":
+            indices = np.clip(ROUNDING[nearest_mode](where), 0, size - 1).astype(np.int32)
+            result = plugrad.take(result, as_tensor(indices, x.device), axis=axis)
+        else:
+            scale = min(factors[place], 1.0) if antialias else 1.0
+            weights = _weights(
+                where, size, scale, mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
+            )
+            result = _along(result, weights, axis)
+        outside = (where < 0) | (where > size - 1)
+        if crops and outside.any():
+            mask = outside.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+            fill = plugrad.full((), extrapolation_value, dtype=result.dtype, device=x.device)
+            result = plugrad.where(as_tensor(mask, x.device), fill, result)
+    return same_dtype(result, x)
+
+
+@operator("GridSample")
+def grid_sample(
+    x: Tensor,
+    grid: Tensor,
+    *,
+    align_corners: int = 0,
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """Return images at the places of a grid, which spans them from −1 to 1."""
+    rank = x.ndim - 2
+    where: list[Tensor] = []
+    for axis in range(rank):
+        size, place = x.shape[2 + axis], grid[..., rank - 1 - axis]
+        scaled = (place + 1) / 2 * (size - 1) if align_corners else ((place + 1) * size - 1) / 2
+        where.append(scaled)
+    return sampled(x, where, mode, padding_mode, bool(align_corners))
+
+
+def sampled(
+    x: Tensor,
+    where: Sequence[Tensor],
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Tensor:
+    """Return images (N, C, …) at places, one tensor (N, …) of coordinates for each spatial axis."""
+    sizes = x.shape[2:]
+    if mode not in ("cubic", "bicubic"):
+        where = [
+            _bounded(c, size, padding_mode, align_corners)
+            for c, size in zip(where, sizes, strict=True)
+        ]
+    images = plugrad.reshape(plugrad.permute_dims(x, (0, *range(2, x.ndim), 1)), (-1, x.shape[1]))
+
+    def at(places: Sequence[Tensor]) -> Tensor:
+        bounded = [
+            _bounded(c, size, padding_mode, align_corners)
+            for c, size in zip(places, sizes, strict=True)
+        ]
+        return _pixels(images, bounded, x.shape[0], sizes)
+
+    if mode == "nearest":
+        result = at([plugrad.round(c) for c in where])
+    else:
+        lows = [plugrad.floor(c) for c in where]
+        rests = [c - low for c, low in zip(where, lows, strict=True)]
+        taps = (0, 1) if mode in ("linear", "bilinear") else (-1, 0, 1, 2)
+        kernel = _hat if len(taps) == 2 else _cubic
+        parts: list[Tensor] = []
+        for offsets in product(taps, repeat=len(sizes)):
+            weights = [kernel(rest - o) for rest, o in zip(rests, offsets, strict=True)]
+            weight = plugrad.expand_dims(reduce(plugrad.multiply, weights), axis=-1)
+            places = [low + float(o) for low, o in zip(lows, offsets, strict=True)]
+            parts.append(weight * at(places))
+        result = reduce(plugrad.add, parts)
+    result = plugrad.permute_dims(result, (0, result.ndim - 1, *range(1, result.ndim - 1)))
+    return same_dtype(result, x)
+
+
+@operator("NonMaxSuppression")
+def non_max_suppression(
+    boxes: Values,
+    scores: Values,
+    most: Values | None = None,
+    iou_threshold: Values | None = None,
+    score_threshold: Values | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Any:
+    """Return the best boxes of each class that overlap little: rows of batch, class and box."""
+    count = 0 if most is None else int(scalar(most))
+    overlap = 0.0 if iou_threshold is None else float(scalar(iou_threshold))
+    least = -math.inf if score_threshold is None else float(scalar(score_threshold))
+    corners = _corners(boxes, bool(center_point_box))
+    rows = [
+        (batch, kind, box)
+        for batch in range(scores.shape[0])
+        for kind in range(scores.shape[1])
+        for box in _best(corners[batch], scores[batch, kind], count, overlap, least)
+    ]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+@operator("RoiAlign")
+def roi_align(
+    x: Tensor,
+    rois: Values,
+    batch: Values,
+    *,
+    coordinate_transformation_mode: str | None = None,
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+    opset: int,
+) -> Tensor:
+    """Return regions of images in one size."""
+    half = coordinate_transformation_mode or ("half_pixel" if opset >= 16 else "output_half_pixel")
+    shift = 0.5 if half == "half_pixel" else 0.0
+    out = (output_height, output_width)
+    results: list[Tensor] = []
+    for roi, image in zip(rois, integers(batch), strict=True):
+        x1, y1, x2, y2 = (float(v) * spatial_scale - shift for v in roi)
+        spans = [y2 - y1, x2 - x1]
+        spans = spans if shift else [max(span, 1.0) for span in spans]
+        counts = [sampling_ratio or math.ceil(s / n) for s, n in zip(spans, out, strict=True)]
+        places = [
+            start + span / n * (np.arange(n * c) // c + (np.arange(n * c) % c + 0.5) / c)
+            for start, span, n, c in zip((y1, x1), spans, out, counts, strict=True)
+        ]
+        results.append(_pooled_region(x[image], places, counts, out, mode))
+    if not results:
+        return plugrad.zeros((0, x.shape[1], *out), dtype=x.dtype, device=x.device)
+    return plugrad.stack(results)
+
+
+@operator("MaxRoiPool")
+def max_roi_pool(
+    x: Tensor, rois: Values, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
+) -> Tensor:
+    """Return the largest elements in the parts of regions of images."""
+    height, width = pooled_shape
+    results: list[Tensor] = []
+    for roi in rois:
+        image, *corners = int(roi[0]), *(round(float(v) * spatial_scale) for v in roi[1:])
+        x1, y1, x2, y2 = corners
+        rows = _bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2])
+        columns = _bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
+        zero = plugrad.zeros(x.shape[1:2], dtype=x.dtype, device=x.device)
+        cells = [
+            plugrad.max(x[image, :, a:b, c:d], axis=(1, 2)) if b > a and d > c else zero
+            for a, b in rows
+            for c, d in columns
+        ]
+        results.append(plugrad.reshape(plugrad.stack(cells, axis=1), (x.shape[1], height, width)))
+    return plugrad.stack(results)
+
+
+def _bins(start: int, length: int, count: int, size: int) -> list[tuple[int, int]]:
+    """Return the parts of a region along an axis, within the image."""
+    step = length / count
+    return [
+        (
+            min(max(math.floor(k * step) + start, 0), size),
+            min(max(math.ceil((k + 1) * step) + start, 0), size),
+        )
+        for k in range(count)
+    ]
+
+
+def _pooled_region(
+    image: Tensor,
+    places: Sequence[NDArray[Any]],
+    counts: Sequence[int],
+    out: Sequence[int],
+    mode: str,
+) -> Tensor:
+    """Return means of samples, or the largest of their weighted corners."""
+    rows, columns = (
+        _corner_weights(where, size) for where, size in zip(places, image.shape[1:], strict=True)
+    )
+    shape = (image.shape[0], out[0], counts[0], out[1], counts[1])
+    if mode == "avg":
+        samples = _along(_along(image, rows[0] + rows[1], 1), columns[0] + columns[1], 2)
+        return plugrad.mean(plugrad.reshape(samples, shape), axis=(2, 4))
+    if mode != "max":
+        raise InvalidModel(f"RoiAlign has the mode {mode!r}; avg and max are known.")
+    corners = [_along(_along(image, row, 1), column, 2) for row in rows for column in columns]
+    return plugrad.max(plugrad.reshape(reduce(plugrad.maximum, corners), shape), axis=(2, 4))
+
+
+def _corner_weights(where: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return matrices of the weights of the pixels before and behind; outside, they are 0."""
+    inside = (where >= -1) & (where <= size)
+    clipped = np.clip(where, 0, size - 1)
+    low = np.minimum(clipped.astype(int), size - 1)
+    rest = clipped - low
+    first, second = np.zeros((2, len(where), size), np.float32)
+    first[np.arange(len(where)), low] = (1 - rest) * inside
+    second[np.arange(len(where)), np.minimum(low + 1, size - 1)] = rest * inside
+    return first, second
+
+
+def _of_old(x: Tensor, scales: list[float], mode: str) -> Tensor:
+    """Return resized images as before opset 11: pixels begin at multiples of the scale."""
+    factors = np.array(scales, np.float32)
+    return resize(
+        x, None, factors, coordinate_transformation_mode="asymmetric", mode=mode,
+        nearest_mode="floor",
+    )  # fmt: skip
+
+
+def _sizes(
+    x: Tensor, axes: Sequence[int], scales: Values | None, sizes: Values | None, policy: str
+) -> tuple[list[int], list[float]]:
+    """Return the new sizes of axes, and by which factors they grow."""
+    old = [x.shape[axis] for axis in axes]
+    if sizes is None or sizes.size == 0:
+        if scales is None or scales.size == 0:
+            raise InvalidModel("Resize has neither scales nor sizes.")
+        factors = [float(s) for s in scales]
+        return [math.floor(n * f) for n, f in zip(old, factors, strict=True)], factors
+    wanted = integers(sizes)
+    factors = [n / before for n, before in zip(wanted, old, strict=True)]
+    if policy != "stretch":
+        common = min(factors) if policy == "not_larger" else max(factors)
+        factors = [common] * len(old)
+        wanted = [math.floor(common * n + 0.5) for n in old]
+    return wanted, factors
+
+
+def _coordinates(
+    size: int, length: int, factor: float, mode: str, part: tuple[float, float]
+) -> NDArray[np.float64]:
+    """Return where new pixels lie among the old ones."""
+    new = np.arange(length, dtype=np.float64)
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and length > 1):
+        return (new + 0.5) / factor - 0.5
+    if mode == "pytorch_half_pixel":
+        return new * 0
+    if mode == "asymmetric":
+        return new / factor
+    if mode == "align_corners":
+        whole = factor * size
+        return new * (size - 1) / (whole - 1) if whole != 1 else new * 0
+    if mode == "half_pixel_symmetric":
+        center, adjust = size / 2, length / (factor * size)
+        return center * (1 - adjust) + (new + 0.5) / factor - 0.5
+    if mode == "tf_crop_and_resize":
+        start, end = part
+        if length == 1:
+            return 0.5 * (start + end) * (size - 1) + new
+        return start * (size - 1) + new * (end - start) * (size - 1) / (length - 1)
+    raise InvalidModel(
+        f"Resize has the coordinate_transformation_mode {mode!r}, which is not known."
+    )
+
+
+def _weights(
+    where: NDArray[np.float64],
+    size: int,
+    scale: float,
+    mode: str,
+    coefficient: float,
+    exclude: bool,
+    normalize: bool,
+) -> NDArray[np.float32]:
+    """Return the matrix of weights with which old pixels make new ones.
+
+    With a scale below 1, the kernel is so much wider, which keeps out frequencies that the result
+    cannot show.
+    """
+    reach = math.ceil((1 if mode == "linear" else 2) / scale)
+    base = np.floor(where).astype(int)
+    offsets = np.arange(-reach + 1, reach + 1)
+    places = base[:, None] + offsets
+    distance = np.abs(places - where[:, None]) * scale
+    if mode == "linear":
+        weights = np.maximum(0, 1 - distance)
+    else:
+        a = coefficient
+        near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
+        far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
+        weights = np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+    if exclude:
+        weights = np.where((places < 0) | (places >= size), 0, weights)
+    if exclude or normalize:
+        total = weights.sum(axis=1, keepdims=True)
+        weights = weights / np.where(total == 0, 1, total)
+    matrix = np.zeros((len(where), size))
+    rows = np.broadcast_to(np.arange(len(where))[:, None], places.shape)
+    np.add.at(matrix, (rows, np.clip(places, 0, size - 1)), weights)
+    return matrix.astype(np.float32)
+
+
+def _along(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
+    """Return products with a matrix along an axis."""
+    weights = (
+        plugrad.astype(as_tensor(np.ascontiguousarray(matrix.T), x.device), x.dtype)
+        if x.dtype.is_inexact
+        else as_tensor(np.ascontiguousarray(matrix.T), x.device)
+    )
+    moved = plugrad.moveaxis(x if x.dtype.is_inexact else plugrad.astype(x, "float32"), axis, -1)
+    return plugrad.moveaxis(plugrad.matmul(moved, weights), -1, axis)
+
+
+def _bounded(where: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """Return coordinates within images, where padding brings those outside in."""
+    if padding_mode == "zeros":
+        return where
+    if padding_mode == "reflection":
+        low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
+        if high <= low:
+            return where * 0
+        span = high - low
+        from_low = plugrad.abs(where - low)
+        times = plugrad.floor(from_low / span)
+        rest = from_low - times * span
+        even = plugrad.equal(plugrad.remainder(times, like(2, times)), like(0, times))
+        where = plugrad.where(even, rest + low, high - rest)
+    return plugrad.clip(where, 0.0, size - 1.0)
+
+
+def _pixels(images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequence[int]) -> Tensor:
+    """Return pixels at whole places, 0 outside; images are rows of pixels."""
+    rank = len(sizes)
+    first = np.arange(count).reshape((count,) + (1,) * rank) * math.prod(sizes)
+    row = as_tensor(first.astype(np.int32), images.device)
+    inside: Tensor | None = None
+    for axis, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        within = plugrad.logical_and(
+            plugrad.greater_equal(place, like(0, place)),
+            plugrad.less_equal(place, like(size - 1, place)),
+        )
+        inside = within if inside is None else plugrad.logical_and(inside, within)
+        whole = plugrad.astype(plugrad.clip(place, 0.0, size - 1.0), "int32")
+        row = row + whole * math.prod(sizes[axis + 1 :])
+    taken = plugrad.take(images, row, axis=0)
+    assert inside is not None
+    return plugrad.where(plugrad.expand_dims(inside, axis=-1), taken, like(0, taken))
+
+
+def _hat(distance: Tensor) -> Tensor:
+    return 1 - plugrad.abs(distance)
+
+
+def _cubic(distance: Tensor) -> Tensor:
+    """Return the weights of cubic convolution with the coefficient −0.75."""
+    t, a = plugrad.abs(distance), -0.75
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return plugrad.where(plugrad.less_equal(t, like(1, t)), near, far)
+
+
+def _corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:
+    """Return boxes as (y1, x1, y2, x2) in ascending order."""
+    if centered:
+        x, y, width, height = np.moveaxis(boxes, -1, 0)
+        return np.stack([y - height / 2, x - width / 2, y + height / 2, x + width / 2], -1)
+    first, second = boxes[..., :2], boxes[..., 2:]
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
+
+
+def _best(
+    boxes: NDArray[Any], scores: NDArray[Any], most: int, overlap: float, least: float
+) -> list[int]:
+    """Return the boxes with the best scores that overlap none of the others too much."""
+    area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+    order = np.argsort(-scores, kind="stable")
+    remaining = order[scores[order] > least]
+    chosen: list[int] = []
+    while remaining.size and len(chosen) < most:
+        best, remaining = int(remaining[0]), remaining[1:]
+        chosen.append(best)
+        low = np.maximum(boxes[best, :2], boxes[remaining, :2])
+        high = np.minimum(boxes[best, 2:], boxes[remaining, 2:])
+        shared = np.prod(np.maximum(high - low, 0), axis=1)
+        union = area[best] + area[remaining] - shared
+        remaining = remaining[shared <= overlap * union]
+    return chosen

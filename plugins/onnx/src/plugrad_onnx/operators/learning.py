@@ -1,0 +1,70 @@
+"""The operators of classical machine learning that are arithmetic on tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import as_tensor, computed
+from plugrad_onnx.operators.common import like
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Values
+
+DOMAIN = "ai.onnx.ml"
+
+
+@operator("ArrayFeatureExtractor", domain=DOMAIN)
+def array_feature_extractor(x: Tensor, indices: Tensor) -> Tensor:
+    """Return columns."""
+    taken = plugrad.take(x, plugrad.reshape(indices, (-1,)), axis=-1)
+    return plugrad.reshape(taken, (1, -1)) if x.ndim == 1 else taken
+
+
+@operator("Binarizer", domain=DOMAIN)
+def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
+    """Return 1 above a threshold, else 0."""
+    return plugrad.astype(plugrad.greater(x, like(threshold, x)), x.dtype)
+
+
+@operator("LabelEncoder", domain=DOMAIN)
+def label_encoder(
+    x: Values,
+    *,
+    default_float: float = -0.0,
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+    default_tensor: Any = None,
+    keys_floats: Sequence[float] | None = None,
+    keys_int64s: Sequence[int] | None = None,
+    keys_strings: Sequence[str] | None = None,
+    keys_tensor: Any = None,
+    values_floats: Sequence[float] | None = None,
+    values_int64s: Sequence[int] | None = None,
+    values_strings: Sequence[str] | None = None,
+    values_tensor: Any = None,
+) -> Any:
+    """Return for each key its value, and for other elements a default."""
+    keys = next(k for k in (keys_tensor, keys_floats, keys_int64s, keys_strings) if k is not None)
+    options = (
+        (values_tensor, None if default_tensor is None else default_tensor.ravel()[0]),
+        (values_floats, np.float32(default_float)),
+        (values_int64s, np.int64(default_int64)),
+        (values_strings, default_string),
+    )
+    values, default = next((v, d) for v, d in options if v is not None)
+    key_of = str if x.dtype.kind in "OTU" else float
+    table = dict(zip((key_of(_plain(k)) for k in keys), values, strict=True))
+    found = [table.get(key_of(v), default) for v in x.ravel()]
+    kind = object if isinstance(default, str) else np.asarray(default).dtype
+    return as_tensor(computed(np.array(found, kind).reshape(x.shape)))
+
+
+def _plain(key: Any) -> Any:
+    return key.decode() if isinstance(key, bytes) else key

@@ -1,0 +1,304 @@
+"""Shapes, joining, cutting and padding."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import as_tensor
+from plugrad_onnx.errors import InvalidModel
+from plugrad_onnx.operators.common import given, integers, scalar
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Stored, Values
+
+
+@operator("Reshape")
+def reshape(x: Stored, shape: Values, *, allowzero: int = 0) -> Any:
+    """Return a tensor in another shape, in which −1 is what remains, and 0 the size that was there."""
+    sizes = [
+        x.shape[axis] if size == 0 and not allowzero else size
+        for axis, size in enumerate(integers(shape))
+    ]
+    if -1 in sizes:
+        rest = math.prod(size for size in sizes if size != -1)
+        sizes[sizes.index(-1)] = math.prod(x.shape) // rest if rest else 0
+    if isinstance(x, np.ndarray):
+        return x.reshape(sizes)
+    return plugrad.reshape(x, tuple(sizes))
+
+
+@operator("Flatten")
+def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
+    """Return a matrix whose rows are the axes from one on."""
+    axis = axis + x.ndim if axis < 0 else axis
+    return plugrad.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+
+
+@operator("Squeeze")
+def squeeze_by_attribute(x: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
+    """Return a tensor without axes of size 1."""
+    chosen = [a for a, size in enumerate(x.shape) if size == 1] if axes is None else axes
+    return plugrad.squeeze(x, tuple(chosen)) if chosen else x
+
+
+@operator("Squeeze", since=13)
+def squeeze(x: Tensor, axes: Values | None = None) -> Tensor:
+    """Return a tensor without axes of size 1."""
+    return squeeze_by_attribute(x, axes=given(None, axes))
+
+
+@operator("Unsqueeze")
+def unsqueeze_by_attribute(x: Tensor, *, axes: Sequence[int]) -> Tensor:
+    """Return a tensor with axes of size 1 more."""
+    rank = x.ndim + len(axes)
+    shape = list(x.shape)
+    for axis in sorted(axis % rank for axis in axes):
+        shape.insert(axis, 1)
+    return plugrad.reshape(x, tuple(shape))
+
+
+@operator("Unsqueeze", since=13)
+def unsqueeze(x: Tensor, axes: Values) -> Tensor:
+    """Return a tensor with axes of size 1 more."""
+    return unsqueeze_by_attribute(x, axes=integers(axes))
+
+
+@operator("Transpose")
+def transpose(x: Stored, *, perm: Sequence[int] | None = None) -> Any:
+    """Return a tensor with its axes in another order; without one, in the opposite."""
+    order = tuple(range(x.ndim))[::-1] if perm is None else tuple(perm)
+    if isinstance(x, np.ndarray):
+        return np.transpose(x, order)
+    return plugrad.permute_dims(x, order)
+
+
+@operator("Concat", layout="axis")
+def concat(*inputs: Tensor, axis: int = 1) -> Tensor:
+    """Join tensors along an axis."""
+    return plugrad.concat(list(inputs), axis=axis)
+
+
+@operator("Split")
+def split(
+    x: Tensor,
+    sizes: Values | None = None,
+    *,
+    axis: int = 0,
+    split: Sequence[int] | None = None,
+    num_outputs: int | None = None,
+    outputs: int,
+) -> tuple[Tensor, ...]:
+    """Cut a tensor along an axis; without sizes, into equal parts, of which the last may be smaller."""
+    parts = given(split, sizes)
+    if parts is None:
+        count = num_outputs or outputs
+        size = -(-x.shape[axis] // count)
+        parts = [size] * (count - 1) + [x.shape[axis] - size * (count - 1)]
+    return tuple(plugrad.split(x, tuple(parts), axis))
+
+
+@operator("Slice")
+def slice_by_attributes(
+    x: Tensor, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
+) -> Tensor:
+    """Return a part of a tensor."""
+    return _sliced(x, list(starts), list(ends), list(axes) if axes is not None else None, None)
+
+
+@operator("Slice", since=10)
+def slice_(
+    x: Tensor, starts: Values, ends: Values, axes: Values | None = None, steps: Values | None = None
+) -> Tensor:
+    """Return every so many elements of a part of a tensor."""
+    return _sliced(
+        x, integers(starts), integers(ends), given(None, axes), given(None, steps)
+    )  # fmt: skip
+
+
+@operator("Expand")
+def expand(x: Tensor, shape: Values) -> Tensor:
+    """Repeat axes of size 1."""
+    return plugrad.broadcast_to(x, plugrad.broadcast_shapes(x.shape, tuple(integers(shape))))
+
+
+@operator("Tile")
+def tile(x: Tensor, repeats: Values) -> Tensor:
+    """Repeat a tensor along its axes."""
+    return plugrad.tile(x, tuple(integers(repeats)))
+
+
+@operator("Pad")
+def pad_by_attributes(
+    x: Tensor, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0
+) -> Tensor:
+    """Pad a tensor with a number, or with its own elements."""
+    return _padded(x, list(pads), list(range(x.ndim)), mode, value)
+
+
+@operator("Pad", since=11)
+def pad(
+    x: Tensor,
+    pads: Values,
+    value: Values | None = None,
+    axes: Values | None = None,
+    *,
+    mode: str = "constant",
+) -> Tensor:
+    """Pad a tensor with a number, or with its own elements; negative paddings cut."""
+    chosen = given(None, axes) or list(range(x.ndim))
+    number = 0 if value is None else scalar(value)
+    return _padded(x, integers(pads), chosen, mode, number)
+
+
+@operator("CenterCropPad")
+def center_crop_pad(x: Tensor, shape: Values, *, axes: Sequence[int] | None = None) -> Tensor:
+    """Cut or pad a tensor on both sides to a shape."""
+    paddings = [[0, 0] for _ in x.shape]
+    cut = [slice(None)] * x.ndim
+    for axis, size in zip(range(x.ndim) if axes is None else axes, integers(shape), strict=True):
+        missing = size - x.shape[axis]
+        if missing < 0:
+            cut[axis] = slice(-missing // 2, -missing // 2 + size)
+        paddings[axis] = [max(missing, 0) // 2, max(missing, 0) - max(missing, 0) // 2]
+    return plugrad.pad(x[tuple(cut)], paddings)
+
+
+@operator("DepthToSpace")
+def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    """Move channels into blocks of pixels."""
+    n, channels, height, width = x.shape
+    b, c = blocksize, channels // blocksize**2
+    if mode == "DCR":
+        blocks = plugrad.reshape(x, (n, b, b, c, height, width))
+        blocks = plugrad.permute_dims(blocks, (0, 3, 4, 1, 5, 2))
+    else:
+        blocks = plugrad.reshape(x, (n, c, b, b, height, width))
+        blocks = plugrad.permute_dims(blocks, (0, 1, 4, 2, 5, 3))
+    return plugrad.reshape(blocks, (n, c, height * b, width * b))
+
+
+@operator("SpaceToDepth")
+def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    """Move blocks of pixels into channels."""
+    n, c, height, width = x.shape
+    b = blocksize
+    blocks = plugrad.reshape(x, (n, c, height // b, b, width // b, b))
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    blocks = plugrad.permute_dims(blocks, order)
+    return plugrad.reshape(blocks, (n, c * b * b, height // b, width // b))
+
+
+@operator("Trilu")
+def triangle(x: Tensor, k: Values | None = None, *, upper: int = 1) -> Tensor:
+    """Keep the elements on one side of a diagonal."""
+    function = plugrad.triu if upper else plugrad.tril
+    return function(x, k=0 if k is None else scalar(k))
+
+
+@operator("ReverseSequence")
+def reverse_sequence(
+    x: Tensor, lengths: Tensor, *, batch_axis: int = 1, time_axis: int = 0
+) -> Tensor:
+    """Reverse the beginnings of sequences of different lengths."""
+    steps = x.shape[time_axis]
+    ends = plugrad.reshape(plugrad.astype(lengths, "int32"), (-1, 1))
+    times = plugrad.reshape(plugrad.arange(steps, dtype="int32", device=x.device), (1, -1))
+    indices = plugrad.where(plugrad.less(times, ends), ends - 1 - times, times)
+    indices = plugrad.matrix_transpose(indices) if time_axis < batch_axis else indices
+    indices = plugrad.reshape(indices, indices.shape + (1,) * (x.ndim - 2))
+    return plugrad.take_along_axis(x, plugrad.broadcast_to(indices, x.shape), axis=time_axis)
+
+
+@operator("Dropout")
+def dropout_of_old(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, outputs: int) -> Any:
+    """Return what is there: models that are run do not drop."""
+    return _with_mask(x, outputs)
+
+
+@operator("Dropout", since=12, pure=False)
+def dropout(
+    x: Tensor,
+    ratio: Values | None = None,
+    training_mode: Values | None = None,
+    *,
+    seed: int | None = None,
+    outputs: int,
+) -> Any:
+    """Drop random elements in training, else none."""
+    rate = 0.5 if ratio is None else scalar(ratio)
+    if training_mode is None or not scalar(training_mode) or rate == 0:
+        return _with_mask(x, outputs)
+    drawn = _generator(seed).uniform(x.shape, device=x.device)
+    mask = plugrad.greater_equal(drawn, rate)
+    kept = plugrad.multiply(x, plugrad.astype(mask, x.dtype)) / (1 - rate)
+    return (kept, mask)[:outputs] if outputs > 1 else kept
+
+
+def _generator(seed: int | None) -> Any:
+    return plugrad.random if seed is None else plugrad.random.Generator(seed)
+
+
+def _with_mask(x: Tensor, outputs: int) -> Any:
+    return (x, plugrad.ones(x.shape, dtype="bool", device=x.device)) if outputs > 1 else x
+
+
+def _sliced(
+    x: Tensor,
+    starts: list[int],
+    ends: list[int],
+    axes: list[int] | None,
+    steps: list[int] | None,
+) -> Tensor:
+    """Return a part of a tensor; bounds are clamped as ONNX says."""
+    axes = list(range(len(starts))) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    cut = [slice(None)] * x.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        size = x.shape[axis]
+        if step == 0:
+            raise InvalidModel("Slice has a step of 0.")
+        first = start + size if start < 0 else start
+        last = end + size if end < 0 else end
+        if step > 0:
+            cut[axis] = slice(min(max(first, 0), size), min(max(last, 0), size), step)
+            continue
+        first, last = min(max(first, -1), size - 1), min(max(last, -1), size - 1)
+        empty = first <= last
+        cut[axis] = slice(0, 0) if empty else slice(first, None if last == -1 else last, step)
+    return x[tuple(cut)]
+
+
+def _padded(x: Tensor, pads: list[int], axes: Sequence[int], mode: str, value: float) -> Tensor:
+    """Return a tensor with more, or fewer, elements before and behind along axes."""
+    if len(pads) != 2 * len(axes):
+        raise InvalidModel(f"Pad has {len(pads)} paddings for {len(axes)} axes.")
+    sides = [[0, 0] for _ in x.shape]
+    for place, axis in enumerate(axes):
+        sides[axis] = [pads[place], pads[place + len(axes)]]
+    if min(pads, default=0) < 0:
+        cut = [
+            slice(max(-a, 0), size - max(-b, 0))
+            for size, (a, b) in zip(x.shape, sides, strict=True)
+        ]
+        x = x[tuple(cut)]
+        sides = [[max(a, 0), max(b, 0)] for a, b in sides]
+    if mode == "constant":
+        return plugrad.pad(x, sides, value)
+    if mode not in ("reflect", "edge", "wrap"):
+        raise InvalidModel(
+            f"Pad has the mode {mode!r}; constant, reflect, edge and wrap are known."
+        )
+    for axis, side in enumerate(sides):
+        if any(side):
+            # NumPy says which element stands where, also where a side is longer than the axis.
+            indices = np.pad(np.arange(x.shape[axis], dtype=np.int32), side, mode=mode)  # type: ignore[call-overload]
+            x = plugrad.take(x, as_tensor(indices, x.device), axis=axis)
+    return x

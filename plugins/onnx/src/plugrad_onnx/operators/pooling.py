@@ -1,0 +1,213 @@
+"""Pooling. Images come, and go, with their channels last, unless a function says otherwise."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import as_tensor
+from plugrad_onnx.operators.common import given, like
+from plugrad_onnx.operators.convolution import Window, window_of
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Values
+
+
+@operator("MaxPool", layout="images")
+def max_pool(
+    x: Tensor,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    storage_order: int = 0,
+    strides: Sequence[int] | None = None,
+    outputs: int,
+) -> Any:
+    """Return the largest element in each window, and where it is, if that is used."""
+    window = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
+    window = _rounded_up(x.shape[1:-1], window) if ceil_mode else window
+    if outputs == 1 and _has_kernel(x, window):
+        pool = plugrad.max_pool if len(window.size) == 2 else plugrad.max_pool3d
+        return pool(x, window.size, window.strides, window.pads)
+    lowest = -math.inf if x.dtype.is_inexact else plugrad.iinfo(x.dtype).min
+    taps = _taps(x, window, lowest)
+    largest = reduce(plugrad.maximum, taps)
+    if outputs == 1:
+        return largest
+    return largest, _places(plugrad.argmax(plugrad.stack(taps), axis=0), x, window, storage_order)
+
+
+@operator("AveragePool", layout="images")
+def average_pool(
+    x: Tensor,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Sequence[int] | None = None,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Return the mean of each window, of which padded elements count or not."""
+    spatial = x.shape[1:-1]
+    given_window = window_of(spatial, kernel_shape, strides, dilations, pads, auto_pad)
+    window = _rounded_up(spatial, given_window) if ceil_mode else given_window
+    unpadded = not any(map(any, window.pads))
+    if _has_kernel(x, window) and (unpadded or not count_include_pad):
+        pool = plugrad.avg_pool if len(window.size) == 2 else plugrad.avg_pool3d
+        return pool(x, window.size, window.strides, window.pads)
+    total = reduce(plugrad.add, _taps(x, window, 0))
+    return plugrad.divide(total, _counts(x, given_window, window, bool(count_include_pad)))
+
+
+@operator("LpPool", layout="images")
+def lp_pool(
+    x: Tensor,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+    kernel_shape: Sequence[int],
+    p: int = 2,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Return the norm of each window."""
+    window = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
+    window = _rounded_up(x.shape[1:-1], window) if ceil_mode else window
+    powers = plugrad.pow(plugrad.abs(x), like(p, x))
+    return plugrad.pow(reduce(plugrad.add, _taps(powers, window, 0)), like(1 / p, x))
+
+
+@operator("GlobalAveragePool", layout="images")
+def global_average_pool(x: Tensor) -> Tensor:
+    """Return the mean of each channel."""
+    return plugrad.mean(x, axis=tuple(range(1, x.ndim - 1)), keepdims=True)
+
+
+@operator("GlobalMaxPool", layout="images")
+def global_max_pool(x: Tensor) -> Tensor:
+    """Return the largest element of each channel."""
+    return plugrad.max(x, axis=tuple(range(1, x.ndim - 1)), keepdims=True)
+
+
+@operator("GlobalLpPool", layout="images")
+def global_lp_pool(x: Tensor, *, p: int = 2) -> Tensor:
+    """Return the norm of each channel."""
+    powers = plugrad.pow(plugrad.abs(x), like(p, x))
+    total = plugrad.sum(powers, axis=tuple(range(1, x.ndim - 1)), keepdims=True)
+    return plugrad.pow(total, like(1 / p, x))
+
+
+@operator("MaxUnpool")
+def max_unpool(
+    x: Tensor,
+    indices: Tensor,
+    output_shape: Values | None = None,
+    *,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Put elements back where MaxPool had found them; channels come second."""
+    spatial = x.shape[2:]
+    window = window_of(spatial, kernel_shape, strides, None, pads, "NOTSET")
+    inner = [
+        (n - 1) * step + size - low - high
+        for n, step, size, (low, high) in zip(
+            spatial, window.strides, window.size, window.pads, strict=True
+        )
+    ]
+    shape = (*x.shape[:2], *inner)
+    places = plugrad.reshape(indices, (-1, 1))
+    flat = plugrad.scatter_nd(places, plugrad.reshape(x, (-1,)), (math.prod(shape),))
+    wanted = given(None, output_shape) or shape
+    sides = [(0, more - size) for size, more in zip(shape, wanted, strict=True)]
+    return plugrad.pad(plugrad.reshape(flat, shape), sides)
+
+
+def _has_kernel(x: Tensor, window: Window) -> bool:
+    """Whether a kernel of plugrad pools such windows."""
+    plain = max(window.dilations) == 1 and len(window.size) in (2, 3) and x.dtype.is_inexact
+    # Kernels count what is padded less than a window.
+    return plain and all(max(s) < n for s, n in zip(window.pads, window.size, strict=True))
+
+
+def _rounded_up(spatial: Sequence[int], window: Window) -> Window:
+    """Return a window with so much more padding behind that the last position begins inside."""
+    pads: list[tuple[int, int]] = []
+    for size, extent, step, (low, high) in zip(
+        spatial, window.extent, window.strides, window.pads, strict=True
+    ):
+        count = -(-(size + low + high - extent) // step) + 1
+        if (count - 1) * step >= size + low:
+            count -= 1
+        pads.append((low, max(high, (count - 1) * step + extent - size - low)))
+    return Window(window.size, window.strides, window.dilations, tuple(pads))
+
+
+def _taps(x: Tensor, window: Window, fill: float) -> list[Tensor]:
+    """Return, for each place in the window, the elements that lie there."""
+    padded = plugrad.pad(x, [(0, 0), *window.pads, (0, 0)], fill)
+    count = [
+        (size - extent) // step + 1
+        for size, extent, step in zip(
+            padded.shape[1:-1], window.extent, window.strides, strict=True
+        )
+    ]
+    taps: list[Tensor] = []
+    for place in product(*map(range, window.size)):
+        cut = [
+            slice(p * d, p * d + (n - 1) * s + 1, s)
+            for p, d, n, s in zip(place, window.dilations, count, window.strides, strict=True)
+        ]
+        taps.append(padded[(slice(None), *cut)])
+    return taps
+
+
+def _counts(x: Tensor, original: Window, window: Window, padding_counts: bool) -> Tensor:
+    """Return how many elements each mean is of; what was padded to round up never counts."""
+    ones = plugrad.ones((1, *x.shape[1:-1], 1), dtype=x.dtype, device=x.device)
+    pads = window.pads
+    if padding_counts:
+        ones = plugrad.pad(ones, [(0, 0), *original.pads, (0, 0)], 1)
+        pads = tuple(
+            (0, after[1] - before[1])
+            for before, after in zip(original.pads, window.pads, strict=True)
+        )
+    rest = Window(window.size, window.strides, window.dilations, pads)
+    return reduce(plugrad.add, _taps(ones, rest, 0))
+
+
+def _places(winner: Tensor, x: Tensor, window: Window, storage_order: int) -> Tensor:
+    """Return where elements of windows are in images whose channels come second, flattened."""
+    rank, spatial = len(window.size), x.shape[1:-1]
+    taps = np.array(list(product(*map(range, window.size))))
+    steps = [math.prod(spatial[a + 1 :]) for a in range(rank)]
+    if storage_order:
+        steps = [math.prod(spatial[:a]) for a in range(rank)]
+    n, channels = x.shape[0], x.shape[-1]
+    images = np.arange(n * channels).reshape(n, *(1,) * rank, channels) * math.prod(spatial)
+    total = as_tensor(images.astype(np.int32), x.device)
+    for axis in range(rank):
+        offsets = (taps[:, axis] * window.dilations[axis] * steps[axis]).astype(np.int32)
+        first = np.arange(winner.shape[1 + axis]) * window.strides[axis] - window.pads[axis][0]
+        shape = [1] * (rank + 2)
+        shape[1 + axis] = -1
+        origin = (first * steps[axis]).astype(np.int32).reshape(shape)
+        moved = plugrad.take(as_tensor(offsets, x.device), winner, axis=0)
+        total = total + moved + as_tensor(origin, x.device)
+    return plugrad.astype(total, "int64")

@@ -1,0 +1,218 @@
+"""Quantized numbers: integers, or small floats, with a scale and a zero point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import as_array, as_tensor, is_array, is_stored_only, numpy_dtype
+from plugrad_onnx.operators.convolution import conv
+from plugrad_onnx.registry import operator
+from plugrad_onnx.storage import converted, stored
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+    from plugrad_onnx.execution import Scope
+    from plugrad_onnx.registry import Anything, Filter, Stored
+
+
+@operator("QuantizeLinear")
+def quantize_linear(
+    x: Tensor,
+    scale: Stored,
+    zero_point: Anything | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Any:
+    """Return round(x / scale) + zero_point, within the range of its dtype."""
+    dtype = _target(zero_point, output_dtype)
+    factor = _aligned(_float(scale, x.device), x, axis, block_size)
+    whole = plugrad.divide(_float(x, x.device), factor)
+    if dtype.name.startswith("float"):
+        return stored(as_array(whole), dtype, saturate=bool(saturate))
+    whole = plugrad.round(whole)
+    if zero_point is not None:
+        whole = plugrad.add(whole, _aligned(_float(zero_point, x.device), x, axis, block_size))
+    return _within(whole, dtype)
+
+
+@operator("DequantizeLinear")
+def dequantize_linear(
+    x: Stored,
+    scale: Stored,
+    zero_point: Stored | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    scope: Scope,
+) -> Any:
+    """Return (x − zero_point) · scale."""
+    values = _float(x, scope.device)
+    if zero_point is not None:
+        values = plugrad.subtract(
+            values, _aligned(_float(zero_point, scope.device), values, axis, block_size)
+        )
+    values = plugrad.multiply(
+        values, _aligned(_float(scale, scope.device), values, axis, block_size)
+    )
+    dtype = numpy_dtype(output_dtype) if output_dtype else np.dtype(_name(scale))
+    return converted(values, dtype)
+
+
+@operator("DynamicQuantizeLinear")
+def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a tensor as bytes whose range is that of its elements, with scale and zero point."""
+    high = plugrad.maximum(plugrad.max(x), 0.0)
+    low = plugrad.minimum(plugrad.min(x), 0.0)
+    scale = plugrad.divide(high - low, 255.0)
+    zero = plugrad.clip(plugrad.round(plugrad.divide(plugrad.negative(low), scale)), 0, 255)
+    quantized = plugrad.clip(plugrad.round(plugrad.divide(x, scale)) + zero, 0, 255)
+    return plugrad.astype(quantized, "uint8"), scale, plugrad.astype(zero, "uint8")
+
+
+@operator("MatMulInteger")
+def matmul_integer(
+    a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
+) -> Tensor:
+    """Return the product of matrices of bytes, whose zero points are subtracted."""
+    left, right = plugrad.astype(a, "int32"), plugrad.astype(b, "int32")
+    if a_zero is not None:
+        left = left - plugrad.astype(_of_rows(a_zero), "int32")
+    if b_zero is not None:
+        right = right - plugrad.astype(b_zero, "int32")
+    return plugrad.matmul(left, right)
+
+
+@operator("QLinearMatMul")
+def qlinear_matmul(
+    a: Stored,
+    a_scale: Tensor,
+    a_zero: Stored,
+    b: Stored,
+    b_scale: Tensor,
+    b_zero: Stored,
+    y_scale: Tensor,
+    y_zero: Anything,
+    *,
+    scope: Scope,
+) -> Any:
+    """Return the product of quantized matrices, quantized again."""
+    left = (_float(a, scope.device) - _of_rows(_float(a_zero, scope.device))) * _of_rows(
+        _float(a_scale, scope.device)
+    )
+    right = (_float(b, scope.device) - _float(b_zero, scope.device)) * _float(b_scale, scope.device)
+    product = plugrad.divide(plugrad.matmul(left, right), _float(y_scale, scope.device))
+    dtype = np.dtype(_name(y_zero))
+    if dtype.name.startswith("float"):
+        return stored(as_array(product), dtype, saturate=True)
+    return _within(plugrad.round(product) + _float(y_zero, scope.device), dtype)
+
+
+@operator("ConvInteger", layout="images")
+def conv_integer(
+    x: Tensor,
+    filters: Filter,
+    x_zero: Tensor | None = None,
+    filters_zero: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Any = None,
+    group: int = 1,
+    kernel_shape: Any = None,
+    pads: Any = None,
+    strides: Any = None,
+) -> Tensor:
+    """Return the convolution of bytes, whose zero points are subtracted."""
+    images, weights = _float(x, x.device), _float(filters, x.device)
+    images = images if x_zero is None else images - _float(x_zero, x.device)
+    weights = weights if filters_zero is None else weights - _float(filters_zero, x.device)
+    result = conv(
+        images, weights, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads,
+        strides=strides,
+    )  # fmt: skip
+    return plugrad.astype(plugrad.round(result), "int32")
+
+
+@operator("QLinearConv", layout="images")
+def qlinear_conv(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    filters: Filter,
+    filters_scale: Tensor,
+    filters_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Anything,
+    bias: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Any = None,
+    group: int = 1,
+    kernel_shape: Any = None,
+    pads: Any = None,
+    strides: Any = None,
+) -> Any:
+    """Return the convolution of quantized images, quantized again."""
+    images, weights = (
+        _float(x, x.device) - _float(x_zero, x.device),
+        _float(filters, x.device) - _float(filters_zero, x.device),
+    )
+    result = conv(
+        images, weights, None if bias is None else _float(bias, x.device), auto_pad=auto_pad,
+        dilations=dilations, group=group, pads=pads, strides=strides,
+    )  # fmt: skip
+    scale = plugrad.divide(plugrad.multiply(x_scale, filters_scale), y_scale)
+    whole = plugrad.round(plugrad.multiply(result, scale)) + _float(y_zero, x.device)
+    return _within(whole, np.dtype(_name(y_zero)))
+
+
+def _name(x: Any) -> Any:
+    """Return a dtype of NumPy, or what makes one."""
+    return x.dtype if is_array(x) else x.dtype.name
+
+
+def _target(zero_point: Any, output_dtype: int) -> np.dtype[Any]:
+    """Return the dtype of quantized numbers."""
+    if zero_point is not None:
+        return np.dtype(_name(zero_point))
+    return numpy_dtype(output_dtype or 2)
+
+
+def _float(x: Any, device: Any) -> Tensor:
+    """Return numbers as float32, in which quantized ones are computed."""
+    return plugrad.astype(as_tensor(x, device), "float32")
+
+
+def _of_rows(x: Tensor) -> Tensor:
+    """Return one value for each row of a matrix as a column."""
+    return plugrad.expand_dims(x, axis=-1) if x.ndim == 1 and x.shape[0] > 1 else x
+
+
+def _aligned(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
+    """Return values of a tensor, an axis, or blocks along an axis, so that they broadcast."""
+    if block_size and x.ndim == like.ndim:
+        repeated = plugrad.repeat(x, block_size, axis=axis)
+        return repeated[tuple(slice(0, size) for size in like.shape)]
+    if x.ndim != 1:
+        return x
+    if x.shape[0] == 1:
+        return plugrad.reshape(x, ())
+    place = axis % like.ndim
+    return plugrad.reshape(x, [-1 if a == place else 1 for a in range(like.ndim)])
+
+
+def _within(whole: Tensor, dtype: np.dtype[Any]) -> Any:
+    """Return whole numbers in a dtype, within its range."""
+    limits = (ml_dtypes.iinfo if is_stored_only(dtype) else np.iinfo)(dtype)
+    bounded = plugrad.clip(whole, float(limits.min), float(limits.max))
+    if is_stored_only(dtype):
+        return stored(as_array(bounded), dtype, saturate=True)
+    return plugrad.astype(bounded, dtype.name)

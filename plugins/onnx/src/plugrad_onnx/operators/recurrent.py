@@ -1,0 +1,291 @@
+"""Recurrent networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad_onnx.errors import UnsupportedModel
+from plugrad_onnx.operators import activation
+from plugrad_onnx.operators.common import like
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+
+Activation = Callable[..., Any]
+ACTIVATIONS: dict[str, tuple[Activation, tuple[str, ...], tuple[float, ...]]] = {
+    "Affine": (
+        lambda x, *, alpha, beta: x * alpha + beta,
+        ("alpha", "beta"),
+        (1.0, 0.0),
+    ),
+    "Elu": (activation.elu, ("alpha",), (1.0,)),
+    "HardSigmoid": (activation.hard_sigmoid, ("alpha", "beta"), (0.2, 0.5)),
+    "LeakyRelu": (activation.leaky_relu, ("alpha",), (0.01,)),
+    "Relu": (plugrad.relu, (), ()),
+    "ScaledTanh": (
+        lambda x, *, alpha, beta: plugrad.tanh(x * beta) * alpha,
+        ("alpha", "beta"),
+        (1.0, 1.0),
+    ),
+    "Sigmoid": (plugrad.sigmoid, (), ()),
+    "Softplus": (plugrad.softplus, (), ()),
+    "Softsign": (activation.softsign, (), ()),
+    "Tanh": (plugrad.tanh, (), ()),
+    "ThresholdedRelu": (activation.thresholded_relu, ("alpha",), (1.0,)),
+}
+"""By name: the function, its parameters, and their defaults."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One direction of a recurrent network: its weights, and what goes through them."""
+
+    input: Tensor
+    hidden: Tensor
+    bias: Tensor | None
+    hidden_bias: Tensor | None
+    peepholes: Tensor | None
+    size: int
+    activations: Sequence[Activation]
+    clip: float | None
+    flag: bool
+
+    def bounded(self, x: Tensor) -> Tensor:
+        """Return what goes into an activation, within bounds if there are any."""
+        return x if self.clip is None else plugrad.clip(x, -self.clip, self.clip)
+
+
+State = tuple["Tensor", ...]
+Step = Callable[[Cell, "Tensor", State], State]
+
+
+@operator("RNN")
+def rnn(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    initial: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] = (),
+    activation_beta: Sequence[float] = (),
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int,
+    layout: int = 0,
+    output_sequence: int = 0,
+) -> Any:
+    """Run a plain recurrent network over sequences."""
+    chosen = _chosen(activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta)
+    states = [_state(initial, layout)]
+    cells = _cells(w, r, b, None, hidden_size, chosen, clip, False)
+    return _over_sequences(_plain_step, cells, x, lengths, states, direction, layout)
+
+
+@operator("GRU")
+def gru(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    initial: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] = (),
+    activation_beta: Sequence[float] = (),
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+    output_sequence: int = 0,
+) -> Any:
+    """Run gated recurrent units over sequences."""
+    names = activations or ["Sigmoid", "Tanh"] * w.shape[0]
+    chosen = _chosen(names, activation_alpha, activation_beta)
+    states = [_state(initial, layout)]
+    cells = _cells(w, r, b, None, hidden_size, chosen, clip, bool(linear_before_reset))
+    return _over_sequences(_gru_step, cells, x, lengths, states, direction, layout)
+
+
+@operator("LSTM")
+def lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    initial: Tensor | None = None,
+    initial_cell: Tensor | None = None,
+    peepholes: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] = (),
+    activation_beta: Sequence[float] = (),
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int,
+    input_forget: int = 0,
+    layout: int = 0,
+    output_sequence: int = 0,
+) -> Any:
+    """Run a long short-term memory over sequences."""
+    names = activations or ["Sigmoid", "Tanh", "Tanh"] * w.shape[0]
+    chosen = _chosen(names, activation_alpha, activation_beta)
+    states = [_state(initial, layout), _state(initial_cell, layout)]
+    cells = _cells(w, r, b, peepholes, hidden_size, chosen, clip, bool(input_forget))
+    return _over_sequences(_lstm_step, cells, x, lengths, states, direction, layout)
+
+
+def _plain_step(cell: Cell, x: Tensor, state: State) -> State:
+    total = _plus(x + plugrad.matmul(state[0], cell.hidden), cell.hidden_bias)
+    return (cell.activations[0](cell.bounded(total)),)
+
+
+def _gru_step(cell: Cell, x: Tensor, state: State) -> State:
+    """Return the next state; the gates are update, reset and hidden."""
+    size, (hidden,) = cell.size, state
+    weights, bias = cell.hidden, cell.hidden_bias
+    gates = x[:, : 2 * size] + plugrad.matmul(hidden, weights[:, : 2 * size])
+    gates = _plus(gates, None if bias is None else bias[: 2 * size])
+    gates = cell.activations[0](cell.bounded(gates))
+    update, reset = gates[:, :size], gates[:, size:]
+    last = None if bias is None else bias[2 * size :]
+    if cell.flag:
+        inner = reset * _plus(plugrad.matmul(hidden, weights[:, 2 * size :]), last)
+    else:
+        inner = _plus(plugrad.matmul(reset * hidden, weights[:, 2 * size :]), last)
+    new = cell.activations[1](cell.bounded(x[:, 2 * size :] + inner))
+    return ((1 - update) * new + update * hidden,)
+
+
+def _lstm_step(cell: Cell, x: Tensor, state: State) -> State:
+    """Return the next state; the gates are input, output, forget and cell."""
+    size, (hidden, memory) = cell.size, state
+    gates = _plus(x + plugrad.matmul(hidden, cell.hidden), cell.hidden_bias)
+    enter, out, forget, new = plugrad.split(gates, (size,) * 4, 1)
+    seen = cell.peepholes
+    if seen is not None:
+        enter = enter + seen[:size] * memory
+        forget = forget + seen[2 * size :] * memory
+    gate, inner, outer = cell.activations
+    enter = gate(cell.bounded(enter))
+    forget = 1 - enter if cell.flag else gate(cell.bounded(forget))
+    memory = forget * memory + enter * inner(cell.bounded(new))
+    if seen is not None:
+        out = out + seen[size : 2 * size] * memory
+    return gate(cell.bounded(out)) * outer(memory), memory
+
+
+def _plus(x: Tensor, bias: Tensor | None) -> Tensor:
+    return x if bias is None else x + bias
+
+
+def _state(initial: Tensor | None, layout: int) -> Tensor | None:
+    """Return a first state with its directions first."""
+    return plugrad.moveaxis(initial, 0, 1) if layout and initial is not None else initial
+
+
+def _chosen(
+    names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
+) -> list[Activation]:
+    """Return activations; each takes the next of the numbers that it needs."""
+    rest = {"alpha": list(alphas), "beta": list(betas)}
+    chosen: list[Activation] = []
+    for name in names:
+        known = {key.lower(): key for key in ACTIVATIONS}.get(name.lower())
+        if known is None:
+            raise UnsupportedModel(
+                f"Activation {name!r} of a recurrent network is not known; "
+                f"{', '.join(ACTIVATIONS)} are."
+            )
+        function, parameters, defaults = ACTIVATIONS[known]
+        values = {
+            key: rest[key].pop(0) if rest[key] else default
+            for key, default in zip(parameters, defaults, strict=True)
+        }
+        chosen.append(lambda x, f=function, v=values: f(x, **v))
+    return chosen
+
+
+def _cells(
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+    peepholes: Tensor | None,
+    size: int,
+    activations: Sequence[Activation],
+    clip: float | None,
+    flag: bool,
+) -> list[Cell]:
+    """Return the weights of each direction."""
+    count = len(activations) // w.shape[0]
+    half = w.shape[1]
+    return [
+        Cell(
+            plugrad.matrix_transpose(w[d]),
+            plugrad.matrix_transpose(r[d]),
+            None if b is None else b[d][:half],
+            None if b is None else b[d][half:],
+            None if peepholes is None else peepholes[d],
+            size,
+            activations[d * count : (d + 1) * count],
+            clip,
+            flag,
+        )
+        for d in range(w.shape[0])
+    ]
+
+
+def _over_sequences(
+    step: Step,
+    cells: Sequence[Cell],
+    x: Tensor,
+    lengths: Tensor | None,
+    initial: Sequence[Tensor | None],
+    direction: str,
+    layout: int,
+) -> tuple[Tensor, ...]:
+    """Return outputs of all steps, and the last states, of all directions."""
+    x = plugrad.moveaxis(x, 0, 1) if layout else x
+    ends = None if lengths is None else plugrad.reshape(lengths, (-1, 1))
+    outputs: list[Tensor] = []
+    last: list[State] = []
+    for place, cell in enumerate(cells):
+        backwards = direction == "reverse" or place == 1
+        zeros = plugrad.zeros((x.shape[1], cell.size), dtype=x.dtype, device=x.device)
+        state = tuple(zeros if first is None else first[place] for first in initial)
+        output, state = _in_one_direction(step, cell, x, ends, state, backwards)
+        outputs.append(output)
+        last.append(state)
+    result = plugrad.stack(outputs, axis=1)
+    states = [plugrad.stack(list(parts)) for parts in zip(*last, strict=True)]
+    if layout:
+        result = plugrad.permute_dims(result, (2, 0, 1, 3))
+        states = [plugrad.moveaxis(state, 0, 1) for state in states]
+    return result, *states
+
+
+def _in_one_direction(
+    step: Step, cell: Cell, x: Tensor, ends: Tensor | None, state: State, backwards: bool
+) -> tuple[Tensor, State]:
+    """Return outputs of all steps, and the last state; behind its end, a sequence keeps its state."""
+    inputs = _plus(plugrad.matmul(x, cell.input), cell.bias)
+    count = x.shape[0]
+    outputs: list[Any] = [None] * count
+    for t in range(count - 1, -1, -1) if backwards else range(count):
+        new = step(cell, inputs[t], state)
+        outputs[t] = new[0]
+        if ends is not None:
+            live = plugrad.less(like(t, ends), ends)
+            outputs[t] = plugrad.where(live, new[0], like(0, new[0]))
+            new = tuple(plugrad.where(live, n, old) for n, old in zip(new, state, strict=True))
+        state = new
+    return plugrad.stack(outputs), state

@@ -1,0 +1,120 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import plugrad
+from plugrad_onnx.operators.common import given, same_dtype
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Values
+
+    Reduction = Callable[[Tensor, tuple[int, ...], bool], Tensor]
+
+
+def _sum(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    return same_dtype(plugrad.sum(x, axis=axes, keepdims=keepdims), x)
+
+
+def _product(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    return same_dtype(plugrad.prod(x, axis=axes, keepdims=keepdims), x)
+
+
+def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    floating = x if x.dtype.is_inexact else plugrad.astype(x, "float32")
+    return same_dtype(plugrad.mean(floating, axis=axes, keepdims=keepdims), x)
+
+
+def _max(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    if str(x.dtype) == "bool":
+        return plugrad.any(x, axis=axes, keepdims=keepdims)
+    if 0 in x.shape:
+        return _of_nothing(x, axes, keepdims, lowest=True)
+    return plugrad.max(x, axis=axes, keepdims=keepdims)
+
+
+def _min(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    if str(x.dtype) == "bool":
+        return plugrad.all(x, axis=axes, keepdims=keepdims)
+    if 0 in x.shape:
+        return _of_nothing(x, axes, keepdims, lowest=False)
+    return plugrad.min(x, axis=axes, keepdims=keepdims)
+
+
+def _of_nothing(x: Tensor, axes: tuple[int, ...], keepdims: bool, *, lowest: bool) -> Tensor:
+    """Return the value with which a maximum, or a minimum, begins."""
+    if x.dtype.is_inexact:
+        value = -plugrad.inf if lowest else plugrad.inf
+    else:
+        limits = plugrad.iinfo(x.dtype)
+        value = limits.min if lowest else limits.max
+    shape = plugrad.sum(plugrad.zeros(x.shape, device=x.device), axis=axes, keepdims=keepdims).shape
+    return plugrad.full(shape, value, dtype=x.dtype, device=x.device)
+
+
+REDUCTIONS: dict[str, tuple[Reduction, int]] = {
+    "ReduceSum": (_sum, 13),
+    "ReduceProd": (_product, 18),
+    "ReduceMean": (_mean, 18),
+    "ReduceMax": (_max, 18),
+    "ReduceMin": (_min, 18),
+    "ReduceL1": (lambda x, axes, k: _sum(plugrad.abs(x), axes, k), 18),
+    "ReduceL2": (lambda x, axes, k: plugrad.sqrt(_sum(plugrad.square(x), axes, k)), 18),
+    "ReduceSumSquare": (lambda x, axes, k: _sum(plugrad.square(x), axes, k), 18),
+    "ReduceLogSum": (lambda x, axes, k: plugrad.log(_sum(x, axes, k)), 18),
+    "ReduceLogSumExp": (
+        lambda x, axes, k: plugrad.log_sum_exp(x, axis=axes, keepdims=k),
+        18,
+    ),
+}
+"""By name: the function, and the version from which on its axes are an input."""
+
+
+def _declare(name: str, reduction: Reduction, by_input: int) -> None:
+    @operator(name)
+    def reduce_by_attribute(
+        x: Tensor, *, axes: Sequence[int] | None = None, keepdims: int = 1
+    ) -> Tensor:
+        return reduction(x, tuple(axes or range(x.ndim)), bool(keepdims))
+
+    @operator(name, since=by_input)
+    def reduce(
+        x: Tensor,
+        axes: Values | None = None,
+        *,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> Tensor:
+        chosen = tuple(given(None, axes) or ())
+        if not chosen and noop_with_empty_axes:
+            return reduction(plugrad.expand_dims(x, axis=0), (0,), False)
+        return reduction(x, chosen or tuple(range(x.ndim)), bool(keepdims))
+
+
+for _name, (_reduction, _by_input) in REDUCTIONS.items():
+    _declare(_name, _reduction, _by_input)
+
+
+@operator("ArgMax")
+def argmax(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+    """Return where the largest elements along an axis are."""
+    return _position(plugrad.argmax, x, axis, keepdims, select_last_index)
+
+
+@operator("ArgMin")
+def argmin(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+    """Return where the smallest elements along an axis are."""
+    return _position(plugrad.argmin, x, axis, keepdims, select_last_index)
+
+
+def _position(
+    find: Callable[..., Tensor], x: Tensor, axis: int, keepdims: int, last: int
+) -> Tensor:
+    x = plugrad.flip(x, axis=axis) if last else x
+    found = find(x, axis=axis, keepdims=bool(keepdims))
+    return plugrad.astype(x.shape[axis] - 1 - found if last else found, "int64")

@@ -1,0 +1,104 @@
+"""Sequences of tensors, and what may be absent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.errors import InvalidModel
+from plugrad_onnx.operators.common import integers, scalar
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Anything, Tensors, Values
+
+
+@operator("SequenceConstruct")
+def sequence_construct(*inputs: Anything) -> list[Any]:
+    """Return inputs as a sequence."""
+    return list(inputs)
+
+
+@operator("SequenceEmpty")
+def sequence_empty(*, dtype: int = 1) -> list[Any]:
+    """Return a sequence of nothing."""
+    return []
+
+
+@operator("SequenceAt")
+def sequence_at(sequence: Anything, position: Values) -> Any:
+    """Return one element of a sequence."""
+    return sequence[int(scalar(position))]
+
+
+@operator("SequenceLength")
+def sequence_length(sequence: Anything) -> Any:
+    """Return how many elements a sequence has."""
+    return np.array(len(sequence), np.int64)
+
+
+@operator("SequenceInsert")
+def sequence_insert(sequence: Anything, x: Anything, position: Values | None = None) -> list[Any]:
+    """Return a sequence with an element more."""
+    place = len(sequence) if position is None else int(scalar(position))
+    if not -len(sequence) <= place <= len(sequence):
+        raise InvalidModel(f"Position {place} is not in a sequence of {len(sequence)} elements.")
+    place = place + len(sequence) if place < 0 else place
+    return [*sequence[:place], x, *sequence[place:]]
+
+
+@operator("SequenceErase")
+def sequence_erase(sequence: Anything, position: Values | None = None) -> list[Any]:
+    """Return a sequence with an element less."""
+    rest = list(sequence)
+    rest.pop(-1 if position is None else int(scalar(position)))
+    return rest
+
+
+@operator("ConcatFromSequence")
+def concat_from_sequence(sequence: Tensors, *, axis: int, new_axis: int = 0) -> Tensor:
+    """Join the elements of a sequence along an axis, which may be a new one."""
+    return plugrad.stack(sequence, axis=axis) if new_axis else plugrad.concat(sequence, axis=axis)
+
+
+@operator("SplitToSequence")
+def split_to_sequence(
+    x: Tensor, split: Values | None = None, *, axis: int = 0, keepdims: int = 1
+) -> list[Tensor]:
+    """Cut a tensor along an axis into a sequence."""
+    size = x.shape[axis]
+    if split is None:
+        parts = plugrad.split(x, (1,) * size, axis)
+        return list(parts) if keepdims else [plugrad.squeeze(part, axis) for part in parts]
+    if split.ndim:
+        return list(plugrad.split(x, tuple(integers(split)), axis))
+    step = int(scalar(split))
+    sizes = [step] * (size // step) + ([size % step] if size % step else [])
+    return list(plugrad.split(x, tuple(sizes), axis))
+
+
+@operator("Optional")
+def optional(x: Anything | None = None, *, type: Any = None) -> Any:
+    """Return what is there, or nothing."""
+    return x
+
+
+@operator("OptionalHasElement")
+def optional_has_element(x: Anything | None = None) -> Any:
+    """Whether something is there."""
+    return np.array(x is not None)
+
+
+@operator("OptionalGetElement")
+def optional_get_element(x: Anything) -> Any:
+    """Return what is there.
+
+    Raises:
+        InvalidModel: nothing is.
+    """
+    if x is None:
+        raise InvalidModel("OptionalGetElement finds no element.")
+    return x

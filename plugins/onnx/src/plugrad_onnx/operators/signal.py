@@ -1,0 +1,116 @@
+"""Spectra."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.elements import numpy_dtype
+from plugrad_onnx.operators.common import scalar
+from plugrad_onnx.registry import operator
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+    from plugrad_onnx.registry import Values
+
+
+@operator("DFT")
+def dft_by_attribute(
+    x: Tensor, length: Values | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+) -> Tensor:
+    """Return the Fourier transform along an axis; complex numbers are pairs along the last axis."""
+    return _transformed(x, length, axis, bool(inverse), bool(onesided))
+
+
+@operator("DFT", since=20)
+def dft(
+    x: Tensor,
+    length: Values | None = None,
+    axis: Values | None = None,
+    *,
+    inverse: int = 0,
+    onesided: int = 0,
+) -> Tensor:
+    """Return the Fourier transform along an axis; complex numbers are pairs along the last axis."""
+    where = -2 if axis is None else int(scalar(axis))
+    return _transformed(x, length, where, bool(inverse), bool(onesided))
+
+
+@operator("STFT")
+def stft(
+    x: Tensor,
+    step: Values,
+    window: Tensor | None = None,
+    length: Values | None = None,
+    *,
+    onesided: int = 1,
+) -> Tensor:
+    """Return the Fourier transforms of overlapping frames."""
+    hop = int(scalar(step))
+    if length is None and window is None:
+        size = x.shape[1]
+    else:
+        size = int(scalar(length)) if length is not None else window.shape[0]  # type: ignore[union-attr]
+    count = (x.shape[1] - size) // hop + 1
+    frames = plugrad.stack([x[:, t * hop : t * hop + size] for t in range(count)], axis=1)
+    frames = frames if frames.ndim == 4 else plugrad.expand_dims(frames, axis=-1)
+    if window is not None:
+        frames = frames * plugrad.reshape(window, (-1, 1))
+    return _transformed(frames, None, 2, False, bool(onesided))
+
+
+@operator("MelWeightMatrix")
+def mel_weight_matrix(
+    bins: Values,
+    length: Values,
+    rate: Values,
+    low: Values,
+    high: Values,
+    *,
+    output_datatype: int = 1,
+) -> Any:
+    """Return triangles that gather a spectrum into bins at equal distances on the mel scale."""
+    count, size = int(bins.item()), int(length.item()) // 2 + 1
+    first, last = _mel(low.item()), _mel(high.item())
+    edges = first + np.arange(count + 2) * ((last - first) / (count + 2))
+    places = (700 * (10 ** (edges / 2595) - 1) * (int(length.item()) + 1) // rate.item()).astype(
+        int
+    )
+    matrix = np.zeros((size, count))
+    for column in range(count):
+        left, middle, right = map(int, places[column : column + 3])
+        if left == middle:
+            matrix[middle, column] = 1
+        else:
+            rising = np.arange(left, middle + 1)
+            matrix[rising, column] = (rising - left) / (middle - left)
+        if right > middle:
+            falling = np.arange(middle, right)
+            matrix[falling, column] = (right - falling) / (right - middle)
+    return matrix.astype(numpy_dtype(output_datatype))
+
+
+def _mel(hertz: float) -> float:
+    return 2595 * math.log10(1 + hertz / 700)
+
+
+def _transformed(
+    x: Tensor, length: Values | None, axis: int, inverse: bool, onesided: bool
+) -> Tensor:
+    """Return the transform of pairs, or of real numbers, as pairs, or as real numbers."""
+    axis = axis % x.ndim
+    size = None if length is None else int(scalar(length))
+    imaginary = x[..., 1] if x.shape[-1] == 2 else plugrad.zeros_like(x[..., 0])
+    values = plugrad.complex(x[..., 0], imaginary)
+    if inverse and onesided:
+        whole = size or 2 * (x.shape[axis] - 1)
+        return plugrad.expand_dims(plugrad.fft.irfft(values, n=whole, axis=axis), axis=-1)
+    transform = plugrad.fft.ifft if inverse else plugrad.fft.fft
+    result = transform(values, n=size, axis=axis)
+    if onesided:
+        half = result.shape[axis] // 2 + 1
+        result = result[(slice(None),) * axis + (slice(0, half),)]
+    return plugrad.stack([plugrad.real(result), plugrad.imag(result)], axis=-1)

@@ -1,0 +1,123 @@
+"""From files to NumPy arrays; what is damaged, or leads out of the model's folder, is refused."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import numpy_helper
+
+from plugrad_onnx.elements import numpy_dtype
+from plugrad_onnx.errors import InvalidModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LARGEST: Final = 1 << 31
+"""How many bytes a tensor may have that takes less room in the file than in memory."""
+
+
+def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Return the model in a file, without external data.
+
+    Raises:
+        InvalidModel: the file holds no model of ONNX.
+    """
+    content = Path(path).read_bytes()
+    try:
+        proto = onnx.ModelProto.FromString(content)
+    except (DecodeError, ValueError, RuntimeError) as error:
+        raise InvalidModel(f"{path} is no model of ONNX: {error}.") from error
+    if not proto.HasField("graph"):
+        raise InvalidModel(f"{path} has no graph, so it is no model of ONNX, or it is damaged.")
+    return proto
+
+
+def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
+    """Return a tensor of a file as an array.
+
+    Raises:
+        InvalidModel: shape and data do not fit, or its external data are not in the folder.
+    """
+    name = proto.name or "without a name"
+    dtype = numpy_dtype(proto.data_type)
+    shape = tuple(proto.dims)
+    if any(size < 0 for size in shape):
+        raise InvalidModel(f"Tensor {name!r}: shape {shape} has a negative size.")
+    try:
+        if proto.data_location == onnx.TensorProto.EXTERNAL:
+            data = _external(proto, folder, math.prod(shape), dtype)
+            raw = onnx.TensorProto(data_type=proto.data_type, dims=proto.dims, raw_data=data)
+            return numpy_helper.to_array(raw)
+        return numpy_helper.to_array(proto)
+    except InvalidModel:
+        raise
+    except Exception as error:
+        raise InvalidModel(
+            f"Tensor {name!r}: its data do not fit shape {shape} and dtype {dtype}: {error}"
+        ) from error
+
+
+def read_sparse(proto: onnx.SparseTensorProto, folder: Path | None) -> NDArray[Any]:
+    """Return a sparse tensor of a file as a dense array.
+
+    Raises:
+        InvalidModel: indices are outside of its shape, or the array would not fit into memory.
+    """
+    name = proto.values.name or "without a name"
+    shape = tuple(proto.dims)
+    values = read_tensor(proto.values, folder)
+    size = math.prod(shape)
+    if any(d < 0 for d in shape) or size * values.dtype.itemsize > LARGEST:
+        raise InvalidModel(f"Sparse tensor {name!r}: shape {shape} is not below {LARGEST} bytes.")
+    indices = read_tensor(proto.indices, folder)
+    if indices.ndim == 2 and indices.shape[1] == len(shape):
+        inside = ((indices >= 0) & (indices < np.array(shape))).all()
+        flat = np.ravel_multi_index(tuple(indices.T), shape) if inside else np.array([-1])
+    else:
+        flat = indices.ravel()
+    if flat.shape != values.shape or ((flat < 0) | (flat >= size)).any():
+        raise InvalidModel(f"Sparse tensor {name!r}: its indices do not lie in shape {shape}.")
+    dense = np.zeros(size, values.dtype)
+    dense[flat] = values
+    return dense.reshape(shape)
+
+
+def _external(
+    proto: onnx.TensorProto, folder: Path | None, count: int, dtype: np.dtype[Any]
+) -> bytes:
+    """Return the bytes of a tensor that lie in another file of the model's folder."""
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    location = entries.get("location", "")
+    if folder is None:
+        raise InvalidModel(
+            f"Tensor {proto.name!r} lies in the file {location!r}, and the model came without a "
+            "folder. Load it by its path."
+        )
+    home = folder.resolve()
+    file = Path(os.path.realpath(home / location))
+    if not location or not file.is_relative_to(home) or not file.is_file():
+        raise InvalidModel(
+            f"Tensor {proto.name!r}: its data should lie in {location!r}, which is no file in the "
+            f"folder of the model, {home}."
+        )
+    bits = 4 if dtype.name in ("int4", "uint4", "float4_e2m1fn") else dtype.itemsize * 8
+    bits = 2 if dtype.name in ("int2", "uint2") else bits
+    expected = (count * bits + 7) // 8
+    try:
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", expected))
+    except ValueError:
+        raise InvalidModel(f"Tensor {proto.name!r}: offset and length are no numbers.") from None
+    if offset < 0 or length != expected or offset + length > file.stat().st_size:
+        raise InvalidModel(
+            f"Tensor {proto.name!r} needs {expected} bytes; the model names {length} from {offset} "
+            f"on, and {location!r} has {file.stat().st_size}."
+        )
+    with file.open("rb") as opened:
+        opened.seek(offset)
+        return opened.read(length)

@@ -1,0 +1,126 @@
+"""What this importer knows of each operator: a function, and what its signature says.
+
+The positional parameters of the function are the operator's inputs, those with a default may be
+absent. The keyword-only parameters are its attributes, with ONNX's defaults. Annotations say where
+the value of an input lies:
+
+| annotation | the function gets |
+|---|---|
+| `Tensor` | a tensor on the device where the model runs |
+| `Filter` | a tensor of filters, with their spatial axes first: (…, I, O) where ONNX has (O, I, …) |
+| `Values` | a NumPy array, because the shape of the result, or the course of the program, depends on it |
+| `Stored` | a NumPy array where plugrad has no such dtype, else a tensor |
+| `Tensors`, `Anything` | a list of tensors; whatever is there |
+
+`outputs`, `opset` and `scope` are no attributes: they are the number of outputs that are used, the
+version of the operators, and the values of all names.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from numpy.typing import NDArray
+
+from plugrad import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Values: TypeAlias = NDArray[Any]
+Stored: TypeAlias = Tensor | NDArray[Any]
+Filter: TypeAlias = Tensor
+Anything: TypeAlias = Any
+Tensors: TypeAlias = list[Tensor]
+Body: TypeAlias = "Callable[..., list[Any]]"
+
+KINDS: Final = ("Tensor", "Filter", "Values", "Stored", "Tensors", "Anything")
+GIVEN: Final = ("outputs", "opset", "scope")
+"""What a function may ask for besides inputs and attributes."""
+OPERATORS: Final[dict[tuple[str, str], list[Operator]]] = {}
+"""By domain and name: the versions of an operator, the newest first."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator from one version on: a function, and what it takes."""
+
+    name: str
+    domain: str
+    since: int
+    function: Callable[..., Any]
+    pure: bool = True
+    layout: str = ""
+    kinds: tuple[str, ...] = ()
+    required: int = 0
+    variadic: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    given: tuple[str, ...] = ()
+
+    def kind(self, position: int) -> str:
+        """Return the annotation of an input."""
+        return self.kinds[position] if position < len(self.kinds) else self.variadic
+
+
+def operator(
+    *names: str, since: int = 1, domain: str = "", pure: bool = True, layout: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare that a function computes operators of ONNX.
+
+    Args:
+        *names: Names of operators.
+        since: The version of the operators from which on it has this meaning.
+        domain: The domain of the operators; that of ONNX itself is empty.
+        pure: Whether equal inputs give equal outputs.
+        layout: What the function does with images whose channels come last: its first input and its
+            outputs are such ("images"), it does not mind ("elementwise"), or minds because of its
+            attribute `axis` ("axis"); or it only looks at the shape ("shape").
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            versions = OPERATORS.setdefault((domain, name), [])
+            versions.append(
+                Operator(name, domain, since, function, pure, layout, **_described(function))
+            )
+            versions.sort(key=lambda version: -version.since)
+        return function
+
+    return declare
+
+
+def _described(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return what a signature says of inputs and attributes."""
+    kinds: list[str] = []
+    attributes: dict[str, Any] = {}
+    given: list[str] = []
+    required, variadic = 0, ""
+    for parameter in inspect.signature(function).parameters.values():
+        kind = str(parameter.annotation).removesuffix(" | None")
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            if parameter.name in GIVEN:
+                given.append(parameter.name)
+            else:
+                attributes[parameter.name] = parameter.default
+        elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            variadic = kind
+        else:
+            kinds.append(kind)
+            required += parameter.default is inspect.Parameter.empty
+    if not {*kinds, *([variadic] if variadic else [])} <= set(KINDS):
+        raise TypeError(f"{function.__name__}: inputs are annotated {kinds}, not by {KINDS}.")
+    return {
+        "kinds": tuple(kinds),
+        "required": required,
+        "variadic": variadic,
+        "attributes": attributes,
+        "given": tuple(given),
+    }
+
+
+def find(domain: str, name: str, opset: int) -> Operator | None:
+    """Return the operator as it is in a version, or None."""
+    versions = OPERATORS.get((domain, name), [])
+    return next((version for version in versions if version.since <= opset), None)

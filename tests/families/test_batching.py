@@ -1,0 +1,42 @@
+"""The rows of all tables under `plugrad.vmap`: many examples at once give what the loop over them gives."""
+
+import pytest
+
+import plugrad
+from consistency.coverage import declared
+from plugrad.discovery.loading import open_backend
+from plugrad.registry.batching import find_batching
+from plugrad.testing.batched import check_batched
+from plugrad.testing.checks import NotClaimed, is_differentiable
+from plugrad.testing.tables import rows
+
+KERNELS_WITH_ROWS = list(dict.fromkeys(row.kernel.name for row in rows()))
+EVERY = {"cpu": 1, "wasm": 3}
+"""One of so many kernels runs on a backend: calls of the others take longer. The kit runs all of them."""
+FEW = 12
+
+
+@pytest.mark.parametrize("name", KERNELS_WITH_ROWS)
+def test_rows(name, backend):
+    if KERNELS_WITH_ROWS.index(name) % EVERY.get(backend, FEW):
+        pytest.skip(f"a part of the kernels runs on {backend}; plugrad-test runs all of them")
+    found = [row for row in rows() if row.kernel.name == name]
+    smooth = [row for row in found if is_differentiable(row)]
+    for row in found if backend == "cpu" else (smooth or found)[:1]:
+        try:
+            check_batched(row, open_backend(backend))
+        except NotClaimed as reason:
+            pytest.skip(str(reason))
+
+
+def test_few_kernels_run_as_loops():
+    loops = [n for n in declared() if (entry := find_batching(n)) and entry.rule is None]
+    assert loops == ["BroadcastArgs", "SparseReshape"]
+    assert all(len(find_batching(name).because) > 20 for name in loops)
+
+
+def test_a_kernel_of_dynamic_shape_says_that_it_cannot_be_batched():
+    x = plugrad.asarray([[1.0, 0.0], [2.0, 3.0]])
+    with pytest.raises(plugrad.errors.TracingError, match=r"Where depends on values.*Use a mask"):
+        plugrad.vmap(plugrad.nonzero)(x)
+    assert len(plugrad.vmap(lambda y: plugrad.nonzero(x)[0] + y)(plugrad.ones(4, dtype="int32")))

@@ -1,0 +1,305 @@
+"""What each rank of a world runs for the tests: the scenarios named on the command line, one after the other.
+
+Rank 0 prints the results of all as one line of JSON, after a mark.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+
+import numpy as np
+
+import plugrad
+import plugrad_distributed as dist
+import plugrad_nn as nn
+
+MARK = "RESULTS "
+STEPS = 40
+
+
+def examples():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(77, 6)).astype(np.float32)
+    return x, (x[:, 0] > x[:, 1]).astype(np.int32) + (x[:, 2] > 0).astype(np.int32)
+
+
+def batches():
+    """Batches of 19 examples, which no world divides, and a last one with 1, which is less than any but one has."""
+    x, y = examples()
+    epochs = range(STEPS // 5 + 1)
+    return [batch for epoch in epochs for batch in nn.batches(x, y, size=19, seed=epoch)][:STEPS]
+
+
+def digest(variables):
+    return hashlib.sha256(b"".join(v.numpy().tobytes() for v in variables)).hexdigest()
+
+
+def collect(world, **found):
+    """Return what a rank found, and whether the digests of all are the same."""
+    if "digest" in found:
+        found["equal"] = (
+            len(set(world.submit(world.gather_texts, found.pop("digest")).result())) == 1
+        )
+    return found
+
+
+def count_sums(world):
+    """Return the bytes that have been summed over the ranks."""
+    return sum(e.bytes for e in world.exchanges if e.operation == "all_reduce")
+
+
+MASK = np.random.default_rng(1).random((19, 8)) < 0.5
+
+
+def train(
+    world, *, jit=False, optimizer=None, dropout=True, steps=STEPS, accumulate=False, **options
+):
+    """Train with batch normalization, and dropout by a mask that belongs to the examples."""
+    before = count_sums(world)
+    first, last = nn.Dense(8, use_bias=False), nn.Dense(3)
+    norm = nn.BatchNorm(momentum=0.9)
+    params = {
+        "first": first.init(world.rank, (6,)),
+        "norm": norm.init(0, (8,)),
+        "last": last.init(1, (8,)),
+    }
+    variables = nn.leaves(params)
+    dist.broadcast(variables)
+    optimizer = dist.DataParallel(
+        optimizer or plugrad.optimizers.Momentum(0.1), bucket_bytes=100, **options
+    )
+
+    def step(x, y, mask, keeps):
+        minimize = optimizer.accumulate if keeps else optimizer.minimize
+        training = nn.Training(0, moments=dist.moments if world.size > 1 else None)
+
+        def loss():
+            hidden = norm(params["norm"], first(params["first"], x), training["norm"])
+            hidden = plugrad.relu(hidden) * mask if dropout else plugrad.relu(hidden)
+            return nn.losses.sparse_softmax_cross_entropy(y, last(params["last"], hidden))
+
+        value = minimize(loss, variables)
+        training.commit(params)
+        return value
+
+    run = plugrad.jit(step) if jit else step
+    losses = []
+    whole = [
+        (x, y, plugrad.asarray(MASK[: len(x)].astype(np.float32))) for x, y in batches()[:steps]
+    ]
+    for number, (x, y, mask) in enumerate(dist.shard(whole)):
+        losses.append(run(x, y, mask, accumulate and number % 2 == 0).item())
+    weights = np.concatenate([v.numpy().ravel() for v in variables]).tolist()
+    state = optimizer.get_state(variables)
+    found = collect(world, losses=losses, weights=weights, digest=digest(variables))
+    slots = [np.abs(entry["momentum"]).sum() for entry in state["variables"] if "momentum" in entry]
+    return {
+        **found,
+        "slots": float(np.sum(slots)),
+        "summed": count_sums(world) - before,
+    }
+
+
+def on_backends(world):
+    """The same training on each backend, and with ranks on different ones."""
+    found = {}
+    for name in os.environ["DISTRIBUTED_BACKENDS"].split(","):
+        with plugrad.use(name):
+            steps = STEPS if name == "cpu" else int(os.environ.get("DISTRIBUTED_STEPS", "4"))
+            found[name] = train(world, steps=steps)
+            found[f"{name} traced"] = train(world, jit=True, steps=steps)
+    return found
+
+
+def mixed(world):
+    names = os.environ["DISTRIBUTED_BACKENDS"].split(",")
+    with plugrad.use(names[world.rank % len(names)]):
+        steps = int(os.environ.get("DISTRIBUTED_STEPS", "4"))
+        return train(world, shard_state=True, jit=True, steps=steps)
+
+
+def variants(world):
+    """Ways to train that must all end with the same weights."""
+
+    def clip(gradients):
+        return plugrad.optimizers.clip_by_global_norm(gradients, 0.2)
+
+    return {
+        "plain": train(world, steps=10),
+        "sharded": train(world, steps=10, shard_state=True),
+        "clipped": train(world, steps=10, clip=clip),
+        "clipped and sharded": train(world, steps=10, clip=clip, shard_state=True),
+        "accumulated": train(world, steps=10, accumulate=True),
+        "accumulated traced": train(world, steps=10, accumulate=True, jit=True),
+    }
+
+
+def halves(world):
+    """Gradients of float16 whose sum overflows float16, but whose mean does not."""
+    w = plugrad.Variable(plugrad.zeros(3, dtype="float16"))
+    b = plugrad.Variable(plugrad.zeros(2))
+    optimizer = dist.DataParallel(plugrad.optimizers.SGD(1.0))
+    gradient = plugrad.full(3, 40000.0, dtype="float16")
+    optimizer.apply_gradients([(w, gradient), (b, plugrad.full(2, world.rank + 1.0))])
+    return {"half": w.tolist(), "single": b.tolist()}
+
+
+def fitted(world):
+    x, y = examples()
+    model = nn.Sequential(nn.Dense(8, use_bias=False), nn.BatchNorm(), nn.Dense(3))
+    params = model.init(world.rank, (6,))
+    results = nn.fit(
+        model,
+        params,
+        x,
+        y,
+        loss=nn.losses.sparse_softmax_cross_entropy,
+        optimizer=plugrad.optimizers.Adam(0.01),
+        epochs=3,
+        batch_size=19,
+        validation_data=(x[:20], y[:20]),
+        metrics={"accuracy": nn.metrics.accuracy},
+        strategy=dist.DataParallel(),
+    )
+    return collect(world, results=results, digest=digest(nn.leaves(params)))
+
+
+def dropped(world):
+    """Dropout differs by rank, and that of rank 0 is that of one process."""
+    mode = nn.Training(dist.rank_seed(7))
+    own = nn.Dropout(0.5)({}, plugrad.ones((1, 64)), mode).tolist()
+    return world.submit(world.gather_texts, json.dumps(own)).result()
+
+
+def resumed(world):
+    """A training that is saved, sharded, after 6 steps and goes on replicated, and one that is not."""
+    rng = np.random.default_rng(5)
+    xs = rng.normal(size=(12, 8, 4)).astype(np.float32)
+
+    def run(path, first, last, sharded, *, load):
+        w = plugrad.Variable(plugrad.zeros((4,)))
+        optimizer = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=sharded)
+        if load:
+            saved = dist.load(path)
+            w.assign(saved["w"])
+            optimizer.set_state([w], saved["optimizer"])
+        for x in dist.shard([(x,) for x in xs[first:last]]):
+            value = plugrad.asarray(x[0])
+            optimizer.minimize(lambda v=value: plugrad.mean(plugrad.square(v @ w - 1)), [w])
+        if not load:
+            dist.save(path, {"w": w, "optimizer": optimizer.get_state([w])})
+        return w.tolist()
+
+    path = os.environ["DISTRIBUTED_FOLDER"] + f"/run-{world.size}.safetensors"
+    run(path, 0, 6, True, load=False)
+    continued = run(path, 6, 12, False, load=True)
+    return {"continued": continued, "whole": run(path + "-2.safetensors", 0, 12, False, load=False)}
+
+
+def profiled(world):
+    w = plugrad.Variable(plugrad.zeros((1000,)))
+    optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.1), bucket_bytes=1000)
+    with plugrad.profile() as measured:
+        optimizer.minimize(lambda: plugrad.sum(w * w), [w])
+    rows = {k.kernel: (k.backend, k.bytes, k.seconds) for k in measured.kernels}
+    return {"all_reduce": rows.get("all_reduce")}
+
+
+def overlapping(world):
+    """How many sums had ended when the backward pass reached the first of four layers."""
+    layers = [plugrad.Variable(plugrad.ones((4, 4)), name=f"w{i}") for i in range(4)]
+    optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.0), bucket_bytes=64)
+
+    def count():
+        return sum(e.operation == "all_reduce" for e in world.exchanges)
+
+    before = count()
+    ended = []
+
+    @plugrad.custom_grad
+    def watched(x, save):
+        def pull(dy, saved):
+            world.submit(int).result()  # when all that was sent has been summed
+            ended.append(count() - before)
+            return dy
+
+        return +x, pull
+
+    def function():
+        x = layers[0] @ plugrad.ones((4, 4))
+        for w in layers[1:]:
+            x = watched(x) @ w
+        return plugrad.sum(x)
+
+    optimizer.minimize(function, layers)
+    return {"during": ended, "after": count() - before}
+
+
+def disagreeing(world):
+    """Different lists of variables; it is the last scenario, because the world has failed after it."""
+    w = plugrad.Variable([1.0], name="w")
+    b = plugrad.Variable([1.0, 2.0], name="b")
+    optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.1))
+    chosen = [w, b] if world.rank == 0 else [b, w]
+    before = w.tolist()
+    sums = sum(e.operation == "all_reduce" for e in world.exchanges)
+    try:
+        optimizer.minimize(lambda: plugrad.sum(w * w) + plugrad.sum(b * b), chosen)
+    except dist.RanksDisagree as error:
+        reduced = sum(e.operation == "all_reduce" for e in world.exchanges) - sums
+        return {"message": str(error), "unchanged": before == w.tolist(), "reduced": reduced}
+    return {}
+
+
+def conforming(world):
+    """The kit, on the collective itself; it is the last scenario, because it lets exchanges time out."""
+    from plugrad_distributed.testing import check_collective
+
+    return world.submit(check_collective, world.collective).result()
+
+
+# --- ends of programs, one each -------------------------------------------------------------------
+
+
+def raising(world):
+    if world.rank == world.size - 1:
+        raise ValueError("the last rank has had enough")
+    train(world)
+
+
+def killed(world):
+    dist.barrier()
+    if world.rank == world.size - 1:
+        os.kill(os.getpid(), 9)
+    train(world)
+
+
+def leaving(world):
+    if world.rank == 0:
+        sys.exit(0)
+    train(world)
+
+
+def late(world):
+    if world.rank == 1:
+        time.sleep(60)
+    dist.barrier()
+
+
+def main(names):
+    world = dist.init()
+    results = {}
+    for name in names:
+        results[name] = globals()[name](world)
+    if world.rank == 0:
+        print(MARK + json.dumps(results))
+    if world.failure is not None or "conforming" in names:
+        time.sleep(0.3)
+        sys.stdout.flush()
+        os._exit(0)  # a world that has failed cannot be left in order
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

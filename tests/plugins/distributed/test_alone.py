@@ -1,0 +1,152 @@
+"""What one process alone does, and wrong calls."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import plugrad
+import plugrad_distributed as dist
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad_distributed.reduction import make_buckets
+from plugrad_distributed.world import World
+
+
+@pytest.fixture
+def alone():
+    yield dist.init("single")
+    dist.close()
+
+
+@pytest.fixture
+def weights():
+    return plugrad.Variable([1.0, 2.0], name="w"), plugrad.Variable([[3.0]], name="b")
+
+
+def loss(w, b):
+    return plugrad.sum(w * w) * plugrad.sum(b)
+
+
+def test_steps_are_those_of_the_optimizer(alone, weights):
+    w, b = weights
+    copies = [plugrad.Variable(x) for x in weights]
+    wrapped = dist.DataParallel(plugrad.optimizers.Adam(0.1))
+    plain = plugrad.optimizers.Adam(0.1)
+    for _ in range(3):
+        values = (
+            wrapped.minimize(lambda: loss(w, b), [w, b]),
+            plain.minimize(lambda: loss(*copies), copies),
+        )
+        assert values[0].item() == values[1].item()
+    assert [x.tolist() for x in weights] == [x.tolist() for x in copies]
+
+
+def test_state_of_parts_is_that_of_the_whole(alone, weights):
+    sharded = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=True)
+    sharded.minimize(lambda: loss(*weights), weights)
+    state = sharded.get_state(weights)
+    plain = plugrad.optimizers.Adam(0.1)
+    plain.set_state(weights, state)
+    again = plain.get_state(weights)
+    assert state["iterations"] == again["iterations"] == 1
+    for entry, other in zip(state["variables"], again["variables"], strict=True):
+        assert entry.keys() == other.keys() == {"steps", "m", "s"}
+        np.testing.assert_array_equal(entry["m"], other["m"])
+    with pytest.raises(ArgumentError, match="2 variables, but 1"):
+        sharded.set_state(weights[:1], state)
+
+
+def test_buckets_begin_with_the_last_variables_and_hold_one_dtype():
+    variables = [
+        plugrad.Variable(plugrad.zeros(size, dtype=dtype))
+        for size, dtype in ((4, "float32"), (2, "float16"), (3, "float32"), (100, "float32"))
+    ]
+    found = make_buckets(variables, 28)
+    assert [(str(b.dtype), b.positions, b.size) for b in found] == [
+        ("float32", (3,), 100),
+        ("float32", (2, 0), 7),
+        ("float16", (1,), 2),
+    ]
+
+
+class Counting:
+    """The place of a rank in a world that exchanges nothing."""
+
+    name = "counting"
+    local_rank = 0
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_shares_are_disjoint_complete_and_never_empty(monkeypatch, size, count):
+    seen = []
+    for rank in range(size):
+        world = World(Counting(rank, size), timeout=1.0)
+        monkeypatch.setattr("plugrad_distributed.startup._world", world)
+        (share,) = dist.shard([{"x": np.arange(count), "y": [np.arange(count)]}])
+        assert len(share["x"]) == len(share["y"][0]) > 0
+        world.examples = None
+        for _ in dist.shard([np.arange(count)]):
+            seen += share["x"].tolist()[: world.examples]
+    monkeypatch.undo()
+    assert seen == list(range(count))
+
+
+def test_batches_are_checked(alone):
+    with pytest.raises(ShapeError, match=r"\[2, 3\] examples"):
+        list(dist.shard([(np.zeros(2), np.zeros(3))]))
+    with pytest.raises(ArgumentError, match="first axis"):
+        list(dist.shard([1.0]))
+
+
+def test_gradients_are_kept_only_if_that_is_asked_first(alone, weights):
+    optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.1))
+    optimizer.minimize(lambda: loss(*weights), weights)
+    with pytest.raises(ArgumentError, match="before the first minimize"):
+        optimizer.accumulate(lambda: loss(*weights), weights)
+
+
+def test_wrong_arguments_are_named(alone):
+    dist.close()
+    with pytest.raises(dist.CollectiveNotFound, match=r"'mpj'.* gloo, mpi, single"):
+        dist.init("mpj")
+    dist.init("single")
+    with pytest.raises(ArgumentError, match="joined a world by 'single'"):
+        dist.init("gloo")
+    with pytest.raises(ArgumentError, match="optimizer=3"):
+        dist.DataParallel(3)
+    with pytest.raises(ArgumentValueError, match="bucket_bytes=0"):
+        dist.DataParallel(bucket_bytes=0)
+    with pytest.raises(ArgumentError, match="pass one"):
+        _ = dist.DataParallel().optimizer
+    with pytest.raises(ArgumentError, match="is not a Variable"):
+        dist.broadcast([plugrad.ones(1)])
+    with pytest.raises(ArgumentError, match="root=1"):
+        dist.broadcast([], root=1)
+    dist.close()
+    with pytest.raises(ArgumentError, match=r"call dist\.init"):
+        dist.barrier()
+    with pytest.raises(ArgumentValueError, match="timeout=0"):
+        dist.init(timeout=0)
+
+
+def test_a_collective_that_is_asked_for_and_missing_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(dist.CollectiveUnavailable, match=r'pip install "plugrad\[mpi\]"'):
+        dist.init("mpi")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(dist.CollectiveUnavailable, match="torch cannot be imported"):
+        dist.init("gloo")
+
+
+def test_importing_it_imports_no_library():
+    code = (
+        "import sys, plugrad; assert 'plugrad_distributed' not in sys.modules\n"
+        "import plugrad_distributed as dist; dist.init()\n"
+        "assert not {'mpi4py', 'torch', 'ray', 'plugrad_nn'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

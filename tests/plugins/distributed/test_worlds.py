@@ -1,0 +1,217 @@
+"""Worlds of several processes: MPI connects them, and each world is started once for many tests."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import plugrad
+
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+SCENARIOS = Path(__file__).with_name("scenarios.py")
+MARK = "RESULTS "
+NAMES = (
+    *("on_backends", "mixed", "variants", "halves", "fitted", "dropped", "resumed", "profiled"),
+    *("overlapping", "disagreeing"),
+)
+
+needs_mpi = pytest.mark.skipif(
+    not MPIEXEC.is_file() and shutil.which("mpiexec") is None,
+    reason="there is no mpiexec; install plugrad[mpi]",
+)
+pytestmark = needs_mpi
+BACKENDS = sorted(
+    p.name
+    for p in plugrad.backends()
+    if p.name in ("cpu", "wasm", "webgpu") and p.status in ("available", "active")
+)
+
+
+def start(size, *names, folder="", backends="cpu", **environment):
+    """Run scenarios in a world, and return the finished process and its seconds."""
+    environment = {
+        **os.environ,
+        "DISTRIBUTED_BACKENDS": backends,
+        "DISTRIBUTED_FOLDER": str(folder),
+        "OPENBLAS_NUM_THREADS": "1",
+        **environment,
+    }
+    command = [str(MPIEXEC) if MPIEXEC.is_file() else "mpiexec", "-n", str(size)]
+    began = time.monotonic()
+    done = subprocess.run(
+        [*command, sys.executable, str(SCENARIOS), *names],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done, time.monotonic() - began
+
+
+def results(output):
+    lines = [line for line in output.splitlines() if line.startswith(MARK)]
+    assert lines, output
+    return json.loads(lines[0].removeprefix(MARK))
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory):
+    """What the scenarios find in a world of a size; it is started once, also for the other workers of xdist."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "worlds"
+    root.mkdir(exist_ok=True)
+
+    def find(size):
+        answer = root / f"{size}.json"
+        try:
+            (root / f"{size}.started").touch(exist_ok=False)
+        except FileExistsError:
+            deadline = time.monotonic() + 120
+            while not answer.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+        else:
+            names = NAMES if size > 1 else [n for n in NAMES if n not in ("disagreeing", "mixed")]
+            done, _ = start(
+                size, *names, folder=root, backends=",".join(BACKENDS if size < 3 else ["cpu"])
+            )
+            answer.with_suffix(".part").write_text(done.stdout + done.stderr[-3000:])
+            answer.with_suffix(".part").rename(answer)
+        return results(answer.read_text())
+
+    return find
+
+
+def assert_same_training(found, expected):
+    np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-6)
+    np.testing.assert_allclose(found["weights"], expected["weights"], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_losses_and_weights_are_those_of_one_process(worlds, size):
+    found, expected = worlds(size)["on_backends"], worlds(1)["on_backends"]
+    for name in found:
+        assert found[name]["equal"], name
+        assert_same_training(found[name], expected[name])
+
+
+def test_ranks_on_different_backends_have_equal_replicas(worlds):
+    mixed, alone = worlds(2)["mixed"], worlds(1)["on_backends"]["cpu"]
+    count = len(mixed["losses"])
+    assert mixed["equal"]
+    np.testing.assert_allclose(mixed["losses"], alone["losses"][:count], rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_sharded_state_changes_no_bit(worlds, size):
+    found = worlds(size)["variants"]
+    assert found["sharded"]["weights"] == found["plain"]["weights"]
+    assert found["clipped and sharded"]["weights"] == found["clipped"]["weights"]
+    assert found["sharded"]["slots"] == found["plain"]["slots"] > 0
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("name", ["clipped", "accumulated", "accumulated traced"])
+def test_clipping_and_accumulation_are_those_of_one_process(worlds, size, name):
+    found, expected = worlds(size)["variants"], worlds(1)["variants"]
+    np.testing.assert_allclose(found[name]["weights"], expected[name]["weights"], atol=1e-6)
+    assert found[name]["weights"] != found["plain"]["weights"]
+    assert found[name]["equal"]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_bytes_are_those_of_the_gradients(worlds, size):
+    gradients = 6 * 8 + 2 * 8 + 8 * 3 + 3
+    statistics = 2 * (8 + 1 + 8)  # means, their count and variances, in both passes
+    found = worlds(size)["variants"]["plain"]
+    assert found["summed"] == 10 * 4 * (gradients + 1 + statistics)  # 1 is the loss
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_halves_are_summed_in_single_precision(worlds, size):
+    found = worlds(size)["halves"]
+    assert found["half"] == [-40000.0] * 3
+    np.testing.assert_allclose(found["single"], -np.mean(np.arange(size) + 1.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_fit_gives_the_results_of_one_process(worlds, size):
+    found, expected = worlds(size)["fitted"], worlds(1)["fitted"]
+    assert found["equal"]
+    for epoch, wanted in zip(found["results"], expected["results"], strict=True):
+        assert epoch == pytest.approx(wanted, rel=1e-5)
+
+
+def test_dropout_differs_by_rank_and_is_that_of_one_process_on_rank_0(worlds):
+    first, second, third = worlds(3)["dropped"]
+    assert [first] == worlds(1)["dropped"]
+    assert first != second != third != first
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_resumed_training_ends_with_the_same_bits(worlds, size):
+    found = worlds(size)["resumed"]
+    assert found["continued"] == found["whole"]
+
+
+def test_profile_shows_the_exchanges(worlds):
+    place, nbytes, seconds = worlds(2)["profiled"]["all_reduce"]
+    assert (place, nbytes) == ("mpi", 4004)  # the gradients and the loss
+    assert seconds > 0
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_buckets_travel_while_the_backward_pass_goes_on(worlds, size):
+    assert worlds(size)["overlapping"] == {"during": [1, 2, 3], "after": 4}
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_ranks_that_disagree_are_told_before_anything_is_reduced(worlds, size):
+    found = worlds(size)["disagreeing"]
+    assert "rank 0 has 'gradient 1 of 2: w float32[1]'" in found["message"]
+    assert "rank 1 has 'gradient 1 of 2: b float32[2]'" in found["message"]
+    assert found["unchanged"]
+    assert found["reduced"] == 0
+
+
+# --- ends ----------------------------------------------------------------------------------------
+
+
+def test_mpi_passes_the_kit():
+    done, _ = start(3, "conforming")
+    assert len(results(done.stdout + done.stderr)["conforming"]) == 6
+
+
+def test_a_rank_that_raises_ends_the_others_and_its_traceback_comes_first():
+    done, seconds = start(2, "raising")
+    assert done.returncode != 0
+    assert seconds < 30
+    text = done.stderr
+    assert "rank 1 of 2 ends with an error" in text
+    assert "ValueError: the last rank has had enough" in text
+    assert text.count("Traceback") == 1 or text.index("Traceback") > text.index("rank 1")
+
+
+def test_a_rank_that_is_killed_ends_the_job():
+    done, seconds = start(2, "killed")
+    assert done.returncode != 0
+    assert seconds < 30
+
+
+def test_a_rank_that_leaves_the_program_ends_the_others():
+    done, _ = start(2, "leaving")
+    assert done.returncode != 0
+    assert "the end of the program" in done.stderr
+
+
+def test_a_timeout_says_for_whom():
+    done, _ = start(2, "late", PLUGRAD_DISTRIBUTED_TIMEOUT="0.5")
+    assert done.returncode != 0
+    assert "rank 0 has waited 0.5 s" in done.stderr
+    assert "for rank 1" in done.stderr

@@ -1,0 +1,396 @@
+"""Compiled graphs: what C runs equals untraced calls to the bit, a wrong table is an error, and nothing is lost."""
+
+import signal
+import threading
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.discovery.loading import open_backend
+from plugrad.extend import Scan, find_groups
+from plugrad.tensor.trees import iter_tensors
+
+variants = pytest.importorskip("plugrad_native.variants")
+if not variants.has_any_variant():
+    pytest.skip("there is no native code for this platform", allow_module_level=True)
+open_backend("cpu")
+compiler = import_module("plugrad_native.programs.compile")
+elementwise = import_module("plugrad_native.programs.elementwise")
+
+PLACE, NUMBER, COUNT = 4, 0, 1
+
+
+def numbers(*shape, dtype="float32", seed=0):
+    values = np.random.default_rng(seed).normal(size=shape)
+    return plugrad.asarray((values * 3).astype(dtype), device="cpu")
+
+
+def same(function, *args):
+    """Check a function traced and untraced."""
+    traced = plugrad.jit(function)
+    for _ in range(2):
+        found, expected = traced(*args), function(*args)
+        for x, y in zip(iter_tensors(found), iter_tensors(expected), strict=True):
+            assert x.dtype is y.dtype
+            assert x.shape == y.shape
+            assert x.numpy().tobytes() == y.numpy().tobytes()
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def program(words, sizes=(0, 1, 1, 40, 40), functions=("relu_float32",), constants=()):
+    table = np.array(words, np.int64), np.array(sizes, np.int64)
+    return variants.current_variant().program(*table, functions, constants, np.ufunc)
+
+
+RELU = [1, 1, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+
+
+def test_a_table_of_one_call():
+    x, y = np.arange(-5, 5, dtype="f4"), np.empty(10, "f4")
+    assert program(RELU)(x, y) is None
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+TURNS = (10, 16)
+"""How far places move from time to time, of a part that runs once."""
+HARMLESS = {0, 3, *TURNS}
+"""With them, how often it runs, and the size of a block."""
+FACTOR = len(RELU) - 1
+
+
+@pytest.mark.parametrize("position", range(FACTOR))
+@pytest.mark.parametrize("number", [-1, 100, 2**31, 2**62])
+def test_any_number_that_is_out_of_range_is_an_error(position, number):
+    words = [*RELU]
+    words[position] = number
+    if number <= 100 and position in HARMLESS and (number > 0 or position in TURNS):
+        return
+    with pytest.raises(ValueError, match="table"):
+        program(words)
+
+
+@pytest.mark.parametrize("length", range(1, len(RELU)))
+def test_a_table_that_ends_early_is_an_error(length):
+    with pytest.raises(ValueError, match="table"):
+        program(RELU[:length])
+
+
+def test_wrong_functions_sizes_and_arrays_are_errors():
+    with pytest.raises(AttributeError, match="no kernel 'absent'"):
+        program(RELU, functions=("absent",))
+    with pytest.raises(ValueError, match="ufunc"):
+        program(RELU, functions=((np.add, 1000),))
+    with pytest.raises(ValueError, match="ufunc"):
+        program(RELU, functions=((len, 0),))
+    for sizes in ((0, 1, 1, 40), (-1, 1, 1, 40, 40), (0, 1, 1, 40, -40), (0, 2**40, 1, 40, 40)):
+        with pytest.raises(ValueError, match="sizes"):
+            program(RELU, sizes=sizes)
+    run = program(RELU)
+    x = np.zeros(10, "f4")
+    with pytest.raises(ValueError, match="36 bytes instead of 40"):
+        run(x[1:], x)
+    with pytest.raises(BufferError):
+        run(np.zeros(20, "f4")[::2], x)
+    with pytest.raises(TypeError, match="takes 2 arrays"):
+        run(x)
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("shape", [(), (3,), (700,), (33, 70)])
+def test_groups_of_each_dtype(dtype, shape):
+    x, y = numbers(*shape, dtype=dtype), numbers(*shape[-1:], dtype=dtype, seed=1)
+
+    def f(x, y):
+        a = x * y + x
+        b = plugrad.where(a > y, a, x)
+        return b - y, plugrad.maximum(b, y).astype("float32"), (a == b) | (x > y)
+
+    same(f, x, y)
+
+
+@pytest.mark.parametrize("size", [5, 300, 5000])
+def test_functions_of_each_size(size):
+    x = numbers(size)
+
+    def f(x):
+        y = plugrad.exp(-plugrad.abs(x)) + 1
+        z = plugrad.tanh(plugrad.log(y) * x) + plugrad.sin(x) * plugrad.sigmoid(x)
+        return z, plugrad.gelu(z) / plugrad.sqrt(y), plugrad.elu(x) - plugrad.softplus(z)
+
+    same(f, x)
+
+
+def test_broadcasting_along_every_axis():
+    a, b, c, d = numbers(5, 1, 7), numbers(1, 6, 1), numbers(6, 7), numbers(5, 6, 7)
+    same(lambda a, b, c, d: ((a + b) * c - d, a * 2 + b, d / (c * b)), a, b, c, d)
+    rows, columns, table = numbers(300, 1), numbers(700), numbers(300, 700)
+    same(lambda r, c, t: t * r + c - plugrad.exp(c), rows, columns, table)
+
+
+def test_results_that_are_arguments_constants_views_or_twice_the_same():
+    x, closed_over = numbers(4, 6), numbers(3)
+
+    def f(x, y):
+        z = x + 1
+        return x, closed_over, z, z, z.reshape(24), x.reshape(3, 8), y
+
+    same(f, x, numbers(2))
+
+
+def test_arrays_that_are_not_contiguous_are_replayed():
+    x = numbers(40, 30)
+    same(lambda x: plugrad.sum(plugrad.exp(x) * 2 - x, axis=0), x.T)
+    same(lambda x: plugrad.exp(x) * 2, x[::2])
+
+
+def test_a_training_step():
+    def train():
+        w = plugrad.Variable(numbers(8, 4).numpy(), name="w")
+        optimizer = plugrad.optimizers.Adam(0.1)
+        x, labels = numbers(16, 8, seed=2), plugrad.one_hot(np.arange(16) % 4, 4)
+
+        def step(x, labels):
+            return optimizer.minimize(
+                lambda: plugrad.losses.softmax_cross_entropy(labels, plugrad.relu(x @ w)), [w]
+            )
+
+        return w, step, x, labels
+
+    w, step, x, labels = train()
+    other, plain, _, _ = train()
+    run = plugrad.jit(step)
+    for _ in range(4):
+        assert run(x, labels).item() == plain(x, labels).item()
+        assert w.numpy().tobytes() == other.numpy().tobytes()
+
+
+def test_overrides_and_settings_are_seen():
+    x = numbers(3)
+    f = plugrad.jit(lambda x: plugrad.relu(x) + 1)
+    expected = f(x).numpy()
+    with plugrad.override_kernel("Relu", "cpu", lambda x: x * 0 + 5):
+        np.testing.assert_array_equal(f(x).numpy(), [6, 6, 6])
+    np.testing.assert_array_equal(f(x).numpy(), expected)
+    calls = []
+    noted = plugrad.jit(lambda x: calls.append(1) or x + 1)
+    with plugrad.config.override("jit", "off"):
+        noted(x)
+        noted(x)
+    assert len(calls) == 2
+    with plugrad.config.override("jit", "replay"):
+        noted(x)
+        noted(x)
+    assert len(calls) == 3
+
+
+def test_threads_share_a_program():
+    f = plugrad.jit(lambda x: plugrad.exp(x) * 2 + plugrad.sum(x))
+    xs = [numbers(20_000, seed=seed) for seed in range(4)]
+    expected = [f(x).numpy() for x in xs]
+    wrong = []
+
+    def work(x, y):
+        for _ in range(50):
+            if f(x).numpy().tobytes() != y.tobytes():
+                wrong.append(x)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(xs, expected, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_an_interrupt_between_steps_changes_no_variable():
+    v = plugrad.Variable(numbers(1_000_000).numpy())
+    before = v.numpy().copy()
+
+    @plugrad.jit
+    def step():
+        y = v
+        for _ in range(30):
+            y = plugrad.exp(y - plugrad.max(y))
+        v.assign(y)
+
+    step()
+    v.assign(before)
+
+    def repeat():
+        for _ in range(1000):
+            step()
+            v.assign(before)
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    old = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        with pytest.raises(Stop):
+            repeat()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+
+
+def test_every_elementwise_rule_names_a_function_that_exists():
+    assert len(elementwise.RULES) > 60
+    graph = plugrad.make_graph(lambda x: plugrad.exp(x) + x)(numbers(4))
+    assert find_groups(graph)
+    assert compiler.compile_graph(graph) is not None
+
+
+# --- loops --------------------------------------------------------------------------------------
+
+W = numbers(4, 4, seed=5)
+
+
+def exchanged(carry, x):
+    """Parts of the carry that change places, stay, and are stacked."""
+    a, b, c, count = carry
+    return (b, a * x, c, count + 1), (a, c, x)
+
+
+def counted(carry, x):
+    a, b, c, count = carry
+    y = plugrad.tanh(a @ W + x)
+    return (y, b + y, c, count + 1), (y, y * 2, count)
+
+
+@pytest.mark.parametrize("body", [exchanged, counted])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [1, 5])
+def test_scans(body, reverse, length):
+    a, b, c, xs = numbers(4), numbers(4, seed=1), numbers(2, 3), numbers(length, 4, seed=2)
+
+    def f(a, b, c, xs):
+        count = plugrad.asarray(0, dtype="int32")
+        return plugrad.scan(body, (a, b, c, count), xs, reverse=reverse)
+
+    same(f, a, b, c, xs)
+    assert is_one_program(f, a, b, c, xs)
+
+    def loss(a, xs):
+        last, stacked = f(a, b, c, xs)
+        return sum(plugrad.sum(y) for y in (*last[:3], *stacked[:2]))
+
+    same(plugrad.grads(loss), a, xs)
+
+
+def is_one_program(function, *args):
+    """Return whether a loop does not come back to Python."""
+    graph = plugrad.make_graph(function)(*args)
+    (scan,) = [step for step in graph.steps if isinstance(step, Scan)]
+    return compiler._loops(scan, graph)
+
+
+def test_a_scan_that_c_cannot_run_is_replayed():
+    xs = numbers(3, 5)
+    same(lambda xs: plugrad.scan(lambda c, x: (c + plugrad.sort(x), c), xs[0], xs), xs)
+    same(lambda xs: plugrad.scan(lambda c, x: (c, x), xs[0], xs[:0]), xs)
+    same(lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), numbers(5, 3).T)
+
+
+# --- loops over rows ----------------------------------------------------------------------------
+
+
+def softmax(x):
+    y = plugrad.exp(x - plugrad.max(x, axis=-1, keepdims=True))
+    return y / plugrad.sum(y, axis=-1, keepdims=True)
+
+
+def layer_norm(x):
+    centred = x - plugrad.mean(x, axis=-1, keepdims=True)
+    return centred / plugrad.sqrt(plugrad.mean(centred * centred, axis=-1, keepdims=True) + 1e-3)
+
+
+def cross_entropy(x):
+    return -plugrad.mean(plugrad.sum(plugrad.log_softmax(x) * plugrad.abs(x), axis=-1))
+
+
+def distances(x):
+    between = x[:, None, :] - x[None, :, :]
+    squares = plugrad.sum(between * between, axis=-1, keepdims=True) + 0.1
+    return plugrad.sum(between * plugrad.rsqrt(squares), axis=1), squares
+
+
+def repeated(x):
+    total = plugrad.sum(x, axis=1)
+    wide = plugrad.broadcast_to(total[:, None], x.shape)
+    return wide * x + total[:, None], wide, (wide - x).reshape(x.shape[0], -1, 1) * 2
+
+
+ROWS = [softmax, layer_norm, cross_entropy, distances, repeated]
+
+
+@pytest.mark.parametrize("function", ROWS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(2, 3), (64, 10), (40, 256), (3, 1), (300, 16)])
+def test_rows(function, shape):
+    x = numbers(*shape)
+    same(function, x)
+
+    def loss(x):
+        found = function(x)
+        parts = found if isinstance(found, tuple) else (found,)
+        return sum(plugrad.sum(plugrad.sin(y)) for y in parts)
+
+    close(plugrad.grads(loss), x)
+
+
+def close(function, *args):
+    """Check a function traced and untraced, up to the order of sums."""
+    for x, y in zip(plugrad.jit(function)(*args), function(*args), strict=True):
+        scale = np.abs(y.numpy()).max()
+        np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_the_array_of_all_pairs_is_never_made():
+    x = numbers(1000, 3)
+    run = plugrad.jit(lambda x: distances(x)[0])
+    run(x)
+    before = plugrad.memory().bytes
+    plugrad.discovery.loading.open_backend("cpu")
+    run(x)
+    assert plugrad.memory().peak - before < 10 * 1000 * 1000 * 4
+    close(lambda x: (distances(x)[0],), x)
+
+
+def test_200_interrupts_of_a_training_loop_lose_nothing():
+    w = plugrad.Variable(np.zeros(3000, "f4"), name="w")
+    optimizer = plugrad.optimizers.SGD(1.0)
+    step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(w * 1), [w]))
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    def train(pause):
+        signal.setitimer(signal.ITIMER_REAL, pause)
+        while True:
+            step()
+
+    step()
+    pauses = np.random.default_rng(0).uniform(1e-4, 2e-3, 200)
+    old = signal.signal(signal.SIGALRM, stop)
+    try:
+        for pause in pauses:
+            with pytest.raises(Stop):
+                train(pause)
+            assert (w.numpy() == w.numpy()[0]).all()
+            assert w.numpy()[0] % 1 == 0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)

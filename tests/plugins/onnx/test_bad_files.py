@@ -1,0 +1,201 @@
+"""What a model cannot be is said before anything runs; damaged and hostile files are refused."""
+
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+import onnx
+from onnx import numpy_helper
+
+import plugrad_onnx
+from plugins.onnx.making import made
+from plugrad.errors import PlugradError
+from plugrad_onnx import InvalidModel, UnsupportedModel
+
+NET = "g (float[n, 3] x) => (float[n, 2] y) { h = MatMul(x, w)  i = Relu(h)  y = Softmax(i) }"
+W = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+def test_all_that_is_unknown_is_named_with_what_could_be_done():
+    proto = made(
+        "g (float[n] x) => (float[n] y) { a = Sinus(x)  b = ImageDecoder(a)  c = Relu<slope = 1>(b)"
+        "  d = acme.Twist(c)  y = Unsqueeze(d) }",
+        opset=12,
+    )
+    proto.opset_import.append(onnx.helper.make_opsetid("acme", 1))
+    del proto.graph.node[-1]
+    proto.graph.node[-1].output[0] = "y"
+    with pytest.raises(UnsupportedModel) as raised:
+        plugrad_onnx.load(proto)
+    lines = str(raised.value).splitlines()[1:]
+    assert lines == [
+        "  node 'a' (Sinus, opset 12): ONNX has no such operator. Export the model with an exporter for ONNX.",
+        "  node 'b' (ImageDecoder, opset 12): plugrad-onnx lacks this operator. Export the model with other "
+        "operators, or declare one with plugrad_onnx.operator.",
+        "  node 'c' (Relu, opset 12): attribute 'slope' is not known; none are.",
+        "  node 'y' (acme.Twist, opset 1): operators of the domain 'acme' are not known. Export the model "
+        "with ONNX's own operators, or add the operator as a function of the model.",
+    ]
+
+
+def altered(change):
+    proto = made(NET, w=W)
+    change(proto)
+    return proto
+
+
+def shape_with_a_negative_size(proto):
+    proto.graph.initializer[0].dims[0] = -3
+
+
+def data_that_do_not_fit(proto):
+    proto.graph.initializer[0].dims[0] = 1 << 40
+
+
+def no_such_element_type(proto):
+    proto.graph.initializer[0].data_type = 99
+
+
+def a_circle(proto):
+    proto.graph.node[0].input[0] = "i"
+
+
+def a_value_computed_twice(proto):
+    proto.graph.node[1].output[0] = "h"
+    proto.graph.node[2].input[0] = "h"
+
+
+def an_output_of_nothing(proto):
+    proto.graph.output[0].name = "nowhere"
+
+
+def an_input_too_many(proto):
+    proto.graph.node[1].input.append("x")
+
+
+def an_attribute_that_is_missing(proto):
+    proto.graph.node[1].op_type = "Concat"
+    proto.graph.node[2].op_type = "Cast"
+
+
+def no_version_of_operators(proto):
+    del proto.opset_import[:]
+
+
+def a_function_that_calls_itself(proto):
+    node = onnx.helper.make_node("f", ["a"], ["b"], domain="own")
+    opsets = [onnx.helper.make_opsetid("own", 1)]
+    proto.functions.append(onnx.helper.make_function("own", "f", ["a"], ["b"], [node], opsets))
+    proto.graph.node[1].domain, proto.graph.node[1].op_type = "own", "f"
+
+
+def graphs_in_graphs(proto):
+    inner = proto.graph.node[1]
+    for _ in range(40):
+        graph = onnx.helper.make_graph([inner], "deep", [], [proto.graph.output[0]])
+        inner = onnx.helper.make_node("If", ["c"], ["y"], then_branch=graph, else_branch=graph)
+        graph = None
+        if inner.ByteSize() > 1 << 16:
+            break
+    proto.graph.node[1].CopyFrom(inner)
+
+
+def a_huge_sparse_tensor(proto):
+    sparse = proto.graph.sparse_initializer.add(dims=[1 << 20, 1 << 20])
+    sparse.values.CopyFrom(numpy_helper.from_array(np.ones(1, np.float32), "s"))
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.zeros(1, np.int64)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        shape_with_a_negative_size,
+        data_that_do_not_fit,
+        no_such_element_type,
+        a_circle,
+        a_value_computed_twice,
+        an_output_of_nothing,
+        an_input_too_many,
+        an_attribute_that_is_missing,
+        no_version_of_operators,
+        a_function_that_calls_itself,
+        graphs_in_graphs,
+        a_huge_sparse_tensor,
+    ],
+)
+def test_what_breaks_a_rule_is_refused(change):
+    with pytest.raises(InvalidModel):
+        plugrad_onnx.load(altered(change))
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x0a\xff\xff\xff\xff\x0f"])
+def test_what_is_no_model_is_refused(content, tmp_path):
+    (tmp_path / "model.onnx").write_bytes(content)
+    with pytest.raises(InvalidModel, match=r"model\.onnx"):
+        plugrad_onnx.load(tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("location", "offset", "length"),
+    [
+        ("../secret.bin", "0", "24"),
+        ("{outside}", "0", "24"),
+        ("link.bin", "0", "24"),
+        ("missing.bin", "0", "24"),
+        ("", "0", "24"),
+        ("inside.bin", "-8", "24"),
+        ("inside.bin", "8", "24"),
+        ("inside.bin", "0", "1000000000000"),
+        ("inside.bin", "zero", "24"),
+    ],
+)
+def test_external_data_outside_of_folder_or_file_are_not_opened(tmp_path, location, offset, length):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(bytes(24))
+    (folder / "inside.bin").write_bytes(bytes(24))
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    proto = made(NET, w=W)
+    tensor = proto.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    values = {
+        "location": location.format(outside=tmp_path / "secret.bin"),
+        "offset": offset,
+        "length": length,
+    }
+    for key, value in values.items():
+        tensor.external_data.add(key=key, value=value)
+    (folder / "model.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(InvalidModel, match="'w'"):
+        plugrad_onnx.load(folder / "model.onnx")
+
+
+def test_a_constant_that_would_fill_the_memory_is_refused():
+    text = "g () => (float[n, n] y) { y = ConstantOfShape(s) }"
+    model = plugrad_onnx.load(made(text, s=np.array([1 << 30, 1 << 30], np.int64)))
+    with pytest.raises(InvalidModel, match="bytes"):
+        model()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_damaged_files_raise_errors_of_plugrad_only(tmp_path):
+    content = made(NET, w=W).SerializeToString()
+    chance = random.Random(0)
+    path = tmp_path / "model.onnx"
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(content)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        if chance.random() < 0.2:
+            del damaged[chance.randrange(len(damaged)) :]
+        path.write_bytes(damaged)
+        try:
+            plugrad_onnx.load(path)(np.ones((2, 3), np.float32))
+        except PlugradError:
+            refused += 1
+    assert refused > 150
