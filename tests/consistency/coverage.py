@@ -58,12 +58,15 @@ class Watched(dict):
         super().__init__()
         self.functions = backend.functions
         self.ran: Ran = defaultdict(set)
+        self.called: set[str] = set()
+        """The kernels that have run since it was emptied."""
 
     def __missing__(self, name: str) -> Any:
         function = self.functions[name]
 
         def watched(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
+            self.called.add(name)
             given = next((a for a in arrays if hasattr(a, "dtype")), None)
             first = result if given is None else given
             self.ran[name].add(str(plugrad.as_dtype(first.dtype)))
@@ -75,7 +78,8 @@ class Watched(dict):
 def ran_in(family: str, *, every_dtype: bool = False) -> Ran:
     """Return the dtypes on which the active backend runs the kernels of a family's rows.
 
-    Rows run on their own dtypes, or on `every_dtype` that the backend has.
+    Rows run on their own dtypes, or on `every_dtype` that the backend has, except where all kernels
+    that a row runs have run on the dtype in rows before it.
     """
     backend = plugrad.which().backend
     functions, watched = backend.functions, Watched(backend)
@@ -86,8 +90,13 @@ def ran_in(family: str, *, every_dtype: bool = False) -> Ran:
             sizes = [np.prod(shape, dtype=int) for shape in case.shapes]
             if max(sizes, default=0) > LARGE:
                 continue
+            kernels: set[str] = set()
             for dtype in stored if every_dtype else case.dtypes:
+                if kernels and all(dtype in watched.ran[name] for name in kernels):
+                    continue
+                watched.called.clear()
                 run(case, dtype)
+                kernels |= watched.called
     finally:
         backend.functions = functions
     return dict(watched.ran)

@@ -396,8 +396,11 @@ def page() -> str:
                     figures[key] = (
                         known[key] if error <= known.get(key, -1) else figure(error, section)
                     )
-    if not HAS_LONG_DOUBLES:
-        figures = known | figures
+    return text(figures if HAS_LONG_DOUBLES else known | figures)
+
+
+def text(figures: dict[tuple[str, str, str], float]) -> str:
+    """Return the page with these figures, by section, row and machine."""
     lines = [OPENING]
     for section, (heading, _) in SECTIONS.items():
         names = list(dict.fromkeys(name for s, name, _ in figures if s == section))

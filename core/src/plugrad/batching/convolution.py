@@ -19,7 +19,7 @@ def convolve(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tens
     """Run a convolution."""
     kernel = batch.kernel
     if not batch.is_batched[1]:
-        return batch.unfolded(kernel(batch.folded(x, 0), filter, window=window))
+        return batch.unfold(kernel(batch.fold(x, 0), filter, window=window))
     if not batch.is_batched[0]:
         return split_axis(kernel(x, merge_axis(filter, -1), window=window), batch, -1)
     rows = _rows(x, window)
@@ -36,7 +36,7 @@ def input_gradient(
     images, channels = input_shape[0], input_shape[-1]
     if not batch.is_batched[1]:
         shape = (n * images, *input_shape[1:])
-        dx = kernel(batch.folded(dy, 0), filter, input_shape=shape, window=window)
+        dx = kernel(batch.fold(dy, 0), filter, input_shape=shape, window=window)
         return movement.reshape(dx, shape=(n, *input_shape))
     if not batch.is_batched[0]:
         shape = (*input_shape[:-1], n * channels)

@@ -12,7 +12,7 @@ from plugrad.types.windows import Window
 
 def _convolve(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tensor:
     if not batch.is_batched[1]:
-        return batch.unfolded(depthwise.depthwise_conv2d(batch.folded(x, 0), filter, window=window))
+        return batch.unfold(depthwise.depthwise_conv2d(batch.fold(x, 0), filter, window=window))
     x = merge_axis(batch.spread(x, 0), -1)
     return split_axis(
         depthwise.depthwise_conv2d(x, merge_axis(filter, -2), window=window), batch, -1
@@ -26,9 +26,9 @@ def _input_gradient(
     if not batch.is_batched[1]:
         shape = (n * input_shape[0], *input_shape[1:])
         dx = depthwise.depthwise_conv2d_input_gradient(
-            batch.folded(dy, 0), filter, input_shape=shape, window=window
+            batch.fold(dy, 0), filter, input_shape=shape, window=window
         )
-        return batch.unfolded(dx)
+        return batch.unfold(dx)
     dx = depthwise.depthwise_conv2d_input_gradient(
         merge_axis(batch.spread(dy, 0), -1),
         merge_axis(filter, -2),

@@ -17,9 +17,9 @@ def _matmul(
 ) -> Tensor:
     flags = batch.is_batched
     if not (flags[0] or flags[1]):  # what is added must not have more axes than the product
-        a = batch.repeated(a)
+        a = batch.repeat(a)
         batch = batch._replace(is_batched=(True, *flags[1:]))
-    return fused.matmul(*batch.aligned((a, b, bias, prelu_activation_weights)), **attrs)
+    return fused.matmul(*batch.align((a, b, bias, prelu_activation_weights)), **attrs)
 
 
 def _convolve(
@@ -33,8 +33,8 @@ def _convolve(
     added = [y for y in (bias, prelu_activation_weights) if y is not None]
     if any(batch.is_batched[1:]) or any(y.ndim == x.ndim - 1 and y.shape[0] > 1 for y in added):
         return None
-    y = batch.kernel(batch.folded(x, 0), filter, bias, prelu_activation_weights, **attrs)
-    return batch.unfolded(y)
+    y = batch.kernel(batch.fold(x, 0), filter, bias, prelu_activation_weights, **attrs)
+    return batch.unfold(y)
 
 
 register_batching(fused.matmul, _matmul)

@@ -31,11 +31,11 @@ def _crop(
 
     if not any(batch.is_batched[1:]):  # images of one number are channels of one image
         return split_axis(cut(merge_axis(images, -1), boxes, box_ind), batch, -1)
-    boxes = batch.folded(boxes, 1)
+    boxes = batch.fold(boxes, 1)
     if not batch.is_batched[0]:
-        return batch.unfolded(cut(images, boxes, batch.folded(box_ind, 2)))
+        return batch.unfold(cut(images, boxes, batch.fold(box_ind, 2)))
     numbers = _numbers(batch, box_ind, images.shape[1])
-    return batch.unfolded(cut(batch.folded(images, 0), boxes, numbers))
+    return batch.unfold(cut(batch.fold(images, 0), boxes, numbers))
 
 
 def _crop_gradient(
@@ -58,7 +58,7 @@ def _crop_gradient(
         return split_axis(spread_out(merge_axis(dy, -1), boxes, box_ind, shape), batch, -1)
     shape = (n * image_shape[0], *image_shape[1:])
     numbers = _numbers(batch, box_ind, image_shape[0])
-    return batch.unfolded(spread_out(batch.folded(dy, 0), batch.folded(boxes, 1), numbers, shape))
+    return batch.unfold(spread_out(batch.fold(dy, 0), batch.fold(boxes, 1), numbers, shape))
 
 
 def _numbers(batch: Batch, box_ind: Tensor, images: int) -> Tensor:
@@ -99,14 +99,14 @@ def _transform(
 ) -> Tensor:
     spread = batch.spread(images, 0)
     y = image.transform(
-        batch.folded(images, 0),
+        batch.fold(images, 0),
         _transforms(batch, transforms, spread.shape[1]),
         interpolation=interpolation,
         fill_mode=fill_mode,
         fill_value=fill_value,
         output_shape=output_shape,
     )
-    return batch.unfolded(y)
+    return batch.unfold(y)
 
 
 def _transform_gradient(
@@ -119,13 +119,13 @@ def _transform_gradient(
     fill_mode: FillMode,
 ) -> Tensor:
     dx = image.transform_image_gradient(
-        batch.folded(dy, 0),
+        batch.fold(dy, 0),
         _transforms(batch, transforms, image_shape[0]),
         image_shape=(batch.size * image_shape[0], *image_shape[1:]),
         interpolation=interpolation,
         fill_mode=fill_mode,
     )
-    return batch.unfolded(dx)
+    return batch.unfold(dx)
 
 
 register_batching(image.crop_and_resize, _crop)

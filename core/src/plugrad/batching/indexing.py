@@ -1,7 +1,7 @@
 """Batching rules of kernels that select elements by position: batched positions are batched gathers."""
 
 from plugrad.kernels import binary, creation, indexing, movement, unary
-from plugrad.registry.batching import Batch, leading, moved, register_batching
+from plugrad.registry.batching import Batch, leading, move_axis, register_batching
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, int64
 from plugrad.types.specs import Shape
@@ -12,7 +12,7 @@ def _gather(batch: Batch, x: Tensor, indices: Tensor, *, axis: int, batch_dims: 
     if batch_dims == 0 and not of_indices:
         return indexing.gather(x, indices, axis=axis + 1)
     if batch_dims == 0 and not of_x:
-        return moved(indexing.gather(x, indices, axis=axis), axis, 0)
+        return move_axis(indexing.gather(x, indices, axis=axis), axis, 0)
     return indexing.gather(
         batch.spread(x, 0), batch.spread(indices, 1), axis=axis + 1, batch_dims=batch_dims + 1
     )
@@ -36,8 +36,8 @@ def _gather_nd(batch: Batch, params: Tensor, indices: Tensor) -> Tensor:
     if not of_params:
         return indexing.gather_nd(params, indices)
     if not of_indices:  # the hidden axis stands behind those that the coordinates name
-        found = indexing.gather_nd(moved(params, 0, indices.shape[-1]), indices)
-        return moved(found, indices.ndim - 1, 0)
+        found = indexing.gather_nd(move_axis(params, 0, indices.shape[-1]), indices)
+        return move_axis(found, indices.ndim - 1, 0)
     return indexing.gather_nd(params, with_example(batch, indices))
 
 
@@ -51,9 +51,9 @@ def with_example(batch: Batch, indices: Tensor) -> Tensor:
 
 def _segment_sum(batch: Batch, x: Tensor, segment_ids: Tensor, *, num_segments: int) -> Tensor:
     if not batch.is_batched[1]:
-        x = moved(x, 0, segment_ids.ndim)
+        x = move_axis(x, 0, segment_ids.ndim)
         found = indexing.unsorted_segment_sum(x, segment_ids, num_segments=num_segments)
-        return moved(found, 1, 0)
+        return move_axis(found, 1, 0)
     ids = unary.cast(segment_ids, dtype=int32)
     count, zero, none = (
         creation.fill.on(ids.backend, shape=(), value=value, dtype=int32)

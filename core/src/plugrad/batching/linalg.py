@@ -15,14 +15,14 @@ def _matmul(batch: Batch, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_
         rows, inner = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
         if not transpose_a or rows == 1:  # all rows of all examples in one product
             a = movement.reshape(a, shape=(batch.size * rows, inner))
-            return batch.unfolded(linalg.matmul(a, b, transpose_b=transpose_b))
+            return batch.unfold(linalg.matmul(a, b, transpose_b=transpose_b))
     if of_b and not of_a and b.ndim == 3 and a.ndim == 2:
         inner, columns = b.shape[-2:][::-1] if transpose_b else b.shape[-2:]
         if columns == 1:
             b = movement.reshape(b, shape=(batch.size, inner))
             found = linalg.matmul(b, a, transpose_b=not transpose_a)
             return movement.reshape(found, shape=(*found.shape, 1))
-    a, b = batch.aligned((a, b))
+    a, b = batch.align((a, b))
     return linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 

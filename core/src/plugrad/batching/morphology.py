@@ -8,7 +8,7 @@ from plugrad.types.windows import Window
 
 def _dilate(batch: Batch, x: Tensor, filter: Tensor, *, window: Window) -> Tensor:
     if not batch.is_batched[1]:
-        return batch.unfolded(morphology.dilation2d(batch.folded(x, 0), filter, window=window))
+        return batch.unfold(morphology.dilation2d(batch.fold(x, 0), filter, window=window))
     x, filter = (merge_axis(batch.spread(y, i), -1) for i, y in enumerate((x, filter)))
     return split_axis(morphology.dilation2d(x, filter, window=window), batch, -1)
 
@@ -17,8 +17,8 @@ def _input_gradient(
     batch: Batch, x: Tensor, filter: Tensor, dy: Tensor, *, window: Window
 ) -> Tensor:
     if not batch.is_batched[1]:
-        x, dy = batch.folded(x, 0), batch.folded(dy, 2)
-        return batch.unfolded(morphology.dilation2d_input_gradient(x, filter, dy, window=window))
+        x, dy = batch.fold(x, 0), batch.fold(dy, 2)
+        return batch.unfold(morphology.dilation2d_input_gradient(x, filter, dy, window=window))
     return _by_channels(batch, x, filter, dy, window)
 
 

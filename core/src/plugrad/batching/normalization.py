@@ -25,7 +25,7 @@ def _batch_norm(
 ) -> Tensor:
     x = batch.spread(x, 0)
     flags = (True, *batch.is_batched[1:])
-    inputs = batch._replace(is_batched=flags).aligned((x, mean, variance, offset, scale))
+    inputs = batch._replace(is_batched=flags).align((x, mean, variance, offset, scale))
     return batch.kernel(*inputs, variance_epsilon=variance_epsilon)
 
 
@@ -47,7 +47,7 @@ def _layer_norm(
     if not is_own:
         return y
     flags = (is_batched, *batch.is_batched[1:])
-    y, offset, scale = batch._replace(is_batched=flags).aligned((y, offset, scale))
+    y, offset, scale = batch._replace(is_batched=flags).align((y, offset, scale))
     y = y if scale is None else binary.multiply(y, scale)
     return y if offset is None else binary.add(y, offset)
 

@@ -11,9 +11,9 @@ def _with_argmax(
     batch: Batch, x: Tensor, *, window: Window, include_batch_in_index: bool
 ) -> list[Tensor]:
     found = pooling.max_pool_with_argmax(
-        batch.folded(x, 0), window=window, include_batch_in_index=include_batch_in_index
+        batch.fold(x, 0), window=window, include_batch_in_index=include_batch_in_index
     )
-    values, positions = map(batch.unfolded, found)
+    values, positions = map(batch.unfold, found)
     if include_batch_in_index:  # an example counts from its own first image
         count = count_elements(x.shape[1:])
         dtype = positions.dtype

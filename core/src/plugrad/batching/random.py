@@ -38,9 +38,9 @@ def _multinomial(
     if not batch.is_batched[1] or state.ndim > 1:
         return None  # its body of ops takes the same numbers for all examples
     found = random.multinomial(
-        batch.folded(logits, 0), state, num_samples=num_samples, normalized=normalized
+        batch.fold(logits, 0), state, num_samples=num_samples, normalized=normalized
     )
-    return batch.unfolded(found)
+    return batch.unfold(found)
 
 
 register_batching(random.random_bits, _drawing(random.random_bits), except_when=EXCEPT)

@@ -4,18 +4,18 @@ from typing import Any
 
 from plugrad.kernels import movement, rearrangement
 from plugrad.kernels.rearrangement import MirrorMode
-from plugrad.registry.batching import Batch, batched_by_loop, folding, moved, register_batching
+from plugrad.registry.batching import Batch, batched_by_loop, folding, move_axis, register_batching
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.windows import Pairs
 
 
 def _blocks(batch: Batch, x: Tensor, **attrs: Any) -> Tensor:
     # The batch is divided or multiplied by the number of cells, from its front: the hidden axis stands behind it.
-    inner = moved(x, 0, 1)
+    inner = move_axis(x, 0, 1)
     n, size = inner.shape[0], batch.size
     y = batch.kernel(movement.reshape(inner, shape=(n * size, *inner.shape[2:])), **attrs)
     y = movement.reshape(y, shape=(y.shape[0] // max(size, 1), size, *y.shape[1:]))
-    return moved(y, 1, 0)
+    return move_axis(y, 1, 0)
 
 
 def _mirror_pad(batch: Batch, x: Tensor, *, paddings: Pairs, mode: MirrorMode) -> Tensor:

@@ -20,9 +20,9 @@ def _dense_bincount(
     rows, counted = batch.spread_all((x, weights))
     if rows.ndim == 2:
         return reduction.dense_bincount(rows, counted, size=size, binary_output=binary_output)
-    folded = batch.folded(x, 0), None if weights is None else batch.folded(weights, 1)
+    folded = batch.fold(x, 0), None if weights is None else batch.fold(weights, 1)
     found = reduction.dense_bincount(*folded, size=size, binary_output=binary_output)
-    return batch.unfolded(found)
+    return batch.unfold(found)
 
 
 register_batching(reduction.sum, along("axis"))

@@ -6,7 +6,7 @@ number of the example is one more coordinate.
 
 from plugrad.batching.indexing import with_example
 from plugrad.kernels import binary, creation, movement, scatter
-from plugrad.registry.batching import Batch, moved, register_batching
+from plugrad.registry.batching import Batch, move_axis, register_batching
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32
 from plugrad.types.specs import Shape
@@ -32,7 +32,9 @@ def _scatter_nd(batch: Batch, indices: Tensor, updates: Tensor, *, shape: Shape)
         return scatter.scatter_nd(places, batch.spread(updates, 1), shape=(n, *shape))
     depth, places = _depth_and_places(indices)
     inner = (*shape[:depth], n, *shape[depth:])
-    return moved(scatter.scatter_nd(indices, moved(updates, 0, places), shape=inner), depth, 0)
+    return move_axis(
+        scatter.scatter_nd(indices, move_axis(updates, 0, places), shape=inner), depth, 0
+    )
 
 
 def _scatter_update(batch: Batch, tensor: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
@@ -41,9 +43,9 @@ def _scatter_update(batch: Batch, tensor: Tensor, indices: Tensor, updates: Tens
         return scatter.tensor_scatter_update(tensor, _coordinates(batch, indices, 1), updates)
     depth, places = _depth_and_places(indices)
     found = scatter.tensor_scatter_update(
-        moved(tensor, 0, depth), indices, moved(updates, 0, places)
+        move_axis(tensor, 0, depth), indices, move_axis(updates, 0, places)
     )
-    return moved(found, depth, 0)
+    return move_axis(found, depth, 0)
 
 
 def _sparse_to_dense(

@@ -199,4 +199,4 @@ class BodyPlan:
         if any(type(node) is Call and node.plan.kernel is self.kernel for node in walk.nodes):
             raise _recursion(self.kernel.name, [self.kernel.name])
         for index, gradient in zip(leaves, walk.run(dy), strict=True):
-            add(gradients, call.parents[index], call.fitted(index, gradient))
+            add(gradients, call.parents[index], call.fit_to_input(index, gradient))

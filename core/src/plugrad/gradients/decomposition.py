@@ -295,7 +295,9 @@ def _eigh(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tenso
         if 0 in absent:
             is_wrong = _ambiguous_rotations(turned, norms(turned))
         else:
-            is_wrong = _either(_has_gradient(dy[1], -2) | (stop_gradient(dy[0]) != 0))
+            is_wrong = _pairs_with_used_vectors(
+                _has_gradient(dy[1], -2) | (stop_gradient(dy[0]) != 0)
+            )
         inner = nan_where(any(_distinct_pairs(is_tie) & is_wrong, axis=(-2, -1)), inner)
     return conj(_hermitian(matmul(matmul(vectors, inner), adjoint(vectors))))
 
@@ -312,8 +314,8 @@ def _distinct_pairs(is_tie: Tensor) -> Tensor:
     return is_tie & constant_like(~np.eye(is_tie.shape[-1], dtype=bool), is_tie)
 
 
-def _either(used: Tensor) -> Tensor:
-    """Return the pairs in which at least one vector is used."""
+def _pairs_with_used_vectors(used: Tensor) -> Tensor:
+    """Return which pairs of vectors have at least one that is used."""
     return row(used) | column_vector(used)
 
 
@@ -418,7 +420,7 @@ def _depends_on_vectors_of_equal_values(
 ) -> Tensor:
     """Return for each matrix whether a result also of singular values depends on vectors of equal ones, or of 0."""
     used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (stop_gradient(dy[1]) != 0)
-    pairs = _distinct_pairs(is_tie) & _either(used)
+    pairs = _distinct_pairs(is_tie) & _pairs_with_used_vectors(used)
     return any(pairs, axis=(-2, -1)) | any(is_open & used, axis=-1)
 
 

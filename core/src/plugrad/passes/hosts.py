@@ -53,13 +53,13 @@ def return_hosts_of_both(yes: Graph, no: Graph, line: Line) -> tuple[Graph, Grap
     of_first = [first.specs[value] for value in first.results[len(yes.results) :]]
     of_second = [second.specs[value] for value in second.results[len(no.results) :]]
     return (
-        _with_zeros(first, of_second, len(first.results), line),
-        _with_zeros(second, of_first, len(no.results), line),
+        _insert_zero_results(first, of_second, len(first.results), line),
+        _insert_zero_results(second, of_first, len(no.results), line),
     )
 
 
-def _with_zeros(graph: Graph, zeros: Iterable[Shaped], place: int, line: Line) -> Graph:
-    """Return a graph with zeros among its results, from a place on."""
+def _insert_zero_results(graph: Graph, zeros: Iterable[Shaped], place: int, line: Line) -> Graph:
+    """Return a graph with zeros among its results, from a position on."""
     zeros, specs = list(zeros), dict(graph.specs)
     values = _new_values(specs, zeros)
     steps = list(graph.steps)

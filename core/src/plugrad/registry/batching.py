@@ -40,19 +40,19 @@ class Batch(NamedTuple):
 
     def spread(self, x: Tensor, position: int) -> Tensor:
         """Return the input at a position with the hidden axis: one that is shared is repeated along it."""
-        return x if self.is_batched[position] else self.repeated(x)
+        return x if self.is_batched[position] else self.repeat(x)
 
     def spread_all(self, inputs: Sequence[Any]) -> list[Any]:
         """Return all inputs with the hidden axis; None stays."""
         return [None if x is None else self.spread(x, i) for i, x in enumerate(inputs)]
 
-    def repeated(self, x: Tensor) -> Tensor:
-        """Return a tensor that is shared, repeated along a new first axis."""
+    def repeat(self, x: Tensor) -> Tensor:
+        """Repeat a shared tensor along a new first axis."""
         expanded = movement.reshape(x, shape=(1, *x.shape))
         return movement.broadcast_to(expanded, shape=(self.size, *x.shape))
 
-    def aligned(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return the inputs so that they broadcast as without the hidden axis; None stays.
+    def align(self, inputs: Sequence[Any]) -> list[Any]:
+        """Align the inputs, so that they broadcast as they would without the hidden axis; None stays.
 
         Batched ones get axes of size 1 behind the hidden one, up to the rank of the largest.
         """
@@ -63,13 +63,13 @@ class Batch(NamedTuple):
             x if x is None or not flags[i] else with_rank(x, rank + 1) for i, x in enumerate(inputs)
         ]
 
-    def folded(self, x: Tensor, position: int) -> Tensor:
-        """Return the input at a position with the hidden axis as a part of the axis after it."""
+    def fold(self, x: Tensor, position: int) -> Tensor:
+        """Fold the hidden axis of the input at a position into the axis after it."""
         x = self.spread(x, position)
         return movement.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
-    def unfolded(self, y: Tensor) -> Tensor:
-        """Return a result whose first axis begins with the hidden one as a tensor with both."""
+    def unfold(self, y: Tensor) -> Tensor:
+        """Unfold the first axis of a result into the hidden axis and what was folded into it."""
         return movement.reshape(y, shape=(self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
 
     def positions(self, like: Tensor, shape: Shape, dtype: DType | None = None) -> Tensor:
@@ -87,7 +87,7 @@ def with_rank(x: Tensor, rank: int) -> Tensor:
     return movement.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
-def moved(x: Tensor, source: int, target: int) -> Tensor:
+def move_axis(x: Tensor, source: int, target: int) -> Tensor:
     """Return a tensor with one axis at another place."""
     if source == target:
         return x
@@ -98,7 +98,7 @@ def moved(x: Tensor, source: int, target: int) -> Tensor:
 
 def merge_axis(x: Tensor, axis: int) -> Tensor:
     """Return a tensor whose hidden axis, the first one, has become a part of another axis, counted from the end."""
-    x = moved(x, 0, x.ndim + axis - 1)
+    x = move_axis(x, 0, x.ndim + axis - 1)
     at = x.ndim + axis - 1
     return movement.reshape(
         x, shape=(*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
@@ -109,7 +109,7 @@ def split_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
     """Return a tensor with the hidden axis first again; see `merge_axis`."""
     at = y.ndim + axis
     shape = (*y.shape[:at], batch.size, y.shape[at] // max(batch.size, 1), *y.shape[at + 1 :])
-    return moved(movement.reshape(y, shape=shape), at, 0)
+    return move_axis(movement.reshape(y, shape=shape), at, 0)
 
 
 # --- rules that many kernels share ---------------------------------------------------------------
@@ -122,7 +122,7 @@ def leading(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
 
 def broadcasting(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
     """Run a kernel that broadcasts the axes of its inputs, such as BatchMatMul."""
-    return batch.kernel(*batch.aligned(inputs), **attrs)
+    return batch.kernel(*batch.align(inputs), **attrs)
 
 
 def along(*names: str) -> BatchingRule:
@@ -154,10 +154,10 @@ def folding(*places: int) -> BatchingRule:
         if any(flag for i, flag in enumerate(batch.is_batched) if i not in chosen):
             return None
         given = [
-            x if x is None or i not in chosen else batch.folded(x, i) for i, x in enumerate(inputs)
+            x if x is None or i not in chosen else batch.fold(x, i) for i, x in enumerate(inputs)
         ]
         found = batch.kernel(*given, **attrs)
-        return [*map(batch.unfolded, found)] if isinstance(found, list) else batch.unfolded(found)
+        return [*map(batch.unfold, found)] if isinstance(found, list) else batch.unfold(found)
 
     return rule
 

@@ -116,13 +116,13 @@ class Call(Node):
             return None
         return Shaped(shape, as_dtype(self.dtypes[position]))
 
-    def fitted(self, index: int, gradient: Tensor | None) -> Tensor | None:
+    def fit_to_input(self, index: int, gradient: Tensor | None) -> Tensor | None:
         """Return a gradient summed to the shape of its input, if the shapes differ."""
         if gradient is None or gradient.array.shape == self.shapes[index]:
             return gradient
-        return self.summed(index, gradient)
+        return self.sum_to_input(index, gradient)
 
-    def summed(self, index: int, gradient: Tensor) -> Tensor:
+    def sum_to_input(self, index: int, gradient: Tensor) -> Tensor:
         """Return a gradient summed to the shape of its input."""
         shape = self.shapes[index]
         assert shape is not None

@@ -131,7 +131,7 @@ class RulePlan:
                 gradient = rule(dy, x)
             if gradient is not None:
                 if gradient.array.shape != shapes[index]:
-                    gradient = call.summed(index, gradient)
+                    gradient = call.sum_to_input(index, gradient)
                 known = gradients.get(parent)  # as in `add`
                 gradients[parent] = gradient if known is None else known + gradient
 
@@ -154,7 +154,7 @@ class ListPlan(RulePlan):
         found = rule(*[get(call, dy, linked) for get in getters or ()])
         for index, gradient in enumerate(found):
             if wanted is None or wanted[index]:
-                add(gradients, call.parents[index], call.fitted(index, gradient))
+                add(gradients, call.parents[index], call.fit_to_input(index, gradient))
 
 
 def make_application(
@@ -247,7 +247,7 @@ class FunctionPlan:
         wanted = wanted or [parent is not None for parent in call.parents]
         for index, is_wanted in enumerate(wanted):
             if is_wanted:
-                gradient = call.fitted(index, self._check_gradient(call, index, thunks))
+                gradient = call.fit_to_input(index, self._check_gradient(call, index, thunks))
                 add(gradients, call.parents[index], gradient)
 
     def _check_gradient(self, call: Call, index: int, thunks: Mapping[str, Any]) -> Tensor:

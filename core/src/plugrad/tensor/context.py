@@ -139,18 +139,18 @@ def overriding(override: Override) -> Generator[None]:
     Blocks may end in any order. The entry ends where its block ends: a task that was started inside keeps it.
     """
     try:
-        _set_entries(*_entries(), override)
+        _set_overrides(*_current_overrides(), override)
         yield
     finally:
-        _set_entries(*[entry for entry in _entries() if entry is not override])
+        _set_overrides(*[entry for entry in _current_overrides() if entry is not override])
 
 
-def _entries() -> tuple[Override, ...]:
+def _current_overrides() -> tuple[Override, ...]:
     overrides = active_overrides()
     return () if overrides is None else overrides.entries
 
 
-def _set_entries(*entries: Override) -> None:
+def _set_overrides(*entries: Override) -> None:
     context = current_context() or _EMPTY
     settings = overridden_settings()
     checks = {name: settings[name] for name in CHECKS if name in settings}
@@ -166,7 +166,7 @@ def _follow_settings(_: str) -> None:
     """Note what `config.override` has changed in this context."""
     context = current_context() or _EMPTY
     if overridden_settings() != (context.settings or {}):
-        _set_entries(*_entries())
+        _set_overrides(*_current_overrides())
 
 
 config.listeners.append(_follow_settings)

@@ -39,7 +39,7 @@ class Tracer(Backend):
 
     @abstractmethod
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Note that the trace is for what a function returns now."""
+        """Make the trace valid only while the function returns what it returns now."""
 
     @abstractmethod
     def lift(self, x: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from plugrad.kernels import movement
 from plugrad.ops.attributes import check_integer
 from plugrad.ops.creation import asarray
 from plugrad.ops.movement import concat
-from plugrad.registry.batching import moved
+from plugrad.registry.batching import move_axis
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -293,7 +293,7 @@ def _stand_in(x: Mapped, tracer: BatchTracer) -> Tensor:
         return Tensor(
             BatchedArray(Tensor(tensor.array, tensor.backend, tensor.node), False), tracer
         )
-    first = moved(tensor, x.axis, 0)
+    first = move_axis(tensor, x.axis, 0)
     # not the caller's tensor, to which someone might assign
     return Tensor(BatchedArray(Tensor(first.array, first.backend, first.node), True), tracer)
 
@@ -369,7 +369,7 @@ def _with_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tens
     if not y.is_batched:
         x = movement.reshape(x, shape=(1, *y.shape))
         x = movement.broadcast_to(x, shape=(size, *y.shape))
-    return moved(x, 0, axis % rank)
+    return move_axis(x, 0, axis % rank)
 
 
 def _joined(parts: Sequence[Any], out_axes: Any) -> Any:

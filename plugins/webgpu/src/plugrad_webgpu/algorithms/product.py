@@ -62,8 +62,8 @@ class Source(NamedTuple):
     """Whether the elements that lie side by side make whole vectors."""
 
 
-class Finish(NamedTuple):
-    """The finish of a product: an expression of each element `x`, applied before it is stored."""
+class Epilogue(NamedTuple):
+    """The epilogue of a product: a bias and an expression of each element `x`, applied before it is stored."""
 
     expression: str
     """WGSL over `x`, `alpha` if there are weights, and ``parameters.alpha`` if there is a number."""
@@ -72,12 +72,12 @@ class Finish(NamedTuple):
     weights: GpuArray | None
     """Likewise, the elements `alpha`."""
     number: float | None
-    separately: Callable[[GpuArray], GpuArray]
+    apply: Callable[[GpuArray], GpuArray]
     """The same for a whole array, where the sums are added later."""
 
 
-class _FinishSource(NamedTuple):
-    """The WGSL of a finish."""
+class _EpilogueSource(NamedTuple):
+    """The WGSL of an epilogue."""
 
     expression: str = "x"
     bias: str = ""
@@ -86,7 +86,7 @@ class _FinishSource(NamedTuple):
     number: float | None = None
 
 
-def multiply(a: Matrices, b: Matrices, finish: Finish | None = None) -> GpuArray:
+def multiply(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuArray:
     """Return the products as an array (batch, rows, columns); a batch of one is used for every matrix."""
     if b.columns == 1 < a.rows:
         # One row of the transposed product: its operands are read in whole vectors.
@@ -94,12 +94,12 @@ def multiply(a: Matrices, b: Matrices, finish: Finish | None = None) -> GpuArray
         turned = Matrices(a.array, a.batch, a.columns, a.rows, not a.is_transposed)
         output = multiply(row, turned)
         output = reinterpret(output, (output.shape[0], a.rows, 1))
-        return finish.separately(output) if finish is not None else output
+        return epilogue.apply(output) if epilogue is not None else output
     if a.array.dtype == int64:
         device, sizes = a.array.buffer.device, (a.rows, a.columns, b.columns)
         step = long_product(device, (a.batch, b.batch), sizes, _steps(a), _steps(b))
         return _sum_splits(device.launch(step, a.array, b.array))
-    return product(a, b, _matrix(a.rows, a.columns, a.is_transposed), finish)
+    return product(a, b, _matrix(a.rows, a.columns, a.is_transposed), epilogue)
 
 
 @lru_cache(maxsize=1024)
@@ -119,7 +119,7 @@ def _matrix(rows: int, columns: int, is_transposed: bool) -> Source:
     )
 
 
-def product(a: Matrices, b: Matrices, source: Source, finish: Finish | None = None) -> GpuArray:
+def product(a: Matrices, b: Matrices, source: Source, epilogue: Epilogue | None = None) -> GpuArray:
     """Return the products of a left operand, which a source describes, and matrices.
 
     The columns of `a` are the elements of one run; `b` has the rows of all runs.
@@ -127,28 +127,36 @@ def product(a: Matrices, b: Matrices, source: Source, finish: Finish | None = No
     device = a.array.buffer.device
     sizes = (a.rows, a.columns, b.columns)
     name = choose_tile(device, max(a.batch, b.batch), sizes)
-    turns = (a.is_transposed, b.is_transposed)
+    is_transposed = (a.is_transposed, b.is_transposed)
     batches = (a.batch, b.batch)
-    if finish is not None:
+    if epilogue is not None:
         step = _plan(
-            TILES[name], source, a.array.dtype, batches, sizes, turns, _finish_source(finish)
+            TILES[name],
+            source,
+            a.array.dtype,
+            batches,
+            sizes,
+            is_transposed,
+            _epilogue_source(epilogue),
         )
         if step.shape[0] == 1:
-            beside = [x for x in (finish.bias, finish.weights) if x is not None]
+            beside = [x for x in (epilogue.bias, epilogue.weights) if x is not None]
             return _sum_splits(device.launch(step, a.array, b.array, *beside))
-    step = _plan(TILES[name], source, a.array.dtype, batches, sizes, turns, _FinishSource())
+    step = _plan(
+        TILES[name], source, a.array.dtype, batches, sizes, is_transposed, _EpilogueSource()
+    )
     output = _sum_splits(device.launch(step, a.array, b.array))
-    return finish.separately(output) if finish is not None else output
+    return epilogue.apply(output) if epilogue is not None else output
 
 
-def _finish_source(finish: Finish) -> _FinishSource:
+def _epilogue_source(epilogue: Epilogue) -> _EpilogueSource:
     def place(x: GpuArray | None) -> str:
         if x is None:
             return ""
         return "0u" if x.shape in ((), (1,)) else "column"
 
-    return _FinishSource(
-        finish.expression, place(finish.bias), place(finish.weights), finish.number
+    return _EpilogueSource(
+        epilogue.expression, place(epilogue.bias), place(epilogue.weights), epilogue.number
     )
 
 
@@ -166,8 +174,8 @@ def _plan(
     dtype: DType,
     batches: tuple[int, int],
     sizes: tuple[int, int, int],
-    turns: tuple[bool, bool],
-    ending: _FinishSource,
+    is_transposed: tuple[bool, bool],
+    epilogue: _EpilogueSource,
 ) -> Plan:
     """Return the plan whose output is (splits, batch, rows, columns)."""
     rows, depth, columns = sizes
@@ -182,7 +190,7 @@ def _plan(
     tiles = batch * row_tiles * column_tiles
     steps = source.runs * -(-depth // 4)
     splits = count_splits(steps, tiles, tile.busy, SPLIT_MIN_STEPS)
-    is_whole = (depth if turns[1] else columns) % 4 == 0
+    is_whole = (depth if is_transposed[1] else columns) % 4 == 0
     a_unit, b_unit = (4 if each else 1 for each in (source.is_whole, is_whole))
     parameters = (
         tiles * splits,
@@ -197,16 +205,16 @@ def _plan(
         steps,
         -(-steps // splits),
         *source.numbers,
-        *(() if ending.number is None else (ending.number,)),
+        *(() if epilogue.number is None else (epilogue.number,)),
     )
     program = _program(
         tile,
         source._replace(numbers=(), runs=1),
         dtype,
         (blocks, lines),
-        turns,
+        is_transposed,
         (is_whole, depth % 4 == 0, columns % 4 == 0),
-        ending._replace(number=None if ending.number is None else 0.0),
+        epilogue._replace(number=None if epilogue.number is None else 0.0),
     )
     each = 1 if tile.schedule == "direct" else tile.workgroup
     shape = (splits, batch, rows, columns)
@@ -219,9 +227,9 @@ def _program(
     source: Source,
     dtype: DType,
     block: tuple[int, int],
-    turns: tuple[bool, bool],
+    is_transposed: tuple[bool, bool],
     is_whole: tuple[bool, bool, bool],
-    ending: _FinishSource,
+    epilogue: _EpilogueSource,
 ) -> Program:
     stored = STORAGE_TYPE[dtype]
     b_whole, depth_whole, columns_whole = is_whole
@@ -229,14 +237,14 @@ def _program(
     arrays = {
         "a": vector_type(stored, 4 if source.is_whole else 1),
         "b": vector_type(stored, 4 if b_whole else 1),
-        **({"bias": stored} if ending.bias else {}),
-        **({"weights": stored} if ending.weights else {}),
+        **({"bias": stored} if epilogue.bias else {}),
+        **({"weights": stored} if epilogue.weights else {}),
         "output": result,
     }
-    before = [f"let x = y + bias[{ending.bias}];" if ending.bias else "let x = y;"]
-    if ending.weights:
-        before.append(f"let alpha = weights[{ending.weights}];")
-    number = "" if ending.number is None else "\n  alpha: f32,"
+    before = [f"let x = y + bias[{epilogue.bias}];" if epilogue.bias else "let x = y;"]
+    if epilogue.weights:
+        before.append(f"let alpha = weights[{epilogue.weights}];")
+    number = "" if epilogue.number is None else "\n  alpha: f32,"
     text = partial(
         shader,
         "linalg_operands",
@@ -246,17 +254,17 @@ def _program(
         fields=source.fields + number,
         bindings=_bindings(arrays),
         before="\n  ".join(before),
-        finish=ending.expression,
+        epilogue=epilogue.expression,
         store=_store_statements(columns_whole),
-        **_a_access(source, turns[0], arrays["a"]),
-        **_b_access(turns[1], b_whole, depth_whole, arrays["b"]),
+        **_a_access(source, is_transposed[0], arrays["a"]),
+        **_b_access(is_transposed[1], b_whole, depth_whole, arrays["b"]),
         **dict(source.substitutions),
-        **_sizes(tile, block, turns),
+        **_sizes(tile, block, is_transposed),
     )
     return Program(f"multiply {tile.schedule}", text, workgroup=tile.workgroup)
 
 
-def _sizes(tile: Tile, block: tuple[int, int], turns: tuple[bool, bool]) -> dict[str, str]:
+def _sizes(tile: Tile, block: tuple[int, int], is_transposed: tuple[bool, bool]) -> dict[str, str]:
     """Return the sizes of a tile, and what each invocation of a workgroup loads."""
     blocks, lines = block
     numbers = {
@@ -270,8 +278,8 @@ def _sizes(tile: Tile, block: tuple[int, int], turns: tuple[bool, bool]) -> dict
         "invocations": tile.workgroup,
     }
     along_a, along_b = ("local % {0}", "local / {0}"), ("b_local % {0}", "b_local / {0}")
-    a_row, a_step = ("ROWS", along_a) if turns[0] else ("STEPS", along_a[::-1])
-    b_vector, b_step = ("STEPS", along_b[::-1]) if turns[1] else ("VECTORS", along_b)
+    a_row, a_step = ("ROWS", along_a) if is_transposed[0] else ("STEPS", along_a[::-1])
+    b_vector, b_step = ("STEPS", along_b[::-1]) if is_transposed[1] else ("VECTORS", along_b)
     return {name: str(number) for name, number in numbers.items()} | {
         "a_own_row": a_step[0].format(a_row),
         "a_own_step": a_step[1].format(a_row),
@@ -289,7 +297,7 @@ def _bindings(arrays: Mapping[str, str]) -> str:
 
 
 def _store_statements(is_whole: bool) -> str:
-    lanes = [f"finished(value[{i}], 4u * vector + {i}u)" for i in range(4)]
+    lanes = [f"apply_epilogue(value[{i}], 4u * vector + {i}u)" for i in range(4)]
     if is_whole:
         return f"output[offset / 4u] = vec4({', '.join(lanes)});"
     guarded = "if (4u * vector + {0}u < parameters.columns) {{ output[offset + {0}u] = {1}; }}"

@@ -223,21 +223,23 @@ def _count(text: str, constants: dict[str, str], depth: int = 0) -> int:
     ):
         return 0
     try:
-        return _whole(ast.parse(plain.replace("/", "//"), mode="eval").body)
+        return _evaluate_integers(ast.parse(plain.replace("/", "//"), mode="eval").body)
     except (SyntaxError, ArithmeticError, KeyError):
         return 0
 
 
-def _whole(node: ast.AST) -> int:
-    """Return the value of an expression of Python."""
+def _evaluate_integers(node: ast.AST) -> int:
+    """Return the value of an expression of whole numbers, given as Python's syntax tree."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return node.value
     if isinstance(node, ast.BinOp):
-        return _WHOLE_OPERATORS[type(node.op)](_whole(node.left), _whole(node.right))
+        return _INTEGER_OPERATORS[type(node.op)](
+            _evaluate_integers(node.left), _evaluate_integers(node.right)
+        )
     raise KeyError(node)
 
 
-_WHOLE_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+_INTEGER_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
     ast.Add: int.__add__,
     ast.Sub: int.__sub__,
     ast.Mult: int.__mul__,

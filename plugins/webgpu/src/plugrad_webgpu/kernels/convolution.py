@@ -17,7 +17,7 @@ from plugrad_webgpu.memory.buffers import reinterpret
 
 if TYPE_CHECKING:
     from plugrad.extend import Window
-    from plugrad_webgpu.algorithms.product import Finish
+    from plugrad_webgpu.algorithms.product import Epilogue
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
@@ -28,16 +28,16 @@ UNSIGNED: Final = ("stops", "cells")
 
 
 def convolve(
-    x: GpuArray, filter: GpuArray, *, window: Window, finish: Finish | None = None
+    x: GpuArray, filter: GpuArray, *, window: Window, epilogue: Epilogue | None = None
 ) -> GpuArray:
-    """Return images cross-correlated with filters, each element finished."""
+    """Return images cross-correlated with filters, each element with the epilogue applied."""
     size = x.shape[1:-1]
     window = shorten_strides(window, size)
     *_, channels, out_channels = filter.shape
     source, depth = _patch_source("forward", window, size, window.out, channels)
     rows = x.shape[0] * math.prod(window.out)
     left = Matrices(x, 1, rows, depth)
-    output = product(left, Matrices(filter, 1, depth, out_channels), source, finish)
+    output = product(left, Matrices(filter, 1, depth, out_channels), source, epilogue)
     return reinterpret(output, (x.shape[0], *window.out, out_channels))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from plugrad.extend import float32
 from plugrad.kernels import fused
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.algorithms.product import Finish
+from plugrad_webgpu.algorithms.product import Epilogue
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.kernels import activation as activations, convolution, depthwise, linalg
 
@@ -32,7 +32,7 @@ EXPRESSIONS: dict[Activation, str] = {
 
 
 @cache
-def make_finish(activation: Activation, has_bias: bool) -> Callable[..., GpuArray]:
+def make_elementwise_epilogue(activation: Activation, has_bias: bool) -> Callable[..., GpuArray]:
     """Return a function of a result, its bias and its weights, as far as there are any."""
     expression, inputs = EXPRESSIONS[activation], ["x"]
     if has_bias:
@@ -55,21 +55,21 @@ def add_bias_and_activate(
         return y
     given = [x for x in (bias, weights) if x is not None]
     attributes = {"alpha": leakyrelu_alpha} if activation == "leakyrelu" else {}
-    return make_finish(activation, bias is not None)(y, *given, **attributes)
+    return make_elementwise_epilogue(activation, bias is not None)(y, *given, **attributes)
 
 
-def product_finish(
+def product_epilogue(
     columns: int,
     bias: GpuArray | None,
     weights: GpuArray | None,
     activation: Activation,
     leakyrelu_alpha: float,
-) -> Finish | None:
+) -> Epilogue | None:
     """Return the activation of a product plus the bias; None if these are not the same in all rows."""
     for x in (bias, weights):
         if x is not None and x.shape not in ((), (1,), (columns,)):
             return None
-    return Finish(
+    return Epilogue(
         EXPRESSIONS[activation],
         bias,
         weights,
@@ -92,9 +92,9 @@ def matmul(
 ) -> GpuArray:
     """Return the product with its bias and activation."""
     how = (bias, prelu_activation_weights, activation, leakyrelu_alpha)
-    finish = product_finish(b.shape[-2 if transpose_b else -1], *how)
-    if a.dtype == float32 and finish is not None:
-        return linalg.products(a, b, transpose_a, transpose_b, finish)
+    epilogue = product_epilogue(b.shape[-2 if transpose_b else -1], *how)
+    if a.dtype == float32 and epilogue is not None:
+        return linalg.products(a, b, transpose_a, transpose_b, epilogue)
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return add_bias_and_activate(y, *how)
 
@@ -112,9 +112,9 @@ def conv2d(
 ) -> GpuArray:
     """Return the convolution with its bias and activation."""
     how = (bias, prelu_activation_weights, activation, leakyrelu_alpha)
-    finish = product_finish(filter.shape[-1], *how)
-    y = convolution.convolve(x, filter, window=window, finish=finish)
-    return y if finish is not None else add_bias_and_activate(y, *how)
+    epilogue = product_epilogue(filter.shape[-1], *how)
+    y = convolution.convolve(x, filter, window=window, epilogue=epilogue)
+    return y if epilogue is not None else add_bias_and_activate(y, *how)
 
 
 @table.implements(fused.depthwise_conv2d)

@@ -36,7 +36,7 @@ from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
     from plugrad.extend import Preparation
-    from plugrad_webgpu.algorithms.product import Finish
+    from plugrad_webgpu.algorithms.product import Epilogue
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
 
@@ -59,9 +59,9 @@ def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) ->
 
 
 def products(
-    a: GpuArray, b: GpuArray, transpose_a: bool, transpose_b: bool, finish: Finish | None = None
+    a: GpuArray, b: GpuArray, transpose_a: bool, transpose_b: bool, epilogue: Epilogue | None = None
 ) -> GpuArray:
-    """Return the products of matrices of numbers, each element finished."""
+    """Return the products of matrices of numbers, each element with the epilogue applied."""
     batch = broadcast(a.shape[:-2], b.shape[:-2])
     left = _matrices(a, batch, transpose_a)
     right = _matrices(b, batch, transpose_b)
@@ -69,11 +69,11 @@ def products(
         # A vector times a vector: a schedule for matrices would compute many columns.
         vectors = [reinterpret(m.array, (m.batch, left.columns)) for m in (left, right)]
         output = reinterpret(add_parts(_times(*vectors), (1,), False), (*batch, 1, 1))
-        return finish.separately(output) if finish is not None else output
+        return epilogue.apply(output) if epilogue is not None else output
     if right.batch == 1 and not transpose_a and left.batch > 1:
         # Many matrices times one matrix: a single product of all rows.
         left = Matrices(a, 1, left.batch * left.rows, left.columns)
-    output = multiply(left, right, finish)
+    output = multiply(left, right, epilogue)
     rows = a.shape[-1] if transpose_a else a.shape[-2]
     return reinterpret(output, (*batch, rows, right.columns))
 

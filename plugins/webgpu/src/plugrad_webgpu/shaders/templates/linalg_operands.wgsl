@@ -99,9 +99,9 @@ fn b_block(start: u32, vector: u32, step: u32) -> Block {
 }
 
 // What is stored of an element
-fn finished(y: $T, column: u32) -> $T {
+fn apply_epilogue(y: $T, column: u32) -> $T {
   $before
-  return $finish;
+  return $epilogue;
 }
 
 fn store(start: u32, row: u32, vector: u32, value: vec4<$T>) {
