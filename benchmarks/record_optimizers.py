@@ -21,6 +21,8 @@ OPTIMIZERS = {
     "RMSProp centered": (torch.optim.RMSprop, {"lr": 0.01, "alpha": 0.9, "centered": True}),
     "Adam": (torch.optim.Adam, {"lr": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}),
     "AdamW": (torch.optim.AdamW, {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.1}),
+    "NAdam": (torch.optim.NAdam, {"lr": 0.1, "betas": (0.8, 0.95), "momentum_decay": 0.02}),
+    "RAdam": (torch.optim.RAdam, {"lr": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}),
     "Adamax": (torch.optim.Adamax, {"lr": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}),
 }
 

@@ -26,6 +26,8 @@ SAME_AS_TORCHS = {
     "RMSProp centered": lambda: optimizers.RMSProp(0.01, 0.9, epsilon=1e-8, centered=True),
     "Adam": lambda: optimizers.Adam(0.1, 0.8, 0.95, 1e-3),
     "AdamW": lambda: optimizers.AdamW(0.1, 0.8, 0.95, weight_decay=0.1),
+    "NAdam": lambda: optimizers.NAdam(0.1, 0.8, 0.95, momentum_decay=0.02),
+    "RAdam": lambda: optimizers.RAdam(0.1, 0.8, 0.95, 1e-3),
     "Adamax": lambda: optimizers.Adamax(0.1, 0.8, 0.95, 1e-3),
 }
 
@@ -65,6 +67,15 @@ def adam(steps, lr=0.1, b1=0.8, b2=0.95, epsilon=1e-3):
     return v
 
 
+def lion(steps, lr=0.02, b1=0.8, b2=0.95, decay=0.1):
+    v, m = START.copy(), np.zeros(3)
+    for _ in range(steps):
+        g = slope(v)
+        v = v - lr * (np.sign(b1 * m + (1 - b1) * g) + decay * v)
+        m = b2 * m + (1 - b2) * g
+    return v
+
+
 @pytest.mark.parametrize("steps", [1, 2, 25])
 @pytest.mark.parametrize(
     ("optimizer", "reference"),
@@ -76,9 +87,10 @@ def adam(steps, lr=0.1, b1=0.8, b2=0.95, epsilon=1e-3):
             lambda n: momentum(n, nesterov=True),
         ),
         (lambda: optimizers.Adam(0.1, 0.8, 0.95, 1e-3), adam),
+        (lambda: optimizers.Lion(0.02, 0.8, 0.95, 0.1), lion),
         (lambda: optimizers.Adam(), lambda n: adam(n, 0.001, 0.9, 0.999, 1e-8)),
     ],
-    ids=["SGD", "Momentum", "Nesterov", "Adam", "Adam-defaults"],
+    ids=["SGD", "Momentum", "Nesterov", "Adam", "Lion", "Adam-defaults"],
 )
 def test_optimizer_follows_its_formula(optimizer, reference, steps):
     optimizer, w = optimizer(), plugrad.Variable(START)
@@ -107,7 +119,7 @@ def test_every_optimizer_is_compared_with_torch():
     assert SAME_AS_TORCHS.keys() == RECORDED.keys()
     made = {type(make()) for make in SAME_AS_TORCHS.values()}
     public = {c for c in vars(optimizers).values() if isinstance(c, type)}
-    assert made == public - {optimizers.Optimizer}
+    assert made == public - {optimizers.Optimizer, optimizers.Lion}  # torch.optim has no Lion
 
 
 @pytest.mark.parametrize("make", SAME_AS_TORCHS.values(), ids=SAME_AS_TORCHS.keys())

@@ -463,6 +463,8 @@ MAKE = [
     lambda: optimizers.Adam(),
     lambda: optimizers.AdamW(),
     lambda: optimizers.Adamax(),
+    lambda: optimizers.NAdam(),
+    lambda: optimizers.Lion(),
 ]
 
 

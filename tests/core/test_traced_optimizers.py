@@ -19,6 +19,9 @@ MAKE = {
     "Adam": optimizers.Adam,
     "AdamW": optimizers.AdamW,
     "Adamax": optimizers.Adamax,
+    "Lion": optimizers.Lion,
+    "NAdam": optimizers.NAdam,
+    "RAdam": optimizers.RAdam,
 }
 STEPS = 50
 

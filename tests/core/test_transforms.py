@@ -18,6 +18,38 @@ def cube(x):
 # --- grad and value_and_grad ----------------------------------------------------------------------
 
 
+def test_something_beside_the_value(backend):
+    x = plugrad.asarray([1.0, 2.0])
+
+    def function(x):
+        y = x * x
+        return plugrad.sum(y), {"squares": y, "name": "square"}
+
+    (value, aux), gradient = plugrad.value_and_grad(function, has_aux=True)(x)
+    assert (value.item(), aux["squares"].tolist(), aux["name"]) == (5, [1, 4], "square")
+    assert gradient.tolist() == [2, 4]
+    assert value.node is None
+    assert aux["squares"].node is None
+    traced = plugrad.jit(
+        lambda x: plugrad.value_and_grad(function, has_aux=True)(x)[0][1]["squares"]
+    )
+    assert traced(x).tolist() == [1, 4]
+
+
+def test_what_is_beside_a_value_is_differentiated_from_outside():
+    def outer(x):
+        (_, cubes), _ = plugrad.value_and_grad(lambda y: (y * x, y * y * x), has_aux=True)(x)
+        return cubes
+
+    assert plugrad.grad(outer)(plugrad.asarray(2.0)).item() == 12
+
+
+@pytest.mark.parametrize("result", [lambda x: x, lambda x: (x,), lambda x: [x, x]])
+def test_a_pair_is_wanted_beside_a_value(result):
+    with pytest.raises(ArgumentError, match="must return a pair"):
+        plugrad.value_and_grad(result, has_aux=True)(1.0)
+
+
 def test_gradient_of_a_scalar_function():
     gradient = plugrad.grad(cube)(2.0)
     assert (gradient.item(), gradient.shape, gradient.dtype) == (12.0, (), plugrad.float32)

@@ -23,6 +23,7 @@ SMALL = {
     "images": {"SIZE": 48},
     "pendulum": {"MOMENTS": 9, "STEPS": 4},
     "reaction_diffusion": {"SIZE": 24, "STEPS": 8},
+    "scaling": {},
 }
 
 

@@ -134,6 +134,29 @@ def test_schedules_follow_their_formulas():
     }
     for schedule, expected in found.items():
         np.testing.assert_allclose([schedule(int(n)) for n in steps], expected, rtol=1e-12)
+    # what torch.optim.lr_scheduler gives for the same arguments
+    restarts, cycle = (
+        s.CosineDecayRestarts(0.5, 4, alpha=0.1),
+        s.OneCycle(0.5, 10, 0.3, 25.0, 100.0),
+    )
+    assert [restarts(n) for n in (0, 1, 2, 3, 4, 5, 8, 11, 12, 13)] == pytest.approx(
+        [
+            0.5,
+            0.434099026,
+            0.275,
+            0.115900974,
+            0.5,
+            0.482872895,
+            0.275,
+            0.067127105,
+            0.5,
+            0.495676688,
+        ]
+    )
+    assert [cycle(n) for n in (0, 1, 2, 3, 5, 8)] == pytest.approx(
+        [0.02, 0.26, 0.5, 0.47525212, 0.305707981, 0.02494788]
+    )
+    assert cycle(9) == cycle(99) == pytest.approx(0.0002)
     w = plugrad.Variable([1.0])
     optimizer = plugrad.optimizers.SGD(s.PiecewiseConstantDecay((0,), (1.0, 0.5)))
     for left in (0.0, -0.5):
@@ -147,6 +170,8 @@ def test_schedules_follow_their_formulas():
         (lambda: nn.schedules.ExponentialDecay(-1.0, 1, 1.0), ArgumentValueError, "=-1.0"),
         (lambda: nn.schedules.InverseTimeDecay(0.1, 0, 1.0), ArgumentValueError, "decay_steps=0"),
         (lambda: nn.schedules.CosineDecay("1", 1), ArgumentError, "learning_rate='1'"),
+        (lambda: nn.schedules.CosineDecayRestarts(0.1, 4, 0.5), ArgumentValueError, "t_mul=0.5"),
+        (lambda: nn.schedules.OneCycle(0.1, 3, 0.2), ArgumentValueError, "more than one step"),
         (lambda: nn.schedules.PiecewiseConstantDecay((1,), (1.0,)), ArgumentValueError, "one more"),
         (
             lambda: nn.schedules.PiecewiseConstantDecay((2, 1), (1.0,) * 3),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from plugrad.host.optimizers import FORMULAS
 from plugrad.kernels.optimizers import COEFFICIENTS
@@ -16,7 +16,6 @@ from plugrad.types.dtype import float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypeAlias
 
     from plugrad.contract.kernel import Kernel
     from plugrad.host.optimizers import Formula
@@ -25,9 +24,19 @@ if TYPE_CHECKING:
     Update: TypeAlias = Callable[[Sequence[Sequence[Tensor]]], list[list[Tensor]]]
 
 
-def make_update(
-    kernel: Kernel[..., list[Tensor]], compute: Callable[[], Sequence[float]], first: Tensor
-) -> Update:
+class Composed(NamedTuple):
+    """A step that ops take for each variable by itself."""
+
+    formula: Formula
+    """A function of a variable, its gradient, what is kept for it, and the coefficients, as 0-d tensors."""
+    coefficients: int
+    """The number of coefficients."""
+
+
+Step: TypeAlias = "Kernel[..., list[Tensor]] | Composed"
+
+
+def make_update(step: Step, compute: Callable[[], Sequence[float]], first: Tensor) -> Update:
     """Return a function of lists of tensors: variables, their gradients, and what is kept for them.
 
     It returns the updated variables, then the updated slots, one list per slot. All tensors have one dtype and one
@@ -35,27 +44,38 @@ def make_update(
     on the host, and for dtypes that the kernel does not take, the formula runs for each variable by itself.
 
     Args:
-        kernel: the step of an optimizer.
+        step: the step of an optimizer.
         compute: returns its coefficients. A traced program calls it anew in each of its calls.
         first: one of the variables.
 
     Raises:
         UnsupportedDtype: the backend to which inputs are transferred does not have their dtype.
     """
-    around = current_context()
-    backend = first.backend if around is None or around.transfer is None else around.transfer
+    backend = _backend_of(first)
+    if isinstance(step, Composed) or not _has_kernel(step, backend, first):
+        composed = (
+            step if isinstance(step, Composed) else Composed(FORMULAS[step], COEFFICIENTS[step])
+        )
+        scalars = _scalars(composed.coefficients, compute, first, backend)
+        return partial(_apply_formula, composed.formula, scalars)
+    array: Any = backend.host_value(compute, (COEFFICIENTS[step],), first.dtype)
+    return partial(_apply_kernel, step, Tensor(array, backend))
+
+
+def _has_kernel(kernel: Kernel[..., Any], backend: Backend, first: Tensor) -> bool:
+    """Return whether a backend computes a kernel itself, for the dtype of a variable."""
     found = find_kernel(kernel.name, backend)
-    if found is None or found.on_host or first.array.dtype not in kernel.accepted_dtypes:
-        return partial(_apply_formula, FORMULAS[kernel], _scalars(kernel, compute, first, backend))
-    array: Any = backend.host_value(compute, (COEFFICIENTS[kernel],), first.dtype)
-    return partial(_apply_kernel, kernel, Tensor(array, backend))
+    return not (found is None or found.on_host or first.array.dtype not in kernel.accepted_dtypes)
+
+
+def _backend_of(first: Tensor) -> Backend:
+    """Return the backend that computes, to which a transfer may lead."""
+    around = current_context()
+    return first.backend if around is None or around.transfer is None else around.transfer
 
 
 def _scalars(
-    kernel: Kernel[..., list[Tensor]],
-    compute: Callable[[], Sequence[float]],
-    first: Tensor,
-    backend: Backend,
+    count: int, compute: Callable[[], Sequence[float]], first: Tensor, backend: Backend
 ) -> list[Tensor]:
     """Return the coefficients as 0-d tensors, all of which come from one call of a function."""
     numbers: Sequence[float] = ()
@@ -69,10 +89,7 @@ def _scalars(
     dtype = first.dtype if first.dtype.is_inexact else float32
     if dtype not in backend.dtypes():
         raise unsupported_dtype(dtype, backend)
-    return [
-        Tensor(backend.host_value(partial(pick, i), (), dtype), backend)
-        for i in range(COEFFICIENTS[kernel])
-    ]
+    return [Tensor(backend.host_value(partial(pick, i), (), dtype), backend) for i in range(count)]
 
 
 def _apply_formula(

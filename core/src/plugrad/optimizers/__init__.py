@@ -16,5 +16,6 @@ from plugrad.optimizers.clipping import (
     clip_by_global_norm as clip_by_global_norm,
     clip_by_value as clip_by_value,
 )
+from plugrad.optimizers.composed import Lion as Lion, NAdam as NAdam, RAdam as RAdam
 from plugrad.optimizers.descent import SGD as SGD, Momentum as Momentum
 from plugrad.optimizers.optimizer import Optimizer as Optimizer

@@ -11,6 +11,7 @@ from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
+    from plugrad.ops.optimizers import Step
     from plugrad.optimizers.optimizer import Rate
     from plugrad.tensor.tensor import Tensor
     from plugrad.transforms.variable import Variable
@@ -52,7 +53,7 @@ class Adagrad(Optimizer):
         return full(variable.shape, value, dtype=variable.dtype, device=variable.backend)
 
     @property
-    def _kernel(self) -> Kernel[..., list[Tensor]]:
+    def _step(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adagrad
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
@@ -92,7 +93,7 @@ class Adadelta(Optimizer):
         return ("s", "u")
 
     @property
-    def _kernel(self) -> Kernel[..., list[Tensor]]:
+    def _step(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adadelta
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
@@ -143,7 +144,7 @@ class RMSProp(Optimizer):
         return ("s", "momentum", "mean") if self.centered else ("s", "momentum")
 
     @property
-    def _kernel(self) -> Kernel[..., list[Tensor]]:
+    def _step(self) -> Kernel[..., list[Tensor]]:
         return optimizers.centered_rmsprop if self.centered else optimizers.rmsprop
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
@@ -194,7 +195,7 @@ class Adam(Optimizer):
         return "m", "s"
 
     @property
-    def _kernel(self) -> Kernel[..., list[Tensor]]:
+    def _step(self) -> Step:
         return optimizers.adam
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
@@ -279,7 +280,7 @@ class Adamax(Adam):
         return "m", "u"
 
     @property
-    def _kernel(self) -> Kernel[..., list[Tensor]]:
+    def _step(self) -> Kernel[..., list[Tensor]]:
         return optimizers.adamax
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:

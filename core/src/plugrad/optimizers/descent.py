@@ -29,7 +29,7 @@ class SGD(Optimizer):
     """
 
     @property
-    def _kernel(self) -> Kernel[..., list[Tensor]]:
+    def _step(self) -> Kernel[..., list[Tensor]]:
         return optimizers.gradient_descent
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
@@ -67,7 +67,7 @@ class Momentum(Optimizer):
         return ("momentum",)
 
     @property
-    def _kernel(self) -> Kernel[..., list[Tensor]]:
+    def _step(self) -> Kernel[..., list[Tensor]]:
         return optimizers.momentum
 
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:

@@ -24,7 +24,7 @@ from plugrad.types.dtype import promote
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from plugrad.contract.kernel import Kernel
+    from plugrad.ops.optimizers import Step
     from plugrad.tensor.backend import Backend
 
 Rate: TypeAlias = "float | Callable[[int], float]"
@@ -61,7 +61,7 @@ class Optimizer(ABC):
     """An object that moves variables against their gradients, and keeps a state for each variable.
 
     The set of variables may change from step to step. A subclass names in `_slot_names` the slots of a
-    variable's state, and says which kernel takes a step, with which coefficients: `_kernel` and `_coefficients`.
+    variable's state, and says what takes a step, with which coefficients: `_step` and `_coefficients`.
 
     The slots are variables. The counters and the learning rate are numbers of Python: the coefficients are computed
     of them, and a step is counted, in a host value, which a traced program computes anew in each of its calls.
@@ -171,7 +171,7 @@ class Optimizer(ABC):
                     f"apply_gradients: variable {variable.name!r} is {variable.dtype}, its gradient "
                     f"{gradient.dtype}; cast it with astype"
                 )
-        kernel, names = static_value(lambda: (self._kernel, self._slot_names()))
+        step, names = static_value(lambda: (self._step, self._slot_names()))
         moves: list[_Move] = []
         for variable, gradient in pairs:
             dtype = variable.array.dtype
@@ -191,7 +191,7 @@ class Optimizer(ABC):
         if not groups:
             host_value(lambda: self._begin_step([]), shape=(0,))
         for i, (_, group) in enumerate(groups):
-            self._move(kernel, group, names, partial(compute, i))
+            self._move(step, group, names, partial(compute, i))
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -295,13 +295,13 @@ class Optimizer(ABC):
 
     def _move(
         self,
-        kernel: Kernel[..., list[Tensor]],
+        step: Step,
         moves: list[_Move],
         names: tuple[str, ...],
         compute: Callable[[], tuple[float, ...]],
     ) -> None:
         """Update variables of one dtype and device, and their slots."""
-        update = make_update(kernel, compute, moves[0][0])
+        update = make_update(step, compute, moves[0][0])
         for batch in _batches(moves):
             variables, gradients, states = zip(*batch, strict=True)
             slots = [[state[name] for state in states] for name in names]
@@ -312,12 +312,12 @@ class Optimizer(ABC):
 
     @property
     @abstractmethod
-    def _kernel(self) -> Kernel[..., list[Tensor]]:
-        """The kernel that takes a step; see `plugrad.kernels.optimizers`."""
+    def _step(self) -> Step:
+        """What takes a step: a kernel of `plugrad.kernels.optimizers`, or a formula of ops."""
 
     @abstractmethod
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
-        """Return the kernel's coefficients for step number `steps` of a variable."""
+        """Return the coefficients for step number `steps` of a variable."""
 
     def _state_of(self, variable: Variable, names: tuple[str, ...]) -> State:
         """Return the state of a variable, creating missing slots with their initial values."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
 from plugrad.engine.custom import conjugate
 from plugrad.engine.results import alias, wrap_array
+from plugrad.engine.transfer import lift_arguments
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError, short_repr
 from plugrad.kernels import creation
 from plugrad.ops.attributes import check_flag, check_integer, is_sequence, to_list
@@ -67,16 +68,40 @@ def grad(
 
 
 def value_and_grad(
-    function: Callable[..., Tensor], argnums: int | Sequence[int] = 0, *, allow_unused: bool = False
-) -> Callable[..., tuple[Tensor, Any]]:
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    allow_unused: bool = False,
+    has_aux: bool = False,
+) -> Callable[..., tuple[Any, Any]]:
     """Return a function that computes the value of `function` and its gradient; see `grad`.
 
     >>> import plugrad
     >>> plugrad.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(3.0, 4.0)
     (tensor(12., dtype=float32), (tensor(4., dtype=float32), tensor(3., dtype=float32)))
+
+    With ``has_aux=True`` the function returns a pair: the value, and anything else that it has computed, such as
+    predictions or new statistics. The result is then ``((value, aux), gradient)``:
+
+    >>> plugrad.value_and_grad(lambda x: (x * x, {"twice": 2 * x}), has_aux=True)(3.0)
+    ((tensor(9., dtype=float32), {'twice': tensor(6., dtype=float32)}), tensor(6., dtype=float32))
+
+    Args:
+        function: see `grad`.
+        argnums: see `grad`.
+        allow_unused: see `grad`.
+        has_aux: whether the function returns a pair of the value and something that is not differentiated.
+
+    Raises:
+        ArgumentError: with ``has_aux=True``, the function does not return a pair; otherwise as for `grad`.
     """
     return _make_gradient_function(
-        "value_and_grad", function, argnums, allow_unused, with_value=True
+        "value_and_grad",
+        function,
+        argnums,
+        allow_unused,
+        with_value=True,
+        has_aux=check_flag(has_aux, "value_and_grad", "has_aux"),
     )
 
 
@@ -87,6 +112,7 @@ def _make_gradient_function(
     allow_unused: bool,
     *,
     with_value: bool = False,
+    has_aux: bool = False,
 ) -> Callable[..., Any]:
     """Return a function that computes the gradient, or a pair of the value and the gradient."""
     check_callable(op, function)
@@ -104,7 +130,9 @@ def _make_gradient_function(
         check_positions(positions, args, op)
         for position in positions:
             renamed[position] = map_tree(lambda x: _make_leaf(x, leaves, inputs), args[position])
-        value, gradients = _compute_gradients(op, function, renamed, kwargs, leaves, dy)
+        aux: list[Any] = []
+        computed = _put_aside(function, aux) if has_aux else function
+        value, gradients = _compute_gradients(op, computed, renamed, kwargs, leaves, dy)
         for i, gradient in enumerate(gradients):
             if gradient is None:
                 if not allow_unused:
@@ -116,9 +144,34 @@ def _make_gradient_function(
         remaining = iter(gradients)
         trees = [map_tree(lambda _: next(remaining), args[position]) for position in positions]
         gradient = tuple(trees) if has_several else trees[0]
+        if has_aux:
+            # Outside of another transform the value is a constant, and what comes beside it is one, too.
+            others = aux[0] if value.node is not None else map_tree(_detach_leaf, aux[0])
+            return (value, others), gradient
         return (value, gradient) if with_value else gradient
 
     return gradient_of
+
+
+def _put_aside(function: Callable[..., Any], aux: list[Any]) -> Callable[..., Any]:
+    """Return a function that returns the first of two results, and adds the other to a list."""
+
+    def first(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not isinstance(result, tuple) or len(cast("tuple[Any, ...]", result)) != 2:
+            raise ArgumentError(
+                "value_and_grad: with has_aux=True the function must return a pair (value, aux), not "
+                f"{type(result).__name__}"
+            )
+        value, others = cast("tuple[Any, Any]", result)
+        aux.append(others)
+        return value
+
+    return first
+
+
+def _detach_leaf(leaf: Any) -> Any:
+    return _detach(leaf) if isinstance(leaf, Tensor) else leaf
 
 
 def parse_argnums(argnums: int | Sequence[int], op: str) -> tuple[int, ...]:
@@ -382,6 +435,7 @@ def _check_result(value: Any) -> Tensor:
 
 def _check_dy(dy: Any, value: Tensor) -> Tensor:
     """Return `dy` as a new tensor; it must have the shape and dtype of `value`."""
+    (value,) = lift_arguments((value,))
     if isinstance(dy, Tensor) and dy.backend is value.backend:
         dy = alias(dy)
     else:

@@ -27,6 +27,7 @@ def init(
     *,
     devices: str | Sequence[str] | None = None,
     timeout: float | None = None,
+    attempt: str = "",
 ) -> World:
     """Join the world that this process was started in, pick its device, and return what is known of it.
 
@@ -46,6 +47,8 @@ def init(
             where there are more ranks; else the setting ``distributed.devices``, else those of the active backend.
         timeout: how many seconds an exchange waits for the others before it is an error; else the setting
             ``distributed.timeout``, else 300.
+        attempt: what tells this start of a job from earlier ones, the same on all ranks; where ranks of two attempts
+            meet, they disagree.
 
     Raises:
         CollectiveNotFound, CollectiveUnavailable: there is no such collective, or it cannot start.
@@ -63,7 +66,6 @@ def init(
     seconds = _read_timeout(timeout)
     names = _read_devices(devices)
     cls, reason = choose_collective(collective)
-    attempt = str(plugrad.config.get("distributed.attempt") or "")
     world = World(cls(), timeout=seconds, attempt=attempt, reason=reason)
     if world.size > 1:
         sys.excepthook = _ending(world, sys.excepthook)
@@ -86,6 +88,12 @@ def current_world(function: str = "world") -> World:
             f"{function}: this process has not joined a world; call dist.init() first"
         )
     return _world
+
+
+def abandon() -> None:
+    """Forget the world without leaving it in order, because it has failed."""
+    global _world
+    _world = None
 
 
 def close() -> None:

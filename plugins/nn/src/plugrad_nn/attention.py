@@ -225,7 +225,7 @@ def rotate_positions(x: Any, *, start: int = 0, base: float = 10_000.0) -> Tenso
         )
     length, half = x.shape[-2], x.shape[-1] // 2
     # Angles are computed in double precision, because positions may be large.
-    frequencies = [base ** (-i / half) for i in range(half)]
+    frequencies: list[float] = [base ** (-i / half) for i in range(half)]
     angles = np.outer(np.arange(start, start + length), frequencies)
     cos, sin = (
         plugrad.asarray(f(angles), dtype=x.dtype, device=x.backend) for f in (np.cos, np.sin)

@@ -1,4 +1,4 @@
-"""Losses of integer labels: the class of each example instead of a row of probabilities.
+"""Losses of integer labels, which are the class of each example instead of a row of probabilities, and of embeddings.
 
 They complete `plugrad.losses`, whose page describes weights and reductions. An example whose label is negative,
 such as -1, does not count: its loss and its weight are 0. A label that is too large is an error. On a device where
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import DTypeError, ShapeError
+from plugrad_nn.arguments import check_number
+from plugrad_nn.ctc import ctc_loss as ctc_loss
 from plugrad_nn.labels import check_labels
 
 if TYPE_CHECKING:
@@ -87,6 +89,168 @@ def sparse_hinge_loss(
         _example_weights(counted, weights, logits),
         reduction=reduction,
     )
+
+
+def binary_focal_loss(
+    labels: Any,
+    logits: Any,
+    weights: Any = None,
+    *,
+    gamma: float = 2.0,
+    alpha: float | None = None,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """The cross-entropy between labels 0 and 1 and the sigmoid of logits, less for easy examples (Lin et al., 2017).
+
+    With p the probability of the right label, the loss is ``-(1 - p)**gamma * log(p)``.
+
+    >>> nn.losses.binary_focal_loss([1.0, 0.0], [0.0, -4.0], reduction="none")
+    tensor([1.7328680e-01, 5.8715696e-06], dtype=float32)
+
+    Args:
+        labels: numbers 0 and 1 in the shape of the logits.
+        logits: unscaled logarithms of probabilities.
+        weights: see `plugrad.losses`.
+        gamma: how much less easy examples count, a number of 0 or more.
+        alpha: the weight of the label 1; that of the label 0 is ``1 - alpha``. None means no weights.
+        reduction: see `plugrad.losses`.
+
+    Raises:
+        ShapeError: the shapes differ, or the weights do not broadcast to them.
+        ArgumentError, ArgumentValueError: `gamma`, `alpha` or the reduction is invalid.
+    """
+    check_number("binary_focal_loss", "gamma", gamma, least=0)
+    labels, logits = _check_same_shape("binary_focal_loss", labels, logits)
+    signed = plugrad.where(labels > 0, logits, -logits)
+    each = plugrad.sigmoid(-signed) ** gamma * plugrad.softplus(-signed)
+    if alpha is not None:
+        check_number("binary_focal_loss", "alpha", alpha, least=0, below=1)
+        each = each * plugrad.where(labels > 0, alpha, 1 - alpha)
+    return plugrad.losses.compute_weighted_loss(each, weights, reduction=reduction)
+
+
+def dice_loss(labels: Any, probabilities: Any, *, smooth: float = 1.0) -> Tensor:
+    """One minus the Dice coefficient of each example, averaged: how little two masks overlap (Milletari et al., 2016).
+
+    >>> nn.losses.dice_loss([[1.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]], smooth=0.0)
+    tensor(0.3333333, dtype=float32)
+
+    It is ``1 - (2 * sum(labels * probabilities) + smooth) / (sum(labels) + sum(probabilities) + smooth)``, with sums
+    over all axes but the first.
+
+    Args:
+        labels: numbers between 0 and 1.
+        probabilities: numbers between 0 and 1 in the same shape.
+        smooth: a number, 0 or more, which keeps the divisor above 0.
+
+    Raises:
+        ShapeError: the shapes differ.
+        ArgumentError, ArgumentValueError: `smooth` is not a number, or negative.
+    """
+    check_number("dice_loss", "smooth", smooth, least=0)
+    labels, probabilities = _check_same_shape("dice_loss", labels, probabilities)
+    axes = tuple(range(1, labels.ndim))
+    both = plugrad.sum(labels * probabilities, axis=axes)
+    total = plugrad.sum(labels, axis=axes) + plugrad.sum(probabilities, axis=axes)
+    return plugrad.mean(1 - (2 * both + smooth) / (total + smooth))
+
+
+def kl_divergence(
+    labels: Any,
+    probabilities: Any,
+    weights: Any = None,
+    *,
+    reduction: Reduction = "sum_by_nonzero_weights",
+) -> Tensor:
+    """The Kullback–Leibler divergence along the last axis: ``sum(labels * log(labels / probabilities))``.
+
+    >>> nn.losses.kl_divergence([[0.5, 0.5]], [[0.25, 0.75]])
+    tensor(0.14384104, dtype=float32)
+
+    A label of 0 adds 0.
+
+    Args:
+        labels: probabilities, whose sum along the last axis is 1.
+        probabilities: likewise, in the same shape.
+        weights: see `plugrad.losses`.
+        reduction: see `plugrad.losses`.
+
+    Raises:
+        ShapeError: the shapes differ, or the weights do not broadcast to them without the last axis.
+        ArgumentValueError: the reduction is invalid.
+    """
+    labels, probabilities = _check_same_shape("kl_divergence", labels, probabilities)
+    counted = labels > 0
+    safe = plugrad.where(counted, labels, 1.0)  # the gradient of log(0) would be NaN
+    each = plugrad.where(counted, labels * (plugrad.log(safe) - plugrad.log(probabilities)), 0.0)
+    summed = plugrad.sum(each, axis=-1)
+    return plugrad.losses.compute_weighted_loss(summed, weights, reduction=reduction)
+
+
+def contrastive_loss(labels: Any, distances: Any, *, margin: float = 1.0) -> Tensor:
+    """The mean of squared distances of equal pairs, and of what other pairs lack to a margin (Hadsell et al., 2006).
+
+    ``labels * d**2 + (1 - labels) * max(margin - d, 0)**2``
+
+    >>> nn.losses.contrastive_loss([1.0, 0.0], [0.5, 0.75])
+    tensor(0.15625, dtype=float32)
+
+    Args:
+        labels: 1 for pairs that belong together, and 0 for others.
+        distances: the distance of each pair, in the same shape.
+        margin: the distance from which on pairs that do not belong together add nothing.
+
+    Raises:
+        ShapeError: the shapes differ.
+        ArgumentError, ArgumentValueError: the margin is not a number, or negative.
+    """
+    check_number("contrastive_loss", "margin", margin, least=0)
+    labels, distances = _check_same_shape("contrastive_loss", labels, distances)
+    near, far = plugrad.square(distances), plugrad.square(plugrad.relu(margin - distances))
+    return plugrad.mean(plugrad.where(labels > 0, near, far))
+
+
+def triplet_loss(anchors: Any, positives: Any, negatives: Any, *, margin: float = 1.0) -> Tensor:
+    """The mean of what negatives lack to be farther from anchors than positives by a margin (Schroff et al., 2015).
+
+    ``max(distance(anchor, positive) - distance(anchor, negative) + margin, 0)``, with Euclidean distances along the
+    last axis.
+
+    >>> nn.losses.triplet_loss([[0.0, 0.0]], [[3.0, 4.0]], [[0.0, 5.5]])
+    tensor(0.5, dtype=float32)
+
+    Args:
+        anchors: embeddings, of shape (…, features).
+        positives: embeddings that belong to the anchors, in the same shape.
+        negatives: embeddings that do not, in the same shape.
+        margin: a number, 0 or more.
+
+    Raises:
+        ShapeError: the shapes differ.
+        ArgumentError, ArgumentValueError: the margin is not a number, or negative.
+    """
+    check_number("triplet_loss", "margin", margin, least=0)
+    anchors, positives = _check_same_shape("triplet_loss", anchors, positives)
+    anchors, negatives = _check_same_shape("triplet_loss", anchors, negatives)
+    near, far = (_distance(anchors, other) for other in (positives, negatives))
+    return plugrad.mean(plugrad.relu(near - far + margin))
+
+
+def _check_same_shape(op: str, first: Any, second: Any) -> tuple[Tensor, Tensor]:
+    """Return two tensors of one shape, which are on the device of the second one."""
+    second = plugrad.asarray(second)
+    if not isinstance(first, plugrad.Tensor):
+        first = plugrad.asarray(first, dtype=second.dtype, device=second.backend)
+    if first.shape != second.shape:
+        raise ShapeError(f"{op}: the shapes {first.shape} and {second.shape} must be equal")
+    return first, second
+
+
+def _distance(a: Tensor, b: Tensor) -> Tensor:
+    """Return the Euclidean distance along the last axis, whose gradient at 0 is 0."""
+    squares = plugrad.sum(plugrad.square(a - b), axis=-1)
+    is_apart = squares > 0
+    return plugrad.where(is_apart, plugrad.sqrt(plugrad.where(is_apart, squares, 1.0)), 0.0)
 
 
 def _check_labels_and_logits(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor, Tensor]:

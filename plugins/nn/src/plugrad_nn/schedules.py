@@ -184,6 +184,99 @@ class PiecewiseConstantDecay:
         return self.values[bisect_left(self.boundaries, step)]
 
 
+@dataclass(frozen=True)
+class CosineDecayRestarts:
+    """Half a period of a cosine, again and again (Loshchilov and Hutter, 2017).
+
+    >>> rate = nn.schedules.CosineDecayRestarts(0.1, first_decay_steps=4)
+    >>> [round(rate(step), 3) for step in (0, 2, 4, 8, 12)]
+    [0.1, 0.05, 0.1, 0.05, 0.1]
+
+    Args:
+        initial_learning_rate: the first learning rate.
+        first_decay_steps: the number of steps of the first period.
+        t_mul: by how much each period is longer than the one before it.
+        m_mul: by how much each period begins higher than the one before it.
+        alpha: the last learning rate of a period, as a fraction of its first.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above, or `t_mul` is less than 1.
+    """
+
+    initial_learning_rate: float
+    first_decay_steps: int
+    t_mul: float = 2.0
+    m_mul: float = 1.0
+    alpha: float = 0.0
+
+    def __post_init__(self) -> None:
+        name = "CosineDecayRestarts"
+        check_integer(name, "first_decay_steps", self.first_decay_steps, 1)
+        check_number(name, "t_mul", self.t_mul, least=1)
+        for field in ("initial_learning_rate", "m_mul", "alpha"):
+            check_number(name, field, getattr(self, field), least=0)
+
+    def __call__(self, step: int) -> float:
+        """Return the learning rate after a number of steps."""
+        begin, length, height = 0.0, float(self.first_decay_steps), self.initial_learning_rate
+        while step >= begin + length:
+            begin, length, height = begin + length, length * self.t_mul, height * self.m_mul
+        part = (step - begin) / length
+        return height * (self.alpha + (1 - self.alpha) * (1 + math.cos(math.pi * part)) / 2)
+
+
+@dataclass(frozen=True)
+class OneCycle:
+    """Along a cosine to the largest learning rate, and along another to almost 0 (Smith and Topin, 2019).
+
+    >>> rate = nn.schedules.OneCycle(0.5, total_steps=10)
+    >>> [round(rate(step), 3) for step in (0, 2, 9)]
+    [0.02, 0.5, 0.0]
+
+    Args:
+        max_learning_rate: the largest learning rate.
+        total_steps: the number of steps of the cycle; later ones keep its last learning rate.
+        start_fraction: the part of the steps in which the learning rate grows, more than 0 and less than 1.
+        divisor: by what the largest learning rate is divided to give the first.
+        final_divisor: by what the first one is divided to give the last.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+    """
+
+    max_learning_rate: float
+    total_steps: int
+    start_fraction: float = 0.3
+    divisor: float = 25.0
+    final_divisor: float = 10_000.0
+
+    def __post_init__(self) -> None:
+        check_integer("OneCycle", "total_steps", self.total_steps, 2)
+        check_number("OneCycle", "max_learning_rate", self.max_learning_rate, least=0)
+        check_number("OneCycle", "start_fraction", self.start_fraction, least=0, below=1)
+        for field in ("divisor", "final_divisor"):
+            check_number("OneCycle", field, getattr(self, field), least=1)
+        if self.start_fraction * self.total_steps <= 1:
+            raise ArgumentValueError(
+                f"OneCycle: start_fraction={self.start_fraction} of total_steps={self.total_steps} must be more than "
+                "one step"
+            )
+
+    def __call__(self, step: int) -> float:
+        """Return the learning rate after a number of steps."""
+        first = self.max_learning_rate / self.divisor
+        top, end = self.start_fraction * self.total_steps - 1, self.total_steps - 1
+        if step <= top:
+            return _along_cosine(first, self.max_learning_rate, step / top)
+        part = min((step - top) / (end - top), 1)
+        return _along_cosine(self.max_learning_rate, first / self.final_divisor, part)
+
+
+def _along_cosine(begin: float, end: float, part: float) -> float:
+    """Return a number between two, which changes slowly near both."""
+    return end + (begin - end) * (1 + math.cos(math.pi * part)) / 2
+
+
 def _check_numbers(schedule: object, *names: str) -> None:
     """Raise unless the numbers are 0 or more, and there is a step of decay."""
     owner = type(schedule).__name__

@@ -6,6 +6,7 @@ from plugrad_onnx.errors import (
     NodeFailed as NodeFailed,
     UnsupportedModel as UnsupportedModel,
 )
+from plugrad_onnx.exporting import export as export
 from plugrad_onnx.model import Model as Model, load as load
 from plugrad_onnx.registry import operator as operator
 

@@ -1,0 +1,152 @@
+"""Algorithms of collectives on paper: how many messages and bytes they send, and how long that takes.
+
+Nothing here exchanges anything between processes: MPI and gloo do. The ranks are arrays of one process, and each
+message between two of them is counted, so that the numbers of the guide can be checked, also for worlds that nobody
+has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+
+class Traffic(NamedTuple):
+    """What an exchange costs the rank that has most to do."""
+
+    rounds: int
+    """How many messages follow each other."""
+    messages: int
+    """How many messages the busiest rank sends."""
+    bytes: int
+    """How many bytes the busiest rank sends."""
+
+
+class _Network:
+    """Counts the messages of ranks whose arrays lie in one process."""
+
+    def __init__(self, size: int) -> None:
+        self.messages = [0] * size
+        self.bytes = [0] * size
+        self.rounds = 0
+
+    def send(self, source: int, part: NDArray[Any]) -> NDArray[Any]:
+        """Return what arrives."""
+        self.messages[source] += 1
+        self.bytes[source] += part.nbytes
+        return part.copy()
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self.rounds, max(self.messages), max(self.bytes))
+
+
+def ring(arrays: Sequence[NDArray[Any]]) -> Traffic:
+    """Sum arrays in place by a ring: each rank sends each of N parts on to the next, first to add, then to copy.
+
+    >>> from plugrad_distributed.simulation import ring
+    >>> ranks = [np.full(8, r, np.float32) for r in range(4)]
+    >>> ring(ranks)
+    Traffic(rounds=6, messages=6, bytes=48)
+    >>> ranks[2].tolist()
+    [6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0]
+
+    It sends ``2 (N - 1) / N`` of the bytes, which is the least (Patarasuk and Yuan, 2009).
+    """
+    size = len(arrays)
+    network = _Network(size)
+    parts = [np.array_split(array, size) for array in arrays]
+    for phase in ("add", "copy"):
+        for step in range(size - 1):
+            network.rounds += 1
+            shift = step if phase == "add" else step - 1
+            sent = [network.send(r, parts[r][(r - shift) % size]) for r in range(size)]
+            for r in range(size):
+                target = parts[(r + 1) % size][(r - shift) % size]
+                target[...] = target + sent[r] if phase == "add" else sent[r]
+    return network.traffic
+
+
+def tree(arrays: Sequence[NDArray[Any]]) -> Traffic:
+    """Sum arrays in place by recursive doubling: in each of log2 N rounds, pairs exchange and add all they have.
+
+    >>> from plugrad_distributed.simulation import tree
+    >>> ranks = [np.full(8, r, np.float32) for r in range(4)]
+    >>> tree(ranks)
+    Traffic(rounds=2, messages=2, bytes=64)
+
+    It has the fewest rounds, and so is the fastest for small arrays.
+
+    Raises:
+        ValueError: the number of ranks is not a power of two.
+    """
+    size = len(arrays)
+    if size & (size - 1):
+        raise ValueError(f"tree: {size} ranks are not a power of two")
+    network = _Network(size)
+    distance = 1
+    while distance < size:
+        network.rounds += 1
+        sent = [network.send(r, arrays[r]) for r in range(size)]
+        for r in range(size):
+            arrays[r][...] += sent[r ^ distance]
+        distance *= 2
+    return network.traffic
+
+
+def everybody(arrays: Sequence[NDArray[Any]]) -> Traffic:
+    """Sum arrays in place where each rank sends its own to all others, as with an object store.
+
+    >>> from plugrad_distributed.simulation import everybody
+    >>> everybody([np.full(8, r, np.float32) for r in range(4)])
+    Traffic(rounds=3, messages=3, bytes=96)
+    """
+    size = len(arrays)
+    network = _Network(size)
+    own = [array.copy() for array in arrays]
+    for step in range(1, size):
+        network.rounds += 1
+        for r in range(size):
+            arrays[(r + step) % size][...] += network.send(r, own[r])
+    return network.traffic
+
+
+ALGORITHMS: Final[dict[str, Callable[[Sequence[NDArray[Any]]], Traffic]]] = {
+    "ring": ring,
+    "tree": tree,
+    "everybody": everybody,
+}
+
+
+def estimate_seconds(
+    algorithm: str, size: int, nbytes: int, *, latency: float = 30e-6, bandwidth: float = 1.25e9
+) -> float:
+    """Return how long a sum over some ranks takes: each round costs the latency, and each byte of a rank its time.
+
+    >>> from plugrad_distributed.simulation import estimate_seconds
+    >>> round(
+    ...     estimate_seconds("ring", 32, 10_000_000) * 1e3, 1
+    ... )  # milliseconds on 10 Gbit/s Ethernet
+    17.4
+    >>> round(estimate_seconds("everybody", 32, 10_000_000) * 1e3)
+    249
+
+    Args:
+        algorithm: "ring", "tree" or "everybody".
+        size: the number of ranks.
+        nbytes: the bytes of the array of each rank.
+        latency: the seconds that a message takes, however small.
+        bandwidth: the bytes that a rank sends in a second.
+    """
+    rounds, share = {
+        "ring": (2 * (size - 1), 2 * (size - 1) / size),
+        "tree": ((size - 1).bit_length(), (size - 1).bit_length()),
+        "everybody": (size - 1, size - 1),
+    }[algorithm]
+    return rounds * latency + share * nbytes / bandwidth

@@ -1,0 +1,521 @@
+"""What writes each kernel as nodes of ONNX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad_onnx.elements import element_type
+from plugrad_onnx.errors import UnsupportedModel
+from plugrad_onnx.exporting.writer import RULES, Calls, Writer, rule
+
+if TYPE_CHECKING:
+    from plugrad_onnx.exporting.writer import Rule
+
+DIRECT = {
+    "Abs": "Abs", "Acos": "Acos", "Acosh": "Acosh", "Add": "Add", "AddN": "Sum", "Asin": "Asin",
+    "Asinh": "Asinh", "Atan": "Atan", "Atanh": "Atanh", "BitwiseAnd": "BitwiseAnd",
+    "BitwiseOr": "BitwiseOr", "BitwiseXor": "BitwiseXor", "Ceil": "Ceil", "Cos": "Cos", "Cosh": "Cosh",
+    "Elu": "Elu", "Equal": "Equal", "Erf": "Erf", "Exp": "Exp", "Floor": "Floor", "Gelu": "Gelu",
+    "Greater": "Greater", "GreaterEqual": "GreaterOrEqual", "Identity": "Identity",
+    "Invert": "BitwiseNot", "IsInf": "IsInf", "IsNan": "IsNaN", "Less": "Less",
+    "LessEqual": "LessOrEqual", "Log": "Log", "LogicalAnd": "And", "LogicalNot": "Not",
+    "LogicalOr": "Or", "LogicalXor": "Xor", "Maximum": "Max", "Minimum": "Min", "Multiply": "Mul",
+    "Neg": "Neg", "Pow": "Pow", "RealDiv": "Div", "Reciprocal": "Reciprocal", "Relu": "Relu",
+    "Round": "Round", "Select": "Where", "Sigmoid": "Sigmoid", "Sign": "Sign", "Sin": "Sin",
+    "Sinh": "Sinh", "Softplus": "Softplus", "Sqrt": "Sqrt", "Sub": "Sub", "Tan": "Tan", "Tanh": "Tanh",
+}  # fmt: skip
+"""Kernels that are one operator, with the same inputs."""
+REDUCTIONS = {
+    "All": "ReduceMin", "Any": "ReduceMax", "Max": "ReduceMax", "Mean": "ReduceMean",
+    "Min": "ReduceMin", "Prod": "ReduceProd", "Sum": "ReduceSum",
+}  # fmt: skip
+SELU = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
+
+
+def _direct(kind: str) -> Rule:
+    def write(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+        writer.emit(kind, inputs, outputs)
+
+    return write
+
+
+RULES.update({kernel: _direct(kind) for kernel, kind in DIRECT.items()})
+
+
+@rule(*REDUCTIONS)
+def reduction(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a reduction; those of flags are those of numbers."""
+    kernel = call.calls[0].kernel.name
+    axes = call.attrs.get("axis", call.attrs.get("reduction_indices"))
+    axes = [axes] if isinstance(axes, int) else list(axes)
+    keep = int(call.attrs["keep_dims"])
+    flags = kernel in ("All", "Any")
+    x = writer.emit("Cast", inputs, to=6) if flags else inputs[0]
+    reduced = writer.emit(
+        REDUCTIONS[kernel], [x, writer.integers(axes)], [] if flags else outputs, keepdims=keep
+    )
+    if flags:
+        writer.emit("Cast", [reduced], outputs, to=9)
+
+
+@rule("ArgMax", "ArgMin")
+def position(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write where the largest or smallest elements are."""
+    kernel = call.calls[0].kernel.name
+    found = writer.emit(kernel, inputs, axis=call.attrs["axis"], keepdims=0)
+    writer.emit("Cast", [found], outputs, to=element_type(call.dtype()))
+
+
+@rule("BatchMatMul", "_FusedMatMul")
+def product(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a product of matrices, with a bias and an activation if there are any."""
+    sides = list(inputs[:2])
+    for place, name in enumerate(("transpose_a", "transpose_b")):
+        rank = len(call.shape(place)[0])
+        if call.attrs[name]:
+            order = [*range(rank - 2), rank - 1, rank - 2]
+            sides[place] = writer.emit("Transpose", [sides[place]], perm=order)
+    _finished(writer, call, writer.emit("MatMul", sides), inputs[2:], outputs)
+
+
+@rule("Conv2D", "FusedConv2D", "Conv3D", "DepthwiseConv2dNative", "FusedDepthwiseConv2D")
+def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a convolution between two transpositions, as ONNX has channels second."""
+    window = call.attrs["window"]
+    rank = len(window.size)
+    *_, one, two = call.shape(1)[0]
+    filters = writer.emit("Transpose", [inputs[1]], perm=[rank + 1, rank, *range(rank)])
+    group = 1
+    if "Depthwise" in call.calls[0].kernel.name:
+        turned = writer.emit("Transpose", [inputs[1]], perm=[rank, rank + 1, *range(rank)])
+        shape = writer.integers([one * two, 1, *window.size])
+        filters, group = writer.emit("Reshape", [turned, shape]), one
+    x = _channels_second(writer, inputs[0], rank)
+    y = writer.emit(
+        "Conv", [x, filters], group=group, dilations=list(window.dilations), **_moving(window)
+    )
+    _finished(writer, call, _channels_last(writer, y, rank), inputs[2:], outputs)
+
+
+@rule("Conv2DBackpropInput", "Conv3DBackpropInputV2")
+def transposed_convolution(
+    writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
+) -> None:
+    """Write the gradient of a convolution; what strides leave out at the end is padded."""
+    window = call.attrs["window"]
+    rank = len(window.size)
+    images, wanted = call.shape(0)[0][1:-1], call.shape(0, out=True)[0][1:-1]
+    extra = [
+        want - ((n - 1) * s + (k - 1) * d + 1 - low - high)
+        for want, n, s, k, d, (low, high) in zip(
+            wanted,
+            images,
+            window.strides,
+            window.size,
+            window.dilations,
+            window.padding,
+            strict=True,
+        )
+    ]
+    filters = writer.emit("Transpose", [inputs[1]], perm=[rank + 1, rank, *range(rank)])
+    x = _channels_second(writer, inputs[0], rank)
+    y = writer.emit(
+        "ConvTranspose", [x, filters], dilations=list(window.dilations), output_padding=extra,
+        **_moving(window),
+    )  # fmt: skip
+    writer.emit("Identity", [_channels_last(writer, y, rank)], outputs)
+
+
+@rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
+def pooling(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write pooling between two transpositions."""
+    window = call.attrs["window"]
+    rank = len(window.size)
+    kind = "MaxPool" if "Max" in call.calls[0].kernel.name else "AveragePool"
+    x = _channels_second(writer, inputs[0], rank)
+    y = writer.emit(kind, [x], dilations=list(window.dilations), **_moving(window))
+    writer.emit("Identity", [_channels_last(writer, y, rank)], outputs)
+
+
+@rule("FusedBatchNorm")
+def normalization(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a normalization as arithmetic, since statistics may have any shape."""
+    x, mean, variance, offset, scale = [*inputs, "", ""][:5]
+    epsilon = _number(writer, call, call.attrs["variance_epsilon"])
+    deviation = writer.emit("Sqrt", [writer.emit("Add", [variance, epsilon])])
+    y = writer.emit("Div", [writer.emit("Sub", [x, mean]), deviation])
+    y = writer.emit("Mul", [y, scale]) if scale else y
+    writer.emit(*(("Add", [y, offset]) if offset else ("Identity", [y])), outputs)
+
+
+@rule("LayerNorm")
+def layer_normalization(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a normalization of the last axis."""
+    x, offset, scale = [*inputs, "", ""][:3]
+    if not scale:
+        ones = np.ones(call.shape(0)[0][-1:], np.dtype(call.dtype().name))
+        scale = writer.constant(ones)
+    given = [x, scale, offset] if offset else [x, scale]
+    epsilon = call.attrs["variance_epsilon"]
+    writer.emit("LayerNormalization", given, outputs, axis=call.attrs["axis"], epsilon=epsilon)
+
+
+@rule("Attention")
+def attention(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write attention as two products and a softmax; what a mask of flags excludes weighs nothing."""
+    q, k, v, mask = [*inputs, ""][:4]
+    rank = len(call.shape(1)[0])
+    turned = writer.emit("Transpose", [k], perm=[*range(rank - 2), rank - 1, rank - 2])
+    scores = writer.emit("MatMul", [q, turned])
+    scores = writer.emit("Mul", [scores, _number(writer, call, call.attrs["scale"])])
+    value: Any = call.calls[0].inputs[3] if mask else None
+    if value is not None and str(call.graphs[0].specs[value].dtype) == "bool":
+        scores = writer.emit("Where", [mask, scores, _number(writer, call, -1e30)])
+    elif mask:
+        scores = writer.emit("Add", [scores, mask])
+    writer.emit("MatMul", [writer.emit("Softmax", [scores], axis=-1), v], outputs)
+
+
+@rule("Reshape", "ExpandDims", "Flatten")
+def reshape(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write another shape; one size that depends on the batch is what remains."""
+    first, second = call.shape(0, out=True)
+    different = [
+        place for place, pair in enumerate(zip(first, second, strict=True)) if len({*pair}) > 1
+    ]
+    if len(different) == 1 and 0 not in first:
+        sizes = [-1 if place in different else size for place, size in enumerate(first)]
+        shape = writer.integers(sizes)
+    else:
+        shape = writer.integers(first, second)
+    writer.emit("Reshape", [inputs[0], shape], outputs, allowzero=1)
+
+
+@rule("Transpose")
+def transpose(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write another order of axes."""
+    writer.emit("Transpose", inputs, outputs, perm=list(call.attrs["perm"]))
+
+
+@rule("BroadcastTo")
+def broadcast(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write repeated axes."""
+    writer.emit("Expand", [inputs[0], writer.integers(*call.both("shape"))], outputs)
+
+
+@rule("Tile")
+def tile(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write repetitions."""
+    writer.emit("Tile", [inputs[0], writer.integers(*call.both("reps"))], outputs)
+
+
+@rule("Slice")
+def slice_(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a part, without the axes that an index has taken."""
+    begins, sizes = call.both("begin"), call.both("size")
+    ends = [
+        tuple(b + n for b, n in zip(*pair, strict=True)) for pair in zip(begins, sizes, strict=True)
+    ]
+    dropped = list(call.attrs["drop"])
+    given = [inputs[0], writer.integers(*begins), writer.integers(*ends)]
+    part = writer.emit("Slice", given, [] if dropped else outputs)
+    if dropped:
+        writer.emit("Squeeze", [part, writer.integers(dropped)], outputs)
+
+
+@rule("StridedSlice")
+def strided_slice(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write every so many elements of a part; backwards, an end before the first element is far away."""
+    strides = call.attrs["strides"]
+    begins, ends = call.both("begin"), call.both("end")
+    far = -(1 << 31)
+    ends = [
+        [far if s < 0 and e < 0 else e for e, s in zip(end, strides, strict=True)] for end in ends
+    ]
+    axes = writer.integers(range(len(strides)))
+    given = [writer.integers(*begins), writer.integers(*ends), axes, writer.integers(strides)]
+    writer.emit("Slice", [inputs[0], *given], outputs)
+
+
+@rule("Reverse")
+def reverse(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write axes backwards."""
+    axes = list(call.attrs["dims"])
+    starts, ends, steps = ([value] * len(axes) for value in (-1, -(1 << 31), -1))
+    given = [writer.integers(part) for part in (starts, ends, axes, steps)]
+    writer.emit("Slice", [inputs[0], *given], outputs)
+
+
+@rule("ResizeBilinear", "ResizeNearestNeighbor")
+def resize(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write images of another size between two transpositions."""
+    nearest = "Nearest" in call.calls[0].kernel.name
+    shapes = [(n, c, h, w) for n, h, w, c in call.shape(0, out=True)]
+    mode = "half_pixel" if call.attrs["half_pixel_centers"] else "asymmetric"
+    mode = "align_corners" if call.attrs["align_corners"] else mode
+    kinds: dict[str, Any] = {"mode": "linear"}
+    if nearest:
+        rounding = "floor" if mode == "asymmetric" else "round_prefer_ceil"
+        kinds = {"mode": "nearest", "nearest_mode": rounding}
+    x = _channels_second(writer, inputs[0], 2)
+    y = writer.emit(
+        "Resize", [x, "", "", writer.integers(*shapes)], coordinate_transformation_mode=mode, **kinds
+    )  # fmt: skip
+    writer.emit("Identity", [_channels_last(writer, y, 2)], outputs)
+
+
+@rule("ZerosLike", "OnesLike")
+def filled(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write one number in the shape of a tensor."""
+    value = np.array(call.calls[0].kernel.name == "OnesLike", np.dtype(call.dtype().name))
+    writer.emit("Expand", [writer.constant(value), writer.emit("Shape", inputs)], outputs)
+
+
+@rule("Fill")
+def fill(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write one number in a shape."""
+    value = np.array(call.attrs["value"], np.dtype(call.dtype().name))
+    shape = writer.integers(*call.shape(0, out=True))
+    writer.emit("Expand", [writer.constant(value), shape], outputs)
+
+
+@rule("MirrorPad")
+def mirror_pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write paddings with what is inside; ONNX mirrors at the last element only."""
+    if call.attrs["mode"] != "reflect":
+        raise UnsupportedModel("mirror_pad with mode 'symmetric' has no counterpart in ONNX.")
+    sides = call.attrs["paddings"]
+    pads = writer.integers([low for low, _ in sides] + [high for _, high in sides])
+    writer.emit("Pad", [inputs[0], pads], outputs, mode="reflect")
+
+
+@rule("FloorDiv", "Mod")
+def floored(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a quotient that is rounded down, or what it leaves; ONNX rounds those of integers to zero."""
+    kernel = call.calls[0].kernel.name
+    if call.dtype().is_integer:
+        if kernel == "FloorDiv":
+            rest = writer.emit("Mod", inputs)
+            writer.emit("Div", [writer.emit("Sub", [inputs[0], rest]), inputs[1]], outputs)
+            return
+        writer.emit("Mod", inputs, outputs)
+        return
+    quotient = writer.emit("Floor", [writer.emit("Div", inputs)])
+    if kernel == "FloorDiv":
+        writer.emit("Identity", [quotient], outputs)
+        return
+    writer.emit("Sub", [inputs[0], writer.emit("Mul", [quotient, inputs[1]])], outputs)
+
+
+@rule("Concat")
+def concat(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write joined tensors."""
+    writer.emit("Concat", inputs, outputs, axis=call.attrs["axis"])
+
+
+@rule("Pack")
+def pack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write tensors joined along a new axis."""
+    axis = writer.integers([call.attrs["axis"]])
+    parts = [writer.emit("Unsqueeze", [name, axis]) for name in inputs]
+    writer.emit("Concat", parts, outputs, axis=call.attrs["axis"])
+
+
+@rule("Unpack")
+def unpack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the slices along an axis."""
+    axis = call.attrs["axis"]
+    parts = [writer.name() for _ in outputs]
+    writer.emit("Split", [inputs[0], writer.integers([1] * len(outputs))], parts, axis=axis)
+    where = writer.integers([axis])
+    for part, output in zip(parts, outputs, strict=True):
+        writer.emit("Squeeze", [part, where], [output])
+
+
+@rule("SplitV")
+def split(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the parts along an axis."""
+    sizes = call.both("num_or_size_splits")
+    writer.emit("Split", [inputs[0], writer.integers(*sizes)], outputs, axis=call.attrs["axis"])
+
+
+@rule("PadV2")
+def pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write paddings with a number."""
+    sides = call.attrs["paddings"]
+    pads = writer.integers([low for low, _ in sides] + [high for _, high in sides])
+    value = _number(writer, call, call.attrs["constant_value"])
+    writer.emit("Pad", [inputs[0], pads, value], outputs)
+
+
+@rule("GatherV2")
+def gather(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write slices at indices."""
+    if call.attrs["batch_dims"]:
+        raise UnsupportedModel("take with batch_dims has no counterpart in ONNX that is written.")
+    writer.emit("Gather", inputs[:2], outputs, axis=call.attrs["axis"])
+
+
+@rule("Cast")
+def cast(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write another dtype."""
+    writer.emit("Cast", inputs, outputs, to=element_type(call.dtype()))
+
+
+@rule("OneHot")
+def one_hot(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write one value where indices point to."""
+    values = np.array(
+        [call.attrs["off_value"], call.attrs["on_value"]], np.dtype(call.dtype().name)
+    )
+    depth = writer.constant(np.array(call.attrs["depth"], np.int64))
+    # Runtimes have OneHot for few dtypes of indices, and int64 is among them.
+    indices = writer.emit("Cast", [inputs[0]], to=7)
+    writer.emit("OneHot", [indices, depth, writer.constant(values)], outputs)
+
+
+@rule("Softmax", "LogSoftmax")
+def softmax(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a softmax, or its logarithm."""
+    axis = call.attrs.get("dim", call.attrs.get("axis"))
+    writer.emit(call.calls[0].kernel.name, inputs, outputs, axis=axis)
+
+
+@rule("Cumsum", "Cumprod")
+def cumulative(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write sums along an axis."""
+    axis = writer.constant(np.array(call.attrs["axis"], np.int64))
+    flags = {name: int(call.attrs[name]) for name in ("exclusive", "reverse")}
+    kind = {"Cumsum": "CumSum", "Cumprod": "CumProd"}[call.calls[0].kernel.name]
+    writer.emit(kind, [inputs[0], axis], outputs, **flags)
+
+
+@rule("Einsum")
+def einsum(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a sum of products."""
+    writer.emit("Einsum", inputs, outputs, equation=call.attrs["equation"])
+
+
+@rule("ClipByValue")
+def clip(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write bounds."""
+    low, high = call.attrs["clip_value_min"], call.attrs["clip_value_max"]
+    bounds = [_number(writer, call, value) for value in (low, high)]
+    writer.emit("Clip", [inputs[0], *bounds], outputs)
+
+
+@rule("Relu6")
+def relu6(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write bounds of 0 and 6."""
+    bounds = [_number(writer, call, value) for value in (0, 6)]
+    writer.emit("Clip", [inputs[0], *bounds], outputs)
+
+
+@rule("LeakyRelu")
+def leaky_relu(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a slope below zero."""
+    writer.emit("LeakyRelu", inputs, outputs, alpha=call.attrs["alpha"])
+
+
+@rule("Prelu")
+def prelu(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write slopes below zero."""
+    writer.emit("PRelu", inputs, outputs)
+
+
+@rule("Selu")
+def selu(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the scaled exponential unit with plugrad's constants."""
+    writer.emit("Selu", inputs, outputs, **SELU)
+
+
+@rule("GeluTanh")
+def gelu_tanh(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the approximation of Gelu by tanh."""
+    writer.emit("Gelu", inputs, outputs, approximate="tanh")
+
+
+@rule("Square")
+def square(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a product with itself."""
+    writer.emit("Mul", inputs * 2, outputs)
+
+
+@rule("SquaredDifference")
+def squared_difference(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the square of a difference."""
+    difference = writer.emit("Sub", inputs)
+    writer.emit("Mul", [difference, difference], outputs)
+
+
+@rule("Rsqrt")
+def reciprocal_root(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the reciprocal of the root."""
+    writer.emit("Reciprocal", [writer.emit("Sqrt", inputs)], outputs)
+
+
+@rule("Expm1")
+def expm1(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write exp(x) − 1, which ONNX has within Elu below zero; above, the difference is accurate enough."""
+    difference = writer.emit("Sub", [writer.emit("Exp", inputs), _number(writer, call, 1)])
+    below = writer.emit("Less", [inputs[0], _number(writer, call, 0)])
+    writer.emit("Where", [below, writer.emit("Elu", inputs), difference], outputs)
+
+
+@rule("Log1p")
+def log1p(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write log(1 + x)."""
+    writer.emit("Log", [writer.emit("Add", [inputs[0], _number(writer, call, 1)])], outputs)
+
+
+@rule("NotEqual")
+def not_equal(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the opposite of a comparison."""
+    writer.emit("Not", [writer.emit("Equal", inputs)], outputs)
+
+
+@rule("IsFinite")
+def is_finite(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write what is neither infinite nor NaN."""
+    either = writer.emit("Or", [writer.emit("IsInf", inputs), writer.emit("IsNaN", inputs)])
+    writer.emit("Not", [either], outputs)
+
+
+def _number(writer: Writer, call: Calls, value: float) -> str:
+    """Write a number in the dtype of a call's result."""
+    dtype = call.dtype()
+    dtype = call.dtype(out=False) if str(dtype) == "bool" else dtype
+    return writer.constant(np.array(value, np.dtype(dtype.name)))
+
+
+def _moving(window: Any) -> dict[str, Any]:
+    """Return the attributes of a window."""
+    pads = [low for low, _ in window.padding] + [high for _, high in window.padding]
+    return {"kernel_shape": list(window.size), "strides": list(window.strides), "pads": pads}
+
+
+def _channels_second(writer: Writer, name: str, rank: int) -> str:
+    return writer.emit("Transpose", [name], perm=[0, rank + 1, *range(1, rank + 1)])
+
+
+def _channels_last(writer: Writer, name: str, rank: int) -> str:
+    return writer.emit("Transpose", [name], perm=[0, *range(2, rank + 2), 1])
+
+
+def _finished(writer: Writer, call: Calls, name: str, rest: list[str], outputs: list[str]) -> None:
+    """Write the bias and the activation of a fused kernel."""
+    bias, weights = [*rest, "", ""][:2]
+    name = writer.emit("Add", [name, bias]) if bias else name
+    activation = call.attrs.get("activation", "linear")
+    if activation == "relu6":
+        bounds = [_number(writer, call, value) for value in (0, 6)]
+        writer.emit("Clip", [name, *bounds], outputs)
+    elif activation == "leakyrelu":
+        writer.emit("LeakyRelu", [name], outputs, alpha=call.attrs["leakyrelu_alpha"])
+    elif activation == "prelu":
+        writer.emit("PRelu", [name, weights], outputs)
+    else:
+        kinds = {"linear": "Identity", "relu": "Relu", "sigmoid": "Sigmoid", "elu": "Elu"}
+        writer.emit(kinds[activation], [name], outputs)

@@ -1,0 +1,128 @@
+"""From a function to a file: two traces at two sizes of the batch, checked at a third."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import onnx
+from onnx import helper
+
+import plugrad
+from plugrad.errors import ArgumentValueError
+from plugrad_onnx.elements import as_array, element_type
+from plugrad_onnx.errors import UnsupportedModel
+from plugrad_onnx.exporting.writer import Writer
+from plugrad_onnx.model import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+OPSET: Final = 20
+IR_VERSION: Final = 9
+SIZES: Final = (3, 5)
+"""Sizes of the batch that are traced. A third one, 2, is compared with what the function returns."""
+
+
+def export(
+    function: Callable[..., Any],
+    *examples: Any,
+    path: str | os.PathLike[str],
+    dynamic: Sequence[str] = ("batch",),
+    names: Sequence[str] | None = None,
+) -> None:
+    """Write a function as a model of ONNX.
+
+    Args:
+        function: A function of tensors that returns a tensor, or a list or tuple of tensors. The
+            variables that it reads become weights with their names.
+        *examples: Its arguments: tensors, or what `plugrad.asarray` takes.
+        path: The file to write.
+        dynamic: The name of the first axis of all arguments, whose size may be any; or nothing, if
+            all sizes are those of the examples.
+        names: The names of the inputs; without, x0, x1 and so on.
+
+    Raises:
+        ArgumentValueError: `dynamic` or `names` do not fit the examples.
+        UnsupportedModel: a kernel has no counterpart in ONNX, the function does other things for
+            other sizes, or the model does not compute what the function does.
+        TracingError: the function looks at values.
+
+    Examples:
+        >>> import plugrad_onnx
+        >>> w = plugrad.Variable([[1.0], [2.0]], name="w")
+        >>> plugrad_onnx.export(lambda x: plugrad.relu(x @ w), plugrad.ones((1, 2)), path="f.onnx")
+        >>> plugrad_onnx.load("f.onnx")(plugrad.ones((3, 2))).shape
+        (3, 1)
+    """
+    tensors = [plugrad.asarray(example) for example in examples]
+    inputs = [f"x{place}" for place in range(len(tensors))] if names is None else list(names)
+    if len(inputs) != len(tensors) or len(dynamic) > 1:
+        raise ArgumentValueError(
+            f"names {tuple(inputs)} and dynamic {tuple(dynamic)}: expected {len(tensors)} names, "
+            "and one name of an axis or none."
+        )
+    if dynamic and not all(tensor.ndim for tensor in tensors):
+        raise ArgumentValueError("Examples have a first axis, the batch, if dynamic names one.")
+    sizes = SIZES if dynamic else (0, 0)
+    graphs: list[Any] = []
+    for size in sizes:
+        resized = [_resized(tensor, size) if dynamic else tensor for tensor in tensors]
+        graphs.append(plugrad.make_graph(function)(*resized))
+    writer = Writer(sizes, inputs[0] if dynamic else "")
+    first, second = graphs
+    known = dict(zip(first.arguments, inputs, strict=True))
+    results = writer.graph((first, second), known)
+    outputs = [writer.emit("Identity", [name], [f"y{place}"]) for place, name in enumerate(results)]
+    axis = dynamic[0] if dynamic else ""
+    specs = [[graph.specs[v] for v in (*graph.arguments, *graph.results)] for graph in graphs]
+    described = [
+        _described(name, one, two, axis)
+        for name, one, two in zip((*inputs, *outputs), specs[0], specs[1], strict=True)
+    ]
+    count = len(inputs)
+    graph = helper.make_graph(
+        writer.nodes, "plugrad", described[:count], described[count:], writer.weights
+    )
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="plugrad",
+    )
+    _check(function, model, [_resized(t, 2) if dynamic else t for t in tensors])
+    onnx.save_model(model, os.fspath(path))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _resized(tensor: plugrad.Tensor, size: int) -> plugrad.Tensor:
+    """Return a tensor with so many rows, which repeat."""
+    array = as_array(tensor)
+    rows = np.arange(size) % max(len(array), 1)
+    return plugrad.asarray(array[rows], dtype=tensor.dtype, device=tensor.device)
+
+
+def _described(name: str, first: Any, second: Any, axis: str) -> onnx.ValueInfoProto:
+    """Describe an input or output; the sizes that differ are those of the batch, or of unknown ones."""
+    shape = [
+        a if a == b else axis if place == 0 else None
+        for place, (a, b) in enumerate(zip(first.shape, second.shape, strict=True))
+    ]
+    return helper.make_tensor_value_info(name, element_type(first.dtype), shape)
+
+
+def _check(
+    function: Callable[..., Any], model: onnx.ModelProto, tensors: Sequence[plugrad.Tensor]
+) -> None:
+    """Compare the model with the function."""
+    returned: Any = function(*tensors)
+    wanted: list[Any] = [*returned] if isinstance(returned, (list, tuple)) else [returned]
+    results = load(model).run(dict(zip((v.name for v in model.graph.input), tensors, strict=True)))
+    for place, (expected, result) in enumerate(zip(wanted, results, strict=True)):
+        one, two = as_array(expected), as_array(result)
+        if one.shape != two.shape or not np.allclose(one, two, 1e-3, 1e-4, equal_nan=True):
+            raise UnsupportedModel(
+                f"Output {place} of the model has shape {two.shape} and differs from what the function "
+                f"returns for a batch of another size, of shape {one.shape}: what it does depends on the "
+                "size. Export with dynamic=()."
+            )

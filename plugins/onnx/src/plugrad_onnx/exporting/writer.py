@@ -1,0 +1,232 @@
+"""A graph of ONNX while it is written, of two traces of one function at two sizes of the batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from plugrad_onnx.elements import as_array, element_type
+from plugrad_onnx.errors import UnsupportedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.extend import Call, Graph
+
+Pair = tuple[Any, Any]
+
+
+class Rule(Protocol):
+    """Writes the nodes for the call of a kernel."""
+
+    def __call__(self, writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+        """Write nodes that compute `outputs` of `inputs`, the names of values."""
+        ...
+
+
+RULES: Final[dict[str, Rule]] = {}
+"""By the name of a kernel: what writes it."""
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Declare that a function writes kernels."""
+
+    def declare(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return declare
+
+
+class Calls:
+    """The call of a kernel in both traces."""
+
+    def __init__(self, graphs: tuple[Graph, Graph], calls: tuple[Call, Call]) -> None:
+        self.graphs = graphs
+        self.calls = calls
+        self.attrs = calls[0].attrs
+
+    def both(self, name: str) -> Pair:
+        """Return an attribute in both traces."""
+        return self.calls[0].attrs[name], self.calls[1].attrs[name]
+
+    def shape(self, place: int = 0, *, out: bool = False) -> Pair:
+        """Return the shape of an input, or of an output, in both traces."""
+        first, second = (
+            graph.specs[(call.outputs if out else call.inputs)[place]].shape  # pyright: ignore[reportArgumentType]
+            for graph, call in zip(self.graphs, self.calls, strict=True)
+        )
+        return first, second
+
+    def dtype(self, *, out: bool = True) -> Any:
+        """Return the dtype of the first output, or input."""
+        value: Any = (self.calls[0].outputs if out else self.calls[0].inputs)[0]
+        return self.graphs[0].specs[value].dtype
+
+
+class Writer:
+    """Collects nodes and weights.
+
+    Args:
+        sizes: The sizes of the batch in the two traces.
+        batch: The name of an input whose first axis is the batch; empty, if no axis changes.
+    """
+
+    def __init__(self, sizes: tuple[int, int], batch: str) -> None:
+        self.sizes = sizes
+        self.batch = batch
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self._count = 0
+        self._size = ""
+
+    def name(self) -> str:
+        """Return a name that no value has yet."""
+        self._count += 1
+        return f"v{self._count}"
+
+    def emit(
+        self, kind: str, inputs: Sequence[str], outputs: Sequence[str] = (), **attrs: Any
+    ) -> str:
+        """Write a node and return its first output."""
+        outputs = list(outputs) or [self.name()]
+        self.nodes.append(helper.make_node(kind, list(inputs), outputs, name=outputs[0], **attrs))
+        return outputs[0]
+
+    def constant(self, value: Any, name: str = "") -> str:
+        """Write an array and return its name."""
+        name = name or self.name()
+        self.weights.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
+        """Write integers; those that differ between the traces are multiples of the batch's size."""
+        second = first if second is None else second
+        if tuple(first) == tuple(second):
+            return self.constant(np.array(first, np.int64))
+        parts = [
+            self.constant(np.array([a], np.int64)) if a == b else self._multiple(a, b)
+            for a, b in zip(first, second, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else self.emit("Concat", parts, axis=0)
+
+    def _multiple(self, first: int, second: int) -> str:
+        """Write a multiple of the size of the batch."""
+        factor, rest = divmod(first, self.sizes[0])
+        if rest or factor * self.sizes[1] != second or not self.batch:
+            raise UnsupportedModel(
+                f"A size is {first} for a batch of {self.sizes[0]} and {second} for {self.sizes[1]}: "
+                "that is no multiple of it. Export with dynamic=()."
+            )
+        if not self._size:
+            start, end = (
+                self.constant(np.array([0], np.int64)),
+                self.constant(np.array([1], np.int64)),
+            )
+            self._size = self.emit("Slice", [self.emit("Shape", [self.batch]), start, end])
+        if factor == 1:
+            return self._size
+        return self.emit("Mul", [self._size, self.constant(np.array([factor], np.int64))])
+
+    def array(self, first: Any, second: Any, name: str = "") -> str:
+        """Write an array of both traces; if it grows with the batch, all its elements must be equal."""
+        one, two = as_array(first), as_array(second)
+        if one.shape == two.shape:
+            if not np.array_equal(one, two, equal_nan=one.dtype.kind == "f"):
+                raise UnsupportedModel("The values of a constant depend on the size of the batch.")
+            return self.constant(one, name)
+        if one.size == 0 or (one != one.flat[0]).any() or (two != one.flat[0]).any():
+            raise UnsupportedModel(
+                f"A constant of shape {one.shape} grows with the batch, and its elements differ. "
+                "Make it an argument of the function."
+            )
+        return self.emit(
+            "Expand", [self.constant(one.flat[0]), self.integers(one.shape, two.shape)]
+        )
+
+    def graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
+        """Write the steps of a graph whose arguments have names; return the names of its results.
+
+        Raises:
+            UnsupportedModel: a kernel has no counterpart in ONNX, or the traces differ.
+        """
+        first, second = graphs
+        if len(first.steps) != len(second.steps):
+            raise UnsupportedModel("The function does other things for other sizes of the batch.")
+        for value, other in zip(first.constants, second.constants, strict=True):
+            convert = first.backend.to_numpy
+            names[value] = self.array(
+                convert(first.constants[value]), convert(second.constants[other])
+            )
+        taken: set[str] = set()
+        for value, variable in first.variables.items():
+            name = variable.name or self.name()
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            names[value] = self.constant(variable.numpy(), name)
+        for pair in zip(first.steps, second.steps, strict=True):
+            self._step(graphs, pair, names)
+        return [names[value] for value in first.results]
+
+    def _step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
+        """Write one step."""
+        step, other = pair
+        kind = type(step).__name__
+        if kind == "Scan":
+            self._scan(step, other, names)
+            return
+        if kind != "Call":
+            raise UnsupportedModel(
+                f"{kind} at {step.line} has no counterpart that is written yet. "
+                "Export a function without it."
+            )
+        kernel = step.kernel.name
+        if kernel not in RULES or other.kernel.name != kernel:
+            raise UnsupportedModel(
+                f"Kernel {kernel!r}, called at {step.line}, has no counterpart in ONNX that is written. "
+                "Compute it by other ops."
+            )
+        inputs = ["" if value is None else names[value] for value in step.inputs]
+        outputs = [self.name() for _ in step.outputs]
+        names.update(zip(step.outputs, outputs, strict=True))
+        RULES[kernel](self, Calls(graphs, pair), inputs, outputs)
+
+    def _scan(self, step: Any, other: Any, names: dict[int, str]) -> None:
+        """Write a loop as a Scan, whose body sees the values around it."""
+        body, count = step.body, len(step.carry)
+        inner = Writer(self.sizes, self.batch)
+        inner._count, inner._size = self._count + 1000, ""
+        inputs = [inner.name() for _ in (*step.carry, *step.slices)]
+        known = dict(zip(body.arguments, inputs, strict=False))
+        captured = [names[value] for value in step.captured]
+        known.update(zip(body.arguments[len(inputs) :], captured, strict=True))
+        results = [
+            inner.emit("Identity", [name]) for name in inner.graph((body, other.body), known)
+        ]
+        self._count = inner._count
+        graph = helper.make_graph(
+            inner.nodes,
+            "body",
+            [_value(n, body.specs[v]) for n, v in zip(inputs, body.arguments, strict=False)],
+            [_value(n, body.specs[v]) for n, v in zip(results, body.results, strict=True)],
+            inner.weights,
+        )
+        outputs = [self.name() for _ in step.outputs]
+        stacked = len(outputs) - count
+        backwards = {"scan_input_directions": [1] * len(step.slices)} if step.is_reversed else {}
+        if step.is_reversed and stacked:
+            backwards["scan_output_directions"] = [1] * stacked
+        self.emit(
+            "Scan", [names[v] for v in (*step.carry, *step.slices)], outputs, body=graph,
+            num_scan_inputs=len(step.slices), **backwards,
+        )  # fmt: skip
+        names.update(zip(step.outputs, outputs, strict=True))
+
+
+def _value(name: str, spec: Any) -> onnx.ValueInfoProto:
+    """Describe a value inside of a loop, whose shape is not said because the batch may change it."""
+    return helper.make_tensor_value_info(name, element_type(spec.dtype), None)

@@ -1,0 +1,172 @@
+"""Functions become models that compute the same, for any size of the batch, here and in onnxruntime."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+import plugrad
+import plugrad_nn as nn
+import plugrad_onnx
+from plugrad_onnx import UnsupportedModel
+
+LAYERS = {
+    "AdaptiveAveragePooling2D": (nn.AdaptiveAveragePooling2D(3), (6, 6, 2)),
+    "AdaptiveMaxPooling1D": (nn.AdaptiveMaxPooling1D(2), (6, 2)),
+    "AveragePooling1D": (nn.AveragePooling1D(2), (6, 3)),
+    "AveragePooling2D": (nn.AveragePooling2D(2), (6, 6, 3)),
+    "AveragePooling3D": (nn.AveragePooling3D(2), (4, 4, 4, 2)),
+    "BatchNorm": (nn.BatchNorm(), (4, 3)),
+    "Bidirectional": (nn.Bidirectional(nn.LSTM(3)), (5, 2)),
+    "Conv1D": (nn.Conv1D(4, 3, padding="same"), (8, 3)),
+    "Conv1DTranspose": (nn.Conv1DTranspose(4, 3, strides=2), (5, 3)),
+    "Conv2D": (nn.Conv2D(4, 3, strides=2, padding="same"), (7, 7, 3)),
+    "Conv2D with gaps": (nn.Conv2D(4, 3, dilation_rate=2), (7, 7, 3)),
+    "Conv2DTranspose": (nn.Conv2DTranspose(4, 3, strides=2, padding="same"), (5, 5, 3)),
+    "Conv3D": (nn.Conv3D(4, 2), (4, 4, 4, 2)),
+    "Conv3DTranspose": (nn.Conv3DTranspose(2, 2, strides=2), (3, 3, 3, 2)),
+    "ConvLSTM2D": (nn.ConvLSTM2D(2, 3, padding="same"), (3, 4, 4, 2)),
+    "Cropping2D": (nn.Cropping2D(1), (5, 5, 2)),
+    "Dense": (nn.Dense(4, plugrad.relu), (3,)),
+    "DepthwiseConv2D": (nn.DepthwiseConv2D(3, padding="same"), (6, 6, 3)),
+    "Dropout": (nn.Dropout(0.5), (4,)),
+    "Flatten": (nn.Flatten(), (4, 3)),
+    "GRU": (nn.GRU(5, return_sequences=True), (6, 3)),
+    "GlobalAveragePooling": (nn.GlobalAveragePooling(), (4, 4, 3)),
+    "GlobalMaxPooling": (nn.GlobalMaxPooling(), (4, 4, 3)),
+    "GroupNorm": (nn.GroupNorm(groups=2), (4, 4)),
+    "InstanceNorm": (nn.InstanceNorm(), (4, 4, 3)),
+    "LSTM": (nn.LSTM(5), (6, 3)),
+    "LayerNorm": (nn.LayerNorm(), (4, 3)),
+    "MaxPooling1D": (nn.MaxPooling1D(2), (6, 3)),
+    "MaxPooling2D": (nn.MaxPooling2D(2), (6, 6, 3)),
+    "MaxPooling3D": (nn.MaxPooling3D(2), (4, 4, 4, 2)),
+    "MultiHeadAttention": (nn.MultiHeadAttention(2, 3), (5, 6)),
+    "MultiHeadAttention, causal": (nn.MultiHeadAttention(2, 3, causal=True), (5, 6)),
+    "PReLU": (nn.PReLU(), (4, 3)),
+    "Permute": (nn.Permute((2, 1)), (4, 3)),
+    "PixelShuffle": (nn.PixelShuffle(2), (3, 3, 4)),
+    "PositionEmbedding": (nn.PositionEmbedding(5), (5, 3)),
+    "RMSNorm": (nn.RMSNorm(), (4, 3)),
+    "Reshape": (nn.Reshape((6, 2)), (4, 3)),
+    "Residual": (nn.Residual(nn.LayerNorm(), nn.Dense(6, plugrad.gelu)), (5, 6)),
+    "SeparableConv2D": (nn.SeparableConv2D(4, 3), (6, 6, 3)),
+    "SimpleRNN": (nn.SimpleRNN(4), (5, 3)),
+    "TimeDistributed": (nn.TimeDistributed(nn.Dense(2)), (4, 3)),
+    "TransformerEncoderBlock": (nn.TransformerEncoderBlock(2, 8), (5, 6)),
+    "UpSampling1D": (nn.UpSampling1D(2), (4, 3)),
+    "UpSampling2D": (nn.UpSampling2D(2), (4, 4, 2)),
+    "UpSampling2D, bilinear": (nn.UpSampling2D(2, interpolation="bilinear"), (4, 4, 2)),
+    "WeightNorm": (nn.WeightNorm(nn.Dense(3)), (4,)),
+    "ZeroPadding2D": (nn.ZeroPadding2D(1), (4, 4, 2)),
+}
+OPS = {
+    "arithmetic": lambda x: (x * 2 - 1) / 3 + x**2,
+    "activations": lambda x: plugrad.elu(x) + plugrad.selu(x) + plugrad.softplus(x),
+    "branches": lambda x: plugrad.where(x > 0, plugrad.sqrt(plugrad.abs(x)), -x),
+    "broadcast": lambda x: plugrad.broadcast_to(x, (2, *x.shape)),
+    "casts": lambda x: plugrad.astype(plugrad.floor(x), "int32"),
+    "clips": lambda x: plugrad.clip(x, -1, 1) + plugrad.relu6(x),
+    "cumulative": lambda x: plugrad.cumulative_sum(x, axis=1),
+    "einsum": lambda x: plugrad.einsum("bij,bkj->bik", x, x),
+    "flags": lambda x: plugrad.any(x > 1, axis=1),
+    "indices": lambda x: plugrad.take(x, plugrad.asarray([2, 0]), axis=1)[:, 1:, :2],
+    "joins": lambda x: plugrad.concat([x, plugrad.stack([x[:, 0], x[:, 1]], axis=1)], axis=1),
+    "logarithms": lambda x: plugrad.log_softmax(x) + plugrad.log_sum_exp(x, axis=1, keepdims=True),
+    "moved": lambda x: plugrad.reshape(plugrad.permute_dims(x, (1, 0, 2)), (3, -1)),
+    "one_hot": lambda x: plugrad.one_hot(plugrad.argmax(x, axis=-1), 4),
+    "padded": lambda x: plugrad.pad(x, [[0, 0], [1, 0], [0, 2]], 0.5),
+    "parts": lambda x: plugrad.split(x, (1, 3), 2)[1] * plugrad.unstack(x, axis=2)[0][..., None],
+    "small": lambda x: plugrad.expm1(x) - plugrad.log1p(plugrad.abs(x)),
+    "statistics": lambda x: plugrad.moments(x, axis=(1, 2)),
+    "tiled": lambda x: plugrad.tile(x, (1, 2, 1)),
+    "zeros": lambda x: x + plugrad.zeros_like(x) * plugrad.ones((x.shape[0], 1, 1)),
+}
+
+
+def check(function, shape, path, rng, tolerance):
+    plugrad_onnx.export(function, rng.normal(size=(2, *shape)).astype(np.float32), path=path)
+    model = plugrad_onnx.load(path)
+    runtime = pytest.importorskip("onnxruntime") if tolerance else None
+    session = runtime and runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for size in (1, 2, 7):
+        x = rng.normal(size=(size, *shape)).astype(np.float32)
+        expected = function(plugrad.asarray(x))
+        expected = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+        results = session.run(None, {"x0": x}) if session else model.run({"x0": x})
+        for result, wanted in zip(results, expected, strict=True):
+            result = np.asarray(result if session else result.numpy())
+            np.testing.assert_allclose(result, wanted.numpy(), rtol=1e-5, atol=tolerance or 2e-6)
+
+
+def randomized(layer, shape, rng):
+    params = layer.init(0, shape)
+    for variable in nn.leaves(params):
+        values = rng.uniform(0.1, 1, variable.shape)
+        variable.assign(values.astype(np.float32))
+    return lambda x: layer(params, x)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_come_back(backend, name, tmp_path, rng):
+    layer, shape = LAYERS[name]
+    check(randomized(layer, shape, rng), shape, tmp_path / "f.onnx", rng, 0)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_run_in_onnxruntime(name, tmp_path, rng):
+    layer, shape = LAYERS[name]
+    with plugrad.use("cpu"):
+        check(randomized(layer, shape, rng), shape, tmp_path / "f.onnx", rng, 5e-6)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_ops_come_back(backend, name, tmp_path, rng):
+    check(OPS[name], (3, 4), tmp_path / "f.onnx", rng, 0)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_ops_run_in_onnxruntime(name, tmp_path, rng):
+    with plugrad.use("cpu"):
+        check(OPS[name], (3, 4), tmp_path / "f.onnx", rng, 5e-6)
+
+
+def test_names_of_variables_and_gradients_are_kept(tmp_path, rng):
+    layer = nn.Sequential(nn.Dense(4, plugrad.tanh), nn.Dense(2))
+    params = layer.init(0, (3,))
+    x = plugrad.asarray(rng.normal(size=(5, 3)).astype(np.float32))
+    with plugrad.use("cpu"):
+        plugrad_onnx.export(lambda x: layer(params, x), x, path=tmp_path / "f.onnx", names=["x"])
+        model = plugrad_onnx.load(tmp_path / "f.onnx")
+        own = nn.leaves(params)
+        again = model.variables([variable.name for variable in own])
+        _, gradients = plugrad.variable_grads(lambda: plugrad.sum(layer(params, x) ** 2), own)
+        _, others = plugrad.variable_grads(lambda: plugrad.sum(model(x=x) ** 2), again)
+    for one, two in zip(gradients, others, strict=True):
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+
+
+def test_without_dynamic_the_sizes_are_those_of_the_examples(tmp_path):
+    path = tmp_path / "f.onnx"
+    plugrad_onnx.export(lambda x: x * 2, plugrad.ones((2, 3)), path=path, dynamic=())
+    with pytest.raises(ValueError, match=r"the model takes \(2, 3\)"):
+        plugrad_onnx.load(path)(np.ones((1, 3), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (lambda x: x if plugrad.sum(x).item() > 0 else -x, plugrad.errors.TracingError, "item"),
+        (lambda x: x * x.shape[0], UnsupportedModel, "depend on the size of the batch"),
+        (lambda x: x if x.shape[0] > 4 else x + x, UnsupportedModel, "does other things"),
+        (
+            lambda x: plugrad.linalg.inv(x @ x.mT),
+            UnsupportedModel,
+            "Kernel 'MatrixInverse'.*test_export",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_said(function, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        plugrad_onnx.export(function, plugrad.ones((2, 3, 3)), path=tmp_path / "f.onnx")
+    assert not (tmp_path / "f.onnx").exists()
