@@ -38,8 +38,6 @@ copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-# Two distributions have a class of this name. Signatures of core, which imports it for types only, mean this one.
-autodoc_type_aliases = {"Graph": "plugrad.extend.Graph"}
 add_module_names = False
 python_maximum_signature_line_length = 88
 napoleon_google_docstring = True
