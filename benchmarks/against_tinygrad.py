@@ -21,10 +21,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
+import jitted
 import numpy as np
 import peer_plugrad
 import workloads
@@ -73,38 +75,47 @@ def ten(x: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.tanh(plugrad.log(plugrad.exp(-y) + 1.0)) * x
 
 
-def adds(a: plugrad.Tensor, b: plugrad.Tensor) -> Step:
+def adds(a: plugrad.Tensor, b: plugrad.Tensor) -> plugrad.Tensor:
     """Ten adds."""
-
-    def step() -> plugrad.Tensor:
-        total = a
-        for _ in range(10):
-            total = total + b
-        return total
-
-    return step
+    for _ in range(10):
+        a = a + b
+    return a
 
 
-def cases() -> dict[str, Step]:
+def training(name: str, *, is_jitted: bool) -> Step:
+    """Return a training step, which returns its loss."""
+    if not is_jitted:
+        return peer_plugrad.STEPS[name]().run
+    work = jitted.WORK[name]()
+    step = plugrad.jit(work.function)
+    return lambda: float(step(*work.args).item())
+
+
+def cases(*, is_jitted: bool) -> dict[str, Step]:
     """Return the cases by name; each returns a tensor, or a number for the training steps."""
+
+    def case(function: Callable[..., plugrad.Tensor], *args: plugrad.Tensor) -> Step:
+        return partial(plugrad.jit(function) if is_jitted else function, *args)
+
     a, b, bias = tensor(1, 512, 512), weight(2, (512, 512), 512), tensor(3, 512)
     rows, scale, offset = tensor(4, 1000, 1000), tensor(5, 1000), tensor(6, 1000)
     million, tens, logits = tensor(7, 1_000_000), tensor(8, 10_000_000), tensor(9, 1024, 1024)
     image, filter = tensor(10, 1, 64, 64, 32), weight(11, (3, 3, 32, 32), 288)
     unit = plugrad.eye(4)
     return {
-        "matmul 512": lambda: a @ b,
-        "gelu(x@w+b)": lambda: gelu(a @ b + bias),
-        "gelu(x*w+b)": lambda: gelu(rows * scale + offset),
-        "W5": lambda: ten(million),
-        "sum": lambda: plugrad.sum(tens),
-        "softmax": lambda: plugrad.softmax(logits),
-        "conv 3x3": lambda: plugrad.conv2d(image, filter, padding="same"),
-        "10 adds": adds(tensor(14, 4), tensor(15, 4)),
+        "matmul 512": case(lambda a, b: a @ b, a, b),
+        "gelu(x@w+b)": case(lambda a, b, bias: gelu(a @ b + bias), a, b, bias),
+        "gelu(x*w+b)": case(lambda x, w, b: gelu(x * w + b), rows, scale, offset),
+        "gelu(norm)": case(lambda x: gelu(plugrad.layer_norm(x)), logits),
+        "W5": case(ten, million),
+        "sum": case(plugrad.sum, tens),
+        "softmax": case(plugrad.softmax, logits),
+        "conv 3x3": case(lambda x, w: plugrad.conv2d(x, w, padding="same"), image, filter),
+        "10 adds": case(adds, tensor(14, 4), tensor(15, 4)),
         # Products of matrices are the device's, also those with the unit matrix.
-        "10 adds/dev": adds(tensor(14, 1, 4) @ unit, tensor(15, 1, 4) @ unit),
-        "W1": peer_plugrad.STEPS["W1"]().run,
-        "W2": peer_plugrad.STEPS["W2"]().run,
+        "10 adds/dev": case(adds, tensor(14, 1, 4) @ unit, tensor(15, 1, 4) @ unit),
+        "W1": training("W1", is_jitted=is_jitted),
+        "W2": training("W2", is_jitted=is_jitted),
     }
 
 
@@ -192,14 +203,16 @@ def chain() -> bool:
 
 def main() -> int:
     """Print a table; return 1 if a limit does not hold."""
-    peer, wanted = Peer(sys.argv[1]), tuple(sys.argv[2:]) or ("",)
+    names = [name for name in sys.argv[2:] if name != "--jit"]
+    is_jitted = "--jit" in sys.argv
+    peer, wanted = Peer(sys.argv[1]), tuple(names) or ("",)
     print(
         f"{'case':12} {'plugrad ms':>10} {'jit ms':>10} {'eager ms':>10} {'to jit':>7} {'limit':>7}"
     )
     ratios: list[float] = []
     failed = False
     with plugrad.use("webgpu"), plugrad.config.override("fallback", "error"):
-        for name, step in cases().items():
+        for name, step in cases(is_jitted=is_jitted).items():
             if not name.startswith(wanted):
                 continue
             mine, jit, eager = compared(name, step, peer)

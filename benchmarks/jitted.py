@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -181,7 +182,7 @@ def images() -> Work:
 
 def ode_in_jax() -> Callable[[], Any]:
     """Return the same thousand steps, compiled by jax."""
-    import jax
+    jax: Any = import_module("jax")
 
     def loss(weights: Any, start: Any) -> Any:
         def step(x: Any, _: None) -> Any:
@@ -241,7 +242,7 @@ def main() -> None:
         jitted(*work.args)
         compiled = min(first_call(work) for _ in range(3))
         traces = []
-        for _ in range(3):
+        for _ in range(8):
             again = plugrad.jit(work.function)
             begin = time.process_time()
             again.graph(*work.args)

@@ -114,6 +114,7 @@ def cases() -> dict[str, Step]:
         "matmul 512": lambda: (a @ b).realize(),
         "gelu(x@w+b)": lambda: (a @ b + bias).gelu().realize(),
         "gelu(x*w+b)": lambda: (rows * scale + offset).gelu().realize(),
+        "gelu(norm)": lambda: logits.layernorm().gelu().realize(),
         "W5": lambda: ten(million).realize(),
         "sum": lambda: tens.sum().realize(),
         "softmax": lambda: logits.softmax().realize(),

@@ -54,6 +54,7 @@ LAYERS_OF_PLUGINS = {
         ("device", "custom", "declare"),
         ("kernels",),
         ("narrow", "tuning"),
+        ("recording",),
         ("entry",),
         ("sharing",),
         ("",),  # the public page

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import ArgumentError, DTypeError, ShapeError
-from plugrad.tensor.trees import map_tree
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from plugrad.tensor.trees import iter_leaves, map_tree
 
 
 def differences(function, x, step=1e-5):
@@ -297,3 +297,46 @@ def test_checkpoint_names_what_it_cannot_differentiate(f):
     assert f(plugrad.asarray(3.0)).item() == 9.0
     with pytest.raises(ArgumentError, match="neither a positional argument nor a Variable; pass"):
         plugrad.grad(f)(3.0)
+
+
+@pytest.mark.parametrize("derive", [plugrad.jacobian, plugrad.hessian])
+def test_forward_mode_gives_what_reverse_mode_gives(derive, rng):
+    def f(p, y):
+        z = plugrad.tanh(p["x"] @ p["w"]) * y
+        return plugrad.sum(z) if derive is plugrad.hessian else {"z": z, "s": plugrad.sum(z * z)}
+
+    p = {"x": plugrad.asarray(rng.normal(size=3)), "w": plugrad.asarray(rng.normal(size=(3, 2)))}
+    y = plugrad.asarray(rng.normal(size=2))
+    found = [derive(f, (0, 1), mode=mode)(p, y) for mode in ("reverse", "forward")]
+    jitted = plugrad.jit(derive(f, (0, 1), mode="forward"))(p, y)
+    for a, b, c in zip(*map(iter_leaves, (*found, jitted)), strict=True):
+        assert a.shape == b.shape == c.shape
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(a.numpy(), c.numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_modes_that_are_refused():
+    with pytest.raises(ArgumentValueError, match="mode='up' must be 'reverse' or 'forward'"):
+        plugrad.jacobian(plugrad.sin, mode="up")
+    with pytest.raises(DTypeError, match="mode='forward' is for real numbers"):
+        plugrad.jacobian(plugrad.sin, mode="forward")(plugrad.asarray([1j, 2.0]))
+
+
+def test_what_cannot_be_batched_is_computed_row_by_row(rng):
+    @plugrad.custom_grad
+    def reading(x, save):
+        return plugrad.sin(x), lambda dy, saved: dy * plugrad.asarray(np.cos(dy.numpy() * 0 + 1.0))
+
+    x = plugrad.asarray(rng.normal(size=3))
+    np.testing.assert_allclose(plugrad.jacobian(reading)(x).numpy(), np.eye(3) * np.cos(1))
+    rows = plugrad.jacobian(plugrad.jit(lambda x: plugrad.sin(x) * plugrad.sum(x)))(x)
+    plain = plugrad.jacobian(lambda x: plugrad.sin(x) * plugrad.sum(x))(x)
+    np.testing.assert_allclose(rows.numpy(), plain.numpy(), rtol=1e-12)
+
+
+def test_large_jacobians_are_computed_in_parts(monkeypatch, rng):
+    x = plugrad.asarray(rng.normal(size=5))
+    whole = plugrad.jacobian(lambda x: plugrad.exp(x) * plugrad.sum(x))(x)
+    monkeypatch.setattr("plugrad.transforms.derivatives.MOST_ELEMENTS", 10)
+    parts = plugrad.jacobian(lambda x: plugrad.exp(x) * plugrad.sum(x))(x)
+    np.testing.assert_array_equal(parts.numpy(), whole.numpy())

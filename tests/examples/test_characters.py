@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
+import plugrad_nn as nn
 
 PAGE = Path(__file__).parents[2] / "examples" / "characters.py"
 TEXT = "the quick brown fox jumps over the lazy dog, and the dog sleeps. " * 5
@@ -69,3 +70,14 @@ def test_a_training_that_is_continued_is_one_without_a_break(characters, tmp_pat
         np.testing.assert_array_equal(params["dense"][name], values)
     assert path.with_suffix(".png").stat().st_size > 5000
     assert f"loss {found[0]:.6f} to {found[1]:.6f}\n{TEXT[:32]}" in capsys.readouterr().out
+
+
+def test_traced_steps_are_untraced_ones_bit_for_bit(characters, backend):
+    """Batches and dropout are drawn at each step, from the number of the step."""
+    with plugrad.config.override("jit", "replay"):
+        traced, (_, params, *_) = losses(characters, 4)
+    with plugrad.config.override("jit", "off"):
+        untraced, (_, expected, *_) = losses(characters, 4)
+    assert traced == untraced
+    for x, y in zip(nn.leaves(params), nn.leaves(expected), strict=True):
+        assert x.numpy().tobytes() == y.numpy().tobytes(), x.name

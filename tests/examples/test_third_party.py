@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parents[2] / "examples" / "third_party"
 PROJECTS = (
     "plugrad-acme-float64",
     "plugrad-acme-kernels",
+    "plugrad-acme-numexpr",
     "plugrad-acme-ops",
     "plugrad-acme-telemetry",
     "plugrad-torch",
@@ -74,10 +75,14 @@ def require(backend):
         pytest.skip(str(error))
 
 
-def test_own_tests_pass(installed):
+def test_own_tests_pass(installed, tmp_path):
     if installed.name == "plugrad-acme-kernels":
         require("webgpu")
         done = run_tests(installed, "-k", "Sigmoid or sigmoid")
+    elif installed.name == "plugrad-acme-numexpr":
+        pytest.importorskip("numexpr", reason="numexpr is not installed")
+        others = [install("plugrad-acme-float64", tmp_path)]
+        done = run_tests(installed, "-k", "test_groups or Exp", others=others)
     elif installed.name == "plugrad-torch":
         pytest.importorskip("torch", reason="PyTorch is not installed")
         done = run_tests(installed, "--plugrad-report=report.json")
@@ -119,7 +124,7 @@ def test_wheel_holds_the_package_and_its_manifest(installed):
     (wheel,) = (installed / "wheels").glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     package = installed.name.replace("-", "_")
-    kind = "backend" if installed.name.endswith(("float64", "torch")) else "plugin"
+    kind = "backend" if installed.name.endswith(("float64", "numexpr", "torch")) else "plugin"
     assert {f"{package}/__init__.py", f"{package}/plugrad-{kind}.toml"} <= names
 
 
@@ -145,6 +150,7 @@ def test_plugrad_lists_what_it_brings_without_running_it(installed):
         == {
             "plugrad-acme-float64": [("backend", "acme_float64", "available")],
             "plugrad-acme-kernels": [("kernels", "webgpu.acme", "available")],
+            "plugrad-acme-numexpr": [("backend", "acme_numexpr", "available")],
             "plugrad-acme-ops": [
                 ("kernels", "cpu.acme_ops", "available"),
                 ("kernels", "wasm.acme_ops", "available"),

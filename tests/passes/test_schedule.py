@@ -1,4 +1,4 @@
-"""Groups among the other steps of a graph, and replays that run groups by functions."""
+"""Groups among the other steps of a graph, and replays that run them by functions."""
 
 from itertools import count
 
@@ -7,7 +7,7 @@ import pytest
 
 import plugrad
 from passes.checking import recorded_graph, results
-from plugrad.extend import compile_replay, find_groups, host_value, schedule_groups
+from plugrad.extend import Call, Fused, compile_replay, fuse_groups, host_value, verify_graph
 
 X = plugrad.asarray(np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4))
 
@@ -32,42 +32,35 @@ def with_loops(x):
     return plugrad.cond(plugrad.sum(last) > 0, lambda z: z * 2 + 1, lambda z: z - 1, rows)
 
 
-def call_one_by_one(graph, group):
-    """Return a function that computes a group by the implementations of the device."""
-    calls = [graph.steps[index] for index in group.steps]
+def compile_bodies(graph):
+    """Return a replay whose fused steps call the implementations of the device, and note that they run."""
+    ran = []
 
-    def run(*arrays):
-        found = dict(zip(group.inputs, arrays, strict=True))
-        for call in calls:
-            inputs = [found[value] for value in call.inputs]
-            function = graph.backend.functions[call.kernel.name]
-            found[call.outputs[0]] = function(*inputs, **call.attrs)
-        return [found[value] for value in group.outputs]
+    def compile_body(body):
+        is_fused = all(isinstance(step, Call) for step in body.steps)
+        run = compile_replay(body if is_fused else fuse_groups(body), compile_body=compile_body)
 
-    return run
+        def noted(*arrays):
+            ran.append(body)
+            return run(*arrays)
 
+        return noted
 
-def compile_groups(graph):
-    groups = {group: call_one_by_one(graph, group) for group in find_groups(graph)}
-    return compile_replay(graph, groups, compile_body=compile_groups)
+    return compile_replay(fuse_groups(graph), compile_body=compile_body), ran
 
 
 @pytest.mark.parametrize("function", [softmax, with_a_sum_in_between, with_loops])
 def test_groups_give_the_same_bits(function):
     graph = recorded_graph(function, X)
-    found = compile_groups(graph)(X.array)
+    run, ran = compile_bodies(graph)
+    found = run(X.array)
+    assert ran
     assert [(x.shape, graph.backend.to_numpy(x).tobytes()) for x in found] == results(graph, [X])
 
 
 @pytest.mark.parametrize("function", [softmax, with_a_sum_in_between, with_loops])
-def test_each_unit_comes_after_what_it_reads(function):
-    graph = recorded_graph(function, X)
-    order = schedule_groups(graph, find_groups(graph))
-    known = {*graph.arguments, *graph.constants, *graph.variables}
-    for unit in order:
-        assert known.issuperset(unit.inputs)
-        known.update(unit.outputs)
-    assert known.issuperset(graph.results)
+def test_each_step_comes_after_what_it_reads(function):
+    verify_graph(fuse_groups(recorded_graph(function, X)))
 
 
 def test_host_values_stay_in_their_order():
@@ -82,25 +75,23 @@ def test_host_values_stay_in_their_order():
         return last, y + draw()
 
     graph = recorded_graph(f, X)
-    (group,) = [group for group in find_groups(graph) if group.shape == (3, 4)]
-    assert group not in schedule_groups(
-        graph, [group]
-    )  # it needs the fourth number, and the loop needs it
-    last, y = compile_groups(graph)(X.array)
+    fused = fuse_groups(graph)
+    # One that has both additions needs the fourth number, which the loop needs to come later.
+    assert not any(isinstance(step, Fused) for step in fused.steps)
+    last, y = compile_replay(fused)(X.array)
     x, doubled = X.numpy(), 2 * X.numpy()
     np.testing.assert_allclose(last, doubled[0] + [1, 2, 3] @ doubled, rtol=1e-6)
     np.testing.assert_array_equal(y, 2 * x + 4)
 
 
-def test_a_group_that_fails_names_its_lines():
+def test_a_group_that_fails_names_its_line():
     graph = recorded_graph(softmax, X)
 
     def fail(*_):
         raise plugrad.errors.OutOfMemory("no room")
 
-    groups = dict.fromkeys(find_groups(graph), fail)
     with pytest.raises(plugrad.errors.OutOfMemory) as caught:
-        compile_replay(graph, groups)(X.array)
+        compile_replay(fuse_groups(graph), compile_body=lambda _: fail)(X.array)
     (note,) = caught.value.__notes__
     assert "test_schedule.py" in note
     assert "in softmax" in note

@@ -174,6 +174,18 @@ def test_kernels_as_a_matrix(command, site):
     assert rows["Expm1"] == ["unary", "yes", "–"]
 
 
+def test_kernels_under_vmap(command, json_of):
+    printed = command("kernels", "--batching", "--backend", "cpu")[1]
+    rows = {line.split()[0]: line.split(maxsplit=2)[2:] for line in printed.splitlines() if line}
+    assert rows["KERNEL"] == ["UNDER VMAP"]
+    assert (rows["Exp"], rows["Sum"], rows["Fill"]) == (["aligned"], ["rule"], ["shared"])
+    assert rows["Where"] == ["error: the shape depends on values"]
+    assert rows["SparseReshape"][0].startswith("loop, because")
+    assert rows["ApplyAdam"][0].startswith("rule; loop if the coefficients")
+    assert "of which 2 run once for each example" in " ".join(printed.split())
+    assert json_of("kernels", "Exp")[1]["kernels"]["Exp"]["batching"] == "aligned"
+
+
 def test_kernels_of_a_backend_that_cannot_start_are_its_manifests(command, json_of, site):
     manifest = 'api = "1.0"\nkernels = ["Exp", "AcmeMagic"]\n'
     site.install("exits", "raise SystemExit(3)", manifest=manifest)

@@ -437,6 +437,9 @@ if typing.TYPE_CHECKING:
     from plugrad.transforms.variable import (
         Variable as Variable,
     )
+    from plugrad.transforms.vectorize import (
+        vectorize as vectorize,
+    )
     from plugrad.transforms.vmap import (
         vmap as vmap,
     )
@@ -525,6 +528,7 @@ _LAZY_EXPORTS = {
     "transforms.derivatives": "checkpoint hessian jacobian jvp",
     "transforms.gradients": "grad grads value_and_grad variable_grads vjp",
     "transforms.variable": "Variable",
+    "transforms.vectorize": "vectorize",
     "transforms.vmap": "vmap",
 }
 """The modules that are imported when one of their functions is first used, and these functions."""

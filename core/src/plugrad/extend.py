@@ -14,6 +14,7 @@ from plugrad.contract.kernel import (
 from plugrad.deprecation import deprecated as deprecated
 from plugrad.discovery.hooks import hookimpl as hookimpl
 from plugrad.engine.composites import composite as composite
+from plugrad.engine.implementations import active_functions as active_functions
 from plugrad.engine.results import wrap_array as wrap_array
 from plugrad.engine.watching import report_event as report_event
 from plugrad.errors import (
@@ -63,6 +64,7 @@ from plugrad.tensor.backend import (
     KernelConfig as KernelConfig,
     Memory as Memory,
     Probe as Probe,
+    compute_host_value as compute_host_value,
 )
 from plugrad.tensor.effects import on_failure as on_failure
 from plugrad.tensor.tensor import Tensor as Tensor
@@ -150,7 +152,6 @@ if typing.TYPE_CHECKING:
     from plugrad.passes.groups import (
         Group as Group,
         find_groups as find_groups,
-        schedule_groups as schedule_groups,
     )
     from plugrad.passes.memory import MemoryPlan as MemoryPlan, plan_memory as plan_memory
     from plugrad.passes.simplify import simplify_graph as simplify_graph
@@ -169,7 +170,7 @@ _LAZY_EXPORTS = {
     "passes.constants": "fold_constants",
     "passes.dead": "remove_dead_steps",
     "passes.fusion": "fuse_groups fuse_regions fuse_steps",
-    "passes.groups": "Group find_groups schedule_groups",
+    "passes.groups": "Group find_groups",
     "passes.memory": "MemoryPlan plan_memory",
     "passes.simplify": "simplify_graph",
     "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",

@@ -9,7 +9,7 @@ import pytest
 from plugrad.extend import ArgumentValueError, UnsupportedDtype, float32, float64
 from plugrad.kernels import binary, creation, movement, resize, unary
 from plugrad_webgpu import elementwise, reduction
-from plugrad_webgpu.device import device as device_module
+from plugrad_webgpu.device import bindings
 from plugrad_webgpu.driver import native
 from plugrad_webgpu.driver.limits import MAX_GRID_SIZE
 from plugrad_webgpu.shaders.program import grid_of
@@ -87,7 +87,7 @@ def test_a_full_batch_is_submitted(run):
 
 
 def test_many_bind_groups_are_dropped(run, monkeypatch):
-    monkeypatch.setattr(device_module, "MAX_BIND_GROUPS", 4)
+    monkeypatch.setattr(bindings, "MAX_BIND_GROUPS", 4)
     arrays = [run.up(np.full(50, i, np.float32)) for i in range(20)]
     sums = [run.call(binary.add, a, b) for a, b in pairwise(arrays)]
     for i, y in enumerate(sums):

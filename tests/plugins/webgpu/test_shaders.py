@@ -149,7 +149,9 @@ SHADERS = {
         "bindings": bindings("x: array<f32>", "output: array<f32>"),
     },
     ("normalization_rows",): {
-        "bindings": bindings("x: array<f32>", "dy: array<f32>", "output: array<f32>"),
+        "bindings": bindings("x: array<vec4f>", "dy: array<vec4f>", "output: array<vec4f>"),
+        "element": "vec4f",
+        "sum_of": "(v.x + v.y) + (v.z + v.w)",
         "g": "dy[at]",
         "result": "found.y * (dy[at] - found.z - h * found.w)",
         "turns": "3",

@@ -1,7 +1,8 @@
 """Batching rules of linear algebra."""
 
+from plugrad.contract.kernel import ValidatedAttributes
 from plugrad.kernels import binary, creation, linalg, movement, unary
-from plugrad.registry.batching import Batch, register_batching, with_rank
+from plugrad.registry.batching import Batch, register_batching, reshaped, with_rank
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, string
 from plugrad.types.shapes import count_elements
@@ -11,19 +12,39 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def _matmul(batch: Batch, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_b: bool) -> Tensor:
     of_a, of_b = batch.is_batched
+    if of_a and of_b and a.ndim == b.ndim == 3 and a.shape[1 if transpose_a else 2] == 1:
+        return _outer(a, b, transpose_a, transpose_b)
     if of_a and not of_b and a.ndim == 3 and b.ndim == 2:
         rows, inner = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
         if not transpose_a or rows == 1:  # all rows of all examples in one product
-            a = movement.reshape(a, shape=(batch.size * rows, inner))
-            return batch.unfold(linalg.matmul(a, b, transpose_b=transpose_b))
+            a = reshaped(a, (batch.size * rows, inner))
+            return batch.unfold(product(a, b, transpose_b=transpose_b))
     if of_b and not of_a and b.ndim == 3 and a.ndim == 2:
         inner, columns = b.shape[-2:][::-1] if transpose_b else b.shape[-2:]
         if columns == 1:
-            b = movement.reshape(b, shape=(batch.size, inner))
-            found = linalg.matmul(b, a, transpose_b=not transpose_a)
-            return movement.reshape(found, shape=(*found.shape, 1))
+            b = reshaped(b, (batch.size, inner))
+            found = product(b, a, transpose_b=not transpose_a)
+            return reshaped(found, (*found.shape, 1))
     a, b = batch.align((a, b))
-    return linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    return product(a, b, transpose_a, transpose_b)
+
+
+def product(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    """Return a product of matrices that are known to fit: the contract is not asked."""
+    attrs = ValidatedAttributes(transpose_a=transpose_a, transpose_b=transpose_b)
+    return linalg.matmul.call(a, b, attrs)
+
+
+def _outer(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """Return the products of a column and a row for each example, such as the gradient of a weight matrix.
+
+    There is nothing to sum, so they are products of elements, in a third of the time.
+    """
+    if transpose_a:
+        a = reshaped(a, (a.shape[0], a.shape[2], 1))
+    if transpose_b:
+        b = reshaped(b, (b.shape[0], 1, b.shape[1]))
+    return binary.multiply.call(a, b)
 
 
 def _einsum(batch: Batch, *inputs: Tensor, equation: str) -> Tensor | None:

@@ -1,7 +1,7 @@
 """Batching rules of kernels that move elements: their axes are one further back."""
 
 from plugrad.kernels import movement
-from plugrad.registry.batching import Batch, along, register_batching, with_rank
+from plugrad.registry.batching import Batch, along, register_batching, reshaped, with_rank
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import Scalar
 from plugrad.types.specs import Shape
@@ -9,7 +9,7 @@ from plugrad.types.windows import Pairs
 
 
 def _reshape(batch: Batch, x: Tensor, *, shape: Shape) -> Tensor:
-    return movement.reshape(x, shape=(batch.size, *shape))
+    return reshaped(x, (batch.size, *shape))
 
 
 def _transpose(batch: Batch, x: Tensor, *, perm: Shape) -> Tensor:

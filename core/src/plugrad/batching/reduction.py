@@ -1,5 +1,7 @@
 """Batching rules of kernels that combine the elements along axes, which are one further back, or in bins."""
 
+from typing import Any, cast
+
 from plugrad.kernels import movement, reduction
 from plugrad.registry.batching import Batch, along, register_batching
 from plugrad.tensor.tensor import Tensor
@@ -7,11 +9,12 @@ from plugrad.types.shapes import count_elements
 
 
 def _bincount(batch: Batch, x: Tensor, weights: Tensor | None = None, *, size: int) -> Tensor:
-    rows = [
+    flat = [
         None if y is None else movement.reshape(y, shape=(batch.size, count_elements(y.shape[1:])))
         for y in batch.spread_all((x, weights))
     ]
-    return reduction.dense_bincount(*rows, size=size)
+    rows, counted = cast("list[Any]", flat)
+    return reduction.dense_bincount(rows, counted, size=size)
 
 
 def _dense_bincount(

@@ -225,6 +225,7 @@ def contracts(report: Report) -> None:
 
 def _contracts() -> dict[str, Any]:
     from plugrad.extend import KERNELS
+    from plugrad.registry.batching import describe_batching
     from plugrad.registry.composites import find_composite
 
     return {
@@ -232,7 +233,8 @@ def _contracts() -> dict[str, Any]:
             "family": kernel.family,
             "inputs": list(kernel.inputs),
             "attributes": list(kernel.attributes),
-            "composite": find_composite(kernel) is not None,
+            "composite": (has_body := find_composite(kernel) is not None),
+            "batching": describe_batching(kernel, has_body=has_body),
             "contract": str(kernel.description),
         }
         for name, kernel in KERNELS.items()

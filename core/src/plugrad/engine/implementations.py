@@ -127,6 +127,14 @@ def functions_in(backend: Backend, overrides: Overrides | None) -> Mapping[str, 
         return functions
 
 
+def active_functions(backend: Backend) -> Mapping[str, Implementation]:
+    """Return the functions of a device in this context, by the names of their kernels.
+
+    Each is looked up when it is first asked for, and raises at its call if there is none.
+    """
+    return functions_in(backend, active_overrides())
+
+
 def _discard_implementation(kernel_name: str, backend_name: str) -> None:
     for backend in _devices:
         if backend.name == backend_name and isinstance(backend.functions, Implementations):

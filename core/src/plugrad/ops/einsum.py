@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from plugrad.contract.kernel import ValidatedAttributes
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
-from plugrad.kernels import linalg
+from plugrad.kernels import linalg, movement, reduction
 from plugrad.ops.arguments import cast, same_dtype, supported_dtype
-from plugrad.ops.movement import moveaxis, reshape
+from plugrad.types.dtype import float32
+from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
+    from plugrad.contract.kernel import Kernel
     from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import Shape
+
+    Step: TypeAlias = "tuple[Kernel[..., Any], ValidatedAttributes]"
 
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """As `string.ascii_letters`, whose module compiles a regular expression when it is imported, in a millisecond."""
@@ -46,10 +53,44 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
         ShapeError: an operand has another number of axes than its term, or a letter stands for two
             sizes.
     """
-    operands, result = _parse_equation(equation, len(tensors))
-    xs = same_dtype(list(tensors), "einsum")
+    _check_equation(equation)
+    xs = same_dtype(list(tensors), "einsum") if tensors else []
+    plan = _plan(equation, tuple([x.array.shape for x in xs]))
     dtype = supported_dtype(xs[0].dtype, linalg.einsum, "einsum")
-    counts = [_count_ellipsis_axes(term, x, equation) for term, x in zip(operands, xs, strict=True)]
+    prepared: list[Tensor] = []
+    for x, steps in zip(xs, plan.steps, strict=True):
+        y = x if x.dtype is dtype else cast(x, dtype)
+        for kernel, attrs in steps:
+            y = kernel.call(y, attrs)
+        prepared.append(y)
+    if plan.kernel is not None:
+        return plan.kernel.call(prepared[0], plan.attrs)
+    return linalg.einsum.call(prepared, plan.attrs)
+
+
+class Plan(NamedTuple):
+    """What an equation asks for with operands of certain shapes."""
+
+    steps: list[list[Step]]
+    """For each operand, the calls that take away axes that are broadcast, and the diagonals."""
+    kernel: Kernel[..., Any] | None
+    """What is called with the only operand; None for Einsum with all of them."""
+    attrs: ValidatedAttributes
+
+
+@lru_cache(maxsize=4096)
+def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
+    """Return what an equation asks for.
+
+    Raises:
+        ArgumentValueError: it is malformed or is for another number of operands.
+        ShapeError: an operand has another number of axes than its term, or a letter stands for two sizes.
+    """
+    operands, result = _parse_equation(equation, len(shapes))
+    counts = [
+        _count_ellipsis_axes(term, shape, equation)
+        for term, shape in zip(operands, shapes, strict=True)
+    ]
     dots = [c for c in LETTERS if c not in equation][: max(counts)]
     terms = [
         term.replace("...", "".join(dots[len(dots) - count :]))
@@ -57,32 +98,59 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
     ]
     stretched = {
         letter
-        for term, x in zip(terms, xs, strict=True)
-        for letter, size in zip(term, x.shape, strict=True)
+        for term, shape in zip(terms, shapes, strict=True)
+        for letter, size in zip(term, shape, strict=True)
         if letter in dots and size != 1
     }
-    reduced_terms: list[str] = []
-    reduced_xs: list[Tensor] = []
-    for term, x in zip(terms, xs, strict=True):
-        squeezed_term, squeezed = _squeeze_broadcast_axes(term, cast(x, dtype), stretched, dots)
-        reduced_term, reduced = _take_diagonals(squeezed_term, squeezed, equation)
-        reduced_terms.append(reduced_term)
-        reduced_xs.append(reduced)
+    reduced: list[str] = []
+    prepared: list[list[Step]] = []
+    specs: list[Shaped] = []
+    for term, shape in zip(terms, shapes, strict=True):
+        kept = [
+            (letter, size)
+            for letter, size in zip(term, shape, strict=True)
+            if not (letter in dots and size == 1 and letter in stretched)
+        ]
+        steps: list[Step] = []
+        squeezed = tuple([size for _, size in kept])
+        if squeezed != shape:
+            steps.append(_step(movement.reshape, shape=squeezed))
+        term = "".join(letter for letter, _ in kept)
+        left, size = _take_diagonals(term, squeezed, equation, steps)
+        reduced.append(left)
+        prepared.append(steps)
+        specs.append(Shaped(size, float32))
     result = result.replace("...", "".join(dots))
-    return linalg.einsum(*reduced_xs, equation=f"{','.join(reduced_terms)}->{result}")
+    if len(reduced) == 1 and result == "".join(c for c in reduced[0] if c in result):
+        axes = tuple([i for i, c in enumerate(reduced[0]) if c not in result])
+        return Plan(prepared, *_step(reduction.sum, axis=axes, keep_dims=False))
+    attrs = linalg.einsum.validate_attributes(*specs, equation=f"{','.join(reduced)}->{result}")
+    return Plan(prepared, None, attrs)
+
+
+def _step(kernel: Kernel[..., Any], **attrs: Any) -> Step:
+    """Return a call of a kernel whose inputs are known to fit."""
+    return kernel, ValidatedAttributes(attrs)
+
+
+def _check_equation(equation: object) -> None:
+    """Raise unless an equation is a text.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if not isinstance(equation, str):  # it is easily forgotten
+        raise ArgumentError(
+            f"einsum: equation={short_repr(equation)} must be a string, such as 'ij,jk->ik', before the tensors"
+        )
 
 
 def _parse_equation(equation: str, count: int) -> tuple[list[str], str]:
     """Split an equation into the operands' subscripts and the result's.
 
     Raises:
-        ArgumentError: the equation is not a string.
         ArgumentValueError: it is malformed or is for another number of operands than `count`.
     """
-    if not isinstance(equation, str):  # pyright: ignore[reportUnnecessaryIsInstance] - it is easily forgotten
-        raise ArgumentError(
-            f"einsum: equation={short_repr(equation)} must be a string, such as 'ij,jk->ik', before the tensors"
-        )
     plain = equation.replace(" ", "")
     left, arrow, result = plain.partition("->")
     operands = left.split(",")
@@ -109,50 +177,51 @@ def _parse_equation(equation: str, count: int) -> tuple[list[str], str]:
     return operands, result
 
 
-def _count_ellipsis_axes(term: str, x: Tensor, equation: str) -> int:
+def _count_ellipsis_axes(term: str, shape: Shape, equation: str) -> int:
     """Return the number of axes that ``...`` covers in an operand.
 
     Raises:
         ShapeError: the operand does not have as many axes as its term.
     """
     letters = len(term.replace("...", ""))
-    count = x.ndim - letters
+    count = len(shape) - letters
     if count < 0 or (count and "..." not in term):
         raise ShapeError(
-            f"einsum: {term!r} in equation {short_repr(equation)} names {letters} axes; the shape is {x.shape}"
+            f"einsum: {term!r} in equation {short_repr(equation)} names {letters} axes; the shape is {shape}"
         )
     return count
 
 
-def _squeeze_broadcast_axes(
-    term: str, x: Tensor, stretched: set[str], dots: list[str]
-) -> tuple[str, Tensor]:
-    """Return an operand without the axes of size 1 that are broadcast."""
-    kept = [
-        (letter, size)
-        for letter, size in zip(term, x.shape, strict=True)
-        if not (letter in dots and size == 1 and letter in stretched)
-    ]
-    return "".join(letter for letter, _ in kept), reshape(x, tuple(size for _, size in kept))
-
-
-def _take_diagonals(term: str, x: Tensor, equation: str) -> tuple[str, Tensor]:
-    """Replace axes that share a letter by their diagonal, so that no letter occurs twice in an operand.
+def _take_diagonals(term: str, shape: Shape, equation: str, steps: list[Step]) -> tuple[str, Shape]:
+    """Add the steps that replace axes of one letter by their diagonal, and return the letters and sizes after them.
 
     Raises:
         ShapeError: two axes of one letter have different sizes.
     """
     while doubled := [c for c, n in Counter(term).items() if n > 1]:
-        first, second = [i for i, c in enumerate(term) if c == doubled[0]][:2]
-        size = x.shape[first]
-        if x.shape[second] != size:
+        letter = doubled[0]
+        first, second = [i for i, c in enumerate(term) if c == letter][:2]
+        size = shape[first]
+        if shape[second] != size:
             raise ShapeError(
-                f"einsum: letter {doubled[0]!r} in equation {short_repr(equation)} stands for sizes {size} and "
-                f"{x.shape[second]}"
+                f"einsum: letter {letter!r} in equation {short_repr(equation)} stands for sizes {size} and "
+                f"{shape[second]}"
             )
-        x = moveaxis(x, (first, second), (-2, -1))
+        others = [i for i in range(len(term)) if i not in (first, second)]
+        order = (*others, first, second)
+        if order != tuple(range(len(term))):
+            steps.append(_step(movement.transpose, perm=order))
+        kept = tuple([shape[i] for i in others])
         # the diagonal: every (size + 1)-th element of the two axes laid end to end
-        flat = reshape(x, (*x.shape[:-2], size * size))
-        x = moveaxis(flat[(..., slice(None, None, size + 1))], -1, first)
-        term = term[:second] + term[second + 1 :]
-    return term, x
+        steps.append(_step(movement.reshape, shape=(*kept, size * size)))
+        zeros, ones = (0,) * len(kept), (1,) * len(kept)
+        steps.append(
+            _step(
+                movement.strided_slice,
+                begin=(*zeros, 0),
+                end=(*kept, size * size),
+                strides=(*ones, size + 1),
+            )
+        )
+        term, shape = "".join([term[i] for i in others]) + letter, (*kept, size)
+    return term, shape

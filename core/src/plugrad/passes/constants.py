@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.engine.implementations import functions_in
+from plugrad.engine.implementations import active_functions
 from plugrad.graph.graph import Call, Graph, Step, Value
 from plugrad.kernels import creation
-from plugrad.tensor.context import active_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +32,7 @@ def fold_constants(graph: Graph) -> Graph:
     """
     specs = graph.specs
     backend = graph.backend
-    functions = functions_in(backend, active_overrides())
+    functions = active_functions(backend)
     constants = dict(graph.constants)
     steps: list[Step] = []
     for step in graph.steps:

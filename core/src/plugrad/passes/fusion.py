@@ -25,6 +25,8 @@ def fuse_groups(
 ) -> Graph:
     """Return the graph with each group of calls as one step; `find_groups` describes the arguments.
 
+    Steps with effects, such as host values, stay in their order, and groups that would change it as they are.
+
     >>> from plugrad.extend import fuse_groups
     >>> graph = plugrad.make_graph(lambda x: plugrad.sum(plugrad.exp(x * 2) + x))(plugrad.ones(3))
     >>> print(fuse_groups(graph))
@@ -41,7 +43,24 @@ def fuse_groups(
     return %5
     """
     found = find_groups(graph, is_included=is_included, fits=fits, min_calls=min_calls)
-    return fuse_steps(graph, [group.steps for group in found])
+    return fuse_steps(graph, _without_circles(graph, [group.steps for group in found]))
+
+
+def _without_circles(graph: Graph, groups: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+    """Return groups without those that would change the order of steps with effects."""
+    unit = {index: group[-1] for group in groups for index in group}
+    makers = {v: unit.get(i, i) for i, step in enumerate(graph.steps) for v in step.outputs}
+    before: dict[int, set[int]] = {}
+    for index, step in enumerate(graph.steps):
+        own = unit.get(index, index)
+        needed = {makers[v] for v in step.inputs if v in makers}
+        before.setdefault(own, set()).update(needed - {own})
+    for earlier, later in pairwise([i for i, step in enumerate(graph.steps) if has_effect(step)]):
+        before[later].add(earlier)
+    stuck = set(unit.values()) - set(sort_units(before))
+    if not stuck:
+        return groups
+    return _without_circles(graph, [group for group in groups if group[-1] != min(stuck)])
 
 
 def fuse_steps(graph: Graph, groups: Sequence[Sequence[int]]) -> Graph:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from plugrad.graph.graph import Call, Graph, Step, Value
-from plugrad.passes.dead import has_effect
+from plugrad.graph.graph import Call, Graph, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -104,42 +102,6 @@ def find_groups(
 
 def _is_elementwise(call: Call) -> bool:
     return call.kernel.is_elementwise
-
-
-def schedule_groups(graph: Graph, groups: Sequence[Group]) -> tuple[Group | Step, ...]:
-    """Return groups and the other steps in an order in which each comes after what it reads.
-
-    Steps that compute values on the host stay in their order among each other. A group that would change it is left
-    out: its calls are among the other steps.
-
-    >>> from plugrad.extend import find_groups, schedule_groups
-    >>> graph = plugrad.make_graph(lambda x: plugrad.sum(plugrad.exp(x * 2) + x))(plugrad.ones(3))
-    >>> group, step = schedule_groups(graph, find_groups(graph))
-    >>> group.steps, step.kernel.name
-    ((0, 1, 2), 'Sum')
-    """
-    units: dict[int, Group | Step] = dict(enumerate(graph.steps))
-    for group in groups:
-        for index in group.steps:
-            del units[index]
-        units[group.steps[-1]] = group
-    maker = {v: index for index, unit in units.items() for v in unit.outputs}
-    before = {
-        index: {maker[v] for v in unit.inputs if v in maker} - {index}
-        for index, unit in units.items()
-    }
-    effects = [index for index in sorted(units) if _has_effect(units[index])]
-    for earlier, later in pairwise(effects):
-        before[later].add(earlier)
-    order = sort_units(before)
-    if len(order) == len(units):
-        return tuple([units[index] for index in order])
-    stuck = {group.steps[-1] for group in groups} - set(order)
-    return schedule_groups(graph, [group for group in groups if group.steps[-1] != min(stuck)])
-
-
-def _has_effect(unit: Group | Step) -> bool:
-    return not isinstance(unit, Group) and has_effect(unit)
 
 
 def sort_units(before: Mapping[int, set[int]]) -> list[int]:

@@ -82,7 +82,7 @@ def plan_memory(
         max(
             [
                 plan_memory(body, views=views, in_place=in_place).peak_bytes
-                for body in ([] if isinstance(step, Fused) else step.graphs)
+                for body in (() if isinstance(step, Fused) else step.graphs)
             ],
             default=0,
         )

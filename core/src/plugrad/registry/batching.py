@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from plugrad.contract.kernel import Kernel, all_contracts
+from plugrad.contract.kernel import Kernel, ValidatedAttributes, all_contracts
 from plugrad.contract.parameters import inspect_parameters
 from plugrad.errors import ArgumentError, RegistrationError, short_repr
 from plugrad.kernels import creation, movement
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
     def repeat(self, x: Tensor) -> Tensor:
         """Repeat a shared tensor along a new first axis."""
-        expanded = movement.reshape(x, shape=(1, *x.shape))
+        expanded = reshaped(x, (1, *x.shape))
         return movement.broadcast_to(expanded, shape=(self.size, *x.shape))
 
     def align(self, inputs: Sequence[Any]) -> list[Any]:
@@ -66,17 +66,22 @@ class Batch(NamedTuple):
     def fold(self, x: Tensor, position: int) -> Tensor:
         """Fold the hidden axis of the input at a position into the axis after it."""
         x = self.spread(x, position)
-        return movement.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
+        return reshaped(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
     def unfold(self, y: Tensor) -> Tensor:
         """Unfold the first axis of a result into the hidden axis and what was folded into it."""
-        return movement.reshape(y, shape=(self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
+        return reshaped(y, (self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
 
     def positions(self, like: Tensor, shape: Shape, dtype: DType | None = None) -> Tensor:
         """Return the position of each element along the hidden axis, as integers of a shape on a tensor's device."""
         row = creation.range.on(like.backend, start=0, stop=self.size, step=1, dtype=dtype or int32)
-        column = movement.reshape(row, shape=(self.size, *(1,) * (len(shape) - 1)))
+        column = reshaped(row, (self.size, *(1,) * (len(shape) - 1)))
         return movement.broadcast_to(column, shape=shape)
+
+
+def reshaped(x: Tensor, shape: Shape) -> Tensor:
+    """Return a tensor in another shape, which is known to fit: the contract is not asked."""
+    return movement.reshape.call(x, ValidatedAttributes(shape=shape))
 
 
 def with_rank(x: Tensor, rank: int) -> Tensor:
@@ -84,7 +89,7 @@ def with_rank(x: Tensor, rank: int) -> Tensor:
     missing = rank - x.ndim
     if missing <= 0:
         return x
-    return movement.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
+    return reshaped(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
 def move_axis(x: Tensor, source: int, target: int) -> Tensor:
@@ -100,16 +105,14 @@ def merge_axis(x: Tensor, axis: int) -> Tensor:
     """Return a tensor whose hidden axis, the first one, has become a part of another axis, counted from the end."""
     x = move_axis(x, 0, x.ndim + axis - 1)
     at = x.ndim + axis - 1
-    return movement.reshape(
-        x, shape=(*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
-    )
+    return reshaped(x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
 
 
 def split_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
     """Return a tensor with the hidden axis first again; see `merge_axis`."""
     at = y.ndim + axis
     shape = (*y.shape[:at], batch.size, y.shape[at] // max(batch.size, 1), *y.shape[at + 1 :])
-    return move_axis(movement.reshape(y, shape=shape), at, 0)
+    return move_axis(reshaped(y, shape), at, 0)
 
 
 # --- rules that many kernels share ---------------------------------------------------------------
@@ -132,8 +135,10 @@ def along(*names: str) -> BatchingRule:
     """
 
     def rule(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
-        axes = {name: _next_axes(attrs[name]) for name in names}
-        return batch.kernel(*batch.spread_all(inputs), **{**attrs, **axes})
+        shifted = {**attrs, **{name: _next_axes(attrs[name]) for name in names}}
+        if len(inputs) == 1 and not batch.kernel.inputs_vary:
+            return batch.kernel.call(inputs[0], ValidatedAttributes(shifted))
+        return batch.kernel(*batch.spread_all(inputs), **shifted)
 
     return rule
 
@@ -196,6 +201,30 @@ def complete() -> None:
     """Register every rule of plugrad's own that nobody has asked for yet."""
     for kernel_name in list(all_contracts()):
         find_batching(kernel_name)
+
+
+def describe_batching(kernel: Kernel[..., Any], *, has_body: bool) -> str:
+    """Return how `plugrad.vmap` runs a kernel, in words; `has_body` says whether it has a body of ops.
+
+    >>> from plugrad.kernels import reduction, unary
+    >>> (
+    ...     describe_batching(unary.exp, has_body=False),
+    ...     describe_batching(reduction.sum, has_body=False),
+    ... )
+    ('aligned', 'rule')
+    """
+    entry = find_batching(kernel.name)
+    if kernel.dynamic_shape:
+        return "error: the shape depends on values"
+    if not kernel.inputs:
+        return "shared"
+    if entry is None and kernel.is_elementwise:
+        return "aligned"
+    if entry is not None and entry.rule is not None:
+        otherwise = "body of ops" if has_body else "loop"
+        return f"rule; {otherwise} if {entry.because}" if entry.because else "rule"
+    reason = "" if entry is None else entry.because
+    return "body of ops" if has_body else f"loop, {reason}".removesuffix(", ")
 
 
 def register_batching(

@@ -205,9 +205,7 @@ class Backend(ABC):
         A backend that records calls instead of running them keeps the function, so that each run computes the
         value anew.
         """
-        log = active_log.get()
-        values = np.asarray(function() if log is None else log.call(function), dtype.numpy)
-        return store(values if values.shape == shape else values.reshape(shape), self)
+        return store(compute_host_value(function, shape, dtype), self)
 
     # --- what a backend may offer besides ---------------------------------------------------------
 
@@ -328,6 +326,13 @@ def passes(error: BaseException, backend: Backend) -> bool:
 def _clear_caches(backend: Backend) -> None:
     for cache in (backend.functions, backend.constants):
         cache.clear()
+
+
+def compute_host_value(function: Callable[[], Any], shape: Shape, dtype: DType) -> NDArray[Any]:
+    """Return what a function of a `plugrad.extend.HostValue` computes, for backends that compile graphs."""
+    log = active_log.get()
+    values = np.asarray(function() if log is None else log.call(function), dtype.numpy)
+    return values if values.shape == shape else values.reshape(shape)
 
 
 def store(values: NDArray[Any], backend: Backend) -> Any:

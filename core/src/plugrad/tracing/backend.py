@@ -154,6 +154,11 @@ class GraphTracer(Tracer):
     def lift(self, x: Tensor) -> Tensor:
         """Return a tensor for one from outside, which is a constant."""
         backend = x.backend
+        if isinstance(backend, Tracer) and backend.outer is not None:
+            raise TracingError(
+                f"a tensor of shape {x.shape} under vmap meets a loop or a choice that was traced outside of it; put "
+                "the loop or the choice into the function under vmap, too"
+            )
         if isinstance(backend, GraphTracer):
             raise TracingError(
                 f"a tensor of shape {x.shape} was made while another function was traced, and has no values; return "

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.engine.implementations import functions_in
+from plugrad.engine.implementations import active_functions
 from plugrad.graph.graph import Cond, Scan
 from plugrad.tensor.backend import store
-from plugrad.tensor.context import active_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +37,7 @@ def _scan(step: Scan, backend: Backend, body: Callable[..., list[Any]]) -> Calla
     specs = [step.body.specs[value] for value in step.body.results[carries:]]
 
     def run(*arrays: Any) -> list[Any]:
-        functions = functions_in(backend, active_overrides())
+        functions = active_functions(backend)
         carry: Any = arrays[:carries]
         stacked = arrays[carries : carries + slices]
         captured = arrays[carries + slices :]

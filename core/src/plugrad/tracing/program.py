@@ -231,6 +231,12 @@ class ProgramCall(Step):
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Run the compiled backward pass."""
         program, backend = self.program, self.program.backend
+        tracer = current_tracer()
+        if tracer is not None and tracer.outer is not None:
+            raise TracingError(
+                f"vmap: {program.name} is under jit, and its gradient is computed for many examples at once; put jit "
+                "around the call of vmap instead"
+            )
         parents = self.parents
         tensors = [
             Tensor(array, backend, parents[i] if linked and i < len(parents) else None)

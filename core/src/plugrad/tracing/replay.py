@@ -11,16 +11,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.explain import explain_failure
-from plugrad.engine.implementations import functions_in
+from plugrad.engine.implementations import active_functions
 from plugrad.errors import PlugradError
 from plugrad.graph.graph import Call, Fused, Graph, HostValue, Step, Value
-from plugrad.passes.groups import Group, schedule_groups
-from plugrad.tensor.backend import note_loss, passes
-from plugrad.tensor.context import active_overrides
 from plugrad.tracing.loops import compile_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from types import CodeType
 
     from plugrad.tensor.backend import Backend
@@ -41,7 +38,6 @@ def _compile(text: str) -> tuple[CodeType, str]:
 
 def compile_replay(
     graph: Graph,
-    groups: Mapping[Group, Callable[..., Sequence[Any]]] | None = None,
     *,
     compile_body: Callable[[Graph], Callable[..., list[Any]]] | None = None,
 ) -> Callable[..., list[Any]]:
@@ -49,15 +45,13 @@ def compile_replay(
 
     Args:
         graph: the graph.
-        groups: what computes groups of its calls, each a function of the arrays of the group's inputs that returns
-            those of its outputs.
         compile_body: what compiles the graphs inside loops, choices and fused steps; without it, they are run step by
             step, too.
 
     Returns:
         A function of the arguments' arrays and then the variables', which returns results and then updates.
     """
-    return _Writer(graph, groups or {}, compile_body or compile_replay).compile()
+    return _Writer(graph, compile_body or compile_replay).compile()
 
 
 class _Writer:
@@ -66,25 +60,22 @@ class _Writer:
     def __init__(
         self,
         graph: Graph,
-        groups: Mapping[Group, Callable[..., Sequence[Any]]],
         compile_body: Callable[[Graph], Callable[..., list[Any]]],
     ) -> None:
         """Plan which values are kept until when."""
         self.graph = graph
-        self.groups = groups
         self.compile_body = compile_body
         self.names: dict[str, Any] = {"backend": graph.backend}
         self.lines: list[str] = []
-        self.steps: list[Group | Step | None] = []
+        self.steps: list[Step | None] = []
         """The step of each line."""
-        self.order = schedule_groups(graph, [*groups]) if groups else graph.steps
         last: dict[Value, int] = {}
-        for index, step in enumerate(self.order):
+        for index, step in enumerate(graph.steps):
             for value in (*step.inputs, *step.outputs):
                 if value is not None:
                     last[value] = index
         kept = {*graph.results, *(value for _, value in graph.updates), *graph.constants}
-        self.dying: list[list[Value]] = [[] for _ in self.order]
+        self.dying: list[list[Value]] = [[] for _ in graph.steps]
         for value, index in last.items():
             if value not in kept:
                 self.dying[index].append(value)
@@ -97,7 +88,7 @@ class _Writer:
         values = [f"v{value}" for value in (*graph.arguments, *graph.variables)]
         parameters = ", ".join(("functions", *values))
         self.write(f"def replay({parameters}):", None)
-        for index, step in enumerate(self.order):
+        for index, step in enumerate(graph.steps):
             self.write(f"    {self.text_of(step, index)}", step)
             if dying := self.dying[index]:
                 self.write(f"    del {', '.join(f'v{value}' for value in dying)}", step)
@@ -105,17 +96,13 @@ class _Writer:
         self.write(f"    return [{', '.join(f'v{value}' for value in ends)}]", None)
         return self._compile_text("\n".join(self.lines))
 
-    def write(self, line: str, step: Group | Step | None) -> None:
+    def write(self, line: str, step: Step | None) -> None:
         self.lines.append(line)
         self.steps.append(step)
 
-    def text_of(self, step: Group | Step, index: int) -> str:
+    def text_of(self, step: Step, index: int) -> str:
         """Return the line of a step."""
         outputs = ", ".join(f"v{value}" for value in step.outputs)
-        if isinstance(step, Group):
-            self.names[f"group{index}"] = self.groups[step]
-            inputs = ", ".join(f"v{value}" for value in step.inputs)
-            return f"{outputs}{',' * (len(step.outputs) == 1)} = group{index}({inputs})"
         if isinstance(step, Call):
             inputs = ["None" if value is None else f"v{value}" for value in step.inputs]
             if not step.kernel.inputs:
@@ -146,13 +133,12 @@ class _Writer:
         exec(code, self.names)
         replay: Callable[..., list[Any]] = self.names["replay"]
         steps, backend = self.steps, self.graph.backend
-        calls = self.graph.steps
 
         def run(*arrays: Any) -> list[Any]:
             try:
-                return replay(functions_in(backend, active_overrides()), *arrays)
+                return replay(active_functions(backend), *arrays)
             except BaseException as failure:
-                raise _explain_failure(failure, file, steps, calls, backend) from failure.__cause__
+                raise _explain_failure(failure, file, steps, backend) from failure.__cause__
 
         return run
 
@@ -160,8 +146,7 @@ class _Writer:
 def _explain_failure(
     failure: BaseException,
     file: str,
-    steps: Sequence[Group | Step | None],
-    calls: Sequence[Step],
+    steps: Sequence[Step | None],
     backend: Backend,
 ) -> BaseException:
     """Return the error that a call outside of a trace would have raised, with the line that was traced."""
@@ -172,12 +157,6 @@ def _explain_failure(
     if step is None:
         return failure
     assert trace is not None
-    if isinstance(step, Group):
-        if not passes(failure, backend):
-            note_loss(failure, backend)
-            lines = dict.fromkeys(str(calls[index].line) for index in step.steps)
-            failure.add_note(f"It was traced at {'; '.join(lines)}.")
-        return failure
     error = failure
     if isinstance(step, Call):
         values = {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals}  # constants are global

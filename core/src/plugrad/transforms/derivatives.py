@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from plugrad.engine.results import wrap_array
 from plugrad.engine.transfer import lift_arguments
-from plugrad.errors import ArgumentError, ShapeError
+from plugrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+    TracingError,
+    short_repr,
+)
 from plugrad.ops.attributes import as_list, is_sequence
-from plugrad.ops.creation import asarray, eye, zeros, zeros_like
-from plugrad.ops.movement import reshape, stack, unstack
+from plugrad.ops.creation import asarray, eye, ones_like, zeros, zeros_like
+from plugrad.ops.movement import expand_dims, reshape, stack, unstack
 from plugrad.tape.nodes import InputGradients, Leaf, Node, Step, recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -22,12 +29,15 @@ from plugrad.transforms.gradients import (
     vjp,
 )
 from plugrad.transforms.variable import Variable, watched_variables
-from plugrad.types.arguments import check_callable
+from plugrad.transforms.vmap import vmap
+from plugrad.types.arguments import check_callable, check_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from plugrad.types.specs import Shape
+
+Mode = Literal["reverse", "forward"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 
 def jvp(
@@ -77,7 +87,9 @@ def _as_leaves(tree: Any) -> list[Any]:
     return list(iter_leaves(tree))
 
 
-def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def jacobian(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, *, mode: Mode = "reverse"
+) -> Callable[..., Any]:
     """Return a function that computes the derivative of each element of the value by each element of an argument.
 
     >>> import plugrad
@@ -90,24 +102,33 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
     list, tuple or dict of tensors, the result has the structure of the value, with the structure of the
     argument at each leaf.
 
+    All rows, or all columns, are computed in one pass, as with `vmap`. What cannot be batched, such as a function
+    under `jit`, is computed row by row.
+
     Args:
         function: returns floating-point or complex tensors.
         argnums: the position of the differentiated argument, or several; see `grad`.
+        mode: "reverse" computes rows, which is better if the value has fewer elements than the arguments;
+            "forward" computes columns, of real numbers only.
 
     Raises:
         ArgumentError: `function` is not callable or returns something other than tensors, or `argnums`
             are not positions of different arguments.
-        DTypeError: a differentiated argument or the value is neither floating-point nor complex.
+        ArgumentValueError: `mode` is another word.
+        DTypeError: a differentiated argument or the value is neither floating-point nor complex, or it
+            is complex with ``mode="forward"``.
         GradientNotFound: a kernel between the value and a differentiated argument has no gradient.
     """
-    return _jacobian("jacobian", function, argnums)
+    return _jacobian("jacobian", function, argnums, mode)
 
 
 def _jacobian(
-    op: str, function: Callable[..., Any], argnums: int | Sequence[int]
+    op: str, function: Callable[..., Any], argnums: int | Sequence[int], mode: Mode
 ) -> Callable[..., Any]:
     check_callable(op, function)
     positions = parse_argnums(argnums, op)
+    if check_string(mode, op, "mode") not in MODES:
+        raise ArgumentValueError(f"{op}: mode={short_repr(mode)} must be 'reverse' or 'forward'")
 
     @wraps(function)
     def derivative(*args: Any, **kwargs: Any) -> Any:
@@ -120,50 +141,111 @@ def _jacobian(
         check_positions(positions, args, op)
         selected = [args[position] for position in positions]
         value, pull = vjp(of_selected, *selected)
-        outputs: list[Tensor] = list(iter_leaves(value))
+        found = (
+            _compute_rows(value, pull, selected)
+            if mode == "reverse"
+            else _compute_columns(op, value, pull, selected)
+        )
+        rows = iter(found)
 
-        def rows(output: Tensor) -> Any:
-            dys = [
-                [d if y is output else zeros_like(y) for y in outputs]
-                for d in _basis_tensors(output)
-            ]
-            pulled = [pull(dy[0] if isinstance(value, Tensor) else dy) for dy in dys]
-            trees = [
-                _stack_rows([row[i] for row in pulled], x, output) for i, x in enumerate(selected)
-            ]
+        def trees_of(output: Tensor) -> Any:
+            """Return what stands in the place of a part of the value: a tree like each argument."""
+            parts = iter(next(rows))
+            trees = [map_tree(lambda _: next(parts), x) for x in selected]
             return tuple(trees) if is_sequence(argnums) else trees[0]
 
-        return map_tree(rows, value)
+        return map_tree(trees_of, value)
 
     return derivative
 
 
-def _basis_tensors(y: Tensor) -> list[Tensor]:
-    """Return the standard basis of `y`: for each element, a tensor that is 1 there and 0 elsewhere."""
-    if not y.size:
-        return []
-    units = eye(y.size, dtype=y.dtype, device=y.backend)
-    return list(unstack(reshape(units, (y.size, *y.shape))))
+def _compute_rows(
+    value: Any, pull: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
+) -> list[list[Tensor]]:
+    """Return, for each part of the value, its derivative by each part of the arguments."""
+    outputs: list[Tensor] = list(iter_leaves(value))
+    inputs = [asarray(x) for x in iter_leaves(selected)]
+
+    def rows(output: Tensor) -> list[Tensor]:
+        def row(dy: Tensor) -> list[Tensor]:
+            dys = [dy if y is output else zeros_like(y) for y in outputs]
+            return list(iter_leaves(pull(dys[0] if isinstance(value, Tensor) else dys)))
+
+        found = _for_each_unit(row, output, [*inputs, *outputs])
+        return [
+            zeros((*output.shape, *x.shape), dtype=x.dtype, device=x.backend)
+            if part is None
+            else reshape(part, (*output.shape, *x.shape))
+            for part, x in zip(found or [None] * len(inputs), inputs, strict=True)
+        ]
+
+    return [rows(output) for output in outputs]
 
 
-def _stack_rows(rows: list[Any], x: Any, output: Tensor) -> Any:
-    """Stack the rows of a Jacobian, trees like `x`, to one tree of tensors of shape output.shape + x.shape."""
-    columns = zip(*(iter_leaves(row) for row in rows), strict=True)
-    if not rows:
-        return map_tree(lambda part: _empty_derivative(output.shape, asarray(part)), x)
-    joined = iter(
-        [reshape(stack(list(column)), (*output.shape, *column[0].shape)) for column in columns]
-    )
-    return map_tree(lambda _: next(joined), rows[0])
+def _compute_columns(
+    op: str, value: Any, pull: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
+) -> list[list[Tensor]]:
+    """Return the same as `_compute_rows`, of tangents that are pushed forward: see `jvp`."""
+    outputs: list[Tensor] = list(iter_leaves(value))
+    inputs = [asarray(x) for x in iter_leaves(selected)]
+    for x in (*inputs, *outputs):
+        if x.dtype.kind == "complex":
+            raise DTypeError(
+                f"{op}: a tensor of shape {x.shape} is {x.dtype}, and mode='forward' is for real numbers; use "
+                "mode='reverse'"
+            )
+    _, push = vjp(pull, map_tree(zeros_like, value))
+
+    def columns(position: int) -> list[Tensor]:
+        x = inputs[position]
+
+        def column(tangent: Tensor) -> list[Tensor]:
+            parts = iter(
+                [tangent if i == position else zeros_like(y) for i, y in enumerate(inputs)]
+            )
+            tangents = tuple(map_tree(lambda _: next(parts), tree) for tree in selected)
+            return list(iter_leaves(push(tangents)))
+
+        found = _for_each_unit(column, x, [*inputs, *outputs])
+        return [
+            zeros((*y.shape, *x.shape), dtype=x.dtype, device=x.backend)
+            if part is None
+            else reshape(reshape(part, (x.size, y.size)).T, (*y.shape, *x.shape))
+            for part, y in zip(found or [None] * len(outputs), outputs, strict=True)
+        ]
+
+    by_input = [columns(position) for position in range(len(inputs))]
+    return [[column[i] for column in by_input] for i in range(len(outputs))]
 
 
-def _empty_derivative(shape: Shape, x: Tensor) -> Tensor:
-    """Return the Jacobian of a value of this shape that has no elements."""
-    return zeros((*shape, *x.shape), dtype=x.dtype, device=x.backend)
+MOST_ELEMENTS: Final = 2**23
+"""The elements of the largest tensor of a Jacobian's rows that are computed at once; more would need much memory."""
+
+
+def _for_each_unit(
+    function: Callable[[Tensor], list[Tensor]], y: Tensor, tensors: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return what a function returns for each tensor like `y` that is 1 at one element and 0 elsewhere, stacked.
+
+    For no elements, the list is empty. The function computes with tensors as large as those that are given.
+    """
+    if y.size < 2:
+        found = function(ones_like(y)) if y.size else []
+        return [expand_dims(part, axis=0) for part in found]
+    units = reshape(eye(y.size, dtype=y.dtype, device=y.backend), (y.size, *y.shape))
+    chunk = max(1, MOST_ELEMENTS // max(x.size for x in tensors))
+    try:
+        return vmap(function, chunk_size=chunk)(units)
+    except TracingError:  # it reads values, or was traced before
+        columns = zip(*map(function, unstack(units)), strict=True)
+        return [stack(list(column)) for column in columns]
 
 
 def hessian(
-    function: Callable[..., Tensor], argnums: int | Sequence[int] = 0
+    function: Callable[..., Tensor],
+    argnums: int | Sequence[int] = 0,
+    *,
+    mode: Mode = "reverse",
 ) -> Callable[..., Any]:
     """Return a function that computes the second derivatives of a scalar function.
 
@@ -179,13 +261,14 @@ def hessian(
     Args:
         function: returns one floating-point or complex tensor.
         argnums: the position of the differentiated argument, or several; see `grad`.
+        mode: how the gradient is differentiated; see `jacobian`.
 
     Raises:
-        ArgumentError, DTypeError, GradientNotFound: see `jacobian`.
+        ArgumentError, ArgumentValueError, DTypeError, GradientNotFound: see `jacobian`.
     """
     check_callable("hessian", function)
     parse_argnums(argnums, "hessian")
-    return _jacobian("hessian", grad(function, argnums, allow_unused=True), argnums)
+    return _jacobian("hessian", grad(function, argnums, allow_unused=True), argnums, mode)
 
 
 def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from plugrad.engine.custom import conjugate
 from plugrad.engine.results import alias, wrap_array
+from plugrad.engine.transfer import lift_arguments
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError, short_repr
 from plugrad.kernels import creation
 from plugrad.ops.attributes import check_flag, check_integer, is_sequence, to_list
@@ -434,6 +435,7 @@ def _check_result(value: Any) -> Tensor:
 
 def _check_dy(dy: Any, value: Tensor) -> Tensor:
     """Return `dy` as a new tensor; it must have the shape and dtype of `value`."""
+    (value,) = lift_arguments((value,))
     if isinstance(dy, Tensor) and dy.backend is value.backend:
         dy = alias(dy)
     else:

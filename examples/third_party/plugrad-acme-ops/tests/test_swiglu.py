@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import plugrad_acme_ops.ops
 import pytest
-from plugrad_acme_ops import swiglu
+from plugrad_acme_ops import geglu, swiglu
 
 import plugrad
 from plugrad.errors import DTypeError, ShapeError
@@ -53,6 +53,14 @@ def test_far_from_zero(backend):
     gate = np.array([-300, -88, -20, -1e-6, 0, 1e-6, 20, 88, 300, np.inf, np.nan], np.float32)
     result = swiglu(plugrad.asarray(gate), plugrad.asarray(np.ones_like(gate)))
     np.testing.assert_allclose(result, reference(gate, 1), rtol=2e-6, atol=1e-30)
+
+
+def test_many_examples_at_once(backend):
+    gate, up = plugrad.asarray(GATE), plugrad.asarray(UP)
+    for op in (swiglu, geglu):
+        np.testing.assert_allclose(plugrad.vmap(op)(gate, up), op(gate, up), rtol=2e-6, atol=1e-7)
+        shared = plugrad.vmap(op, (0, None))(gate, up[0])
+        np.testing.assert_allclose(shared, op(gate, up[:1]), rtol=2e-6, atol=1e-7)
 
 
 def test_gradient_to_second_order(backend):

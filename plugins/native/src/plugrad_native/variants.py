@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 BASELINES: Final = ("_v2", "_neon")
 """The variant that runs on all processors, for each architecture; it tells what this one can do."""
 OPTIONAL_VARIANTS: Final = ("_v4", "_v3")
@@ -28,6 +31,23 @@ class Variant(Protocol):
 
         Raises:
             AttributeError: the extension was built without it.
+        """
+        ...
+
+    def program(
+        self,
+        words: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        functions: tuple[Any, ...],
+        constants: tuple[NDArray[Any], ...],
+        ufunc_type: type,
+        /,
+    ) -> Callable[..., None]:
+        """Return a function that runs a table of calls, which ``extension/program.h`` describes.
+
+        Raises:
+            ValueError: the table is wrong.
+            AttributeError: there is no function of a name.
         """
         ...
 

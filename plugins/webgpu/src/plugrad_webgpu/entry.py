@@ -18,6 +18,7 @@ from plugrad.extend import (
     Memory,
     Probe,
     as_dtype,
+    compile_replay,
     is_interruption,
     string,
 )
@@ -26,12 +27,12 @@ from plugrad_webgpu.memory.transfers import download, read, upload
 from plugrad_webgpu.shaders.elements import DTYPES, require_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from numpy.typing import NDArray
     from wgpu import GPUDevice
 
-    from plugrad.extend import DType, KernelTable
+    from plugrad.extend import DType, Graph, KernelTable
     from plugrad_webgpu.device.device import Device
     from plugrad_webgpu.memory.buffers import GpuArray
 
@@ -149,6 +150,19 @@ class WebGpuBackend(Backend):
     def read(self, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
         """Yield flat parts of the values of arrays; the device brings the next part while the program uses one."""
         return read(self.opened, arrays)
+
+    def compile(self, graph: Graph) -> Callable[..., list[Any]] | None:
+        """Return a function that encodes what the kernels of a graph do; None if all its values stay on the host."""
+        # Few programs are compiled.
+        from plugrad_webgpu.recording.graphs import record_graph
+
+        device = self.opened
+        if all(device.hosting.has_room(spec.shape) for spec in graph.specs.values()):
+            return None
+        return record_graph(graph, device, self._compile_body)
+
+    def _compile_body(self, graph: Graph) -> Callable[..., list[Any]]:
+        return self.compile(graph) or compile_replay(graph)
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""

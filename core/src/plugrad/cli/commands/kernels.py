@@ -25,6 +25,7 @@ _UNDECLARED: Final[dict[str, Any]] = {
     "inputs": [],
     "attributes": [],
     "composite": False,
+    "batching": "loop",
     "contract": "",
 }
 
@@ -45,6 +46,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--backend", action="append", default=[], metavar="NAME", help="show only this backend"
     )
     parser.add_argument("--matrix", action="store_true", help="print a column for each backend")
+    parser.add_argument(
+        "--batching", action="store_true", help="print how plugrad.vmap runs each kernel"
+    )
     jobs.add_timeout(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -93,6 +97,8 @@ def run(arguments: Namespace) -> None:
         families = {contract["family"] for contract in contracts.values()}
         hint = suggestion(arguments.pattern, [*everything, *families])
         layout.say(f"No kernel matches {arguments.pattern!r}{hint}.")
+    elif arguments.batching:
+        _print_batching([name for name in names if name in contracts], contracts)
     elif arguments.matrix:
         _print_matrix(names, contracts, have)
     else:
@@ -176,6 +182,17 @@ def _print_list(
 def _signature(contract: dict[str, Any]) -> str:
     attributes = ", ".join(contract["attributes"])
     return ", ".join(contract["inputs"]) + (f"; {attributes}" if attributes else "")
+
+
+def _print_batching(names: list[str], contracts: dict[str, dict[str, Any]]) -> None:
+    rows = [(name, contracts[name]["family"], contracts[name]["batching"]) for name in names]
+    layout.table(("KERNEL", "FAMILY", "UNDER VMAP"), rows, indent="")
+    loops = sum(how.startswith("loop") for _, _, how in rows)
+    layout.say()
+    layout.say(
+        f"{layout.count(len(names), 'kernel')}, of which {loops or 'none'} {'run' if loops > 1 else 'runs'} once for "
+        "each example. 'aligned' needs no rule, 'shared' has no inputs."
+    )
 
 
 def _print_matrix(

@@ -5,5 +5,9 @@
 tensor([  0., 500.], dtype=float32)
 """
 
-from plugrad_acme_ops import composites as composites, gradients as gradients
+from plugrad_acme_ops import (
+    batching as batching,
+    composites as composites,
+    gradients as gradients,
+)
 from plugrad_acme_ops.ops import geglu as geglu, swiglu as swiglu

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from plugrad.extend import broadcast
+from plugrad.extend import Preparation, broadcast, contractions
 from plugrad.kernels import linalg
 from plugrad_cpu.declare import Array, accumulation_dtype, table, tracked
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, empty, track_allocation
@@ -48,7 +48,31 @@ def einsum(*inputs: Array, equation: str) -> Array:
     """Return the sums of products, computed by matrix products where possible."""
     dtype = inputs[0].dtype
     operands = [x.astype(accumulation_dtype(dtype), copy=False) for x in inputs]
-    return np.asarray(np.einsum(equation, *operands, optimize=len(inputs) > 1), dtype)
+    if dtype.kind in "iu":  # NumPy has no fast products of matrices of integers
+        return np.asarray(np.einsum(equation, *operands, optimize=len(inputs) > 1), dtype)
+    steps, last = contractions(equation, tuple([x.shape for x in inputs]))
+    for step in steps:
+        right, left = (operands.pop(place) for place in reversed(step.places))
+        a, b = _prepare_operand(left, step.left), _prepare_operand(right, step.right)
+        if step.is_transposed is None:
+            product = a * b
+        else:
+            transpose_a, transpose_b = step.is_transposed
+            a = a.swapaxes(-1, -2) if transpose_a else a
+            b = b.swapaxes(-1, -2) if transpose_b else b
+            product = a.dot(b) if a.ndim == b.ndim == 2 else np.matmul(a, b)
+        operands.append(product.reshape(step.shape))
+    found = np.ascontiguousarray(_prepare_operand(operands[0], last), dtype)
+    return found.reshape(last.shape)  # a number has got an axis
+
+
+def _prepare_operand(x: Array, steps: Preparation) -> Array:
+    """Return an operand after sums over axes, in a new order of the others, and in a shape."""
+    if steps.summed:
+        x = np.add.reduce(x, axis=steps.summed)
+    if steps.order:
+        x = x.transpose(steps.order)
+    return x if x.shape == steps.shape else x.reshape(steps.shape)
 
 
 @table.implements(linalg.band_part)

@@ -10,7 +10,7 @@ import numpy as np
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
-    from plugrad.extend import Value
+    from plugrad.extend import Call, Value
     from plugrad_native.declare import Array
 
 
@@ -79,6 +79,11 @@ class UfuncCall(NamedTuple):
 
 
 AnyCall: TypeAlias = CCall | UfuncCall
+
+
+def inputs_of(call: Call) -> list[Value]:
+    """Return the inputs of a call of a kernel that has no optional ones."""
+    return [value for value in call.inputs if value is not None]
 
 
 @cache

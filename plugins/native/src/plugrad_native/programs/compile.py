@@ -30,12 +30,12 @@ from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
 from plugrad_native.programs.rows import fits, is_view, row_calls
 from plugrad_native.programs.scans import can_loop, write_scan
-from plugrad_native.programs.writer import LARGE_ARENA, Place, RowStep, Writer
+from plugrad_native.programs.writer import LARGE_ARENA, SIDE_BY_SIDE, Place, RowStep, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from plugrad.extend import Graph, Group, Shaped, Step, Value
+    from plugrad.extend import Graph, Group, Shape, Shaped, Step, Value
     from plugrad_native.declare import Array
     from plugrad_native.programs.calls import AnyCall
 
@@ -48,12 +48,15 @@ def compile_graph(graph: Graph) -> Run | None:
     None if there is nothing that C can run.
     """
     own = _OwnKernels(graph)
-    fused = fuse_regions(own.grouped(graph), own.is_included)
+    grouped = own.grouped(graph)
+    groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
+    fused = fuse_regions(grouped, own.is_included)
     fused = fuse_steps(
         fused, [[i] for i, s in enumerate(fused.steps) if isinstance(s, Scan) and _loops(s, fused)]
     )
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
-    regions = [b for b in bodies if not own.is_group(b) and not isinstance(b.steps[0], Scan)]
+    groups = [body for body in bodies if any(body is group for group in groups)]
+    regions = [b for b in bodies if b not in groups and not isinstance(b.steps[0], Scan)]
     if not bodies and not any(step.graphs for step in fused.steps):
         return None
     if len(fused.steps) == 1 and regions:
@@ -96,9 +99,7 @@ class _OwnKernels:
 
     def is_in_group(self, call: Call) -> bool:
         """Return whether a loop over elements or rows may make a call."""
-        if not self._is_own(call) or (not call.kernel.is_elementwise and self.is_shared(call)):
-            return False
-        return self.computes(call) or is_view(call, self.specs)
+        return self._is_own(call) and (self.computes(call) or is_view(call, self.specs))
 
     def computes(self, call: Call) -> bool:
         """Return whether C computes the elements or the rows of a call."""
@@ -106,13 +107,7 @@ class _OwnKernels:
         return elementwise_calls(call, specs) is not None or row_calls(call, specs) is not None
 
     def fits(self, call: Call, group: Sequence[Call]) -> bool:
-        """Return whether a call may join a group; threads share no loops over rows."""
-        if self.max_work is not None and any(map(self.is_shared, (call, *group))):
-            shape = self.specs[call.outputs[0]].shape
-            return all(
-                c.kernel.is_elementwise and self.specs[c.outputs[0]].shape == shape
-                for c in (call, *group)
-            )
+        """Return whether a call may join a group."""
         return fits(call, group, self.specs)
 
     def is_included(self, step: Step) -> bool:
@@ -124,13 +119,6 @@ class _OwnKernels:
         if step.kernel in VIEWS:
             return self.specs[step.outputs[0]].dtype.name != "string"
         return not self.is_shared(step) and self._has_calls(step)
-
-    def is_group(self, body: Graph) -> bool:
-        """Return whether a fused step is a group of elementwise calls that several threads share."""
-        steps = body.steps
-        return all(
-            isinstance(s, Call) and s.kernel.is_elementwise and self.is_shared(s) for s in steps
-        )
 
     def _is_own(self, call: Call) -> bool:
         kernel = call.kernel
@@ -204,6 +192,8 @@ def compile_region(
     places: dict[Value, Place] = {}
     for value in specs:
         owner = storage.get(value)
+        if owner is None:
+            continue
         if owner in slots:
             places[value] = Place(slots[owner], 0, sizes[value])
         elif owner in plan.offsets:
@@ -224,27 +214,54 @@ def compile_region(
 
 
 def compile_shared_group(body: Graph) -> Run:
-    """Return a function that computes a group of elementwise calls in several threads, each of which has a program."""
+    """Return a function that computes a group in several threads, each of which has a program for a part of it."""
     specs, inputs, outputs = body.specs, body.arguments, body.results
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
-    shape = specs[outputs[0]].shape
-    count = count_elements(shape)
-    parts = min(thread_pool.count, count * len(body.steps) // (PARALLEL_MIN_WORK // 2))
-    bounds = [*(count * i // parts // BLOCK * BLOCK for i in range(parts)), count]
-    programs: list[Callable[..., None]] = []
+    given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
+    shape = _shape_of_elements(body, specs)
+    count = count_elements(shape) if shape is not None else specs[outputs[0]].shape[0]
+    multiple = BLOCK if shape is not None else SIDE_BY_SIDE
+    work = sum(count_elements(specs[v].shape) for step in body.steps for v in step.outputs)
+    parts = max(min(thread_pool.count, count // multiple, work // (PARALLEL_MIN_WORK // 2)), 1)
+    bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
+    programs: list[tuple[Callable[..., None], int]] = []
     for first, last in pairwise(bounds):
-        given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
         writer = Writer(specs, places, *given, 0, body.constants)
-        writer.write_loop(shape, _calls_of_group(body, specs), outputs, first, last)
-        programs.append(writer.finish())
+        _write_group(writer, body, first, last)
+        programs.append((writer.finish(), writer.arena_bytes))
 
     def program(*arrays: Array) -> None:
-        thread_pool.run([partial(run, *arrays) for run in programs])
+        thread_pool.run(
+            [
+                partial(run, *arrays, empty((arena,), _BYTES))
+                if arena >= LARGE_ARENA
+                else partial(run, *arrays)
+                for run, arena in programs
+            ]
+        )
 
     storage = {v: v for v in places}
     caller = _Caller(body, inputs, outputs, inputs, outputs, storage, body.constants)
-    return caller.compile(program, sum(sizes[v] for v in outputs), 0)
+    return caller.compile(program, sum(given[1]), 0)
+
+
+def _shape_of_elements(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
+    """Return the shape of the results of a group of elementwise calls; None if it is one of calls on rows."""
+    shapes = {specs[v].shape for step in body.steps for v in step.outputs}
+    is_one_loop = len(shapes) == 1 and all(map(_is_elementwise, body.steps))
+    return shapes.pop() if is_one_loop else None
+
+
+def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None = None) -> None:
+    """Write a group: some of its elements, or of its rows."""
+    shape = _shape_of_elements(body, writer.specs)
+    if shape is not None:
+        calls = _calls_of_group(body, writer.specs)
+        writer.write_loop(shape, calls, body.results, first, last)
+    else:
+        rows = writer.specs[body.results[0]].shape[0]
+        writer.write_rows(rows, _row_steps(body, writer.specs), body.results, first, last)
 
 
 def _grouped(body: Graph) -> Graph | None:
@@ -313,13 +330,7 @@ def _row_steps(body: Graph, specs: Mapping[Value, Shaped]) -> list[RowStep]:
 def _write(writer: Writer, step: Step) -> None:
     """Write a step of a region."""
     if isinstance(step, Fused):
-        shapes = {writer.specs[v].shape for call in step.body.steps for v in call.outputs}
-        if len(shapes) == 1 and all(_is_elementwise(call) for call in step.body.steps):
-            calls = _calls_of_group(step.body, writer.specs)
-            writer.write_loop(shapes.pop(), calls, step.outputs)
-        else:
-            (rows,) = {shape[0] for shape in shapes}
-            writer.write_rows(rows, _row_steps(step.body, writer.specs), step.outputs)
+        _write_group(writer, step.body)
         return
     assert isinstance(step, Call)
     if step.kernel not in VIEWS:

@@ -27,6 +27,7 @@ from plugrad_native.programs.calls import (
     Written,
     c_function,
     find_loop,
+    inputs_of,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def elementwise_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
     rule = RULES.get(call.kernel)
     if rule is None or not 0 < count_elements(specs[call.outputs[0]].shape) < MAX_ELEMENTS:
         return None
-    if any(specs[v].dtype.itemsize > MAX_ITEM_BYTES for v in (*call.inputs, *call.outputs)):
+    if any(specs[v].dtype.itemsize > MAX_ITEM_BYTES for v in (*inputs_of(call), *call.outputs)):
         return None
     return rule(call, specs)
 
@@ -61,7 +62,7 @@ def unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
     functions = {as_dtype(d): c_function(f"{name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        (x,), (y,) = call.inputs, call.outputs
+        (x,), (y,) = inputs_of(call), call.outputs
         function = functions.get(specs[x].dtype)
         if function is None:
             return None
@@ -76,7 +77,7 @@ def binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False)
     functions = {as_dtype(d): c_function(f"{name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        a, b = reversed(call.inputs) if is_swapped else call.inputs
+        a, b = reversed(inputs_of(call)) if is_swapped else inputs_of(call)
         function = functions.get(specs[a].dtype)
         if function is None:
             return None
@@ -94,10 +95,10 @@ def ufunc_rule(ufunc: np.ufunc) -> Rule:
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         (y,) = call.outputs
-        loop = find_loop(ufunc, *[specs[v].dtype.numpy for v in (*call.inputs, y)])
+        loop = find_loop(ufunc, *[specs[v].dtype.numpy for v in (*inputs_of(call), y)])
         if loop is None:
             return None
-        return [UfuncCall(ufunc, loop, (*[Read(v) for v in call.inputs], Written(y)))]
+        return [UfuncCall(ufunc, loop, (*[Read(v) for v in inputs_of(call)], Written(y)))]
 
     return rule
 
@@ -105,7 +106,7 @@ def ufunc_rule(ufunc: np.ufunc) -> Rule:
 def real_only(rule: Rule) -> Rule:
     """Return a rule that leaves out complex numbers, for which the implementation corrects what NumPy gives."""
     return lambda call, specs: (
-        None if specs[call.inputs[0]].dtype.kind == "complex" else rule(call, specs)
+        None if specs[inputs_of(call)[0]].dtype.kind == "complex" else rule(call, specs)
     )
 
 
@@ -114,7 +115,7 @@ def by_size(many: Rule, dtypes: tuple[str, ...], few: Rule | None) -> Rule:
     served = frozenset(map(as_dtype, dtypes))
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        inputs = [specs[v] for v in call.inputs]
+        inputs = [specs[v] for v in inputs_of(call)]
         size = sum(count_elements(x.shape) * x.dtype.itemsize for x in inputs)
         if inputs[0].dtype in served and size >= MIN_BYTES:
             return many(call, specs)
@@ -157,13 +158,13 @@ def _declare_ufuncs() -> None:
 def of_floats(rule: Rule) -> Rule:
     """Return a rule that leaves out integers."""
     return lambda call, specs: (
-        rule(call, specs) if specs[call.inputs[0]].dtype.kind == "float" else None
+        rule(call, specs) if specs[inputs_of(call)[0]].dtype.numpy.kind == "f" else None
     )
 
 
 def _not_half(rule: Rule) -> Rule:
     return lambda call, specs: (
-        None if specs[call.inputs[0]].dtype.name == "float16" else rule(call, specs)
+        None if specs[inputs_of(call)[0]].dtype.name == "float16" else rule(call, specs)
     )
 
 
@@ -189,7 +190,7 @@ RULES[unary.reciprocal] = unary_rule("reciprocal", FLOATS)
 
 def rsqrt(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return 1 / sqrt(x): both are exact."""
-    (x,), (y,) = call.inputs, call.outputs
+    (x,), (y,) = inputs_of(call), call.outputs
     dtype = specs[x].dtype
     if dtype.name not in FLOATS:
         return None
@@ -209,7 +210,7 @@ def select(call: Call, specs: Specs) -> list[AnyCall] | None:
     function = SELECT.get(specs[y].dtype.itemsize)
     if function is None or specs[y].dtype.name == "string":
         return None
-    condition, t, e = call.inputs
+    condition, t, e = inputs_of(call)
     steps = Step(condition), Step(t), Step(e)
     return [CCall(function, (Read(condition), Read(t), Read(e), Written(y), Count(), *steps))]
 
@@ -233,7 +234,7 @@ CASTS: Final = {
 
 def cast(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the elements in another dtype."""
-    (x,), (y,) = call.inputs, call.outputs
+    (x,), (y,) = inputs_of(call), call.outputs
     function = CASTS.get((specs[x].dtype, specs[y].dtype))
     return None if function is None else [CCall(function, (Read(x), Written(y), Count()))]
 

@@ -37,6 +37,7 @@ from plugrad_native.programs.calls import (
     Written,
     c_function,
     find_loop,
+    inputs_of,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ COPY: Final = {size: c_function(f"copy_{size}") for size in (1, 2, 4, 8)}
 @lowers(movement.broadcast_to)
 def broadcast_to(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the elements, some of them repeated."""
-    x, y = call.inputs[0], call.outputs[0]
+    x, y = inputs_of(call)[0], call.outputs[0]
     shape = specs[y].shape
     function = EXPAND.get(specs[y].dtype.itemsize)
     if function is None or specs[y].dtype.name == "string":
@@ -95,7 +96,7 @@ def broadcast_to(call: Call, specs: Specs) -> list[AnyCall] | None:
 @lowers(movement.transpose)
 def transpose(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the elements in another order of axes."""
-    x, y = call.inputs[0], call.outputs[0]
+    x, y = inputs_of(call)[0], call.outputs[0]
     dtype = specs[x].dtype
     if dtype.name == "string" or dtype.itemsize not in COPY:
         return None
@@ -122,7 +123,8 @@ def strided_copy(
         return None
     if not source[2].size:
         return []
-    steps, parts = [], []
+    steps: list[list[int]] = []
+    parts: list[Part] = []
     for value, whole, view in (source, target):
         steps.append([s // dtype.itemsize for s in view.strides])
         start = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
@@ -144,7 +146,7 @@ def _view_rule(view_of: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> Rule:
     """Return the rule of a kernel whose result is a copy of a view of its first input."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        x, y = call.inputs[0], call.outputs[0]
+        x, y = inputs_of(call)[0], call.outputs[0]
         if specs[x].dtype.name == "string":
             return None
         whole, made = _stand_in(specs[x]), _stand_in(specs[y])
@@ -169,7 +171,7 @@ def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
     axis, start = call.attrs["axis"], 0
     whole = _stand_in(specs[y])
     copies: list[AnyCall] = []
-    for value in call.inputs:
+    for value in inputs_of(call):
         x = _stand_in(specs[value])
         place = whole[(slice(None),) * axis + (slice(start, start + x.shape[axis]),)]
         made = strided_copy((value, x, x), (y, whole, place))
@@ -183,7 +185,7 @@ def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
 @lowers(movement.split)
 def split(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return consecutive parts along an axis."""
-    (x,), axis, start = call.inputs, call.attrs["axis"], 0
+    (x,), axis, start = inputs_of(call), call.attrs["axis"], 0
     whole = _stand_in(specs[x])
     copies: list[AnyCall] = []
     for value in call.outputs:
@@ -200,7 +202,7 @@ def split(call: Call, specs: Specs) -> list[AnyCall] | None:
 @lowers(movement.pad)
 def pad(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return an array inside a larger one that is filled with a number."""
-    x, y = call.inputs[0], call.outputs[0]
+    x, y = inputs_of(call)[0], call.outputs[0]
     whole, inner = _stand_in(specs[y]), _stand_in(specs[x])
     function = EXPAND.get(inner.itemsize)
     if function is None or specs[y].dtype.name == "string":
@@ -225,7 +227,7 @@ PARTS: Final = frozenset(
 @lowers(linalg.matmul)
 def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the products of matrices: in wide vectors if there are many, else by NumPy's BLAS."""
-    (a, b), (y,) = call.inputs, call.outputs
+    (a, b), (y,) = inputs_of(call), call.outputs
     dtype = specs[y].dtype
     if dtype.name not in FLOATS:
         return None
@@ -270,7 +272,7 @@ def _reduction_rule(name: str, dtypes: tuple[str, ...], attribute: str = "axis")
     functions = {dtype: c_function(f"{name}_{dtype}") for dtype in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        (x,), (y,) = call.inputs, call.outputs
+        (x,), (y,) = inputs_of(call), call.outputs
         function = functions.get(specs[x].dtype.name)
         plan = reduction_layout(specs[x].shape, call.attrs[attribute], call.attrs["keep_dims"])
         if function is None or plan is None:
@@ -292,7 +294,7 @@ def _rows_rule(name: str, attribute: str) -> Rule:
     columns = c_function(f"{name}_columns_float32")
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        (x,), (y,) = call.inputs, call.outputs
+        (x,), (y,) = inputs_of(call), call.outputs
         dtype = specs[x].dtype.name
         outer, length, inner = sizes_around_axis(specs[x].shape, call.attrs[attribute])
         if dtype not in functions:
@@ -318,7 +320,7 @@ def _optimizer_rule(kernel: Kernel[..., Any], name: str) -> Rule:
     lists = optimizers.LISTS[kernel]
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        coefficients, *tensors = call.inputs
+        coefficients, *tensors = inputs_of(call)
         count = len(tensors) // lists
         sizes = np.array([count_elements(specs[v].shape) for v in tensors[:count]], np.int32)
         inputs, outputs = tuple(map(Read, tensors)), tuple(map(Written, call.outputs))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import count_elements
 from plugrad.kernels import movement, normalization, reduction
-from plugrad_native.programs.calls import AnyCall, CCall, Count
+from plugrad_native.programs.calls import AnyCall, CCall, Count, inputs_of
 from plugrad_native.programs.lowering import EXPAND, VIEWS, calls_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def row_calls(call: Call, specs: Specs) -> list[AnyCall] | None:
     """
     if call.kernel not in REDUCTIONS and call.kernel not in NORMALIZATIONS:
         return None
-    x, y = specs[call.inputs[0] or 0], specs[call.outputs[0]]
+    x, y = specs[inputs_of(call)[0]], specs[call.outputs[0]]
     if not x.shape or x.shape[:1] != y.shape[:1] or x.shape[0] < 2:
         return None
     if call.kernel in REDUCTIONS:
@@ -56,8 +56,8 @@ def is_view(call: Call, specs: Specs) -> bool:
     """Return whether a call gives rows of its input in another shape, or repeats elements within them."""
     if call.kernel not in ROW_VIEWS:
         return False
-    x, y = call.inputs[0], call.outputs[0]
-    if x is None or specs[y].dtype.itemsize not in EXPAND:
+    x, y = inputs_of(call)[0], call.outputs[0]
+    if specs[y].dtype.itemsize not in EXPAND:
         return False
     shape, wanted = specs[x].shape, specs[y].shape
     if specs[y].dtype.name == "string" or not count_elements(wanted):
@@ -78,7 +78,7 @@ def fits(call: Call, group: Sequence[Call], specs: Specs) -> bool:
     if not rows or rows[0] < 2 or any(specs[c.outputs[0]].shape[:1] != rows for c in group):
         return False
     made = {each.outputs[0] for each in group}
-    inner = [specs[v].shape for v in call.inputs if v in made]
+    inner = [specs[v].shape for v in inputs_of(call) if v in made]
     if call.kernel.is_elementwise and any(len(each) != len(shape) for each in inner):
         return False
     made_or_read = [specs[v] for c in calls for v in (*c.inputs, *c.outputs) if v is not None]

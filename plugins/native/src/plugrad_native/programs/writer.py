@@ -161,7 +161,7 @@ class Writer:
             else:
                 words = [self.function(call.function)]
             for operand in call.operands:
-                words += self._words_of(operand)
+                words += self.words_of(operand)
             self._add(1, 1, 1, words)
 
     def write_copy(self, function: str, source: Place, target: Place) -> None:
@@ -170,7 +170,7 @@ class Writer:
         words = [self.function(function), *_place(source), *_place(target), NUMBER, source.nbytes]
         self._add(1, 1, 1, [*words, NUMBER, 0, *_place(self.constant(descriptor))])
 
-    def _words_of(self, operand: Operand) -> list[int]:
+    def words_of(self, operand: Operand) -> list[int]:
         """Return the words of an operand that does not move."""
         match operand:
             case None:
@@ -185,7 +185,7 @@ class Writer:
             case Scratch(nbytes):
                 return _place(self.reserve(0, nbytes))
             case tuple() if not isinstance(operand, Step | Count):
-                return [LIST, len(operand), *[w for o in operand for w in self._words_of(o)]]
+                return [LIST, len(operand), *[w for o in operand for w in self.words_of(o)]]
             case int():
                 return [NUMBER, int(operand)]
             case float():
@@ -320,7 +320,7 @@ class Writer:
                     case Count():
                         words += [COUNT, 1]
                     case _:
-                        words += self._words_of(operand)
+                        words += self.words_of(operand)
             return words
         steps: list[int] = []
         places: list[int] = []
@@ -539,7 +539,7 @@ class _Rows:
                 case Count(factor):
                     words += [COUNT, factor or self.row_count(value)]
                 case _:
-                    words += writer._words_of(operand)
+                    words += writer.words_of(operand)
         self.words += [writer.function(call.function), *words]
         self.number += 1
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import deque
 from contextlib import closing, suppress
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from wgpu import GPUError
 
-from plugrad.extend import ArgumentValueError, DeviceLost, OutOfMemory, as_dtype
+from plugrad.extend import DeviceLost, OutOfMemory, as_dtype
 from plugrad_webgpu.algorithms.subgroups import subgroup_size
+from plugrad_webgpu.device.bindings import BindGroups
 from plugrad_webgpu.device.hosting import HostArrays
 from plugrad_webgpu.device.pending import FusionQueue
 from plugrad_webgpu.driver import exits
@@ -30,6 +30,7 @@ from plugrad_webgpu.driver.limits import (
     foreign_buffer_error,
 )
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool
+from plugrad_webgpu.memory.scratch import Scratch
 from plugrad_webgpu.shaders.elements import words_per_element
 from plugrad_webgpu.shaders.layout import array_nbytes, size_class
 from plugrad_webgpu.shaders.parts import split_bindings
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
     from wgpu import GPUBuffer, GPUDevice
 
     from plugrad.extend import DType, Memory, PlugradError
-    from plugrad_webgpu.driver.interface import Driver, Handle, Layout, OpenPass, Part, RawDevice
+    from plugrad_webgpu.driver.interface import Driver, Handle, OpenPass, Part, RawDevice
     from plugrad_webgpu.memory.buffers import Storage
     from plugrad_webgpu.shaders.layout import Shape
-    from plugrad_webgpu.shaders.program import Plan, Program
+    from plugrad_webgpu.shaders.program import Grid, Plan, Program
 
 BATCH_MAX_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
@@ -56,8 +57,17 @@ READ_MAX_BYTES = (
     1 << 22
 )  # of one transfer to the host: more takes several, and leaves the caches of a processor
 READ_MAX_COPIES = 256  # of small arrays in one transfer
-MAX_BIND_GROUPS = 4096
 CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
+
+
+class Encoded(NamedTuple):
+    """A dispatch whose pipeline and bind group are made."""
+
+    pipeline: Handle
+    group: Handle
+    parameters: bytes
+    """The immediates; none if the parameters are in a buffer."""
+    grid: Grid
 
 
 class Device:
@@ -89,12 +99,12 @@ class Device:
         self.call: Callable[..., GpuArray] = self.calls.call
         self.hosting: HostArrays = HostArrays(self, self.pool, self._lock)
         self._constants: dict[tuple[Any, ...], GpuArray] = {}
-        self._layouts: dict[tuple[int, int, bool], Layout] = {}
+        self.groups: BindGroups = BindGroups(self, driver, raw)
+        self.scratch: Scratch = Scratch(self, self.pool)
+        self.most_operands: int = raw.most_operands
         self._pipelines: dict[Program, Handle] = {}
         self._split_pipelines: dict[tuple[Program, tuple[int, ...]], Handle] = {}
         self._has_large = False
-        self._bind_groups: dict[tuple[int, ...], Handle] = {}
-        self._guests: list[tuple[Handle, list[ExternalBuffer]]] = []
         self._pass: OpenPass | None = None
         self._handle: Handle = None
         self._current: Program | None = None
@@ -106,6 +116,11 @@ class Device:
         self._bytes = 0
         abandon_when_forked(self)
         exits.wait_at_exit(self._lock)
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """What makes several calls one, for other threads; entering it raises if the device refuses work."""
+        return self._lock
 
     def abandon(self, error: Callable[[], PlugradError]) -> Any:
         """Refuse all further work with an error; return the lock that is no longer used."""
@@ -133,10 +148,7 @@ class Device:
     def release_buffers(self, storages: Sequence[Storage]) -> None:
         """Give buffers back to the driver, which keeps them until the submitted work is done."""
         self.flush()
-        serials = {storage.serial for storage in storages}
-        # A bind group keeps its buffers alive.
-        for key in [key for key in self._bind_groups if not serials.isdisjoint(key)]:
-            self._driver.release_bind_group(self._bind_groups.pop(key))
+        self.groups.release(storages)
         for storage in storages:
             self._driver.release_buffer(storage.handle)
 
@@ -150,12 +162,12 @@ class Device:
                 self._before_trim()
                 self.flush()
             self.pool.release_free()
-            self._drop_bind_groups()
+            self.groups.release_all()
             for pipeline in (*self._pipelines.values(), *self._split_pipelines.values()):
                 self._driver.release_pipeline(pipeline)
             self._pipelines.clear()
             self._split_pipelines.clear()
-            self._layouts.clear()
+            self.groups.release_layouts()
             self._raw.release_staging()
             return self.pool.usage.buffers > 0
 
@@ -176,8 +188,7 @@ class Device:
     def prepare(self, program: Program, operands: int) -> None:
         """Compile a program unless that has been done."""
         with self._lock:
-            if program not in self._pipelines:
-                self._compile(program, operands)
+            self.pipeline(program, operands)
 
     def forget(self, programs: Iterable[Program]) -> None:
         """Release what was compiled for programs; one that is used again is compiled again."""
@@ -207,8 +218,11 @@ class Device:
 
     def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
         """Submit the batch and a copy of bytes of an array to another one that is still being made."""
+        self.copy_bytes(source.buffer.storage, start, target.buffer.writable_storage(), place, size)
+
+    def copy_bytes(self, storage: Storage, start: int, own: Storage, place: int, size: int) -> None:
+        """Submit the batch and a copy between buffers."""
         with self._lock, uninterruptible:
-            storage, own = source.buffer.storage, target.buffer.writable_storage()
             if storage.owner is not self or own.owner is not self:
                 raise foreign_buffer_error()
             if isinstance(storage, ExternalBuffer):
@@ -225,7 +239,7 @@ class Device:
         with self._lock:
             if program.has_table:
                 # It is made before the pass is needed: an upload may end the batch.
-                table = self.constant(_parameter_words, plan.parameters)
+                table = self.constant(parameter_words, plan.parameters)
                 operands = [*operands, table.buffer.storage]
             if self._pass is None:
                 self._begin()
@@ -243,12 +257,7 @@ class Device:
                 self._parameters = b""
                 self._driver.set_pipeline(handle, pipeline)
                 self._current = program
-            key = tuple([s.serial for s in operands])
-            if program.outputs > 1:
-                key += (-program.outputs,)  # the same buffers in other roles are another group
-            if program.has_table:
-                key += (-1,)
-            group = self._bind_groups.get(key) or self._bind(key, operands, program)
+            group = self.groups.find(program, operands)
             self._driver.set_bind_group(handle, 0, group, 0, self._driver.NULL)
             parameters = plan.parameters
             if parameters != self._parameters and not program.has_table:
@@ -258,6 +267,28 @@ class Device:
             self._driver.dispatch_workgroups(handle, *grid)
             self._dispatches += 1
             self._bytes += plan.size
+            if self._dispatches >= self.batch_limit or self._bytes >= BATCH_MAX_BYTES:
+                self.flush()
+
+    def pipeline(self, program: Program, operands: int) -> Handle:
+        """Return the pipeline of a program, compiled if need be; the caller holds the lock."""
+        return self._pipelines.get(program) or self._compile(program, operands)
+
+    def encode(self, dispatches: Sequence[Encoded], nbytes: int) -> None:
+        """Add dispatches to the batch whose handles are known, and which write so many bytes."""
+        with self._lock:
+            if self._pass is None:
+                self._begin()
+            handle, driver = self._handle, self._driver
+            self._current, self._parameters = None, b""
+            for pipeline, group, parameters, grid in dispatches:
+                driver.set_pipeline(handle, pipeline)
+                driver.set_bind_group(handle, 0, group, 0, driver.NULL)
+                if parameters:
+                    driver.set_immediates(handle, 0, parameters, len(parameters))
+                driver.dispatch_workgroups(handle, *grid)
+            self._dispatches += len(dispatches)
+            self._bytes += nbytes
             if self._dispatches >= self.batch_limit or self._bytes >= BATCH_MAX_BYTES:
                 self.flush()
 
@@ -274,7 +305,7 @@ class Device:
         pipeline = self._split_pipelines.get((program, counts))
         if pipeline is None:
             pipeline = self._compile(program, len(operands) - program.has_table, counts)
-        layout = self._layout(sum(counts), outputs, program.has_table)
+        layout = self.groups.layout(sum(counts), outputs, program.has_table)
         handle = self._handle
         self._current, self._parameters = None, b""
         self._driver.set_pipeline(handle, pipeline)
@@ -399,15 +430,8 @@ class Device:
         Raises:
             ArgumentValueError: one has been destroyed, or is mapped.
         """
-        for guest in guests:
-            with self._lock, uninterruptible:
-                whole_buffer = [(guest.handle, 0, guest.size)]
-                is_usable = self._layout(1, 1).can_bind(self._raw.handle, whole_buffer)
-            if not is_usable or guest.buffer.map_state != "unmapped":
-                raise ArgumentValueError(
-                    f"webgpu: the buffer {guest.buffer.label!r}, which was given to from_buffer, is destroyed or "
-                    "mapped, so all work that was recorded with it is lost; keep it as long as its tensors are used"
-                )
+        with self._lock:
+            self.groups.check_guests(guests)
 
     # --- inside
 
@@ -501,10 +525,7 @@ class Device:
         self._handle = None
         self.batch += 1
         self.flushes += 1
-        if self._guests:
-            self._check_and_forget_guests(encoder)
-        if len(self._bind_groups) > MAX_BIND_GROUPS:
-            self._drop_bind_groups()
+        self.groups.end_batch(encoder)
         return encoder
 
     def _compile(self, program: Program, operands: int, counts: tuple[int, ...] = ()) -> Handle:
@@ -524,7 +545,7 @@ class Device:
         check_operands(label, operands, self._raw.most_operands)
         check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         with uninterruptible:  # the library calls back, where an interrupt would be lost
-            layout = self._layout(operands, outputs, program.has_table)
+            layout = self.groups.layout(operands, outputs, program.has_table)
             pipeline = self._raw.compile_pipeline(
                 source, label, program.entry_point, layout.pipeline_layout
             )
@@ -534,49 +555,10 @@ class Device:
                 self._pipelines[program] = pipeline
         return pipeline
 
-    def _layout(self, operands: int, outputs: int, has_table: bool = False) -> Layout:
-        key = operands, outputs, has_table
-        layout = self._layouts.get(key)
-        if layout is None:
-            layout = self._layouts[key] = self._driver.BindLayout(self._raw.device, *key)
-        return layout
-
-    def _bind(self, key: tuple[int, ...], operands: list[Storage], program: Program) -> Handle:
-        for storage in operands:
-            if storage.owner is not self:
-                raise foreign_buffer_error()
-        layout = self._layout(len(operands), program.outputs, program.has_table)
-        guests = [s for s in operands if isinstance(s, ExternalBuffer)]
-        try:
-            group = layout.bind(self._raw.handle, [(s.handle, 0, s.size) for s in operands])
-        except GPUError:
-            self.check_guests(guests)
-            raise
-        if guests:  # the group would keep the buffers of others alive
-            self._guests.append((group, guests))
-        else:
-            self._bind_groups[key] = group
-        return group
-
-    def _check_and_forget_guests(self, encoder: Handle) -> None:
-        """Check the guests of the batch, and forget them."""
-        batch, self._guests = self._guests, []
-        for group, _ in batch:
-            self._driver.release_bind_group(group)
-        try:
-            self.check_guests({guest for _, guests in batch for guest in guests})
-        except ArgumentValueError:
-            self._driver.release_encoder(encoder)
-            raise
-
     def _before_trim(self) -> None:
         self._constants.clear()
+        self.scratch.release()
         self.finish_calls()
-
-    def _drop_bind_groups(self) -> None:
-        for group in self._bind_groups.values():
-            self._driver.release_bind_group(group)
-        self._bind_groups.clear()
 
 
 def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray, int, int]]]:
@@ -596,5 +578,6 @@ def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray,
         yield copies
 
 
-def _parameter_words(parameters: bytes) -> NDArray[Any]:
+def parameter_words(parameters: bytes) -> NDArray[Any]:
+    """Return parameters that do not fit the immediates, as an array for a buffer."""
     return np.frombuffer(parameters, np.uint32)

@@ -169,19 +169,23 @@ _divided = elementwise("x / parameters.size", attributes=("size",))
 def _rows_program(
     gradient: bool,
     inputs: tuple[str, ...],
+    width: int,
     entry_point: str,
     workgroup: int,
     has_subgroups: bool = False,
 ) -> Program:
     """Return the program for rows of x, beside a scale, an offset and dy, as far as they are among the inputs."""
     scale = " * scale[k]" if "scale" in inputs else ""
-    g = f"dy[at]{scale}" if gradient else "0.0"
+    element = _WIDTHS[width]["element"]
+    g = f"dy[at]{scale}" if gradient else f"{element}()"
     result = f"h{scale}" + (" + offset[k]" if "offset" in inputs else "")
-    arrays = [f"var<storage, read> {name}: array<f32>;" for name in inputs]
-    arrays.append("var<storage, read_write> output: array<f32>;")
+    arrays = [f"var<storage, read> {name}: array<{element}>;" for name in inputs]
+    arrays.append(f"var<storage, read_write> output: array<{element}>;")
     source = partial(
         shader,
         "normalization_rows",
+        element=element,
+        sum_of=_WIDTHS[width]["sum_of"],
         bindings="\n".join(f"@group(0) @binding({i}) {each}" for i, each in enumerate(arrays)),
         g=g,
         result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
@@ -205,19 +209,21 @@ def _rows_plan(
 ) -> Plan | None:
     """Return the plan of a normalization program, or None if the rows are too long or too few for it."""
     rows, size = math.prod(shape[:axis]), math.prod(shape[axis:])
+    width = 4 if size % 4 == 0 else 1
     passes = 5  # over a row, with what its blocks add
     if is_software:
         if size * passes > MAX_LOOP_STEPS or rows < SOFTWARE_MIN_ROWS < size:
             return None
-        program, invocations = _rows_program(gradient, inputs, "by_invocation", 8), rows
+        program, invocations = _rows_program(gradient, inputs, width, "by_invocation", 8), rows
     else:
         if -(-size // WORKGROUP_INVOCATIONS) * passes > MAX_LOOP_STEPS // 2:
             return None
         program = _rows_program(
-            gradient, inputs, "by_workgroup", WORKGROUP_INVOCATIONS, has_subgroups
+            gradient, inputs, width, "by_workgroup", WORKGROUP_INVOCATIONS, has_subgroups
         )
         invocations = rows * WORKGROUP_INVOCATIONS
-    return plan(program, (rows, size, epsilon), invocations if size else 0, shape, float32)
+    parameters = rows, size, size // width, epsilon
+    return plan(program, parameters, invocations if size else 0, shape, float32)
 
 
 def _run_row_program(

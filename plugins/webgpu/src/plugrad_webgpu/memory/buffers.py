@@ -82,7 +82,7 @@ class HostStore(Protocol):
         """Return an array in which every element is `value`, as in a cast."""
         ...
 
-    def computed(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
+    def try_compute(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
         """Return the result of an elementwise call, or None if the device has to compute it."""
         ...
 
@@ -260,6 +260,8 @@ class Usage:
     buffers: int = 0
     in_use: int = 0
     pooled: int = 0
+    scratch: int = 0
+    """What recordings share."""
     peak: int = 0
     created: int = 0
 
@@ -291,14 +293,16 @@ class Pool:
         self._dead: deque[BufferRef] = deque()
         self._lock = lock
 
-    def take(self, device: CommandRecorder, size: int, *, oldest: bool = False) -> Buffer:
+    def take(
+        self, device: CommandRecorder, size: int, *, oldest: bool = False, is_counted: bool = True
+    ) -> Buffer:
         """Return a buffer of a size class: the newest free one, or the oldest, which is likely to be idle.
 
         Raises:
             OutOfMemory: the limit or the device does not allow it.
         """
         with self._lock:
-            buffer = self.reserve(device, size)
+            buffer = self.reserve(device, size, is_counted=is_counted)
             buffer.storage = self.attach_storage(buffer.ref, size, oldest=oldest)
             return buffer
 
@@ -325,14 +329,8 @@ class Pool:
                 f"webgpu: an array of {size} bytes exceeds the {self.largest} bytes of the largest buffer of this "
                 f"device; split it into smaller arrays, or {REMEDY}"
             )
-        if is_counted and self.limit is not None and usage.in_use + size > self.limit:
-            self._allocator.finish_calls()
-            self._collect_dead()
-            if usage.in_use + size > self.limit:
-                raise OutOfMemory(
-                    f"webgpu: {size} bytes in addition to the {usage.in_use} bytes in use exceed the memory limit "
-                    f"of {self.limit} bytes; release arrays, or raise the limit with set_memory_limit"
-                )
+        if is_counted:
+            self._check_limit(size)
         # The callback is C code, in which no signal arrives: an interrupt there would be lost. Nor is
         # the counting below interrupted, which calls no function.
         buffer = kind()
@@ -348,6 +346,27 @@ class Pool:
             if usage.in_use > usage.peak:
                 usage.peak = usage.in_use
         return buffer
+
+    def count_passing(self, size: int) -> None:
+        """Count memory that is in use for a moment only; the caller holds the lock.
+
+        Raises:
+            OutOfMemory: the limit does not allow it.
+        """
+        self._check_limit(size)
+        usage = self.usage
+        usage.peak = max(usage.peak, usage.in_use + size)
+
+    def _check_limit(self, size: int) -> None:
+        usage = self.usage
+        if self.limit is not None and usage.in_use + size > self.limit:
+            self._allocator.finish_calls()
+            self._collect_dead()
+            if usage.in_use + size > self.limit:
+                raise OutOfMemory(
+                    f"webgpu: {size} bytes in addition to the {usage.in_use} bytes in use exceed the memory limit "
+                    f"of {self.limit} bytes; release arrays, or raise the limit with set_memory_limit"
+                )
 
     def attach_storage(self, lease: BufferRef, size: int, *, oldest: bool = False) -> Storage:
         """Return the storage of a buffer that was reserved; the caller holds the lock.
@@ -446,13 +465,18 @@ class Pool:
         if not isinstance(self._lock, RefusingLock):
             self._keep_to_budget()
         usage = self.usage
-        details = {"pooled_bytes": usage.pooled, "created_buffers": usage.created}
+        details = {
+            "pooled_bytes": usage.pooled,
+            "scratch_bytes": usage.scratch,
+            "created_buffers": usage.created,
+        }
         return Memory(usage.buffers, usage.in_use, usage.peak, self.limit, details)
 
     def _create(self, size: int) -> Storage:
         """Return a new storage for a buffer that is counted already."""
         usage = self.usage
-        if self.limit is not None and usage.in_use + usage.pooled > self.limit:
+        all_bytes = usage.in_use + usage.pooled + usage.scratch
+        if self.limit is not None and all_bytes > self.limit:
             self.trim()
         handle = self._allocator.create_buffer(size)
         if handle is None:

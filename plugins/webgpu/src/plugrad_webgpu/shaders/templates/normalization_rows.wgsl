@@ -2,11 +2,12 @@
 // computes the results
 //
 // There are two schedules: one invocation for each row, for software devices, and one workgroup for each row, whose
-// invocations share what they have found, for GPUs.
+// invocations share what they have found, for GPUs. Elements are scalars, or vectors along the row.
 
 struct Parameters {
   count: u32,  // rows
-  size: u32,
+  size: u32,     // elements
+  vectors: u32,  // elements or vectors
   epsilon: f32,
 }
 var<immediate> parameters: Parameters;
@@ -17,16 +18,18 @@ $joined
 
 const BLOCK = 64u;  // terms that are added one after the other, before their sum is added to others
 
+fn sum_of(v: $element) -> f32 { return $sum_of; }
+
 // The mean of a row, the inverse of its deviation, and two averages that the gradient takes
 alias Found = vec4f;
 
 // What pass number `turn` adds up over the elements k of a row, which are at `at`
 fn term(turn: u32, at: u32, k: u32, found: Found) -> vec2f {
-  if (turn == 0u) { return vec2f(x[at], 0.0); }
+  if (turn == 0u) { return vec2f(sum_of(x[at]), 0.0); }
   let centred = x[at] - found.x;
-  if (turn == 1u) { return vec2f(centred * centred, 0.0); }
+  if (turn == 1u) { return vec2f(sum_of(centred * centred), 0.0); }
   let g = $g;
-  return vec2f(g, g * centred * found.y);
+  return vec2f(sum_of(g), sum_of(g * centred * found.y));
 }
 
 fn extended(turn: u32, found: Found, sums: vec2f) -> Found {
@@ -36,7 +39,7 @@ fn extended(turn: u32, found: Found, sums: vec2f) -> Found {
   return Found(found.xy, averages);
 }
 
-fn result(at: u32, k: u32, found: Found) -> f32 {
+fn result(at: u32, k: u32, found: Found) -> $element {
   let h = (x[at] - found.x) * found.y;
   return $result;
 }
@@ -45,19 +48,19 @@ fn result(at: u32, k: u32, found: Found) -> f32 {
 fn by_invocation(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let row = linear_index(id, groups, 8u);
   if (row >= parameters.count) { return; }
-  let start = row * parameters.size;
+  let start = row * parameters.vectors;
   var found = Found();
   for (var turn = 0u; turn < ${turns}u; turn++) {
     var sums = vec2f();
-    for (var first = 0u; first < parameters.size; first += BLOCK) {
+    for (var first = 0u; first < parameters.vectors; first += BLOCK) {
       var part = vec2f();
-      let end = min(first + BLOCK, parameters.size);
+      let end = min(first + BLOCK, parameters.vectors);
       for (var k = first; k < end; k++) { part += term(turn, start + k, k, found); }
       sums += part;
     }
     found = extended(turn, found, sums);
   }
-  for (var k = 0u; k < parameters.size; k++) { output[start + k] = result(start + k, k, found); }
+  for (var k = 0u; k < parameters.vectors; k++) { output[start + k] = result(start + k, k, found); }
 }
 
 @compute @workgroup_size(64)
@@ -69,12 +72,12 @@ fn by_workgroup(
 ) {
   let row = group.y * groups.x + group.x;
   if (row >= parameters.count) { return; }
-  let start = row * parameters.size;
+  let start = row * parameters.vectors;
   var found = Found();
   for (var turn = 0u; turn < ${turns}u; turn++) {
     var sums = vec2f();
-    for (var k = local; k < parameters.size; k += 64u) { sums += term(turn, start + k, k, found); }
+    for (var k = local; k < parameters.vectors; k += 64u) { sums += term(turn, start + k, k, found); }
     found = extended(turn, found, sums_of_all(sums, local, $lanes));
   }
-  for (var k = local; k < parameters.size; k += 64u) { output[start + k] = result(start + k, k, found); }
+  for (var k = local; k < parameters.vectors; k += 64u) { output[start + k] = result(start + k, k, found); }
 }

@@ -1,0 +1,130 @@
+"""Bind groups: the buffers of a dispatch, which are kept for dispatches with the same ones."""
+
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wgpu import GPUError
+
+from plugrad.extend import ArgumentValueError
+from plugrad_webgpu.driver.interrupts import uninterruptible
+from plugrad_webgpu.driver.limits import foreign_buffer_error
+from plugrad_webgpu.memory.buffers import ExternalBuffer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from plugrad_webgpu.driver.interface import Driver, Handle, Layout, RawDevice
+    from plugrad_webgpu.memory.buffers import Allocator, Storage
+    from plugrad_webgpu.shaders.program import Program
+
+MAX_BIND_GROUPS: Final = 4096
+
+
+class BindGroups:
+    """The bind groups of a device and their layouts; the caller holds the lock of the device."""
+
+    def __init__(self, owner: Allocator, driver: Driver, raw: RawDevice) -> None:
+        """Begin without groups, for the buffers of `owner`."""
+        self.generation: int = 0
+        """How often groups have been released: who keeps the handles of groups keeps this, too."""
+        self.in_use: int = 0
+        """How many of the groups the recording that runs may still need."""
+        self._owner = owner
+        self._driver = driver
+        self._raw = raw
+        self._layouts: dict[tuple[int, int, bool], Layout] = {}
+        self._groups: dict[tuple[int, ...], Handle] = {}
+        self._guests: list[tuple[Handle, list[ExternalBuffer]]] = []
+
+    def layout(self, operands: int, outputs: int, has_table: bool = False) -> Layout:
+        """Return the layout of all programs with these numbers of operands."""
+        key = operands, outputs, has_table
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = self._driver.BindLayout(self._raw.device, *key)
+        return layout
+
+    def find(self, program: Program, operands: Sequence[Storage]) -> Handle:
+        """Return the bind group of the operands of a program.
+
+        Raises:
+            BackendUnavailable: one belongs to another device.
+            ArgumentValueError: one belongs to other code and is destroyed or mapped.
+        """
+        key = tuple([s.serial for s in operands])
+        if program.outputs > 1:
+            key += (-program.outputs,)  # the same buffers in other roles are another group
+        if program.has_table:
+            key += (-1,)
+        return self._groups.get(key) or self._bind(key, operands, program)
+
+    def _bind(self, key: tuple[int, ...], operands: Sequence[Storage], program: Program) -> Handle:
+        for storage in operands:
+            if storage.owner is not self._owner:
+                raise foreign_buffer_error()
+        layout = self.layout(len(operands), program.outputs, program.has_table)
+        guests = [s for s in operands if isinstance(s, ExternalBuffer)]
+        try:
+            group = layout.bind(self._raw.handle, [(s.handle, 0, s.size) for s in operands])
+        except GPUError:
+            self.check_guests(guests)
+            raise
+        if guests:  # the group would keep the buffers of others alive
+            self._guests.append((group, guests))
+        else:
+            self._groups[key] = group
+        return group
+
+    def check_guests(self, guests: Iterable[ExternalBuffer]) -> None:
+        """Raise unless buffers that belong to other code can be used by the work that is submitted next.
+
+        Raises:
+            ArgumentValueError: one has been destroyed, or is mapped.
+        """
+        for guest in guests:
+            with uninterruptible:
+                whole_buffer = [(guest.handle, 0, guest.size)]
+                is_usable = self.layout(1, 1).can_bind(self._raw.handle, whole_buffer)
+            if not is_usable or guest.buffer.map_state != "unmapped":
+                raise ArgumentValueError(
+                    f"webgpu: the buffer {guest.buffer.label!r}, which was given to from_buffer, is destroyed or "
+                    "mapped, so all work that was recorded with it is lost; keep it as long as its tensors are used"
+                )
+
+    def end_batch(self, encoder: Handle) -> None:
+        """Check and forget the guests of the batch that an encoder holds; release all groups if there are many."""
+        if self._guests:
+            self._check_and_forget_guests(encoder)
+        if len(self._groups) > MAX_BIND_GROUPS + self.in_use:
+            self.release_all()
+
+    def _check_and_forget_guests(self, encoder: Handle) -> None:
+        batch, self._guests = self._guests, []
+        for group, _ in batch:
+            self._driver.release_bind_group(group)
+        try:
+            self.check_guests({guest for _, guests in batch for guest in guests})
+        except ArgumentValueError:
+            self._driver.release_encoder(encoder)
+            raise
+
+    def release(self, storages: Iterable[Storage]) -> None:
+        """Release the groups of some buffers, which they keep alive."""
+        serials = {storage.serial for storage in storages}
+        for key in [key for key in self._groups if not serials.isdisjoint(key)]:
+            self.generation += 1
+            self._driver.release_bind_group(self._groups.pop(key))
+
+    def release_all(self) -> None:
+        """Release all groups."""
+        self.generation += 1
+        for group in self._groups.values():
+            self._driver.release_bind_group(group)
+        self._groups.clear()
+
+    def release_layouts(self) -> None:
+        """Forget the layouts, which nothing uses any more."""
+        self._layouts.clear()

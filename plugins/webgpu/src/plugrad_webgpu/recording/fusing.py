@@ -1,0 +1,192 @@
+"""Elementwise dispatches that become one, which writes only what others read.
+
+They are grouped as the device groups calls that wait (`plugrad_webgpu.device.pending`), but with the knowledge of what
+is read later. So the results are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from plugrad_webgpu.recording.recorder import Copy, Dispatch
+from plugrad_webgpu.shaders.chains import MAX_WEIGHT, laid_out, program
+from plugrad_webgpu.shaders.program import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from plugrad_webgpu.memory.buffers import Buffer
+    from plugrad_webgpu.recording.recorder import StandIn
+    from plugrad_webgpu.shaders.chains import Reading, References, Step
+    from plugrad_webgpu.shaders.layout import Shape
+
+fused_program = lru_cache(maxsize=1024)(program)
+
+
+class Group:
+    """Elementwise dispatches on one number of elements, none of which needs what another one waits for."""
+
+    __slots__ = ("leaves", "loop", "made", "members", "weight")
+
+    def __init__(self) -> None:
+        """Begin without members."""
+        self.members: list[Dispatch] = []
+        self.made: set[Buffer] = set()
+        self.leaves: set[Buffer] = set()
+        self.weight: int = 0
+        self.loop: Shape | None = None
+        """The shape along whose axes inputs are repeated, if any is."""
+
+    def has_room(self, step: Step, reads: Sequence[Buffer], most: int) -> bool:
+        """Return whether a call can join a group that binds at most so many buffers."""
+        if self.weight + step.weight > MAX_WEIGHT:
+            return False
+        if step.loop is not None and self.loop not in (None, step.loop):
+            return False
+        return len(self.leaves.union(reads) - self.made) < most
+
+    def add(self, dispatch: Dispatch, step: Step) -> None:
+        """Take a call in."""
+        self.members.append(dispatch)
+        self.leaves.update([x for x in dispatch.reads if x not in self.made])
+        self.made.update(dispatch.writes)
+        self.weight += step.weight
+        self.loop = self.loop or step.loop
+
+
+def fuse(
+    work: Sequence[Dispatch | Copy], kept: Collection[StandIn], most: int
+) -> list[Dispatch | Copy]:
+    """Return the work with fewer dispatches, in an order in which each comes after what it reads.
+
+    Args:
+        work: what was recorded.
+        kept: the buffers that are read later.
+        most: the number of buffers that a dispatch can bind.
+    """
+    readers: dict[Buffer, list[Dispatch | Copy]] = {}
+    for each in work:
+        for buffer in each.reads:
+            readers.setdefault(buffer, []).append(each)
+    done: list[Dispatch | Copy] = []
+    waiting: dict[int, Group] = {}
+    group_of: dict[Buffer, Group] = {}
+
+    def finish(group: Group) -> None:
+        for buffer in group.made:
+            del group_of[buffer]
+        for count, other in waiting.items():
+            if other is group:
+                del waiting[count]
+                break
+        outside = _read_outside(group.members, readers, kept)
+        done.extend(_joined(group.members, outside, most))
+
+    for each in work:
+        step = each.step if isinstance(each, Dispatch) else None
+        own = None if step is None else waiting.get(step.count)
+        if own is not None and step is not None and not own.has_room(step, each.reads, most):
+            finish(own)
+            own = None
+        for k, buffer in enumerate(each.reads):
+            group = group_of.get(buffer)
+            if group is None:
+                continue
+            if group is not own or step is None or not _lies_as(step.readings[k], buffer, group):
+                finish(group)
+                own = None if group is own else own
+        if step is None:
+            done.append(each)
+            continue
+        assert isinstance(each, Dispatch)
+        if own is None:
+            own = waiting[step.count] = Group()
+        own.add(each, step)
+        group_of[each.writes[0]] = own
+    for group in [*waiting.values()]:
+        finish(group)
+    return done
+
+
+def _lies_as(reading: Reading, buffer: Buffer, group: Group) -> bool:
+    """Return whether a call reads a result of its group as what it is."""
+    made = next(m.step for m in group.members if m.writes[0] is buffer)
+    return made is not None and made.dtype is reading.dtype and reading.strides is None
+
+
+def _read_outside(
+    members: Sequence[Dispatch],
+    readers: dict[Buffer, list[Dispatch | Copy]],
+    kept: Collection[StandIn],
+) -> set[StandIn]:
+    """Return the results of some calls that are read by others, or kept."""
+    inside = set(map(id, members))
+    return {
+        member.writes[0]
+        for member in members
+        if member.writes[0] in kept
+        or any(id(each) not in inside for each in readers.get(member.writes[0], ()))
+    }
+
+
+def _joined(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> list[Dispatch]:
+    """Return dispatches that compute elementwise calls: one if it can bind all buffers."""
+    members = _needed(members, outside)
+    if len(members) < 2:
+        return [*members]
+    made = _join(members, outside, most)
+    if made is not None:
+        return [made]
+    half = len(members) // 2
+    first, second = members[:half], members[half:]
+    read_later = {x for member in second for x in member.reads}
+    between = {member.writes[0] for member in first if member.writes[0] in read_later}
+    return [*_joined(first, outside | between, most), *_joined(second, outside, most)]
+
+
+def _needed(members: Sequence[Dispatch], outside: set[StandIn]) -> list[Dispatch]:
+    """Return the calls without which what is read outside could not be computed."""
+    needed: set[Buffer] = {*outside}
+    found: list[Dispatch] = []
+    for member in reversed(members):
+        if member.writes[0] in needed:
+            needed.update(member.reads)
+            found.append(member)
+    return found[::-1]
+
+
+def _join(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> Dispatch | None:
+    """Return the dispatch that computes several elementwise calls, or None if it would bind too many buffers."""
+    places: dict[Buffer, int] = {}
+    leaves: dict[tuple[Buffer, Reading], int] = {}
+    calls: list[tuple[Step, References]] = []
+    for place, member in enumerate(members):
+        step = member.step
+        assert step is not None
+        references: list[int] = []
+        for buffer, reading in zip(member.reads, step.readings, strict=True):
+            found = places.get(buffer)
+            if found is None:
+                found = ~leaves.setdefault((buffer, reading), len(leaves))
+            references.append(found)
+        calls.append((step, tuple(references)))
+        places[member.writes[0]] = place
+    written = tuple(place for place, m in enumerate(members) if m.writes[0] in outside)
+    if len(leaves) + len(written) > most:
+        return None
+    loop = next((step.loop for step, _ in calls if step.loop is not None), calls[0][0].shape)
+    layout = laid_out(
+        loop,
+        [(step.formula, step.values, references) for step, references in calls],
+        [reading for _, reading in leaves],
+        written,
+    )
+    last = calls[-1][0]
+    made = plan(
+        fused_program(layout.form), layout.parameters, layout.invocations, last.shape, last.dtype
+    )
+    writes = tuple(members[place].writes[0] for place in written)
+    reads = tuple([buffer for buffer, _ in leaves])
+    return Dispatch(replace(made, size=sum(x.size for x in writes)), reads, writes)

@@ -1,0 +1,182 @@
+"""The recorder: a stand-in for the device that notes what kernels ask it to do, and does nothing.
+
+Kernels run on it as on a device, because they do not look at values. One that does raises `NeedsValues`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from plugrad_webgpu.memory.buffers import Buffer, GpuArray
+from plugrad_webgpu.shaders.elements import words_per_element
+from plugrad_webgpu.shaders.layout import array_nbytes, size_class
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from plugrad.extend import DType, Shape
+    from plugrad_webgpu.device.device import Device
+    from plugrad_webgpu.memory.buffers import Pool
+    from plugrad_webgpu.shaders.chains import Step
+    from plugrad_webgpu.shaders.program import Plan, Program
+
+
+class NeedsValues(Exception):
+    """A kernel asks for something that only a device with values can give: it has to run at each call."""
+
+
+class StandIn(Buffer):
+    """The buffer of an array while its kernel is recorded: it has a size and no storage."""
+
+    __slots__ = ("size",)
+
+    size: int
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse to give a storage.
+
+        Raises:
+            NeedsValues: always.
+        """
+        raise NeedsValues(name)
+
+
+class Known(StandIn):
+    """The stand-in for the buffer of an array that exists, whichever call runs."""
+
+    __slots__ = ("array",)
+
+    array: GpuArray
+
+
+@dataclass(eq=False, slots=True)
+class Dispatch:
+    """One call of a program, on buffers of which some are stand-ins."""
+
+    plan: Plan
+    reads: tuple[Buffer, ...]
+    writes: tuple[StandIn, ...]
+    step: Step | None = None
+    """The elementwise call that it is, if it is one."""
+
+
+@dataclass(eq=False, slots=True)
+class Copy:
+    """A copy of bytes between buffers."""
+
+    reads: tuple[Buffer]
+    writes: tuple[StandIn]
+    start: int
+    place: int
+    size: int
+
+
+AnyStandIn = TypeVar("AnyStandIn", bound=StandIn)
+
+
+class NothingHosted:
+    """The small arrays on the host of a recorder: there are none."""
+
+    def has_room(self, _shape: Shape) -> bool:
+        """Return that there is no room for an array."""
+        return False
+
+
+class Recorder:
+    """Notes the dispatches and the copies that kernels ask for, in order."""
+
+    def __init__(self, device: Device) -> None:
+        """Begin with nothing noted, for a device whose schedules kernels choose."""
+        self.device = device
+        self.work: list[Dispatch | Copy] = []
+        self.hosting: NothingHosted = NothingHosted()
+        self.is_software: bool = device.is_software
+        self.has_long_words: bool = device.has_long_words
+        self.shared_bytes: int = device.shared_bytes
+        self.tiles: Mapping[str, str] = device.tiles
+        self.pool: Pool = device.pool
+
+    @property
+    def opened(self) -> Recorder:
+        """The device, for kernels without inputs, which get the backend instead."""
+        return self
+
+    @property
+    def subgroup(self) -> int:
+        """The invocations of a subgroup, or 0."""
+        return self.device.subgroup
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse what else a device does.
+
+        Raises:
+            NeedsValues: always.
+        """
+        raise NeedsValues(name)
+
+    def stand_in(self, size: int, kind: type[AnyStandIn] = StandIn) -> AnyStandIn:
+        """Return a new buffer of a size class."""
+        buffer = kind()
+        buffer.device = self  # type: ignore[assignment] - as far as kernels go, it is a device
+        buffer.size = size
+        return buffer
+
+    def known(self, array: GpuArray) -> GpuArray:
+        """Return what stands for an array that exists."""
+        buffer = self.stand_in(0, Known)
+        buffer.array = array
+        return GpuArray(array.shape, array.dtype, buffer)
+
+    def empty(self, shape: Shape, dtype: DType) -> GpuArray:
+        """Return an array of undefined values."""
+        size = size_class(array_nbytes(shape, words_per_element(dtype)))
+        return GpuArray(shape, dtype, self.stand_in(size))
+
+    def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:
+        """Return an array that `make` computes from some sizes."""
+        return self.known(self.device.constant(make, *sizes))
+
+    def prepare(self, program: Program, operands: int) -> None:
+        """Leave a program alone, which may become a part of another one."""
+
+    def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
+        """Note an elementwise call."""
+        made = self.launch(step.plan, *inputs)
+        if step.joins:
+            noted = self.work[-1]
+            assert isinstance(noted, Dispatch)
+            noted.step = step
+        return made
+
+    def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
+        """Note one call of a program and return its output."""
+        buffer = self.stand_in(plan.size)
+        self.work.append(Dispatch(plan, tuple([x.buffer for x in inputs]), (buffer,)))
+        return GpuArray(plan.shape, plan.dtype, buffer)
+
+    def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
+        """Note a call that writes some elements of an array that is still being made."""
+        self.work.append(Dispatch(plan, tuple([x.buffer for x in inputs]), (_being_made(output),)))
+
+    def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
+        """Note a copy of bytes of an array to another one that is still being made."""
+        self.work.append(Copy((source.buffer,), (_being_made(target),), start, place, size))
+
+    def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> NoReturn:
+        """Refuse to give values.
+
+        Raises:
+            NeedsValues: always.
+        """
+        raise NeedsValues("download")
+
+
+def _being_made(output: GpuArray) -> StandIn:
+    buffer = output.buffer
+    if type(buffer) is not StandIn:
+        raise NeedsValues("it writes to an array that exists")
+    return buffer

@@ -1,0 +1,223 @@
+"""A segment: dispatches that a device runs one after the other, with nothing from the host in between.
+
+What a call adds to the batch of the device depends on the buffers it is given: those of arguments, variables and host
+values, and new ones for the results. A program is mostly called with the same few buffers in turn, so the commands for
+the last choices are kept.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from plugrad.extend import PlugradError, compute_host_value
+from plugrad_webgpu.device.device import Encoded, parameter_words
+from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray
+from plugrad_webgpu.recording.fusing import fuse
+from plugrad_webgpu.recording.recorder import Copy, Known, StandIn
+from plugrad_webgpu.recording.slots import assign_slots
+from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad.extend import HostValue, Shaped, Value
+    from plugrad_webgpu.device.device import Device
+    from plugrad_webgpu.memory.buffers import Buffer, Storage
+    from plugrad_webgpu.recording.recorder import Dispatch
+
+    Command = Callable[[], None]
+    Work = Sequence[Dispatch | Copy]
+
+MAX_KEPT_COMMANDS: Final = 16
+"""The choices of buffers whose commands are kept."""
+TURNS: Final = 8
+"""The buffers of each host value: a batch may still use those of the calls before."""
+
+
+class Host(NamedTuple):
+    """A value that a function on the host computes at each call."""
+
+    step: HostValue
+    spec: Shaped
+    buffer: StandIn
+
+    def compute(self) -> NDArray[Any]:
+        """Return the value as it is stored on the device."""
+        shape, dtype = self.spec
+        try:
+            values = compute_host_value(self.step.function, shape, dtype)
+        except PlugradError as error:
+            error.add_note(f"It was traced at {self.step.line}.")
+            raise
+        return values.astype(COMPUTE_DTYPE.get(dtype, dtype), copy=False)
+
+
+class Turn:
+    """The buffers of the host values of one call."""
+
+    def __init__(self, device: Device, hosts: Sequence[Host]) -> None:
+        """Take buffers from the pool, which are not counted as memory in use."""
+        take = partial(device.pool.take, device, is_counted=False)
+        self.buffers: list[Buffer] = [take(host.buffer.size) for host in hosts]
+        self.batch: int = -1
+        """The last batch that uses them."""
+
+
+class Segment:
+    """Dispatches that are fused, have places for what they make, and can be encoded."""
+
+    def __init__(
+        self,
+        device: Device,
+        work: Work,
+        inputs: Mapping[Value, Buffer],
+        outputs: Mapping[Value, GpuArray],
+        hosts: Sequence[Host],
+    ) -> None:
+        """Prepare work.
+
+        Args:
+            device: The device that runs it.
+            work: What was recorded.
+            inputs: The values that are arrays when the work begins, and the stand-ins for their buffers.
+            outputs: The values that are needed when it has ended, and what was recorded for them.
+            hosts: What is computed on the host when it begins; none of these is among the outputs.
+        """
+        self.device = device
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.hosts = hosts
+        given = {*inputs.values(), *[host.buffer for host in hosts]}
+        kept = [*dict.fromkeys([x.buffer for x in outputs.values()])]
+        known = [x for x in kept if isinstance(x, Known)]
+        passed = [x for x in kept if x in given]
+        self.results = [x for x in kept if type(x) is StandIn and x not in given]
+        fused = fuse(work, set(self.results), device.most_operands - 1)
+        self.work = [x for x in fused if isinstance(x, Copy) or x.plan.grid is not None]
+        slots = assign_slots(self.work, given.union(self.results))
+        self.slots = slots.sizes
+        self.passing_bytes = sum(slots.sizes)
+        order = (*inputs.values(), *[host.buffer for host in hosts], *self.results)
+        self.places: dict[Buffer, int] = {x: place for place, x in enumerate(order)}
+        self.places |= {x: len(order) + place for x, place in slots.places.items()}
+        self.passed = [self.inputs[self.places[x]] for x in passed]
+        self.known = [x.array.buffer for x in known]
+        numbers = {x: number for number, x in enumerate((*self.results, *passed, *known))}
+        self.made = [(v, x.shape, x.dtype, numbers[x.buffer]) for v, x in outputs.items()]
+        """The shape and the dtype of each output, and the number of its buffer: those of the results come first, then
+        those of inputs that are passed on, then known ones."""
+        self._turns = cycle([Turn(device, hosts) for _ in range(TURNS)] if hosts else [])
+        self._tables: list[GpuArray] = []
+        self._commands: dict[tuple[int, ...], list[Command]] = {}
+        self._generation = 0
+
+    def __call__(self, values: dict[Value, Any]) -> None:
+        """Run the work on the arrays of the inputs, and add those of the outputs."""
+        device = self.device
+        found: list[Storage] = [values[value].buffer.storage for value in self.inputs]
+        written = [host.compute() for host in self.hosts]
+        pool = device.pool
+        with device.lock:
+            turn = self._write(written) if written else None
+            if turn is not None:
+                found += [buffer.storage for buffer in turn.buffers]
+            results = [pool.take(device, x.size) for x in self.results]
+            found += [buffer.storage for buffer in results]
+            if self.passing_bytes:
+                pool.count_passing(self.passing_bytes)
+            self._encode(found)
+            if turn is not None:
+                turn.batch = device.batch
+        buffers = [*results, *[values[value].buffer for value in self.passed], *self.known]
+        for value, shape, dtype, number in self.made:
+            values[value] = GpuArray(shape, dtype, buffers[number])
+
+    def _write(self, written: Sequence[NDArray[Any]]) -> Turn:
+        """Copy host values to the buffers whose turn it is."""
+        turn, device = next(self._turns), self.device
+        if (
+            turn.batch == device.batch
+        ):  # what is written overtakes the batch, which may use the buffers
+            device.flush()
+        for buffer, values in zip(turn.buffers, written, strict=True):
+            device.write(buffer.storage, values, values.nbytes)
+        return turn
+
+    def _encode(self, found: Sequence[Storage]) -> None:
+        """Add the work for some buffers to the batch."""
+        device, groups = self.device, self.device.groups
+        scratch = device.scratch.take(self.slots)  # which is kept until all is encoded
+        storages = [*found, *[buffer.storage for buffer in scratch]]
+        key = *[storage.serial for storage in found], device.scratch.generation
+        groups.in_use = len(self.work)
+        try:
+            commands = self._find_commands(key, storages)
+            for index in range(len(commands)):
+                if self._generation != groups.generation:  # to make room, some have been released
+                    commands = self._find_commands(key, storages)
+                commands[index]()
+        finally:
+            groups.in_use = 0
+
+    def _find_commands(self, key: tuple[int, ...], storages: Sequence[Storage]) -> list[Command]:
+        """Return what encodes the work for some buffers."""
+        generation = self.device.groups.generation
+        if generation != self._generation:
+            self._generation = generation
+            self._commands.clear()
+        commands = self._commands.get(key)
+        if commands is None:
+            commands = self._make_commands(storages)
+            if len(self._commands) >= MAX_KEPT_COMMANDS:
+                del self._commands[next(iter(self._commands))]
+            self._commands[key] = commands
+        return commands
+
+    def _make_commands(self, found: Sequence[Storage]) -> list[Command]:
+        """Return what encodes the work, in runs of dispatches that fit a batch."""
+        device, places = self.device, self.places
+        commands: list[Command] = []
+        run: list[Encoded] = []
+        nbytes = 0
+
+        def end_run() -> None:
+            nonlocal run, nbytes
+            if run:
+                commands.append(partial(device.encode, run, nbytes))
+                run, nbytes = [], 0
+
+        for each in self.work:
+            operands = [
+                x.array.buffer.storage if isinstance(x, Known) else found[places[x]]
+                for x in (*each.reads, *each.writes)
+            ]
+            if isinstance(each, Copy):
+                end_run()
+                source, own = operands
+                command = partial(device.copy_bytes, source, each.start, own, each.place, each.size)
+                commands.append(command)
+                continue
+            plan = each.plan
+            if any(isinstance(s, ExternalBuffer) or s.size > device.part_bytes for s in operands):
+                end_run()
+                commands.append(partial(device.record, plan, operands))
+                continue
+            assert plan.grid is not None
+            program = plan.program
+            pipeline = device.pipeline(program, len(operands))
+            if program.has_table:
+                self._tables.append(device.constant(parameter_words, plan.parameters))
+                operands.append(self._tables[-1].buffer.storage)
+            group = device.groups.find(program, operands)
+            run.append(
+                Encoded(pipeline, group, b"" if program.has_table else plan.parameters, plan.grid)
+            )
+            nbytes += plan.size
+            if len(run) == device.batch_limit:
+                end_run()
+        end_run()
+        return commands

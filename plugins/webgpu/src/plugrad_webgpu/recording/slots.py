@@ -1,0 +1,48 @@
+"""Where the values that only a recording uses lie: in slots, which values share that do not live at the same time.
+
+As in `plugrad.extend.plan_memory`, the largest values get their places first (Pisarchyk and Lee, 2020). Slots are whole
+buffers, because a dispatch may not read one part of a buffer and write another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from plugrad_webgpu.recording.recorder import StandIn
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from plugrad_webgpu.memory.buffers import Buffer
+    from plugrad_webgpu.recording.recorder import Copy, Dispatch
+
+
+class Slots(NamedTuple):
+    """The slots of the buffers that some work makes and uses."""
+
+    places: dict[Buffer, int]
+    sizes: tuple[int, ...]
+
+
+def assign_slots(work: Sequence[Dispatch | Copy], others: Collection[Buffer]) -> Slots:
+    """Return the slots of all buffers that some work uses, but for known ones and others, which lie elsewhere."""
+    lives: dict[StandIn, list[int]] = {}
+    for index, each in enumerate(work):
+        for buffer in (*each.reads, *each.writes):
+            if type(buffer) is StandIn and buffer not in others:
+                lives.setdefault(buffer, [index, index])[1] = index
+    places: dict[Buffer, int] = {}
+    slots: list[tuple[int, list[list[int]]]] = []
+    for buffer in sorted(lives, key=lambda x: (-x.size, lives[x][0])):
+        birth, end = lives[buffer]
+        free = (
+            place
+            for place, (_, taken) in enumerate(slots)
+            if all(end < first or last < birth for first, last in taken)
+        )
+        place = next(free, len(slots))
+        if place == len(slots):
+            slots.append((buffer.size, []))
+        slots[place][1].append([birth, end])
+        places[buffer] = place
+    return Slots(places, tuple([size for size, _ in slots]))
