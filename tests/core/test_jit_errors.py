@@ -8,6 +8,7 @@ import pytest
 import plugrad
 from core.traced_values import X, Y, same, traces
 from plugrad.errors import (
+    ArgumentError,
     KernelFailed,
     PlugradError,
     TracingError,
@@ -214,3 +215,48 @@ def test_the_text_of_a_graph():
     scan, inside = [line for line in text.splitlines() if "scan 3 times" in line or "do (" in line]
     assert len(inside) - len(inside.lstrip()) > len(scan) - len(scan.lstrip())
     assert max(map(len, text.splitlines()[1:])) < 160
+
+
+@pytest.mark.parametrize("static", [3, 1.5, object, range(2**60), None, {"x": 1}])
+def test_static_must_be_names(static):
+    with pytest.raises(ArgumentError, match="static must be a sequence of names of parameters"):
+        plugrad.jit(lambda x: x, static=static)
+
+
+def endless():
+    tree = []
+    tree.append(tree)
+    return tree
+
+
+def nested(levels):
+    tree = plugrad.ones(2)
+    for _ in range(levels):
+        tree = [tree]
+    return tree
+
+
+@pytest.mark.parametrize("make", [endless, lambda: nested(5000)])
+def test_trees_without_an_end_are_refused(make):
+    with pytest.raises(ArgumentError, match="contains itself, or has more levels"):
+        plugrad.jit(lambda x: 1)(make())
+    with pytest.raises(ArgumentError, match="contains itself, or has more levels"):
+        plugrad.jit(make)()
+
+
+def test_results_have_as_many_levels_as_the_parser_takes():
+    assert plugrad.jit(lambda: nested(90))() is not None
+    with pytest.raises(ArgumentError, match="more levels"):
+        plugrad.jit(lambda: nested(300))()
+
+
+@pytest.mark.parametrize("method", ["__call__", "graph", "explain"])
+def test_every_method_names_an_argument_that_is_not_hashable(method):
+    def function(x, options, more=None):
+        return x
+
+    jitted = plugrad.jit(function, static=["options"])
+    unhashable = {1, 2}
+    getattr(jitted, method)(plugrad.ones(2), unhashable)
+    with pytest.raises(ArgumentError, match="jit: argument 'more' has a set"):
+        getattr(jitted, method)(plugrad.ones(2), unhashable, more={3})

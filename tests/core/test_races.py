@@ -165,10 +165,8 @@ def test_block_is_seen_in_its_own_thread_only(name, fake):
     assert block.observe() == outside
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in BLOCKS if n not in ("tidy", "profile") and "use" not in n]
-)
-def test_blocks_end_in_any_order(name):
+@pytest.mark.parametrize("name", [n for n in BLOCKS if n not in ("tidy", "profile")])
+def test_blocks_end_in_any_order(name, fake):
     block = BLOCKS[name]
     outside = block.observe()
     for order in ((0, 1), (1, 0)):

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import warnings
 from contextvars import Context
+from itertools import permutations
 
 import importlib_metadata
 import numpy as np
@@ -54,6 +55,44 @@ def test_block_may_be_entered_again(fake):
         with block:
             assert device() == "fake_device:0"
         assert device() == "cpu:0"
+
+
+def test_blocks_end_in_any_order(fake):
+    chosen = ["cpu:0", "fake_device:0", "cpu:0"]
+    for order in permutations(range(3)):
+        with plugrad.use(fake):
+            blocks = [plugrad.use("cpu"), plugrad.use(fake, transfer=True), plugrad.use("cpu")]
+            for block in blocks:
+                block.__enter__()
+            running = [0, 1, 2]
+            for i in order:
+                assert device() == chosen[running[-1]]
+                is_moved = (plugrad.ones(1, device="cpu") + 1).device == "fake_device:0"
+                assert is_moved is (running[-1] == 1)
+                blocks[i].__exit__(None, None, None)
+                running.remove(i)
+            assert device() == "fake_device:0"
+        assert device() == "cpu:0"
+
+
+def test_a_block_may_be_entered_inside_of_itself(fake):
+    block = plugrad.use(fake)
+    with block:
+        with block, plugrad.use("cpu"):
+            assert device() == "cpu:0"
+        assert device() == "fake_device:0"
+    assert device() == "cpu:0"
+
+
+def test_what_is_chosen_inside_a_block_ends_with_it(fake):
+    with plugrad.use("cpu"):
+        plugrad.use(fake)
+        inner = plugrad.use("cpu")
+        inner.__enter__()
+        assert device() == "cpu:0"
+        inner.__exit__(None, None, None)
+        assert device() == "fake_device:0"
+    assert device() == "cpu:0"
 
 
 def test_asynchronous_generator_may_be_closed_elsewhere(fake):

@@ -523,6 +523,7 @@ def test_masks_of_dropout_have_no_gradient_and_normal_numbers_pass_it_on(backend
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="it reserves terabytes")
 def test_more_numbers_than_memory_raise_soon():
     program = """
 import resource

@@ -33,7 +33,7 @@ from properties.fuzz_targets import targets
 from properties.fuzz_values import OwnError, Values
 
 SECONDS = 5  # of processor time for one call
-WALL = 20  # seconds after which a call hangs
+WALL = 60  # seconds after which a call hangs, also on a busy machine
 GROWTH = 600  # MiB by which one call may raise the peak of resident memory
 LIMIT = 3 * 2**30  # bytes of data of the process; more is a MemoryError
 

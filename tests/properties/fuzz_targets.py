@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from plugrad.registry import transaction
 from plugrad.testing.checks import tensors_of
 from plugrad.testing.tables import rows
 from properties.calls import CALLS, F, public_ops
-from properties.fuzz_values import OwnError, as_tensor
+from properties.fuzz_values import OwnError, as_tensor, failing
 
 NOT_CALLED = {
     "__dir__": "takes no argument",
@@ -76,13 +77,35 @@ def op(function, call):
     return target
 
 
+def traced(function, call):
+    """Return a target that calls an op in a function which is traced and run, tensors and arrays being its inputs."""
+    optional = optional_of(function)
+
+    def target(values):
+        args, kwargs = near(call, values, optional)
+        places = [i for i, x in enumerate(args) if isinstance(x, plugrad.Tensor | np.ndarray)]
+
+        def compute(*inputs):
+            given = dict(zip(places, inputs, strict=True))
+            return function(*[given.get(i, x) for i, x in enumerate(args)], **kwargs)
+
+        def run(*args, **kwargs):
+            jitted, inputs = plugrad.jit(compute), [args[i] for i in places]
+            for _ in range(2):
+                jitted(*inputs)
+
+        return run, args, kwargs
+
+    return target
+
+
 # --- functions without a right call: any arguments that fit the signature -------------------------
 
 
-def free(function, **choices):
+def free(called, /, **choices):
     """Return a target that draws each argument from its choices, or else any value."""
     parameters = [
-        p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD
+        p for p in inspect.signature(called).parameters.values() if p.kind is not p.VAR_KEYWORD
     ]
 
     def target(values):
@@ -97,10 +120,10 @@ def free(function, **choices):
                 if p.kind is p.KEYWORD_ONLY:
                     continue
                 break
-            if p.name == "function":
-                value = values.function()
-            elif known and rng.random() < 0.7:
+            if known and rng.random() < 0.7:
                 value = rng.choice(known)
+            elif p.name == "function":
+                value = values.function()
             elif any(map(callable, known)):
                 value = values.to_call()
             else:
@@ -109,7 +132,7 @@ def free(function, **choices):
                 kwargs[p.name] = value
             else:
                 args.append(value)
-        return function, args, kwargs
+        return called, args, kwargs
 
     return target
 
@@ -131,6 +154,111 @@ def called(result, values):
         result = result(*[floats(values) for _ in range(values.rng.randrange(4))], **kwargs)
     if isinstance(result, tuple) and len(result) == 2 and callable(result[1]):
         result[1](values.anything())
+
+
+def jitted(result, values):
+    """Call what `jit` returned, twice or differentiated, or look at its graph."""
+    if not callable(result):
+        return
+    if isinstance(result, partial):
+        result = result(values.function())
+    args = [values.anything() for _ in range(values.rng.randrange(3))]
+    choice = values.rng.randrange(5)
+    if choice == 0:
+        plugrad.grad(result)(*[floats(values) for _ in range(3)])
+    elif choice == 1:
+        result.explain(*args)
+    elif choice == 2:
+        result.graph(*args)
+    else:
+        for _ in range(2):
+            result(*args)
+
+
+def in_a_trace(target):
+    """Return a target that is called as it is, inside of a traced function, or inside of a differentiated one."""
+
+    def somewhere(values):
+        function, args, kwargs = target(values)
+        choice = values.rng.randrange(3)
+
+        def compute(x):
+            results = function(*args, **kwargs)
+            return plugrad.sum(x * first_float(results))
+
+        def call(*args, **kwargs):
+            if choice == 0:
+                function(*args, **kwargs)
+            elif choice == 1:
+                plugrad.jit(lambda: function(*args, **kwargs))()
+            else:
+                plugrad.jit(plugrad.grad(compute))(plugrad.ones(()))
+
+        return call, args, kwargs
+
+    return somewhere
+
+
+def first_float(results):
+    """Return the first floating tensor in nested results, or 1."""
+    if isinstance(results, plugrad.Tensor) and plugrad.isdtype(results.dtype, "real floating"):
+        return results
+    if isinstance(results, dict):
+        results = list(results.values())
+    parts = results if isinstance(results, list | tuple) else []
+    found = [y for y in map(first_float, parts) if isinstance(y, plugrad.Tensor)]
+    return found[0] if found else 1.0
+
+
+def guarded(function):
+    """Return a function that raises `OwnError` where it would raise an error of its own."""
+
+    def called(*args):
+        try:
+            return function(*args)
+        except plugrad.errors.PlugradError:
+            raise
+        except Exception as error:
+            raise OwnError from error
+
+    return called
+
+
+STEPS = [
+    guarded(lambda carry, x: (carry, x)),
+    guarded(lambda carry, x: (carry * 2.0, carry)),
+    guarded(lambda carry, x: (carry + plugrad.random.normal(2), x)),
+    guarded(lambda carry, x: (carry, plugrad.sum(carry) if carry is x else None)),
+    guarded(lambda carry, x: carry),
+]
+BRANCHES = [guarded(lambda *args: args), guarded(lambda x: x * 2.0), guarded(lambda x: x[0])]
+SHRINKING = [guarded(lambda x: x * 0.5), guarded(lambda x: x * 0.1), guarded(lambda x: x[:1] * 0.5)]
+
+
+def carries():
+    """Return what loops may begin with."""
+    return [F, 1.0, {"a": F, "b": (1.0,)}, plugrad.asarray(F), plugrad.Variable(F)]
+
+
+def scanned(values):
+    choices = {"init": carries(), "xs": [F, [F, F], {"a": F}, None], "length": [2, None, 0]}
+    return free(plugrad.scan, function=STEPS, **choices)(values)
+
+
+def branched(values):
+    flags = [True, plugrad.asarray(False), 1.0]
+    return free(plugrad.cond, flag=flags, yes=BRANCHES, no=BRANCHES)(values)
+
+
+def looped(values):
+    """`while_loop` of something that ends."""
+    rng = values.rng
+    if rng.random() < 0.6:
+        args = [guarded(lambda x: plugrad.sum(x) > 1), rng.choice(SHRINKING), rng.choice(carries())]
+        return plugrad.while_loop, args, {}
+    flag = rng.choice([False, plugrad.asarray(False), plugrad.asarray([True, False]), None, "text"])
+    never = rng.choice([lambda carry: flag, lambda: flag, failing, 1])
+    return plugrad.while_loop, [guarded(never), values.function(), values.anything()], {}
 
 
 def floats(values):
@@ -291,8 +419,9 @@ def generator(name):
         if name == "__init__":
             return plugrad.random.Generator, [values.anything()], {}
         if name == "state":
-            state = made.state | {values.rng.choice(["state", "bit_generator", "has_uint32"]): 0}
-            state = values.rng.choice([state, values.anything()])
+            key = values.rng.choice(["algorithm", "key", "counter"])
+            state = made.state | {key: values.anything()}
+            state = values.rng.choice([state, state, values.anything()])
             return (lambda state: setattr(made, "state", state)), [state], {}
         call = CALLS.get(f"random.{name}", ([2], {}))
         function = getattr(made, name)
@@ -379,9 +508,12 @@ def targets():
     """Return the targets by the name of what they call."""
     ops, found = public_ops(), {}
     for name, call in CALLS.items():
-        found[name] = op(ops[name], call)
+        found[name], found[f"{name}, traced"] = op(ops[name], call), traced(ops[name], call)
     for name in TRANSFORMS.split():
         found[name] = then(free(getattr(plugrad, name), argnums=[0, -1, (0, 1)]), called)
+    for name, target in {"scan": scanned, "cond": branched, "while_loop": looped}.items():
+        found[name] = in_a_trace(target)
+    found["jit"] = then(free(plugrad.jit), jitted)
     names = {"kernel_name": KERNEL_NAMES, "backend_name": ["cpu", "acme"], "config": CONFIGS}
     names |= {"source": ["cpu"], "target": ["acme"], "x": [lambda dy: dy]}
     for name in REGISTRATIONS.split():

@@ -82,6 +82,28 @@ def test_fit_refuses_a_data_set_before_the_first_step(loss, form, backend):
         nn.evaluate(nn.Dense(3), nn.Dense(3).init(0, (2,)), x, form(y), loss=loss)
 
 
+def test_labels_that_a_loss_cuts_are_checked_where_they_are_on_the_host_or_with_debug(backend):
+    x, y = examples([0, 3, 1, 2])
+
+    def loss(labels, logits):
+        return LOSSES[0](labels[:, 0], logits)
+
+    def fit():
+        train(x, plugrad.asarray(y)[:, None], loss, jit=False)
+
+    if backend == "cpu":
+        with pytest.raises(ArgumentValueError, match=WORDS):
+            fit()
+        return
+    fit()
+    assert train.changed
+    with (
+        plugrad.config.override("debug", True),
+        pytest.raises(ArgumentValueError, match=WORDS),
+    ):
+        fit()
+
+
 def test_labels_are_read_once_per_data_set(backend, monkeypatch):
     """On a device, each reading would wait for all that is computed."""
     x, y = examples([0, 1, 2, 0, 1, 2])

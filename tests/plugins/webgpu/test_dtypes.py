@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import plugrad
+from plugrad.errors import UnsupportedDtype
 from plugrad.extend import (
     as_dtype,
     bool_,
@@ -458,3 +460,17 @@ def test_a_chain_of_many_limits(run):
         for low, high in limits:
             x = run.call(unary.clip_by_value, x, clip_value_min=low, clip_value_max=high)
         same(run.down(x), LONGS.clip(1 << 40, 1 << 41))
+
+
+@pytest.mark.parametrize("name", ["int16", "uint16"])
+def test_integers_of_16_bits_become_wider_ones_and_say_so(name):
+    wide = name.replace("16", "32")
+    a, b = np.array([30_000, 3], name), np.array([5, 60_000 if name[0] == "u" else -30_000], name)
+    with plugrad.use("webgpu"):
+        with pytest.warns(RuntimeWarning, match=f"does not have {name}.* become {wide}"):
+            found = plugrad.squared_difference(a, b)
+        assert found.dtype == wide
+        right = np.square(a.astype(wide) - b.astype(wide))
+        np.testing.assert_array_equal(found.numpy(), right)
+        with pytest.raises(UnsupportedDtype, match=name):
+            plugrad.asarray(a, dtype=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from plugrad.discovery import hooks
 from plugrad.discovery.listing import MODULE_PREFIX, backends, first_party_distributions
@@ -43,6 +43,18 @@ set_selection: Final = _selected.set
 """Set what `use` has selected in this context, which `get_selection` returned before."""
 
 
+class _Block(NamedTuple):
+    """A ``with`` block of `use` that has not ended."""
+
+    owner: use
+    before: tuple[Selection | None, Backend | None]
+    """What was selected, and the target of transfers, when it began."""
+
+
+_blocks: Final[ContextVar[tuple[_Block, ...]]] = ContextVar("plugrad_use_blocks", default=())
+"""From the outermost to the innermost one."""
+
+
 class use:  # noqa: N801 - a call and a context manager: it reads as a verb
     """Make a backend the active one, from here on or inside a ``with`` block.
 
@@ -56,7 +68,7 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
     first.
 
     The choice holds for the current context: a thread or task that is started later does not
-    inherit it.
+    inherit it. Blocks may end in any order; the last one that has not ended counts.
 
     Args:
         spec: ``"webgpu"``, a device of it ``"webgpu:1"``, ``"distribution::name"``,
@@ -76,12 +88,15 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
         )
         chosen = self.selection.backend
         self._target = chosen if transfer or isinstance(chosen, Tracer) else None
-        self._before = _selected.get(), transfer_target()
-        self.__enter__()
+        self._before: tuple[Selection | None, Backend | None] | None = _current()
+        _select(self.selection, self._target)
 
     def __enter__(self) -> Selection:
-        _selected.set(self.selection)
-        set_transfer_target(self._target)
+        # The first block ends what the call began.
+        before = self._before or _current()
+        self._before = None
+        _blocks.set((*_blocks.get(), _Block(self, before)))
+        _select(self.selection, self._target)
         return self.selection
 
     def __exit__(
@@ -91,9 +106,27 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
         trace: TracebackType | None,
     ) -> None:
         # Without a token, which an asynchronous generator that is closed elsewhere could not use.
-        used, target = self._before
-        _selected.set(used)
-        set_transfer_target(target)
+        blocks = _blocks.get()
+        own = [i for i, block in enumerate(blocks) if block.owner is self]
+        if not own:  # it began in another context
+            return
+        place = own[-1]
+        inner = blocks[place + 1 :]
+        if inner:
+            inner = inner[0]._replace(before=blocks[place].before), *inner[1:]
+        else:
+            _select(*blocks[place].before)
+        _blocks.set((*blocks[:place], *inner))
+
+
+def _current() -> tuple[Selection | None, Backend | None]:
+    """Return what is selected, and the target of transfers."""
+    return _selected.get(), transfer_target()
+
+
+def _select(selection: Selection | None, target: Backend | None) -> None:
+    _selected.set(selection)
+    set_transfer_target(target)
 
 
 def which() -> Selection:

@@ -89,7 +89,11 @@ def jit(function: Any = None, *, static: Sequence[str] = ()) -> Any:
 
 
 def _check_static(function: Callable[..., Any], static: Sequence[str]) -> frozenset[str]:
-    names = (static,) if isinstance(static, str) else tuple(static)
+    names: Any = (static,) if isinstance(static, str) else static
+    if not isinstance(names, tuple | list | set | frozenset):
+        raise ArgumentError(
+            f"jit: static must be a sequence of names of parameters, not {short_repr(static)}"
+        )
     known = _parameter_names(function)
     for name in names:
         if name not in known:
@@ -163,6 +167,7 @@ class Jitted(Generic[Params, Result]):
     def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> Graph:
         """Return the graph that a call with these arguments runs; the function is traced, but not run."""
         tensors: list[Tensor] = []
+        check_hashable(self._named(args, kwargs))
         key = self._key(args, kwargs, tensors)
         return (self._find(key) or self._trace(key, tensors, args, kwargs)).graph
 
@@ -179,6 +184,7 @@ class Jitted(Generic[Params, Result]):
         >>> f.explain(plugrad.ones(4), 0.5)
         "it is traced: unlike in trace 1, argument 'x' is [(4,), float32] instead of [(3,), float32]"
         """
+        check_hashable(self._named(args, kwargs))
         is_known = self._find(self._key(args, kwargs, [])) is not None
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)  # pyright: ignore[reportAssignmentType] - as they are given on
@@ -312,7 +318,9 @@ class Jitted(Generic[Params, Result]):
         return _parameter_names(self.function)
 
     def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name."""
+        """Return the arguments by name; those that are compared by identity are wrapped."""
+        if self.static:
+            args, kwargs = self._with_identities(tuple(args), dict(kwargs))
         names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
         return {**dict(zip(names, args, strict=True)), **kwargs}
 

@@ -9,6 +9,7 @@ import numpy as np
 from plugrad.errors import ArgumentError, short_repr
 from plugrad.ops.creation import asarray
 from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.trees import too_deep_error
 from plugrad.transforms.variable import Variable
 
 if TYPE_CHECKING:
@@ -38,7 +39,17 @@ def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
     """Append the tensors of an argument to a list, and all else that decides what is traced to a key.
 
     Arrays of NumPy become tensors on the active backend. Variables are static: they are the same ones at each call.
+
+    Raises:
+        ArgumentError: the argument contains itself, or has too many levels.
     """
+    try:
+        _flatten(tree, key, tensors)
+    except RecursionError:
+        raise too_deep_error() from None
+
+
+def _flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
     kind = cast("type[Any]", type(tree))
     if kind is Tensor:
         array = tree.array
@@ -47,7 +58,7 @@ def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
     elif kind is tuple or kind is list:
         key.append(kind)
         for part in tree:
-            flatten(part, key, tensors)
+            _flatten(part, key, tensors)
         key.append(END)
     elif kind is dict:
         key.append(kind)
@@ -58,7 +69,7 @@ def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
                 key += array.shape, array.dtype
                 tensors.append(part)
             else:
-                flatten(part, key, tensors)
+                _flatten(part, key, tensors)
         key.append(END)
     else:
         _flatten_other(tree, kind, key, tensors)
@@ -68,17 +79,17 @@ def _flatten_other(tree: Any, kind: type, key: list[Any], tensors: list[Tensor])
     if isinstance(tree, Variable):
         key.append(Identity(tree))
     elif isinstance(tree, Tensor):
-        flatten(Tensor(tree.array, tree.backend, tree.node), key, tensors)
+        _flatten(Tensor(tree.array, tree.backend, tree.node), key, tensors)
     elif isinstance(tree, np.ndarray | np.generic):
-        flatten(asarray(tree), key, tensors)
+        _flatten(asarray(tree), key, tensors)
     elif isinstance(tree, tuple | list):
         key.append(kind)
         for part in cast("Sequence[Any]", tree):
-            flatten(part, key, tensors)
+            _flatten(part, key, tensors)
         key.append(END)
     elif isinstance(tree, dict):
         key.append(kind)
-        flatten(dict(cast("dict[Any, Any]", tree)), key, tensors)
+        _flatten(dict(cast("dict[Any, Any]", tree)), key, tensors)
     else:
         key.append(kind)  # 1, 1.0 and True are equal
         key.append(repr(tree) if kind is float or kind is complex else tree)  # so are 0.0 and -0.0
@@ -114,16 +125,26 @@ class Rebuilder:
         self.objects: dict[str, Any] = {}
 
     def expression(self, tree: Any) -> str:
-        """Return the text of a result: ``a`` is the list of arrays, ``b`` is a backend, and ``t`` makes a tensor."""
+        """Return the text of a result: ``a`` is the list of arrays, ``b`` is a backend, and ``t`` makes a tensor.
+
+        Raises:
+            ArgumentError: the result contains itself, or has too many levels.
+        """
+        try:
+            return self._text(tree)
+        except RecursionError:
+            raise too_deep_error() from None
+
+    def _text(self, tree: Any) -> str:
         if isinstance(tree, Tensor):
             self.results.append(tree)
             return f"t(a[{len(self.results) - 1}], b)"
         if isinstance(tree, tuple) and hasattr(cast("Any", tree), "_fields"):
-            return f"{self.name(type(cast('Any', tree)))}({self.parts(cast('Any', tree))})"
+            return f"{self.name(type(cast('Any', tree)))}({self._parts(cast('Any', tree))})"
         if type(tree) is tuple:
-            return f"({self.parts(cast('Any', tree))})"
+            return f"({self._parts(cast('Any', tree))})"
         if isinstance(tree, tuple | list):
-            text = f"[{self.parts(cast('Any', tree))}]"
+            text = f"[{self._parts(cast('Any', tree))}]"
             return (
                 text
                 if type(cast("Any", tree)) is list
@@ -131,12 +152,12 @@ class Rebuilder:
             )
         if isinstance(tree, dict):
             pairs = cast("dict[Any, Any]", tree).items()
-            return f"{{{', '.join(f'{self.name(k)}: {self.expression(v)}' for k, v in pairs)}}}"
+            return f"{{{', '.join(f'{self.name(k)}: {self._text(v)}' for k, v in pairs)}}}"
         return self.name(tree)
 
-    def parts(self, trees: Sequence[Any]) -> str:
+    def _parts(self, trees: Sequence[Any]) -> str:
         """Return the text of the parts of a container."""
-        return "".join(f"{self.expression(tree)}, " for tree in trees)
+        return "".join(f"{self._text(tree)}, " for tree in trees)
 
     def name(self, item: Any) -> str:
         """Return the name under which the text finds an object."""
@@ -145,5 +166,12 @@ class Rebuilder:
         return name
 
     def compile(self, text: str) -> Callable[[Any, Any], Any]:
-        """Return the expression as a function of the arrays and the backend."""
-        return eval(f"lambda a, b: {text}", {**self.objects, "t": Tensor})
+        """Return the expression as a function of the arrays and the backend.
+
+        Raises:
+            ArgumentError: it has too many levels for Python's parser.
+        """
+        try:
+            return eval(f"lambda a, b: {text}", {**self.objects, "t": Tensor})
+        except (SyntaxError, MemoryError, RecursionError):
+            raise too_deep_error() from None

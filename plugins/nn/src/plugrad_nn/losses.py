@@ -2,8 +2,9 @@
 
 They complete `plugrad.losses`, whose page describes weights and reductions. An example whose label is negative,
 such as -1, does not count: its loss and its weight are 0. A label that is too large is an error. On a device where
-finding out would mean waiting, `fit` and `evaluate` look at the labels once, and so does the setting ``debug`` each
-time; otherwise such an example does not count either.
+finding out would mean waiting, `fit` and `evaluate` look at the labels once, if the loss passes them on as they are,
+and so does the setting ``debug`` each time. Otherwise, as where a loss passes on a part of its labels on a device,
+such an example does not count either.
 """
 
 from __future__ import annotations
