@@ -47,7 +47,7 @@ def collect(world, **found):
 
 def count_sums(world):
     """Return the bytes that have been summed over the ranks."""
-    return sum(e.bytes for e in world.exchanges if e.operation == "all_reduce")
+    return sum(e.nbytes for e in world.exchanges if e.operation == "all_reduce")
 
 
 MASK = np.random.default_rng(1).random((19, 8)) < 0.5

@@ -279,3 +279,152 @@ def test_a_seed_may_be_a_function(backend):
     found = [traced(x).tolist() for _ in range(3)]
     assert found == [layer({}, x, nn.Training(seed)).tolist() for seed in range(3)]
     assert found[0] != found[1]
+
+
+# --- what x may be, and callbacks ------------------------------------------------------------------
+
+
+def fitted(x, y=None, model=MODEL, shape=(3,), **options):
+    params = model.init(0, shape)
+    results = nn.fit(
+        model, params, x, y, loss=LOSS, optimizer=plugrad.optimizers.Adam(0.05), **options
+    )
+    return as_numpy(params), results
+
+
+def assert_same(first, second):
+    for a, b in zip(nn.leaves(first), nn.leaves(second), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_an_iterable_of_batches_is_read_anew_for_each_epoch(backend, examples):
+    x, y = examples
+    own = [(x[i : i + 16], y[i : i + 16]) for i in range(0, 50, 16)]
+    drawn = []
+
+    class Loader:
+        """Like a data loader of another library, without a length."""
+
+        def __iter__(self):
+            drawn.append(1)
+            return iter([list(pair) for pair in own])
+
+    found, results = fitted(Loader(), epochs=3)
+    assert len(drawn) == 4  # once to see that it begins anew
+    assert_same(found, fitted(own, epochs=3)[0])
+    assert len(results) == 3
+
+
+def test_a_generator_goes_on_where_it_was(examples):
+    x, y = examples
+
+    def generate():
+        for i in range(0, 48, 8):
+            yield x[i : i + 8], y[i : i + 8]
+
+    with plugrad.use("cpu"):
+        _, results = fitted(generate(), epochs=2, steps_per_epoch=3)
+        with pytest.raises(ArgumentError, match="give steps_per_epoch="):
+            fitted(generate())
+        with pytest.raises(ArgumentError, match=r"pairs \(inputs, labels\), and not a ndarray"):
+            fitted([x])
+        with pytest.raises(ArgumentError, match="without y, x must be an iterable"):
+            fitted(x)
+    assert len(results) == 2
+    assert np.isfinite(results[1]["loss"])
+
+
+def test_an_epoch_may_have_fewer_steps(examples):
+    counted = []
+
+    class Count(nn.Callback):
+        def on_batch_end(self, run, step, loss):
+            counted.append(step)
+
+    with plugrad.use("cpu"):
+        fitted(*examples, batch_size=8, steps_per_epoch=2, epochs=2, callbacks=[Count()])
+    assert counted == [1, 2, 1, 2]
+
+
+def test_inputs_may_be_containers(backend, examples):
+    x, y = examples
+    model = nn.Graph(
+        ["a", "b"],
+        {"both": (nn.Concatenate(), "a", "b"), "out": (nn.Dense(2), "both")},
+        "out",
+    )
+    shape = {"a": (1,), "b": (2,)}
+    named = {"a": x[:, :1], "b": x[:, 1:]}
+    found, results = fitted(named, y, model, shape, epochs=3)
+    assert results[-1]["loss"] < results[0]["loss"]
+    assert_same(found, fitted((named["a"], named["b"]), y, model, shape, epochs=3)[0])
+    params = model.init(0, shape)
+    whole = nn.evaluate(model, params, named, y, loss=LOSS)["loss"]
+    parts = [(({"a": x[i : i + 25, :1], "b": x[i : i + 25, 1:]}), y[i : i + 25]) for i in (0, 25)]
+    assert nn.evaluate(model, params, parts, loss=LOSS)["loss"] == pytest.approx(whole, rel=1e-5)
+
+
+def test_arrays_in_files_are_read_batch_by_batch(examples, tmp_path):
+    x, y = examples
+    mapped = np.memmap(tmp_path / "x", np.float32, "w+", shape=x.shape)
+    mapped[:] = x
+    with plugrad.use("cpu"):
+        assert_same(fitted(mapped, y, epochs=2)[0], fitted(x, y, epochs=2)[0])
+
+
+class Recorder(nn.Callback):
+    """Notes what is called, and stops after the second epoch."""
+
+    def __init__(self):
+        self.calls = []
+
+    def on_train_begin(self, run):
+        self.calls.append(("begin", run.epochs))
+
+    def on_epoch_begin(self, run, epoch):
+        self.calls.append(("epoch", epoch))
+
+    def on_epoch_end(self, run, epoch, results):
+        self.calls.append(("end", epoch, len(run.results), list(results)))
+        run.is_stopped = epoch == 2
+
+    def on_train_end(self, run):
+        self.calls.append(("over", len(run.results)))
+
+
+def test_callbacks_are_called_and_may_stop(examples):
+    recorder = Recorder()
+    with plugrad.use("cpu"):
+        _, results = fitted(*examples, epochs=5, callbacks=[recorder])
+    assert len(results) == 2
+    assert recorder.calls == [
+        ("begin", 5),
+        ("epoch", 1),
+        ("end", 1, 1, ["loss"]),
+        ("epoch", 2),
+        ("end", 2, 2, ["loss"]),
+        ("over", 2),
+    ]
+
+
+def test_checkpoints_and_logs(examples, tmp_path):
+    saved, best = tmp_path / "{epoch}.safetensors", tmp_path / "best.safetensors"
+    callbacks = [
+        nn.Checkpoint(saved),
+        nn.Checkpoint(best, monitor="val_loss", save_optimizer=False),
+        nn.CSVLogger(tmp_path / "log.csv"),
+    ]
+    with plugrad.use("cpu"):
+        found, results = fitted(*examples, epochs=3, callbacks=callbacks, validation_data=examples)
+        params, state = plugrad.load(tmp_path / "3.safetensors")
+        assert_same(params, found)
+        assert state["iterations"] == 6
+        losses = [result["val_loss"] for result in results]
+        epoch = 1 + int(np.argmin(losses))
+        assert_same(plugrad.load(best), plugrad.load(tmp_path / f"{epoch}.safetensors")[0])
+        with pytest.raises(ArgumentError, match="monitor='accuracy' is not among the results"):
+            fitted(*examples, callbacks=[nn.Checkpoint(best, monitor="accuracy")])
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    assert lines[0] == "epoch,loss,val_loss"
+    assert [line.split(",")[0] for line in lines[1:]] == ["1", "2", "3"]
+    assert float(lines[3].split(",")[2]) == losses[2]

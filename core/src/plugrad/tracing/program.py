@@ -134,15 +134,15 @@ class Program:
         outer = active_log.get()
         log = outer or HostLog()
         start = len(log.undo)
-        token = active_log.set(log)
-        try:
+        try:  # an interrupt may come as soon as the log is set
+            active_log.set(log)
             outputs = run(*arrays)
             self._commit(outputs, [] if outer else log.undo)
         except BaseException:
             log.take_back(start)
             raise
         finally:
-            active_log.reset(token)
+            active_log.set(outer)
         return outputs
 
     def _commit(self, outputs: Sequence[Any], undo: list[Callable[[], object]]) -> None:

@@ -30,7 +30,7 @@ class Exchange(NamedTuple):
     """One exchange of a rank: what, of how many bytes, and when, in nanoseconds of `time.perf_counter_ns`."""
 
     operation: str
-    bytes: int
+    nbytes: int
     start: int
     end: int
 

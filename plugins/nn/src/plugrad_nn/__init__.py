@@ -18,6 +18,11 @@ from plugrad_nn.attention import (
     MultiHeadAttention as MultiHeadAttention,
     rotate_positions as rotate_positions,
 )
+from plugrad_nn.callbacks import (
+    Callback as Callback,
+    Checkpoint as Checkpoint,
+    CSVLogger as CSVLogger,
+)
 from plugrad_nn.convolution import (
     Conv1D as Conv1D,
     Conv2D as Conv2D,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sized
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from plugrad.extend import ArgumentError, ShapeError
 from plugrad_nn.arguments import check_flag, check_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from plugrad import Tensor
 
@@ -73,6 +76,101 @@ def shuffled(*arrays: Any, seed: int) -> tuple[Any, ...]:
         _take(array, order) if isinstance(array, plugrad.Tensor) else array[order]
         for array in examples
     )
+
+
+@dataclass(frozen=True)
+class Source:
+    """The batches that a model is trained with: tuples of inputs and labels, which may be nested containers."""
+
+    batches: Callable[[int | None], Iterator[tuple[Any, Any]]]
+    """A function of a seed that returns the batches of one epoch."""
+    steps: int | None
+    """The number of batches in an epoch, if it is known."""
+
+
+def source(
+    function: str, x: Any, y: Any, *, size: int, steps_per_epoch: int | None = None
+) -> Source:
+    """Return the batches of arrays, or of an iterable that yields them.
+
+    Raises:
+        ArgumentError: `x` is neither arrays for labels `y` nor an iterable of batches, or a generator without a number
+            of steps.
+        ShapeError: the arrays do not have equally many examples.
+    """
+    if y is not None:
+        examples, count = _check_arrays(function, [*iter_leaves(x), *iter_leaves(y)])
+
+        def from_arrays(seed: int | None) -> Iterator[tuple[Any, Any]]:
+            for batch in batches(*examples, size=size, seed=seed):
+                parts = iter(batch)
+                yield map_leaves(lambda _: next(parts), x), map_leaves(lambda _: next(parts), y)  # noqa: B023 - called at once
+
+        return Source(_limited(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // size))
+    if not isinstance(x, Iterable) or isinstance(x, plugrad.Tensor | np.ndarray):
+        raise ArgumentError(
+            f"{function}: without y, x must be an iterable of batches (inputs, labels), and not a {type(x).__name__}"
+        )
+    whole = cast("Iterable[Any]", x)
+    if steps_per_epoch is None and iter(whole) is whole:
+        raise ArgumentError(
+            f"{function}: x is a generator, which can be read once; give steps_per_epoch=, or a list or another "
+            "iterable that begins anew for each epoch"
+        )
+
+    def from_iterable(seed: int | None) -> Iterator[tuple[Any, Any]]:
+        for batch in whole:
+            yield _as_batch(function, batch)
+
+    known = len(whole) if isinstance(whole, Sized) else None
+    return Source(_limited(from_iterable, steps_per_epoch), steps_per_epoch or known)
+
+
+def _limited(
+    all_of: Callable[[int | None], Iterator[tuple[Any, Any]]], steps: int | None
+) -> Callable[[int | None], Iterator[tuple[Any, Any]]]:
+    return all_of if steps is None else lambda seed: islice(all_of(seed), steps)
+
+
+def _as_batch(function: str, batch: Any) -> tuple[Any, Any]:
+    """Return inputs and labels as tensors.
+
+    Raises:
+        ArgumentError: the batch is not a pair.
+    """
+    if not isinstance(batch, tuple | list) or len(cast("list[Any]", batch)) != 2:
+        raise ArgumentError(
+            f"{function}: x must yield pairs (inputs, labels), and not a {type(batch).__name__}"
+        )
+    inputs, labels = cast("list[Any]", batch)
+    return map_leaves(_as_tensor, inputs), map_leaves(_as_tensor, labels)
+
+
+def _as_tensor(x: Any) -> Tensor:
+    return x if isinstance(x, plugrad.Tensor) else plugrad.asarray(x)
+
+
+def iter_leaves(tree: Any) -> Iterator[Any]:
+    """Yield the arrays in nested dicts and tuples; lists are arrays."""
+    if isinstance(tree, dict):
+        for part in cast("dict[str, Any]", tree).values():
+            yield from iter_leaves(part)
+    elif isinstance(tree, tuple):
+        for part in cast("tuple[Any, ...]", tree):
+            yield from iter_leaves(part)
+    else:
+        yield tree
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Return nested dicts and tuples with a function applied to the arrays in them."""
+    if isinstance(tree, dict):
+        return {
+            name: map_leaves(function, part) for name, part in cast("dict[str, Any]", tree).items()
+        }
+    if isinstance(tree, tuple):
+        return tuple(map_leaves(function, part) for part in cast("tuple[Any, ...]", tree))
+    return function(tree)
 
 
 def _check_arrays(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,16 +19,18 @@ from plugrad_nn.arguments import (
     check_integer,
     check_number,
 )
-from plugrad_nn.data import batches
+from plugrad_nn.callbacks import Run, read_result
+from plugrad_nn.data import batches, iter_leaves, source
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.parameters import assign, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from plugrad import Tensor
     from plugrad.optimizers import Optimizer
+    from plugrad_nn.callbacks import Callback
     from plugrad_nn.parameters import Params
     from plugrad_nn.strategy import Steps, Strategy
 
@@ -68,18 +71,20 @@ def fit(
     model: Callable[..., Tensor],
     params: Params,
     x: Any,
-    y: Any,
+    y: Any = None,
     *,
     loss: Callable[[Any, Tensor], Tensor],
     optimizer: Optimizer,
     epochs: int = 1,
     batch_size: int = 32,
+    steps_per_epoch: int | None = None,
     seed: int = 0,
     validation_data: tuple[Any, Any] | None = None,
     metrics: Mapping[str, Callable[[Any, Tensor], Tensor]] | None = None,
     early_stopping: EarlyStopping | None = None,
     initial_epoch: int = 0,
     on_epoch_end: Callable[[int, dict[str, float]], Any] | None = None,
+    callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
     jit: bool = True,
     strategy: Strategy | None = None,
@@ -112,13 +117,17 @@ def fit(
     Args:
         model: a layer, or a function of (params, x, mode).
         params: what `init` returned.
-        x: the inputs, as `batches` takes them.
+        x: the inputs, as `batches` takes them, or dicts and tuples of them for a model that takes those. Without `y`,
+            an iterable of batches: pairs (inputs, labels), as a list, a function's generator or a data loader of
+            another library yields them. It is read anew for each epoch, and what it yields becomes tensors.
         y: the labels, likewise.
         loss: a function of labels and predictions, such as those in `plugrad_nn.losses` and
             `plugrad.losses`.
         optimizer: an optimizer of `plugrad.optimizers`.
         epochs: the number of the last epoch; each sees all examples once, in another order.
-        batch_size: the number of examples in a step.
+        batch_size: the number of examples in a step, if `x` and `y` are arrays.
+        steps_per_epoch: the number of steps after which an epoch ends; by default all batches are taken. A generator
+            goes on in the next epoch where it was.
         seed: an integer, 0 or more.
         validation_data: inputs and labels that are not trained with; `evaluate` gives the results whose
             names begin with ``"val_"``.
@@ -127,6 +136,7 @@ def fit(
         initial_epoch: the number of epochs that were trained before.
         on_epoch_end: a function of the number of the epoch, from 1 on, and its results; it may save the
             parameters.
+        callbacks: objects whose methods are called before, between and after; see `Callback`.
         progress: whether to draw a progress bar; by default only on a terminal.
         jit: whether to trace the step with `plugrad.jit`. If it cannot be traced, because the model or the loss
             needs values, a warning says why once, and the steps run untraced.
@@ -160,7 +170,10 @@ def fit(
         strategy.prepare(variables)
         steps, moments = strategy.with_optimizer(optimizer), strategy.moments
         progress = progress if strategy.is_first else False
-    largest = largest_label(y)  # once: reading labels of each batch would wait for the device
+    data = source("fit", x, y, size=batch_size, steps_per_epoch=steps_per_epoch)
+    # Once: reading labels of each batch would wait for the device.
+    largest = _largest_label(y)
+    going_on = Run(params, optimizer, epochs, results)
 
     def step_seed() -> int:
         own = _derive_seed(seed, steps.iterations)
@@ -179,26 +192,32 @@ def fit(
         return before
 
     run = _trace_if_possible(step) if jit else step
+    for callback in callbacks:
+        callback.on_train_begin(going_on)
     for epoch in range(initial_epoch, epochs):
-        own = _derive_seed(seed, epoch)
+        for callback in callbacks:
+            callback.on_epoch_begin(going_on, epoch + 1)
         total, count = None, 0
-        found_batches = batches(x, y, size=batch_size, seed=own)
+        sizes: deque[int] = deque()
+        found_batches = _count_examples(data.batches(_derive_seed(seed, epoch)), sizes)
         bar = tqdm(
             found_batches if strategy is None else strategy.shard(found_batches),
-            total=-(-len(x) // batch_size),
+            total=data.steps,
             desc=f"epoch {epoch + 1}/{epochs}",
             unit="step",
             disable=None if progress is None else not progress,
         )
-        for inputs, labels in bar:
+        for number, (inputs, labels) in enumerate(bar, 1):
             before = run(inputs, labels)
             # Added on the device: reading each loss would wait for it.
-            size = min(batch_size, len(x) - count)
+            size = sizes.popleft()
             weighted = before * size
             total = weighted if total is None else total + weighted
             count += size
             if not bar.disable:
                 bar.set_postfix_str(f"loss {before.item():.4f}")
+            for callback in callbacks:
+                callback.on_batch_end(going_on, number, before)
         found = {"loss": math.nan if total is None else total.item() / count}
         if validation_data is not None:
             theirs = evaluate(
@@ -214,10 +233,14 @@ def fit(
         results.append(found)
         if on_epoch_end is not None:
             on_epoch_end(epoch + 1, dict(found))
-        if watch is not None and watch.should_stop(found, params):
+        for callback in callbacks:
+            callback.on_epoch_end(going_on, epoch + 1, dict(found))
+        if going_on.is_stopped or (watch is not None and watch.should_stop(found, params)):
             break
     if watch is not None and watch.best is not None:
         assign(params, watch.best)
+    for callback in callbacks:
+        callback.on_train_end(going_on)
     return results
 
 
@@ -225,7 +248,7 @@ def evaluate(
     model: Callable[..., Tensor],
     params: Params,
     x: Any,
-    y: Any,
+    y: Any = None,
     *,
     loss: Callable[[Any, Tensor], Tensor],
     metrics: Mapping[str, Callable[[Any, Tensor], Tensor]] | None = None,
@@ -250,12 +273,12 @@ def evaluate(
         check_function("evaluate", name, metric)
     totals: dict[str, Tensor] = {}
     count = 0
-    largest = largest_label(y)
-    whole = batches(x, y, size=batch_size)
+    largest = _largest_label(y)
+    whole = source("evaluate", x, y, size=batch_size).batches(None)
     for inputs, labels in whole if strategy is None else strategy.shard(whole):
         predictions = model(params, inputs, INFERENCE)
         own = None if strategy is None else strategy.examples
-        size = inputs.shape[0] if own is None else own
+        size = _count(inputs) if own is None else own
         count += size
         if size == 0:
             continue  # the share of this process is empty
@@ -290,6 +313,25 @@ def predict(
     if not parts:
         raise ShapeError("predict: x has no inputs")
     return plugrad.concat(parts)
+
+
+def _largest_label(labels: Any) -> int | None:
+    """Return the largest label of a data set, None for an iterable or for several kinds of labels."""
+    return None if labels is None or isinstance(labels, dict | tuple) else largest_label(labels)
+
+
+def _count(inputs: Any) -> int:
+    """Return the number of examples in a batch."""
+    return next(iter_leaves(inputs)).shape[0]
+
+
+def _count_examples(
+    found: Iterator[tuple[Any, Any]], sizes: deque[int]
+) -> Iterator[tuple[Any, Any]]:
+    """Yield batches, and note the number of examples in each."""
+    for inputs, labels in found:
+        sizes.append(_count(inputs))
+        yield inputs, labels
 
 
 def _trace_if_possible(step: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
@@ -327,12 +369,8 @@ class _EarlyStoppingMonitor:
 
     def should_stop(self, found: Mapping[str, float], params: Params) -> bool:
         """Note the results of one epoch, and return whether to stop."""
-        if self.rule.monitor not in found:
-            raise ArgumentError(
-                f"EarlyStopping: monitor={self.rule.monitor!r} is not among the results, which are "
-                f"{', '.join(found)}"
-            )
-        value = found[self.rule.monitor] * (1 if self.rule.mode == "min" else -1)
+        value = read_result("EarlyStopping", self.rule.monitor, found)
+        value *= 1 if self.rule.mode == "min" else -1
         if value < self.record - self.rule.min_delta:
             self.record = value
             self.waited = 0

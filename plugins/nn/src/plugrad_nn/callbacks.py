@@ -1,0 +1,164 @@
+"""What happens beside training: saving, logging, and whatever a program adds."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad.extend import ArgumentError
+from plugrad_nn.arguments import check_choice, check_flag
+from plugrad_nn.parameters import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from plugrad.optimizers import Optimizer
+    from plugrad_nn.parameters import Params
+
+
+@dataclass
+class Run:
+    """A training that is going on, which callbacks may look at and stop."""
+
+    params: Params
+    """The parameters that are trained."""
+    optimizer: Optimizer
+    """The optimizer; its learning rate may be changed."""
+    epochs: int
+    """The number of the last epoch."""
+    results: list[dict[str, float]] = field(default_factory=list[dict[str, float]])
+    """The results of the epochs that have ended."""
+    is_stopped: bool = False
+    """Whether this epoch is the last one; a callback sets it."""
+
+
+class Callback:
+    """Methods that `fit` calls. A subclass writes those that it needs.
+
+    >>> class Announce(nn.Callback):
+    ...     def on_epoch_end(self, run, epoch, results):
+    ...         print(f"epoch {epoch} of {run.epochs}")
+    >>> x, model = plugrad.ones((4, 3)), nn.Dense(1)
+    >>> _ = nn.fit(
+    ...     model,
+    ...     model.init(0, (3,)),
+    ...     x,
+    ...     plugrad.ones((4, 1)),
+    ...     loss=plugrad.losses.mean_squared_error,
+    ...     optimizer=plugrad.optimizers.SGD(0.1),
+    ...     epochs=2,
+    ...     callbacks=[Announce()],
+    ... )
+    epoch 1 of 2
+    epoch 2 of 2
+    """
+
+    def on_train_begin(self, run: Run) -> None:
+        """Do something before the first epoch."""
+
+    def on_epoch_begin(self, run: Run, epoch: int) -> None:
+        """Do something before an epoch, whose number is 1 for the first."""
+
+    def on_batch_end(self, run: Run, step: int, loss: plugrad.Tensor) -> None:
+        """Do something after a step, whose number in the epoch is 1 for the first; reading the loss waits for it."""
+
+    def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
+        """Do something after an epoch, given its results by name."""
+
+    def on_train_end(self, run: Run) -> None:
+        """Do something after the last epoch."""
+
+
+class Checkpoint(Callback):
+    """Save the parameters and the state of the optimizer after each epoch, or after each that is the best so far.
+
+    >>> nn.Checkpoint("run.safetensors", monitor="val_loss").monitor
+    'val_loss'
+
+    `plugrad.load` returns what `plugrad.save` was given: the parameters and the state, as in ``params, state``.
+
+    Args:
+        path: the file, in which ``{epoch}`` becomes the number of the epoch.
+        monitor: the name of the result that decides which epoch is the best; None saves each.
+        mode: whether smaller results are better, "min", or larger ones, "max".
+        save_optimizer: whether the state of the optimizer is saved, too.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above; in training, there is no such result.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        monitor: str | None = None,
+        mode: str = "min",
+        save_optimizer: bool = True,
+    ) -> None:
+        """Check and store the arguments."""
+        check_choice("Checkpoint", "mode", mode, ("min", "max"))
+        self.path = os.fspath(path)
+        self.monitor = monitor
+        self.mode = mode
+        self.save_optimizer = check_flag("Checkpoint", "save_optimizer", save_optimizer)
+        self.best = math.inf
+
+    def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
+        """Save what belongs to the epoch, if it is to be saved."""
+        if self.monitor is not None:
+            value = read_result("Checkpoint", self.monitor, results)
+            value = value if self.mode == "min" else -value
+            if not value < self.best:
+                return
+            self.best = value
+        path = self.path.replace("{epoch}", str(epoch))
+        if self.save_optimizer:
+            plugrad.save(path, (run.params, run.optimizer.get_state(leaves(run.params))))
+        else:
+            plugrad.save(path, run.params)
+
+
+class CSVLogger(Callback):
+    """Write the results of each epoch to a file of comma-separated values, with a line of names.
+
+    >>> logger = nn.CSVLogger("results.csv")
+
+    Args:
+        path: the file; what it contains is replaced.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Store the path."""
+        self.path = Path(path)
+
+    def on_train_begin(self, run: Run) -> None:
+        """Begin with an empty file."""
+        self.path.write_text("", encoding="utf-8")
+
+    def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
+        """Add a line, and the names before the first one."""
+        row = {"epoch": epoch, **results}
+        is_first = not self.path.stat().st_size
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(row))
+            if is_first:
+                writer.writeheader()
+            writer.writerow(row)
+
+
+def read_result(owner: str, name: str, results: Mapping[str, Any]) -> float:
+    """Return the result of a name.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    if name not in results:
+        raise ArgumentError(
+            f"{owner}: monitor={name!r} is not among the results, which are {', '.join(results)}"
+        )
+    return float(results[name])
