@@ -247,7 +247,8 @@ def test_all_levels_are_counted(found):
     totals = [sum(found["levels"][level].values()) for level in LEVELS]
     assert sum(totals) == sum(found["total"].values()) > 500
     assert min(totals[:5]) > 10
-    assert totals[5:] == [3, 4]
+    assert totals[5:7] == [3, 4]
+    assert min(totals[7:]) > 10
 
 
 # --- devices --------------------------------------------------------------------------------------
