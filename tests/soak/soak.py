@@ -35,6 +35,8 @@ RANGE = 8  # values lie between -8 and 8; sums of products of 200 of them are ex
 MOST_KEPT = 12
 MIN_SAMPLES = 5
 """The fewest samples of a quarter whose median is compared: on a busy machine a short one may have fewer."""
+MOST_SAMPLES = 2000
+"""About the most samples of a run: they take memory themselves."""
 
 Pair = tuple[plugrad.Tensor, Any]
 """A tensor and the values that it must have."""
@@ -118,6 +120,7 @@ class Soak:
     wrong: list[str] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
     ends: float = 0.0
+    next_sample: float = 0.0
 
     def work(self, seed: int) -> None:
         """Take random steps until the time is over or something is wrong."""
@@ -160,8 +163,12 @@ class Soak:
                 self.report(f"memory() says {report}")
 
     def measure(self) -> None:
-        """Note how large the process is."""
-        left = self.ends - time.monotonic()
+        """Note how large the process is, unless a thread has done so a moment ago."""
+        now = time.monotonic()
+        if now < self.next_sample:
+            return
+        self.next_sample = now + self.seconds / MOST_SAMPLES
+        left = self.ends - now
         self.samples[3 - max(0, min(3, int(4 * left / self.seconds)))].append(resident())
 
     def growth_problem(self) -> str | None:

@@ -31,7 +31,8 @@ from plugrad.types.dtype import DType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from plugrad.graph.graph import Graph
+    # By its whole name, because the site knows another class of this name.
+    import plugrad.graph.graph
     from plugrad.tensor.backend import Backend
 
 Params = ParamSpec("Params")
@@ -164,7 +165,7 @@ class Jitted(Generic[Params, Result]):
     def __repr__(self) -> str:
         return f"<jit of {_name_of(self.function)}, traced {len(self._kinds)} times>"
 
-    def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> Graph:
+    def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> plugrad.graph.graph.Graph:
         """Return the graph that a call with these arguments runs; the function is traced, but not run."""
         tensors: list[Tensor] = []
         check_hashable(self._named(args, kwargs))
@@ -392,7 +393,7 @@ def _apart(tensors: Sequence[Tensor]) -> BackendMismatch:
     )
 
 
-def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
+def make_graph(function: Callable[..., Any]) -> Callable[..., plugrad.graph.graph.Graph]:
     """Return a function that takes the arguments of `function` and returns the graph that `jit` would run.
 
     >>> import plugrad

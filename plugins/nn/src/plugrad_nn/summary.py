@@ -35,7 +35,7 @@ def summary(model: Layer, params: Params, shape: Any) -> str:
     Args:
         model: a layer.
         params: its parameters, as `init` returns them.
-        shape: the shape of one input, without the axis of the batch; for a `Graph`, a dict of shapes.
+        shape: the shape of one input, without the axis of the batch; for a `plugrad_nn.Graph`, a dict of shapes.
 
     Raises:
         ArgumentError: the model is no layer, or the parameters are not its own.
