@@ -350,6 +350,22 @@ def test_rows(function, shape):
     close(plugrad.grads(loss), x)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "uint8"])
+def test_rows_that_read_wider_elements_than_they_make(dtype):
+    """The shared memory of a loop over rows once had room for the results only."""
+    a, b = numbers(5, dtype=dtype), numbers(6, 7, dtype=dtype, seed=1)
+
+    def compare(a, b):
+        return plugrad.reshape(a, (5, 1, 1)) <= b
+
+    def choose(a, b):
+        below = compare(a, b)
+        return plugrad.where(plugrad.logical_and(below, plugrad.reshape(a, (5, 1, 1)) > 0), b, 0)
+
+    same(compare, a, b)
+    same(choose, a, b)
+
+
 def close(function, *args):
     """Check a function traced and untraced, up to the order of sums."""
     for x, y in zip(plugrad.jit(function)(*args), function(*args), strict=True):

@@ -80,7 +80,6 @@ def _band_part(batch: Batch, input: Tensor, num_lower: Tensor, num_upper: Tensor
             ),
             matrices.ndim,
         )
-        number = movement.broadcast_to(number, shape=matrices.shape)
         all_of_them = binary.less(number, zero)
         kept.append(binary.logical_or(all_of_them, binary.less_equal(distance, number)))
     nothing = creation.fill.on(

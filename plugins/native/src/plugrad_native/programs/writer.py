@@ -363,7 +363,7 @@ class _Rows:
         self.made = {step.value for step in steps}
         self.views: dict[Value, tuple[Value, Shape]] = {}
         """What lies in the memory of another value, and in what shape."""
-        widest = max(self.row_bytes(v) for step in steps for v in self._values(step))
+        widest = max(self._widest(step) for step in steps)
         operands = sum(len(self._values(step)) for step in steps)
         fitting = max(1, ROWS_BYTES // (widest * min(operands, MOST_LIVE_ROWS)))
         fitting -= fitting % SIDE_BY_SIDE if fitting > SIDE_BY_SIDE else 0
@@ -383,6 +383,17 @@ class _Rows:
         specs = self.writer.specs
         rows = [v for v in dict.fromkeys(read) if specs[v].shape[:1] == (self.rows,)]
         return [*rows, step.value]
+
+    def _widest(self, step: RowStep) -> int:
+        """Return the bytes of the widest row that a step reads or makes; it may read the shape of its result."""
+        specs = self.writer.specs
+        read = {o.value for c in step.calls for o in c.operands if isinstance(o, Read)}
+        count = self.row_count(step.value)
+        return max(
+            *[self.row_bytes(v) for v in self._values(step)],
+            *[count * specs[v].dtype.itemsize for v in read],
+            0,
+        )
 
     def row_bytes(self, value: Value) -> int:
         """Return the bytes of a row of a value."""
