@@ -206,7 +206,10 @@ class Graph(Layer):
 
     def __repr__(self) -> str:
         """Return the names of the inputs, nodes and outputs."""
-        nodes = ", ".join(f"{name}={node[0]!r}" for name, node in self.nodes)
+        nodes = ", ".join(
+            f"{name}={getattr(node[0], '__name__', None) or repr(node[0])}"
+            for name, node in self.nodes
+        )
         return f"Graph({list(self.inputs)}, {nodes}, outputs={self.outputs!r})"
 
 
