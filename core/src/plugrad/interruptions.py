@@ -6,6 +6,8 @@ They pass through plugrad unchanged. They are no failures of the backend or the 
 from __future__ import annotations
 
 import sys
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,6 +19,12 @@ _LOOKS_FOR_SIGNALS: Final = ("JUMP_BACKWARD", "RESUME")
 """Instructions that raise nothing themselves; the interpreter looks there for what came from outside."""
 CO_VARARGS: Final = 4
 """The flag of functions that take any number of arguments; `inspect` takes long to import."""
+
+run_uninterrupted: Final = partial(deque[object], maxlen=0)
+"""Run an iterator to its end, between two instructions of Python if it only calls functions in C, as `map` does.
+
+No handler of a signal and no exception of another thread comes before it has ended: its effects are all there, or none.
+"""
 
 
 def is_interruption(error: BaseException) -> bool:

@@ -6,18 +6,20 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, short_repr
+from plugrad.interruptions import run_uninterrupted
 from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.creation import asarray, host_value, zeros_like
 from plugrad.ops.optimizers import make_update
-from plugrad.tensor.effects import on_failure
+from plugrad.tensor.effects import on_failure, run_logged
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer, static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
-from plugrad.transforms.variable import Variable
+from plugrad.transforms.variable import Variable, assign_all
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import promote
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from plugrad.ops.optimizers import Step
     from plugrad.tensor.backend import Backend
+    from plugrad.tensor.effects import HostLog
 
 Rate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
@@ -143,7 +146,11 @@ class Optimizer(ABC):
     def apply_gradients(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:
         """Take one step: move each variable of the pairs (variable, gradient).
 
-        If an argument is wrong or the schedule fails, no variable has changed, and the step does not count.
+        If an argument is wrong or the schedule fails, no variable has changed, and the step does not count. So it is
+        when a signal interrupts the call before the first variable has changed. The variables of one dtype and device
+        change at once, together with what is kept for them, in parts of about `MAX_BATCH_ELEMENTS` elements. Only
+        between such parts can a signal come when some have changed and others not; then the step counts. A call under
+        `plugrad.jit` is not cut in two.
 
         Raises:
             ArgumentError: a pair is not a variable and a tensor, or a schedule did not return a number.
@@ -188,10 +195,14 @@ class Optimizer(ABC):
                 numbers = self._begin_step(moved)
             return numbers[group]
 
-        if not groups:
-            host_value(lambda: self._begin_step([]), shape=(0,))
-        for i, (_, group) in enumerate(groups):
-            self._move(step, group, names, partial(compute, i))
+        def take_step(log: HostLog) -> None:
+            if not groups:
+                host_value(lambda: self._begin_step([]), shape=(0,))
+                assign_all([], [], log)
+            for i, (_, group) in enumerate(groups):
+                self._move(step, group, names, partial(compute, i), log)
+
+        run_logged(take_step)
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -282,16 +293,15 @@ class Optimizer(ABC):
         """
         rate = self.rate
         numbers = [self._coefficients(states[0].steps + turn, rate) for turn, states in groups]
-        on_failure(partial(self._count, groups, -1))
-        self._count(groups, 1)
+        # A variable that comes twice is set twice, to the greater number last.
+        moved = [(state, state.steps, turn) for turn, states in groups for state in states]
+        owners = [self, *(state for state, _, _ in moved)]
+        names = ["iterations", *["steps"] * len(moved)]
+        before = [self.iterations, *(steps for _, steps, _ in moved)]
+        after = [self.iterations + 1, *(steps + turn for _, steps, turn in moved)]
+        on_failure(partial(run_uninterrupted, map(setattr, owners, names, before)))
+        run_uninterrupted(map(setattr, owners, names, after))
         return numbers
-
-    def _count(self, groups: Sequence[tuple[int, Sequence[State]]], steps: int) -> None:
-        """Add to the number of steps taken, and to those of the variables."""
-        self.iterations += steps
-        for _, states in groups:
-            for state in states:
-                state.steps += steps
 
     def _move(
         self,
@@ -299,16 +309,16 @@ class Optimizer(ABC):
         moves: list[_Move],
         names: tuple[str, ...],
         compute: Callable[[], tuple[float, ...]],
+        log: HostLog,
     ) -> None:
-        """Update variables of one dtype and device, and their slots."""
+        """Update variables of one dtype and device, and their slots; with the first of them, the step counts."""
         update = make_update(step, compute, moves[0][0])
         for batch in _batches(moves):
             variables, gradients, states = zip(*batch, strict=True)
             slots = [[state[name] for state in states] for name in names]
             updated = update([variables, gradients, *slots])
-            for targets, values in zip([variables, *slots], updated, strict=True):
-                for target, value in zip(targets, values, strict=True):
-                    target.assign(value)
+            targets = [*chain(variables, *slots)]
+            assign_all(targets, [*chain.from_iterable(updated)], log)
 
     @property
     @abstractmethod

@@ -3,36 +3,76 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from itertools import chain
+from operator import call
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from plugrad.interruptions import run_uninterrupted
 from plugrad.types.arguments import check_callable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+Result = TypeVar("Result")
 
 
 class HostLog:
     """How to take back what the functions that one call of a program has called have counted."""
 
-    __slots__ = ("undo",)
+    __slots__ = ("outer", "take_back", "undo")
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self.undo: list[Callable[[], object]] = []
-        """Functions without arguments, to be called from the last to the first."""
+    def __init__(self, outer: HostLog | None = None) -> None:
+        """Start empty, inside the call of another program or of none."""
+        self.outer = outer
+        self.undo: list[Callable[[], object] | None] = [None]
+        """Functions without arguments, to be called from the last to the first; what comes before a None stays."""
+        self.take_back: Callable[[], object] = partial(
+            run_uninterrupted, map(call, iter(self.undo.pop, None))
+        )
+        """Undo what has been counted. It can be called once."""
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Return what a function on the host computes."""
-        return function()
+        return function() if self.outer is None else self.outer.call(function)
 
-    def take_back(self, start: int = 0) -> None:
-        """Undo what has been counted since the log had so many entries."""
-        while len(self.undo) > start:
-            self.undo.pop()()
+    def commit(self, changes: Iterable[object], undo: Callable[[], object]) -> None:
+        """Let changes take effect, and what has been counted stay: all of it or nothing, whatever interrupts.
+
+        Args:
+            changes: an iterator in C that makes them.
+            undo: a function in C that takes them back; the call around this one calls it if it fails later.
+        """
+        stay = map(_APPEND, (self.undo,), (None,))
+        if self.outer is not None:
+            entries = [*filter(None, self.undo), undo]
+            stay = chain(map(_EXTEND, (self.outer.undo,), (entries,)), stay)
+        run_uninterrupted(chain(changes, stay))
+
+
+_EXTEND: Final = list[Any].extend
+_APPEND: Final = list[Any].append
 
 
 active_log: Final[ContextVar[HostLog | None]] = ContextVar("plugrad_host_log", default=None)
 """The log of the call of a program that is running."""
+
+
+def run_logged(function: Callable[[HostLog], Result]) -> Result:
+    """Return what a function of a new log returns; if it fails before it commits, take back what has been counted.
+
+    No signal comes between a failure and the one call that takes it back, nor before that of the end.
+    """
+    outer = active_log.get()
+    log = HostLog(outer)
+    try:
+        active_log.set(log)
+        return function(log)
+    except BaseException:
+        log.take_back()
+        raise
+    finally:
+        active_log.set(outer)
 
 
 def on_failure(undo: Callable[[], object]) -> None:

@@ -39,10 +39,11 @@ class Recording(HostLog):
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Keep what a function returns."""
-        count = len(self.undo)
+        undo = (active_log.get() or self).undo
+        count = len(undo)
         value = function()
         self.values.append(value)
-        self.can_repeat.append(len(self.undo) > count)
+        self.can_repeat.append(len(undo) > count)
         return value
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from plugrad.discovery.selection import active_on
 from plugrad.errors import TracingError
@@ -24,7 +22,7 @@ from plugrad.tensor.context import (
     set_transfer_target,
     transfer_target,
 )
-from plugrad.tensor.effects import HostLog, active_log
+from plugrad.tensor.effects import run_logged
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_tensors
@@ -32,7 +30,7 @@ from plugrad.tracing.backend import GraphTracer
 from plugrad.tracing.compiled import compile_graph
 from plugrad.tracing.leaks import check_leaks
 from plugrad.tracing.structure import Rebuilder
-from plugrad.transforms.variable import Variable, get_array, set_array, watched_variables
+from plugrad.transforms.variable import Variable, get_array, replace_arrays, watched_variables
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
@@ -40,8 +38,7 @@ if TYPE_CHECKING:
 
     from plugrad.graph.graph import Graph
     from plugrad.tensor.backend import Backend
-
-_CLEAR: Final = list[Any].clear
+    from plugrad.tensor.effects import HostLog
 
 
 @contextmanager
@@ -127,35 +124,18 @@ class Program:
     def _execute(self, run: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[Any]:
         """Run the graph, and let the variables hold their new values; a run that fails changes nothing."""
         if not self.has_effects:
-            outputs = run(*arrays)
-            if self.updated:
-                self._commit(outputs, [])
-            return outputs
-        outer = active_log.get()
-        log = outer or HostLog()
-        start = len(log.undo)
-        try:  # an interrupt may come as soon as the log is set
-            active_log.set(log)
-            outputs = run(*arrays)
-            self._commit(outputs, [] if outer else log.undo)
-        except BaseException:
-            log.take_back(start)
-            raise
-        finally:
-            active_log.set(outer)
+            return self._run_and_commit(run, arrays, None)
+        return run_logged(partial(self._run_and_commit, run, arrays))
+
+    def _run_and_commit(
+        self, run: Callable[..., list[Any]], arrays: Sequence[Any], log: HostLog | None
+    ) -> list[Any]:
+        """Run the graph, and let the variables hold their new values, together with what the log has counted."""
+        outputs = run(*arrays)
+        if log or self.updated:
+            start = len(self.graph.results)
+            replace_arrays(self.updated, outputs[start : start + len(self.updated)], log)
         return outputs
-
-    def _commit(self, outputs: Sequence[Any], undo: list[Callable[[], object]]) -> None:
-        """Make the variables hold their new values, all of them or none, and forget how to undo what was counted.
-
-        The loop runs in C, between two instructions of Python: no signal handler and no other thread sees half of it.
-        The old values are kept until it has ended, because to release one may run code of its backend.
-        """
-        start = len(self.graph.results)
-        old = [*map(get_array, self.updated), *undo]
-        new = map(set_array, self.updated, outputs[start : start + len(self.updated)])
-        deque(chain(new, map(_CLEAR, [undo])), maxlen=0)
-        del old
 
     # --- the gradient of a call ------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError, DTypeError, ShapeError
+from plugrad.interruptions import run_uninterrupted
 from plugrad.ops import creation, subscript
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.operators import ARITHMETIC_OPERATORS
@@ -15,11 +16,12 @@ from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.tensor.tracer import Tracer, current_tracer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
     from plugrad.tape.nodes import Leaf, Node
     from plugrad.tensor.backend import Backend
+    from plugrad.tensor.effects import HostLog
 
 
 # The slots of the tensor that a variable is, whatever is being traced.
@@ -110,6 +112,11 @@ class Variable(Tensor):
             DTypeError: the new value is a tensor of another dtype.
             ArgumentValueError: a number of the new value does not fit the dtype.
         """
+        self.array = self._checked(value)
+        _stop_watching([self])
+
+    def _checked(self, value: TensorLike) -> Any:
+        """Return the array that the variable will hold when a value has been assigned."""
         if isinstance(value, Tensor):
             new = copy_to_backend(value, self.backend)
         else:
@@ -123,10 +130,7 @@ class Variable(Tensor):
             raise DTypeError(
                 f"assign: variable {self.name!r} has dtype {self.dtype}, the new value {new.dtype}; cast it with astype"
             )
-        self.array = new.array
-        if (leaves := watched_variables.get()) is not None:
-            # From here on, the variable no longer holds the value that is being differentiated.
-            leaves.pop(self, None)
+        return new.array
 
     def __setitem__(self, key: Any, value: TensorLike) -> None:
         """Replace elements; see `plugrad.Tensor`."""
@@ -201,6 +205,47 @@ def _make_in_place_operator(name: str) -> Callable[..., Variable]:
 
 for _name in ARITHMETIC_OPERATORS:
     setattr(Variable, f"__i{_name}__", _make_in_place_operator(_name))
+
+
+def assign_all(variables: Sequence[Variable], values: Sequence[Tensor], log: HostLog) -> None:
+    """Assign values to different variables, all of them or none, together with what a log has counted.
+
+    A traced program does so at its end, with all that it assigns.
+
+    Raises:
+        ShapeError, DTypeError: as for `Variable.assign`.
+    """
+    arrays = [*map(Variable._checked, variables, values)]  # pyright: ignore[reportPrivateUsage] - of this module
+    tracer = current_tracer()
+    if tracer is None:
+        replace_arrays(variables, arrays, log)
+    else:
+        for variable, array in zip(variables, arrays, strict=True):
+            tracer.assign_variable(variable, array)
+    _stop_watching(variables)
+
+
+def _stop_watching(variables: Iterable[Variable]) -> None:
+    """Note that variables no longer hold the values that are being differentiated."""
+    if (leaves := watched_variables.get()) is not None:
+        for variable in variables:
+            leaves.pop(variable, None)
+
+
+def replace_arrays(
+    variables: Sequence[Variable], arrays: Sequence[Any], log: HostLog | None
+) -> None:
+    """Let variables hold arrays, all of them or none, together with what a log has counted.
+
+    The old arrays are kept until then, because to release one may run code of its backend.
+    """
+    old = [*map(get_array, variables)]
+    changes = map(set_array, variables, arrays)
+    if log is None:
+        run_uninterrupted(changes)
+    else:
+        log.commit(changes, partial(run_uninterrupted, map(set_array, variables, old)))
+    del old
 
 
 watched_variables: ContextVar[dict[Variable, Leaf] | None] = ContextVar(
