@@ -366,6 +366,15 @@ def test_rows_that_read_wider_elements_than_they_make(dtype):
     same(choose, a, b)
 
 
+@pytest.mark.parametrize("function", [lambda x: x, plugrad.exp])
+def test_rows_that_are_repeated_and_then_have_another_shape(function):
+    def repeat(x):
+        rows = plugrad.broadcast_to(plugrad.reshape(function(x), (33, 1, 70, 1)), (33, 2, 70, 1))
+        return plugrad.reshape(rows, (33, 1, 2, 70, 1)), plugrad.mean(rows, axis=3)
+
+    same(repeat, numbers(33, 70, dtype="float64"))
+
+
 def close(function, *args):
     """Check a function traced and untraced, up to the order of sums."""
     for x, y in zip(plugrad.jit(function)(*args), function(*args), strict=True):

@@ -457,9 +457,10 @@ class _Rows:
         elif shape == self.writer.specs[source].shape:
             self.views[step.value] = root, wanted
         else:  # another shape of repeated elements
-            target = self.registers.take()
-            self._expand(root, shape, self.writer.specs[source].shape, target)
-            self.operands[step.value] = target
+            self.operands[step.value] = target = self._target(step.value)
+            like = self.writer.specs[source].shape
+            self._expand(root, shape, like, target, self._step(step.value))
+            return
         if step.value in self.kept:
             place = self._target(step.value)
             root, shape = self.views.pop(step.value, (step.value, wanted))
