@@ -242,3 +242,24 @@ def test_clipped_gradients_are_traced():
         step(traced.x)
         clipped(plain)(plain.x)
     assert_same(plain, traced, "cpu")
+
+
+def test_slots_are_made_beside_variables_that_random_numbers_have_moved():
+    """Making a slot in the first trace does not take the draw out of it."""
+
+    def train(jit):
+        w, b = plugrad.Variable(plugrad.ones(3)), plugrad.Variable(plugrad.ones(3))
+        generator, optimizer = plugrad.random.Generator(1), optimizers.Momentum(0.1, 0.5)
+
+        def step():
+            noise = generator.normal((3,))
+            w.assign(w + noise)
+            optimizer.minimize(lambda: plugrad.sum(w * b + noise), [w, b])
+
+        run = plugrad.jit(step) if jit else step
+        for _ in range(3):
+            run()
+        return w.tolist(), b.tolist()
+
+    with plugrad.use("cpu"):
+        assert train(jit=True) == train(jit=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, short_repr
 from plugrad.interruptions import run_uninterrupted
 from plugrad.ops.attributes import as_list, check_integer, check_real
-from plugrad.ops.creation import asarray, host_value, zeros_like
+from plugrad.ops.creation import asarray, host_value, zeros
 from plugrad.ops.optimizers import make_update
 from plugrad.tensor.effects import on_failure, run_logged
 from plugrad.tensor.tensor import Tensor
@@ -345,7 +345,8 @@ class Optimizer(ABC):
 
     def _initial_slot(self, variable: Variable, name: str) -> Tensor:
         """Return the initial value of a slot."""
-        return zeros_like(variable)
+        # Not zeros_like: the first trace would compute the value of the variable, and what it draws.
+        return zeros(variable.shape, dtype=variable.dtype, device=variable.backend)
 
     def _check(self, *, least: float, below: float = float("inf"), **coefficients: float) -> None:
         """Raise if a coefficient is not a number in ``[least, below)``."""
