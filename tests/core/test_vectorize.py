@@ -104,3 +104,9 @@ def test_results_that_are_refused():
         plugrad.vectorize(lambda x: (x, x), signature="(n)->(n)")(x)
     with pytest.raises(ArgumentError, match="vectorize"):
         plugrad.vectorize(3)
+
+
+@pytest.mark.parametrize("excluded", [1.5, [None], [object()], "a"])
+def test_what_is_excluded_are_positions(excluded):
+    with pytest.raises(ArgumentError, match="positions of arguments"):
+        plugrad.vectorize(plugrad.exp, excluded=excluded)

@@ -371,6 +371,7 @@ def test_the_state_of_another_algorithm_is_refused():
         None,
         {"algorithm": "Philox4x32-10", "key": 0},
         {**a.state, "algorithm": "SFC64"},
+        {**a.state, "algorithm": np.array(["Philox", "Philox"])},
         {**a.state, "key": -1},
         {**a.state, "key": 2**64},
         {**a.state, "counter": 2**128},

@@ -176,8 +176,9 @@ def check_state(state: Any) -> tuple[int, int]:
     limits = {"key": KEY_BITS, "counter": COUNTER_BITS}
     if isinstance(state, dict):
         given = cast("dict[str, Any]", state)
-        if given.keys() == {"algorithm", *limits} and given["algorithm"] == ALGORITHM:
-            numbers = [given[name] for name in limits]
+        name = given.get("algorithm")
+        if given.keys() == {"algorithm", *limits} and isinstance(name, str) and name == ALGORITHM:
+            numbers = [given[part] for part in limits]
             if all(
                 isinstance(number, int) and 0 <= number < 1 << bits
                 for number, bits in zip(numbers, limits.values(), strict=True)

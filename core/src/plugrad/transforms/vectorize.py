@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -14,7 +15,7 @@ from plugrad.types.arguments import check_callable
 from plugrad.types.shapes import broadcast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from plugrad.tensor.tensor import Tensor
     from plugrad.types.specs import Shape
@@ -48,8 +49,8 @@ def vectorize(
         excluded: the positions of arguments that are handed over as they are.
 
     Raises:
-        ArgumentError: `function` is not callable, or it is called with another number of arguments than the signature
-            has, or returns something else than it says.
+        ArgumentError: `function` is not callable, `excluded` has something else than integers, or the function is
+            called with another number of arguments than the signature has, or returns something else than it says.
         ArgumentValueError: the signature is not one.
         ShapeError: an argument has too few axes, a name stands for two sizes, or the other axes do not broadcast.
     """
@@ -57,7 +58,7 @@ def vectorize(
         return partial(vectorize, signature=signature, excluded=excluded)
     check_callable("vectorize", function)
     terms = None if signature is None else _parse_signature(signature)
-    kept = frozenset(excluded)
+    kept = frozenset(_check_excluded(excluded))
 
     @wraps(function)
     def vectorized(*args: Any) -> Any:
@@ -99,6 +100,20 @@ def vectorize(
         return batched(*given)
 
     return vectorized
+
+
+def _check_excluded(excluded: Any) -> list[int]:
+    """Return positions of arguments as a list.
+
+    Raises:
+        ArgumentError: they are something else.
+    """
+    found = list(excluded) if isinstance(excluded, Collection) else [excluded]  # pyright: ignore[reportUnknownArgumentType]
+    if not all(isinstance(place, int) for place in found):
+        raise ArgumentError(
+            f"vectorize: excluded={short_repr(excluded)} must be positions of arguments, such as {{0}}"
+        )
+    return found
 
 
 def _parse_signature(signature: object) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
