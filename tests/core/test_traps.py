@@ -54,7 +54,6 @@ def test_functions_of_other_frameworks_say_what_plugrad_has():
         ("nn", "import plugrad_nn as nn"),
         ("set_backend", r"plugrad\.use\(name\)"),
         ("randn", r"plugrad\.random\.normal"),
-        ("vmap", "a batch as the first axis"),
     ):
         with pytest.raises(AttributeError, match=f"plugrad does not have '{name}'.*{remedy}"):
             getattr(plugrad, name)

@@ -295,7 +295,7 @@ def test_conformance_without_a_test_says_so(command, monkeypatch):
     ended = subprocess.CompletedProcess[bytes]([], int(pytest.ExitCode.NO_TESTS_COLLECTED))
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
     status, _, error = command("conformance", "cpu", "-k", "nothing")
-    assert (status, error) == (2, "plugrad: no test up to level devices matches -k 'nothing'\n")
+    assert (status, error) == (2, "plugrad: no test up to level batched matches -k 'nothing'\n")
 
 
 def test_conformance_of_one_that_dies_is_a_finding(site):

@@ -449,7 +449,7 @@ def test_several_backends_are_tested_at_once(tmp_path):
     ("name", "options", "message"),
     [
         ("no_such", {}, "no installed plugin brings a backend called 'no_such'"),
-        ("cpu", {"level": "everything"}, "must be 1 to 7 or one of lifecycle, core, "),
+        ("cpu", {"level": "everything"}, "must be 1 to 9 or one of lifecycle, core, "),
         ("cpu", {"xfail": "no-such-file.toml"}, "no-such-file.toml"),
         ("", {}, "say which backend to test"),
     ],

@@ -55,7 +55,7 @@ def test_products_compile_soon(run, tile, name):
         left, is_transposed = source(name, channels, turns)
         left = left._replace(numbers=(), runs=1)
         # The longest ending that there is, where most is written out
-        ending = product._FinishSource(*((ELU, "column") if tile == "direct" else ()))
+        ending = product._EpilogueSource(*((ELU, "column") if tile == "direct" else ()))
         whole = channels % 4 == 0
         found = compiled(run.device, TILES[tile], left, is_transposed, turns, whole, ending)
         assert found[0] <= MOST_SECONDS, (channels, turns)
