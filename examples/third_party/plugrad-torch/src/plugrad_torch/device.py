@@ -48,8 +48,9 @@ class TorchBackend(Backend):
         from plugrad_torch.kernels import table
         from plugrad_torch.memory import Allocator
 
-        if "threads" in self.options:
-            torch.set_num_threads(self.options["threads"])
+        threads = self.options.get("threads")
+        if threads is not None:
+            torch.set_num_threads(threads)
         self.device = "cpu"
         self.allocator = Allocator()
         return table
