@@ -360,14 +360,9 @@ def test_a_generator_can_be_pickled(backend):
 
 def test_the_state_of_another_algorithm_is_refused():
     a = generator(0)
-    sfc = {
-        "bit_generator": "SFC64",
-        "state": {"state": [1, 2, 3, 4]},
-        "has_uint32": 0,
-        "uinteger": 0,
-    }
+    numbers = {"state": [1, 2, 3, 4]}
     states = [
-        sfc,
+        {"bit_generator": "SFC64", "state": numbers, "has_uint32": 0, "uinteger": 0},
         None,
         {"algorithm": "Philox4x32-10", "key": 0},
         {**a.state, "algorithm": "SFC64"},

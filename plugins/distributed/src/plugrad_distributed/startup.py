@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+import time
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+FORWARDING_SECONDS: Final = 1.0
+"""How long a rank waits before it ends all: launchers lose what it has printed and they have not read."""
 TIMEOUT: Final = 300.0
 """The seconds that an exchange waits for the other ranks by default."""
 
@@ -131,6 +134,8 @@ def _ending(
         before(kind, error, trace)
         sys.stdout.flush()
         sys.stderr.flush()
+        if world.size > 1:
+            time.sleep(FORWARDING_SECONDS)
         world.collective.abort()
 
     return end
