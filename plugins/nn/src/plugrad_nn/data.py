@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +14,7 @@ from plugrad.extend import ArgumentError, ShapeError
 from plugrad_nn.arguments import check_flag, check_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from plugrad import Tensor
 
@@ -112,7 +112,7 @@ def source(
             f"{function}: without y, x must be an iterable of batches (inputs, labels), and not a {type(x).__name__}"
         )
     whole = cast("Iterable[Any]", x)
-    if steps_per_epoch is None and iter(whole) is whole:
+    if steps_per_epoch is None and isinstance(whole, Iterator):
         raise ArgumentError(
             f"{function}: x is a generator, which can be read once; give steps_per_epoch=, or a list or another "
             "iterable that begins anew for each epoch"
