@@ -89,6 +89,22 @@ class LinkedCode(SphinxTransform):
             link += literal
 
 
+class Extended(SphinxTransform):
+    """Link types in signatures that only `plugrad.extend` documents there, where another distribution has the name too."""
+
+    default_priority = 400
+
+    def apply(self) -> None:
+        """Complete the names of types such as ``Graph``."""
+        for link in self.document.findall(pending_xref):
+            module, name = link.get("py:module"), link["reftarget"]
+            if not module or module.partition(".")[0] != "plugrad" or "." in name:
+                continue
+            complete = f"plugrad.extend.{name}"
+            if f"{module}.{name}" not in reference.places() and complete in reference.places():
+                link["reftarget"] = complete
+
+
 class Trimmed(SphinxTransform):
     """Remove the empty line at the end of an example, which doctest needs and readers do not."""
 
@@ -129,6 +145,7 @@ def setup(app: Sphinx) -> None:
     """Write the pages that are made of docstrings, and register what this file adds to Sphinx."""
     reference.write(DOCS / "reference" / "api")
     app.add_transform(LinkedCode)
+    app.add_transform(Extended)
     app.add_transform(Outside)
     app.add_transform(Trimmed)
     app.connect("autodoc-process-docstring", describe)

@@ -43,7 +43,7 @@ def test_a_network_and_its_gradient(backend):
     counts = Counter(graph.kernels_of_gradient)
     assert (counts["Conv2DBackpropFilter"], counts["Conv2DBackpropInput"]) == (1, 1)
     assert counts["MaxPoolGrad"] == 1
-    assert repr(graph).startswith(f"<Graph of {len(graph.kernels)} kernels, and ")
+    assert repr(graph).startswith(f"<GraphPicture of {len(graph.kernels)} kernels, and ")
     boxes = Counter(rect.get("class") for rect in elements(graph._repr_svg_(), "rect"))
     assert boxes["kernel"] - 1 == len(graph.kernels)  # one in the legend
     assert boxes["backward"] - 1 == len(graph.kernels_of_gradient)

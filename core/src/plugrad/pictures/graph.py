@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
 
-    from plugrad.graph.graph import Graph as TracedGraph
+    from plugrad.graph.graph import Graph
 
 
-class Graph:
+class GraphPicture:
     """A drawn graph: notebooks show it, `save` writes it to a file, and `svg` is its text."""
 
     __slots__ = ("kernels", "kernels_of_gradient", "svg")
@@ -33,7 +33,7 @@ class Graph:
 
     def __repr__(self) -> str:
         return (
-            f"<Graph of {len(self.kernels)} kernels, and {len(self.kernels_of_gradient)} of the gradient; "
+            f"<GraphPicture of {len(self.kernels)} kernels, and {len(self.kernels_of_gradient)} of the gradient; "
             ".save('graph.svg') writes the picture>"
         )
 
@@ -50,7 +50,7 @@ class Graph:
             file.write(self.svg)
 
 
-def plot_graph(function: Callable[..., Any] | TracedGraph, /, *args: Any) -> Graph:
+def plot_graph(function: Callable[..., Any] | Graph, /, *args: Any) -> GraphPicture:
     """Return a picture of the kernels that ``function(*args)`` runs, and of those that compute its gradient.
 
     >>> import plugrad
@@ -87,19 +87,19 @@ def plot_graph(function: Callable[..., Any] | TracedGraph, /, *args: Any) -> Gra
             ``lambda x: function(plugrad.stop_gradient(x))``.
     """
     # Only pictures need these; `import plugrad` would take longer.
-    from plugrad.graph.graph import Graph as TracedGraph
+    from plugrad.graph.graph import Graph
     from plugrad.pictures.layout import arrange_graph
     from plugrad.pictures.svg import draw_svg
     from plugrad.pictures.trace import trace_graph
     from plugrad.pictures.traced import draw_traced
 
-    if isinstance(function, TracedGraph):
+    if isinstance(function, Graph):
         nodes, edges = draw_traced(function)
     else:
         check_callable("plot_graph", function)
         nodes, edges = trace_graph(function, args)
     kernels = [node for node in nodes if node.kind == "kernel"]
-    return Graph(
+    return GraphPicture(
         draw_svg(
             nodes, edges, arrange_graph(nodes, edges), getattr(function, "__name__", "function")
         ),
