@@ -90,7 +90,7 @@ class LinkedCode(SphinxTransform):
 
 
 class Extended(SphinxTransform):
-    """Link types in signatures that only `plugrad.extend` documents there, where another distribution has the name too."""
+    """Link types in signatures that `plugrad.extend` documents, though another distribution has the name too."""
 
     default_priority = 400
 
