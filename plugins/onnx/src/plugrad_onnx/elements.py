@@ -82,7 +82,7 @@ def lacks(device: str, value: Any) -> bool:
     """Whether a value is of a dtype that plugrad has, and a device has not; of a list, any part."""
     if is_list(value):
         return any(lacks(device, part) for part in value)
-    return value is not None and str(value.dtype) in NAMES - _names_of_dtypes(device)
+    return str(getattr(value, "dtype", None)) in NAMES - _names_of_dtypes(device)
 
 
 @cache
