@@ -185,5 +185,6 @@ def test_links_lead_somewhere(page):
 def test_notes_have_numbers_of_their_own():
     notes = [page for page in PAGES if page.parent.name == "notes" and page.stem != "index"]
     numbers = [note.stem[:4] for note in notes]
-    assert notes and len(set(numbers)) == len(numbers)
+    assert notes
+    assert len(set(numbers)) == len(numbers)
     assert all(note.read_text("utf-8").startswith(f"# {note.stem[:4]}: ") for note in notes)
