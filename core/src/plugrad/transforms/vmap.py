@@ -105,7 +105,7 @@ def vmap(
             count = min(step, size - start)
             tracer = BatchTracer(_find_backend(given), count, randomness, drawn)
             parts.append(_run(tracer, function, template(part, tracer), kwargs, out_axes))
-        return parts[0] if len(parts) == 1 else _joined(parts, out_axes)
+        return parts[0] if len(parts) == 1 else _concatenate_chunks(parts, out_axes)
 
     return batched
 
@@ -121,7 +121,7 @@ def map_rows(
         count = min(chunk_size, size - start)
         tracer = BatchTracer(_find_backend([rows]), count, "error", [])
         with tracer.inside():
-            found = [_as_held(y, tracer) for y in function(_stand_in(rows, tracer))]
+            found = [_as_batched(y, tracer) for y in function(_stand_in(rows, tracer))]
         parts.append([_with_axis(y, 0, "the result", count) for y in found])
     return (
         parts[0]
@@ -332,7 +332,7 @@ def _run(
     stand_ins = [(x, x.array) for x in iter_leaves(args) if isinstance(x, Tensor)]
     with tracer.inside():
         result = function(*args, **kwargs)
-        lifted = map_tree(lambda y: None if y is None else _as_held(y, tracer), result)
+        lifted = map_tree(lambda y: None if y is None else _as_batched(y, tracer), result)
     for x, array in stand_ins:
         if x.array is not array:
             raise TracingError(
@@ -348,7 +348,7 @@ def _run(
     )
 
 
-def _as_held(y: Any, tracer: BatchTracer) -> BatchedArray:
+def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray:
     """Return a result as what the tracer's arrays are.
 
     Raises:
@@ -390,7 +390,7 @@ def _with_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tens
     return move_axis(x, 0, axis % rank)
 
 
-def _joined(parts: Sequence[Any], out_axes: Any) -> Any:
+def _concatenate_chunks(parts: Sequence[Any], out_axes: Any) -> Any:
     """Return the results of several chunks as one."""
     columns = iter(list(zip(*[list(iter_leaves(part)) for part in parts], strict=True)))
 
