@@ -109,7 +109,7 @@ def _add_others(subcommands: object) -> None:
     """Add the commands that plugins bring, which runs the code of plugins in this process."""
     from plugrad.discovery.listing import plugins
 
-    if plugins("hooks"):
+    if any(plugin.status != "blocked" for plugin in plugins("hooks")):
         page.run()
         from plugrad.discovery import hooks
 
