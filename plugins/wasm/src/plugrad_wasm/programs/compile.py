@@ -15,8 +15,9 @@ from plugrad.extend import (
     string,
 )
 from plugrad_wasm.deferred import Deferred
+from plugrad_wasm.programs.caller import compile_region
 from plugrad_wasm.programs.recorder import RecordingMemory
-from plugrad_wasm.programs.region import Home, compile_region
+from plugrad_wasm.programs.recording import run_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,11 +68,9 @@ class Recordable:
         if any(specs[v].dtype is string for v in values):
             return False
         memory = RecordingMemory(self._home)
-        inputs: list[Any] = [None if v is None else memory.given(specs[v]) for v in step.inputs]
+        arrays = {v: memory.given(specs[v]) for v in step.inputs if v is not None}
         try:
-            self._functions[step.kernel.name](
-                *(inputs if step.kernel.inputs else [Home(memory)]), **step.attrs
-            )
+            run_call(step, memory, arrays, self._functions)
         except Exception:  # it needs values, or has an error to raise, which the call itself does
             return False
         return True

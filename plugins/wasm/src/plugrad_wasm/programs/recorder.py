@@ -180,7 +180,8 @@ class RecordingMemory(LinearMemory):
         self.free[capacity].append(Block(self, address, capacity))
 
     def stand_in(self, array: WasmArray) -> WasmArray:
-        """Return an array of this memory in the place of one of linear memory."""
+        """Return an array of this memory in the place of one of linear memory, which the program keeps."""
+        self.store.held.append(array)
         view = WasmView(array, array.shape)
         view.memory = self
         return view
@@ -200,7 +201,7 @@ class RecordingMemory(LinearMemory):
         self.store.calls.append(Numbers(locate(array.address), places))
         return array
 
-    def window(self, *_: Any) -> NDArray[Any]:
+    def window(self, shape: tuple[int, ...], dtype: Any, address: int) -> NDArray[Any]:
         """Refuse to give values."""
         raise NotRecorded
 
