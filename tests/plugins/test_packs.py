@@ -203,25 +203,6 @@ def test_manifest_of_a_pack_is_checked(site):
     )
 
 
-@pytest.mark.parametrize(
-    "commands",
-    [
-        "commands = 3",
-        "commands.more = 'acme.command'",
-        "commands.more = { summary = 'more' }",
-        "commands.more = { summary = 'more', module = 'acme.command', alias = 'm' }",
-        "commands.more = { summary = '', module = 'acme.command' }",
-        "commands.More = { summary = 'more', module = 'acme.command' }",
-    ],
-)
-def test_commands_of_a_manifest_are_checked(site, commands):
-    files = {"acme_toy/plugrad-plugin.toml": f'api = "1.0"\n{commands}\n'}
-    site.install_pack("ops", "toy", "", files=files)
-    assert (
-        "must be a table from names to tables, as in [commands.acme]" in listed("toy", "ops").reason
-    )
-
-
 def test_kernels_that_a_pack_promises_are_known_before_it_is_loaded(site):
     site.install("toy")
     files = {"toy_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["ThirdPower"]\n'}
