@@ -185,7 +185,7 @@ class Optimizer(ABC):
             if gradient.array.dtype is not dtype:
                 gradient = gradient.astype(variable.dtype)
             moves.append((variable, gradient, self._state_of(variable, names)))
-        groups = _grouped(moves)
+        groups = _group_by_kernel(moves)
         moved = [(turn, [state for _, _, state in group]) for turn, group in groups]
         numbers: list[tuple[float, ...]] = []
 
@@ -363,7 +363,7 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
     )
 
 
-def _grouped(moves: Sequence[_Move]) -> list[tuple[int, list[_Move]]]:
+def _group_by_kernel(moves: Sequence[_Move]) -> list[tuple[int, list[_Move]]]:
     """Return groups of moves whose variables have one dtype and device and have taken equally many steps.
 
     A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a

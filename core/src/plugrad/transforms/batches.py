@@ -254,7 +254,7 @@ class BatchTracer(Tracer):
             def save_both(*values: Any) -> None:
                 for x in as_tensor_list(values):
                     pairs.append((x, Tensor(x.array, x.backend, x.node)))
-                    array = self._held(x)
+                    array = self._batched_array(x)
                     kept.append(array.is_batched)
                     save_outside(array.tensor)
 
@@ -264,7 +264,7 @@ class BatchTracer(Tracer):
                     for x, array, arg in zip(given, held, args, strict=True)
                 ]
                 value, gradient = function(*inner, save_both)
-                result = self._held(value)
+                result = self._batched_array(value)
             if not result.is_batched and any(array.is_batched for array in held):
                 result = BatchedArray(self.spread(result), is_batched=True)
             found.extend((value, gradient, result.is_batched))
@@ -281,7 +281,7 @@ class BatchTracer(Tracer):
                     if not isinstance(pulled, list | tuple):
                         pulled = [pulled]
                     pulled = cast("Sequence[Tensor | None]", pulled)
-                    arrays = [None if g is None else self._held(g) for g in pulled]
+                    arrays = [None if g is None else self._batched_array(g) for g in pulled]
                 return [
                     None if g is None else self._as_gradient(g, array, result.is_batched)
                     for g, array in zip(arrays, held, strict=True)
@@ -296,7 +296,7 @@ class BatchTracer(Tracer):
         save([result if x is value and x.array is then.array else then for x, then in pairs])
         return result, gradient
 
-    def _held(self, x: Tensor) -> BatchedArray:
+    def _batched_array(self, x: Tensor) -> BatchedArray:
         """Return the array of a tensor, which may be one from outside."""
         return self.hold((x if x.backend is self else self.lift(x)).array)
 

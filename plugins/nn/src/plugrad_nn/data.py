@@ -88,7 +88,7 @@ class Source:
     """The number of batches in an epoch, if it is known."""
 
 
-def source(
+def make_batches(
     function: str, x: Any, y: Any, *, size: int, steps_per_epoch: int | None = None
 ) -> Source:
     """Return the batches of arrays, or of an iterable that yields them.

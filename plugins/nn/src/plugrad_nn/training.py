@@ -20,7 +20,7 @@ from plugrad_nn.arguments import (
     check_number,
 )
 from plugrad_nn.callbacks import Run, read_result
-from plugrad_nn.data import batches, iter_leaves, source
+from plugrad_nn.data import batches, iter_leaves, make_batches
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.parameters import assign, leaves
@@ -170,7 +170,7 @@ def fit(
         strategy.prepare(variables)
         steps, moments = strategy.with_optimizer(optimizer), strategy.moments
         progress = progress if strategy.is_first else False
-    data = source("fit", x, y, size=batch_size, steps_per_epoch=steps_per_epoch)
+    data = make_batches("fit", x, y, size=batch_size, steps_per_epoch=steps_per_epoch)
     # Once: reading labels of each batch would wait for the device.
     largest = _largest_label(y)
     going_on = Run(params, optimizer, epochs, results)
@@ -274,7 +274,7 @@ def evaluate(
     totals: dict[str, Tensor] = {}
     count = 0
     largest = _largest_label(y)
-    whole = source("evaluate", x, y, size=batch_size).batches(None)
+    whole = make_batches("evaluate", x, y, size=batch_size).batches(None)
     for inputs, labels in whole if strategy is None else strategy.shard(whole):
         predictions = model(params, inputs, INFERENCE)
         own = None if strategy is None else strategy.examples
