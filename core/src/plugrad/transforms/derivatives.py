@@ -29,7 +29,7 @@ from plugrad.transforms.gradients import (
     vjp,
 )
 from plugrad.transforms.variable import Variable, watched_variables
-from plugrad.transforms.vmap import vmap
+from plugrad.transforms.vmap import map_rows
 from plugrad.types.arguments import check_callable, check_string
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _for_each_unit(
     units = reshape(eye(y.size, dtype=y.dtype, device=y.backend), (y.size, *y.shape))
     chunk = max(1, MOST_ELEMENTS // max(x.size for x in tensors))
     try:
-        return vmap(function, chunk_size=chunk)(units)
+        return map_rows(function, units, chunk)
     except TracingError:  # it reads values, or was traced before
         columns = zip(*map(function, unstack(units)), strict=True)
         return [stack(list(column)) for column in columns]

@@ -110,6 +110,26 @@ def vmap(
     return batched
 
 
+def map_rows(
+    function: Callable[[Tensor], list[Tensor]], x: Tensor, chunk_size: int
+) -> list[Tensor]:
+    """Return what a function returns for each slice of a tensor along its first axis, stacked, as with `vmap`."""
+    size = x.shape[0]
+    parts: list[list[Tensor]] = []
+    for start in range(0, size, chunk_size):
+        rows = _chunk(Mapped(x, 0), start, chunk_size) if size > chunk_size else Mapped(x, 0)
+        count = min(chunk_size, size - start)
+        tracer = BatchTracer(_find_backend([rows]), count, "error", [])
+        with tracer.inside():
+            found = [_as_batched(y, tracer) for y in function(_stand_in(rows, tracer))]
+        parts.append([_with_axis(y, 0, "the result", count) for y in found])
+    return (
+        parts[0]
+        if len(parts) == 1
+        else [concat(column, axis=0) for column in zip(*parts, strict=True)]
+    )
+
+
 # --- arguments -----------------------------------------------------------------------------------
 
 
@@ -312,7 +332,7 @@ def _run(
     stand_ins = [(x, x.array) for x in iter_leaves(args) if isinstance(x, Tensor)]
     with tracer.inside():
         result = function(*args, **kwargs)
-        lifted = map_tree(lambda y: _as_batched(y, tracer), result)
+        lifted = map_tree(lambda y: None if y is None else _as_batched(y, tracer), result)
     for x, array in stand_ins:
         if x.array is not array:
             raise TracingError(
@@ -328,14 +348,12 @@ def _run(
     )
 
 
-def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray | None:
+def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray:
     """Return a result as what the tracer's arrays are.
 
     Raises:
         ArgumentError: it does not convert to a tensor.
     """
-    if y is None:
-        return None
     if not isinstance(y, Tensor):
         if not isinstance(y, bool | int | float | complex | np.ndarray | np.generic):
             raise ArgumentError(
