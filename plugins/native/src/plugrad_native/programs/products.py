@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from plugrad.extend import Call, remove_dead_steps
+from plugrad.extend import Call, Shaped, remove_dead_steps
 from plugrad.kernels import linalg, movement
-from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from plugrad.extend import Graph, Step, Value
