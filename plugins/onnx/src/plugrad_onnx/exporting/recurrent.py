@@ -9,11 +9,11 @@ import numpy as np
 import plugrad
 from plugrad_onnx.cells import CELLS, Cell, run, shapes
 from plugrad_onnx.elements import as_array
+from plugrad_onnx.exporting.writer import LOOP_RULES, Writer
 from plugrad_onnx.remembering import remember
 
 if TYPE_CHECKING:
     from plugrad.extend import Graph
-    from plugrad_onnx.exporting.writer import Writer
 
 Binding = dict[Any, Any]
 
@@ -30,6 +30,9 @@ def write(writer: Writer, graphs: tuple[Graph, Graph], pair: Any, names: dict[in
             _write(writer, name, cell, [names[value] for value in found], outputs, pair[0])
             return True
     return False
+
+
+LOOP_RULES.append(write)
 
 
 def _write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -10,11 +11,10 @@ from onnx import helper, numpy_helper
 
 from plugrad_onnx.elements import as_array, element_type
 from plugrad_onnx.errors import UnsupportedModel
-from plugrad_onnx.exporting import recurrent
 from plugrad_onnx.remembering import REMEMBERED, remember
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from plugrad.extend import Call, Graph
 
@@ -31,6 +31,11 @@ class Rule(Protocol):
 
 RULES: Final[dict[str, Rule]] = {}
 """By the name of a kernel: what writes it."""
+
+
+LoopRule = Callable[["Writer", "tuple[Graph, Graph]", Pair, dict[int, str]], bool]
+LOOP_RULES: Final[list[LoopRule]] = []
+"""What writes loops of a certain form, and says whether a loop was one."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -190,7 +195,7 @@ class Writer:
         step, other = pair
         kind = type(step).__name__
         if kind == "Scan":
-            if not recurrent.write(self, graphs, pair, names):
+            if not any(write(self, graphs, pair, names) for write in LOOP_RULES):
                 self._scan(step, other, names)
             return
         if kind != "Call":
