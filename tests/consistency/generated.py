@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 from textwrap import fill, indent
 
 import plugrad
-from consistency import contract_pages, extend_api, notebooks, numpys
+from consistency import contract_pages, extend_api, notebooks, numpys, onnx_page
 from consistency.committed import SHORT
 from consistency.coverage import FAMILIES, Ran, contracts, coverage
 from consistency.derivatives import gradients_page
@@ -200,6 +200,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "tensorflow-js-models.md": models_page,
     "settings.md": settings_page,
     "hooks.md": hooks_page,
+    "onnx.md": onnx_page.page,
     "numeric-rules.md": numeric_rules.page,
     "accuracy.md": accuracy.page,
     contract_pages.INDEX: contract_pages.index_page,

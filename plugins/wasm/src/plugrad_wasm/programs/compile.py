@@ -1,0 +1,89 @@
+"""The compiler of the backend: what can be recorded of a graph becomes programs, and the rest is called back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.extend import (
+    PACKED_VIEWS,
+    Call,
+    Fused,
+    active_functions,
+    compile_replay,
+    fuse_regions,
+    get_kernel,
+    string,
+)
+from plugrad_wasm.deferred import Deferred
+from plugrad_wasm.programs.caller import compile_region
+from plugrad_wasm.programs.recorder import RecordingMemory
+from plugrad_wasm.programs.recording import run_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.extend import Graph, Step
+    from plugrad_wasm.memory import LinearMemory
+
+    Run = Callable[..., list[Any]]
+
+
+def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
+    """Return a function of the arrays of arguments and variables, which returns results and updates.
+
+    None if there is nothing that can be recorded.
+    """
+    fused = fuse_regions(graph, Recordable(graph, home))
+    bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
+    if not bodies and not any(step.graphs for step in fused.steps):
+        return None
+
+    def compile_inner(inner: Graph) -> Run:
+        run = None
+        if not any(inner is body for body in bodies):
+            run = compile_graph(inner, home)
+        elif not all(isinstance(s, Call) and s.kernel in PACKED_VIEWS for s in inner.steps):
+            run = compile_region(inner, home, active_functions(graph.backend))
+        return run or compile_replay(inner)
+
+    return compile_replay(fused, compile_body=compile_inner)
+
+
+class Recordable:
+    """Which steps of a graph can be recorded: calls of this backend's own implementations that need no values."""
+
+    def __init__(self, graph: Graph, home: LinearMemory) -> None:
+        """Look at the steps of a graph."""
+        self._graph = graph
+        self._home = home
+        self._functions = active_functions(graph.backend)
+        self._is_own: dict[str, bool] = {}
+
+    def __call__(self, step: Step) -> bool:
+        """Return whether a step can be recorded, after doing so."""
+        if not isinstance(step, Call) or not self._has_own(step):
+            return False
+        specs = self._graph.specs
+        values = [v for v in (*step.inputs, *step.outputs) if v is not None]
+        if any(specs[v].dtype is string for v in values):
+            return False
+        memory = RecordingMemory(self._home)
+        arrays = {v: memory.given(specs[v]) for v in step.inputs if v is not None}
+        try:
+            run_call(step, memory, arrays, self._functions)
+        except Exception:  # it needs values, or has an error to raise, which the call itself does
+            return False
+        return True
+
+    def _has_own(self, call: Call) -> bool:
+        """Return whether the implementation in effect is one of this backend's, in the sandbox."""
+        name = call.kernel.name
+        found = self._is_own.get(name)
+        if found is None:
+            config = get_kernel(name, self._graph.backend.name)
+            found = self._is_own[name] = (
+                config is not None
+                and isinstance(config.kernel_func, Deferred)
+                and not config.on_host
+            )
+        return found
