@@ -83,6 +83,7 @@ class _Writer:
                 for name, text in zip([*outputs, "frame"], made, strict=True)
             ),
             "    except OutOfMemory:",
+            f"        {' = '.join([*outputs, 'frame'])} = None",
             f"        return replay({arguments})",
             "    at = frame.address",
             f"    bases = 0, 0, at + {self.layout.scratch}, at, {''.join(f'{array}.address, ' for array in arrays)}",
