@@ -77,7 +77,8 @@ def test_hooks_that_a_manifest_does_not_list_are_an_error(site, hooks, message):
     files = {"acme_acme/plugrad-plugin.toml": f'api = "1.0"\nhooks = {hooks}'}
     site.install_pack("plugins", "acme", HOOKS, files=files)
     with pytest.warns(RuntimeWarning, match=message):
-        assert call_hooks("plugrad_doctor_section") == []
+        assert call_hooks("plugrad_cli", subcommands=None) == []
+    assert call_hooks("plugrad_doctor_section") == []
 
 
 def test_pluggy_is_imported_for_a_plugin_only(site):

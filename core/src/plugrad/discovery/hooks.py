@@ -280,7 +280,7 @@ def call_hooks(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str
     """
     manager = load_new_hooks()
     if hook in COMMAND_HOOKS:
-        _load_those(lambda plugin: plugin.manifest.is_for_the_command)
+        _load_those(lambda plugin: plugin.manifest.may_have(hook))
         manager = state.manager
     if manager is None:
         return []

@@ -28,6 +28,7 @@ from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_po
 from plugrad_native.declare import BLOCK, PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEMENTS, table
 from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
+from plugrad_native.programs.products import turn_factors
 from plugrad_native.programs.rows import fits, is_view, row_calls
 from plugrad_native.programs.scans import can_loop, write_scan
 from plugrad_native.programs.writer import LARGE_ARENA, SIDE_BY_SIDE, Place, RowStep, Writer
@@ -47,6 +48,7 @@ def compile_graph(graph: Graph) -> Run | None:
 
     None if there is nothing that C can run.
     """
+    graph = turn_factors(graph)
     own = _OwnKernels(graph)
     grouped = own.grouped(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
@@ -271,6 +273,7 @@ def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None =
 
 def _fuse_body(body: Graph) -> Graph | None:
     """Return the body of a loop with its groups as steps, or None if C cannot run all of it."""
+    body = turn_factors(body)
     own = _OwnKernels(body, is_loop=True)
     fused = own.grouped(body)
     return fused if fused.steps and all(map(own.is_included, fused.steps)) else None
