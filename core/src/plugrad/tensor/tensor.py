@@ -82,6 +82,8 @@ class Tensor(Methods):
     """
 
     __slots__ = ("__weakref__", "array", "backend", "node")
+    __array_priority__ = 0.0
+    """NumPy's order among kinds of arrays, which Dask asks for."""
     array: Any
     backend: Backend
     node: Any
