@@ -68,6 +68,20 @@ def expected(config: pytest.Config) -> list[str]:
 
 def pytest_collection_finish() -> None:
     """Take the tests out of the garbage collector's sight: a walk through all of them takes a second."""
+    freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After a module, do so with what it leaves for good, such as compiled shaders and programs.
+
+    Late tests that collect garbage again and again took a minute each, among millions of objects.
+    """
+    if nextitem is not None and nextitem.path != item.path:
+        freeze()
+
+
+def freeze() -> None:
     gc.collect()
     gc.freeze()
 
