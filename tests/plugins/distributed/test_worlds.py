@@ -146,6 +146,7 @@ def test_fit_gives_the_results_of_one_process(worlds, size):
     assert found["equal"]
     for epoch, wanted in zip(found["results"], expected["results"], strict=True):
         assert epoch == pytest.approx(wanted, rel=1e-5)
+    assert found["weighted"] == pytest.approx(expected["weighted"], rel=1e-4, abs=1e-6)
 
 
 def test_dropout_differs_by_rank_and_is_that_of_one_process_on_rank_0(worlds):
