@@ -161,6 +161,16 @@ class BatchTracer(Tracer):
             "in x.to(…)"
         )
 
+    @property
+    def bindings(self) -> list[Any]:
+        """What stands for what is closed over, on the level outside."""
+        return self.outer.bindings if isinstance(self.outer, Tracer) else []
+
+    @bindings.setter
+    def bindings(self, bindings: list[Any]) -> None:
+        if isinstance(self.outer, Tracer):
+            self.outer.bindings = bindings
+
     def read_variable(self, variable: Tensor) -> Any:
         """Return what a variable holds outside."""
         assert isinstance(variable, Variable)
