@@ -73,8 +73,8 @@ def range_(start: Values, limit: Values, delta: Values, *, stash_type: int = 1) 
     """Return numbers at equal distances; those of any real dtype are computed in float64."""
     if delta == 0 or abs((limit - start) / delta) * start.dtype.itemsize > LARGEST:
         raise InvalidModel(f"Range from {start} to {limit} by {delta} is too long.")
-    values = np.arange(start.item(), limit.item(), delta.item())
-    return values.astype(start.dtype)
+    numbers: Any = (start.item(), limit.item(), delta.item())
+    return np.asarray(np.arange(*numbers), start.dtype)
 
 
 def _window(name: str, coefficients: tuple[float, float, float]) -> None:
