@@ -10,11 +10,13 @@ import pytest
 
 import plugrad
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import ArgumentValueError, OutOfMemory
+from plugrad.extend import ArgumentValueError, OutOfMemory, active_functions, fuse_groups
 from plugrad.tensor.trees import iter_tensors
 
 wasmtime = pytest.importorskip("wasmtime")
 programs = import_module("plugrad_wasm.programs.compile")
+recorder = import_module("plugrad_wasm.programs.recorder")
+record = import_module("plugrad_wasm.programs.recording").record
 tables = import_module("plugrad_wasm.programs.table")
 elementwise = import_module("plugrad_wasm.custom").elementwise
 TableCall, Operand, write_table = tables.TableCall, tables.Operand, tables.write_table
@@ -189,6 +191,67 @@ def test_broadcasting_along_every_axis():
     same(lambda r, c, t: t * r + c - plugrad.exp(c), rows, columns, table)
 
 
+@pytest.mark.parametrize("period", [1, 7, 64, 96, 700, 5000])
+def test_operands_that_repeat_within_blocks_and_across_them(period):
+    table, row, column = numbers(11, period), numbers(period, seed=1), numbers(11, 1, seed=2)
+    same(
+        lambda t, r, c: (plugrad.tanh(t * r + c) - r, plugrad.where(t > 0, t, r)),
+        table,
+        row,
+        column,
+    )
+
+
+def test_groups_of_wider_and_narrower_elements():
+    x = numbers(3000)
+
+    def f(x):
+        whole = x.astype("int64") * 3
+        flags = (whole > 1) & (x < 2)
+        wide = x.astype("float64") / 3
+        step = plugrad.clip(wide, -0.5, 0.5) + plugrad.leaky_relu(x, 0.1)
+        return (
+            flags,
+            plugrad.where(flags, wide, step),
+            whole.astype("uint8"),
+            plugrad.ones_like(x) + x,
+        )
+
+    same(f, x)
+    same(f, x.astype("float16"))
+
+
+def test_one_array_in_two_shapes():
+    x = numbers(40, 1)
+    same(lambda x: (x * x.reshape(1, 40) + 1) * 2 - x, x)
+    y = numbers(40, 40)
+    same(lambda y: (y * 2 + y.reshape(1600).reshape(40, 40)) * y.T, y)
+
+
+def blocks_of(function, *args):
+    """Return the groups of a program that run block by block."""
+    graph = plugrad.make_graph(function)(*args)
+    linear = open_backend("wasm").linear
+    grouped = fuse_groups(graph, is_included=programs.Recordable(graph, linear).is_elementwise)
+    calls = record(grouped, linear, active_functions(graph.backend)).calls
+    return [call for call in calls if isinstance(call, recorder.Blocks)]
+
+
+def test_what_only_a_group_reads_stays_in_the_cache():
+    def f(x, y):
+        return (plugrad.sqrt(plugrad.abs(x) * 2 + y) - x) * y
+
+    (group,) = blocks_of(f, numbers(100_000), numbers(100_000))
+    assert group.scratch_bytes <= 24_576
+    assert len(group.each) == 6
+    assert not blocks_of(f, numbers(100), numbers(100))  # which fit into one block
+
+
+def test_a_loop_that_is_longer_than_ctrl_c_may_wait_for():
+    x = numbers(3_000_000)
+    same(lambda x: plugrad.relu(x * 2 + 1) - x, x)
+
+
 def test_results_that_are_arguments_constants_views_or_twice_the_same():
     x, closed_over = numbers(4, 6), numbers(3)
     large = numbers(100, 100, seed=1)
@@ -298,15 +361,18 @@ def test_memory_is_planned_counted_and_limited():
     before = memory().bytes
     z = run(x)
     assert memory().bytes - before == pytest.approx(400_000, rel=0.13)
+    expected = z.numpy().tobytes()
     del y, z
     used = memory().bytes
     try:
         plugrad.set_memory_limit(used + 500_000)
         with pytest.raises(OutOfMemory, match="limit"):
             run(x)
+        plugrad.set_memory_limit(used + 950_000)  # for two arrays, not for a third one
+        assert run(x).numpy().tobytes() == expected
     finally:
         plugrad.set_memory_limit(None)
-    assert run(x).numpy().tobytes() == f(x).numpy().tobytes()
+    assert run(x).numpy().tobytes() == f(x).numpy().tobytes() == expected
     assert memory().bytes == used
 
 

@@ -108,12 +108,12 @@ from plugrad_nn.shapes import (
     ZeroPadding2D as ZeroPadding2D,
     ZeroPadding3D as ZeroPadding3D,
 )
+from plugrad_nn.stopping import EarlyStopping as EarlyStopping
 from plugrad_nn.strategy import Strategy as Strategy
 from plugrad_nn.summary import (
     summary as summary,
 )
 from plugrad_nn.training import (
-    EarlyStopping as EarlyStopping,
     evaluate as evaluate,
     fit as fit,
     predict as predict,

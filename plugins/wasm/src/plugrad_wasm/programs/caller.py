@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.extend import OutOfMemory, compile_replay, count_elements, uint8
 from plugrad_wasm.memory import CachedBlock, WasmArray, size_class
 from plugrad_wasm.programs.layout import Layout
-from plugrad_wasm.programs.pieces import Piece, SharedCalls, pieces_of
+from plugrad_wasm.programs.pieces import Parts, Piece, SharedCalls, SharedTables, pieces_of
 from plugrad_wasm.programs.recording import End, record, view_of
 from plugrad_wasm.programs.table import write_table
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Graph
     from plugrad_wasm.memory import LinearMemory
+    from plugrad_wasm.programs.recorder import Shared
     from plugrad_wasm.programs.recording import Functions, Recording
+    from plugrad_wasm.programs.table import Loops
 
     Run = Callable[..., list[Any]]
 
@@ -48,6 +50,8 @@ class _Writer:
         """Begin with what each function names."""
         self.graph, self.recording, self.layout, self.home = graph, recording, layout, home
         self.store = home.store
+        self.held: list[object] = [recording.memory.store.held, recording.memory.fixed]
+        """What the program reads."""
         self.whole: dict[int, End] = {}
         """For each block, the first result that has all of its elements."""
         for end in recording.ends:
@@ -56,7 +60,7 @@ class _Writer:
         self.names: dict[str, Any] = {
             "OutOfMemory": OutOfMemory,
             "WasmArray": WasmArray,
-            "held": recording.memory.store.held,
+            "held": self.held,
             "host": self.store.host_view(),
             "memory": home,
             "replay": _Replay(graph),
@@ -79,27 +83,39 @@ class _Writer:
                 for name, text in zip([*outputs, "frame"], made, strict=True)
             ),
             "    except OutOfMemory:",
+            f"        {' = '.join([*outputs, 'frame'])} = None",
             f"        return replay({arguments})",
             "    at = frame.address",
-            f"    bases = 0, 0, at, {''.join(f'{array}.address, ' for array in arrays)}",
+            f"    bases = 0, 0, at + {self.layout.scratch}, at, {''.join(f'{array}.address, ' for array in arrays)}",
             "    write(host, at, *bases)",
         ]
-        functions = self.store.functions
-        for number, piece in enumerate(pieces_of(self.recording.calls, self.layout, functions)):
-            if isinstance(piece, Piece):
-                calls = self.store.long if piece.is_long else self.store.short
-                code = write_table(piece.loops, piece.module, functions, self.layout.bases)
-                table = self.names[f"table{number}"] = Table(self.home, code)
-                self.names[f"run{number}"] = calls[f"program_{piece.module}"]
-                lines.append(f"    run{number}({table.address}, {len(code)}, at)")
-            else:
-                shared = SharedCalls(piece, self.layout, self.store.perform)
-                self.names[f"run{number}"] = shared
-                lines.append(f"    run{number}(bases, {', '.join(['held', 'frame', *arrays])})")
+        for number, piece in enumerate(pieces_of(self.recording.calls, self.layout, self.store)):
+            lines.append(f"    {self._text_of_piece(number, piece, arrays)}")
         results = [self._text_of(index, end) for index, end in enumerate(self.recording.ends)]
         lines.append(f"    return [{', '.join(results)}]")
         exec("\n".join(lines), self.names)
         return self.names["run"]
+
+    def _text_of_piece(self, number: int, piece: Piece | Parts | Shared, arrays: list[str]) -> str:
+        """Return the text of the call that runs a piece."""
+        if isinstance(piece, Piece):
+            calls = self.store.long if piece.is_long else self.store.short
+            self.names[f"run{number}"] = calls[f"program_{piece.module}"]
+            address, nbytes = self._table(piece.module, piece.loops)
+            return f"run{number}({address}, {nbytes}, at)"
+        if isinstance(piece, Parts):
+            tables = [self._table(piece.module, loops) for loops in piece.loops]
+            self.names[f"run{number}"] = SharedTables(tables, piece, self.layout, self.home)
+        else:
+            self.names[f"run{number}"] = SharedCalls(piece, self.layout, self.store.perform)
+        return f"run{number}(bases, {', '.join(['held', 'frame', *arrays])})"
+
+    def _table(self, module: str, loops: Loops) -> tuple[int, int]:
+        """Return the address and the bytes of a new table."""
+        code = write_table(loops, module, self.store.functions, self.layout.bases)
+        table = Table(self.home, code)
+        self.held.append(table)
+        return table.address, len(code)
 
     def _is_whole(self, end: End) -> bool:
         nbytes = count_elements(end.shape) * end.dtype.itemsize

@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING
 
 from plugrad.extend import pack_memory
 from plugrad_wasm.memory import ALIGNMENT
-from plugrad_wasm.programs.recorder import Numbers, Once, Place, Shared
+from plugrad_wasm.programs.recorder import (
+    Blocks,
+    Items,
+    Moving,
+    Numbers,
+    Once,
+    Place,
+    Scratch,
+    Shared,
+)
 from plugrad_wasm.programs.recording import End
-from plugrad_wasm.programs.table import FRAME, NUMBER, Operand
+from plugrad_wasm.programs.table import ARRAYS, FRAME, ITEMS, NUMBER, SCRATCH, Operand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from plugrad_wasm.programs.recorder import Argument, Recorded
+    from plugrad_wasm.programs.recorder import BlockArgument, Recorded
     from plugrad_wasm.programs.recording import Recording
 
 
@@ -27,8 +36,8 @@ class Layout:
         self.outputs: list[int] = sorted(block for block in ends if block >= given)
         """The blocks that results need."""
         arrays = [*range(given), *self.outputs]
-        self._bases = {block: FRAME + 1 + i for i, block in enumerate(arrays)}
-        self.bases: int = FRAME + 1 + len(arrays)
+        self._bases = {block: ARRAYS + i for i, block in enumerate(arrays)}
+        self.bases: int = ARRAYS + len(arrays)
         """Their number."""
         first: dict[int, int] = {}
         last: dict[int, int] = {}
@@ -36,30 +45,54 @@ class Layout:
             for block in _blocks_of(call):
                 first.setdefault(block, index)
                 last[block] = index
-        inner = {block: capacities[block] for block in first if block not in self._bases}
+        self._fixed = recording.memory.fixed
+        inner = {b: capacities[b] for b in first if b not in self._bases and b not in self._fixed}
         self._offsets, arena_bytes = pack_memory(inner, first, last)
-        self._start = -(-8 * self.bases // ALIGNMENT) * ALIGNMENT
-        self.frame_bytes: int = self._start + arena_bytes
-        """The bytes of the bases, and then of what the calls need in between."""
+        self.head_bytes: int = -(-8 * self.bases // ALIGNMENT) * ALIGNMENT
+        """The bytes of the bases, which begin the memory of a call."""
+        self.scratch: int = self.head_bytes + arena_bytes
+        """Where the memory that loops use in turn begins."""
+        blocks = [call for call in recording.calls if isinstance(call, Blocks)]
+        self.frame_bytes: int = self.scratch + max([c.scratch_bytes for c in blocks], default=0)
 
-    def operand(self, argument: Argument) -> Operand:
-        """Return the operand of an argument."""
-        if not isinstance(argument, Place):
-            return Operand(NUMBER, argument)
-        block, offset = argument
+    def operand(self, argument: BlockArgument, first: int = 0) -> Operand:
+        """Return the operand of an argument, for blocks from an element on."""
+        match argument:
+            case Moving(start, step):
+                base, number, _ = self.operand(start)
+                return Operand(base, number + first * step, step)
+            case Items():
+                return Operand(ITEMS, 0)
+            case Scratch(offset):
+                return Operand(SCRATCH, offset)
+            case Place(block, offset):
+                return self._operand_of_place(block, offset)
+            case _:
+                return Operand(NUMBER, argument)
+
+    def _operand_of_place(self, block: int, offset: int) -> Operand:
+        fixed = self._fixed.get(block)
+        if fixed is not None:
+            return Operand(NUMBER, fixed.address + offset)
         base = self._bases.get(block)
         if base is None:
-            return Operand(FRAME, self._start + self._offsets[block] + offset)
+            return Operand(FRAME, self.head_bytes + self._offsets[block] + offset)
         return Operand(base, offset)
 
 
 def _blocks_of(call: Recorded) -> Iterator[int]:
     """Yield the blocks in which a call reads or writes."""
-    return (x.block for x in _arguments_of(call) if isinstance(x, Place))
+    for argument in _arguments_of(call):
+        place = argument.start if isinstance(argument, Moving) else argument
+        if isinstance(place, Place):
+            yield place.block
 
 
-def _arguments_of(call: Recorded) -> Iterator[Argument]:
+def _arguments_of(call: Recorded) -> Iterator[BlockArgument]:
     match call:
+        case Blocks(_, _, _, once, each, _):
+            for _, arguments in (*once, *each):
+                yield from arguments
         case Once(_, arguments, _):
             yield from arguments
         case Numbers(target, numbers):

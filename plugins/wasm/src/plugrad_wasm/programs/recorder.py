@@ -37,6 +37,11 @@ class Place(NamedTuple):
 Argument: TypeAlias = "float | Place"
 
 
+def address_of(place: Place) -> int:
+    """Return the address of a place."""
+    return (place.block + 1 << BLOCK_BITS) + MIDDLE + place.offset
+
+
 def locate(address: int) -> Place | int:
     """Return the place of an address of a recording; an address of linear memory, or another number, as it is."""
     if address < MIDDLE:
@@ -75,7 +80,40 @@ class Numbers(NamedTuple):
     numbers: tuple[Argument, ...]
 
 
-Recorded: TypeAlias = Once | Shared | Numbers
+class Moving(NamedTuple):
+    """A place, or a number, that moves by some bytes for each element of the blocks before."""
+
+    start: Argument
+    step: int
+
+
+class Scratch(NamedTuple):
+    """An offset in the memory that the loops of a program use in turn."""
+
+    offset: int
+
+
+class Items(NamedTuple):
+    """The number of elements of a block."""
+
+
+BlockArgument: TypeAlias = "Argument | Moving | Scratch | Items"
+BlockCall: TypeAlias = "tuple[str, tuple[BlockArgument, ...]]"
+
+
+class Blocks(NamedTuple):
+    """Calls in one module that run block by block."""
+
+    module: str
+    items: int
+    block: int
+    once: tuple[BlockCall, ...]
+    """What is the same for all blocks, and runs before the first one."""
+    each: tuple[BlockCall, ...]
+    scratch_bytes: int
+
+
+Recorded: TypeAlias = Once | Shared | Numbers | Blocks
 
 
 class NotRecorded(Exception):
@@ -167,6 +205,8 @@ class RecordingMemory(LinearMemory):
         self.store: Any = RecordingStore(home.store)
         self.capacities: list[int] = []
         """The bytes of the blocks."""
+        self.fixed: dict[int, WasmArray] = {}
+        """The arrays of linear memory for which blocks stand."""
         self.used: int = 0
         self.buffers: int = 0
         self.threshold: Any = math.inf
@@ -175,15 +215,20 @@ class RecordingMemory(LinearMemory):
 
     def prepare(self, capacity: int) -> None:
         """Put a block with the next number on the free list of a class."""
+        self.free[capacity].append(Block(self, address_of(self.number_block(capacity)), capacity))
+
+    def number_block(self, capacity: int) -> Place:
+        """Return the beginning of a new block."""
         self.capacities.append(capacity)
-        address = (len(self.capacities) << BLOCK_BITS) + MIDDLE
-        self.free[capacity].append(Block(self, address, capacity))
+        return Place(len(self.capacities) - 1, 0)
 
     def stand_in(self, array: WasmArray) -> WasmArray:
-        """Return an array of this memory in the place of one of linear memory, which the program keeps."""
-        self.store.held.append(array)
+        """Return an array that stands for one of linear memory, which is the same at each call."""
+        block = self.number_block(array.capacity)
+        self.fixed[block.block] = array
         view = WasmView(array, array.shape)
         view.memory = self
+        view.address = address_of(block)
         return view
 
     def given(self, spec: Shaped) -> WasmArray:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.runtime import Function
 
-NUMBER, ITEMS, FRAME = 0, 1, 2
-"""The bases of operands: nothing, the items of a block, and the memory of a call. Those of arrays follow."""
+NUMBER, ITEMS, SCRATCH, FRAME, ARRAYS = range(5)
+"""The bases of operands: nothing, the items of a block, the memory that loops use in turn, that of a call, and then
+the arrays that a call is given or makes."""
 MAX_OPERANDS: Final = 24
 LOOP: Final = struct.Struct("<4i")
 CALL: Final = struct.Struct("<4i")
