@@ -105,6 +105,8 @@ from plugrad_nn.shapes import (
     Cropping3D as Cropping3D,
     Permute as Permute,
     PixelShuffle as PixelShuffle,
+    RepeatVector as RepeatVector,
+    Rescaling as Rescaling,
     Reshape as Reshape,
     UpSampling1D as UpSampling1D,
     UpSampling2D as UpSampling2D,
