@@ -127,9 +127,13 @@ class DataParallel:
         return moments if self.world.size > 1 else None
 
     @property
-    def examples(self) -> int | None:
+    def examples(self) -> float | None:
         """How many examples of this rank's present batch count; see `dist.shard`."""
         return self.world.examples
+
+    def count(self, examples: float) -> None:
+        """Say how many examples of this rank's present batch count, where they have weights."""
+        self.world.examples = examples
 
     def prepare(self, variables: Sequence[Variable]) -> None:
         """Give the variables of all ranks the values of rank 0."""
