@@ -26,6 +26,15 @@ OPTIMIZERS = {
     "Adamax": (torch.optim.Adamax, {"lr": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}),
 }
 
+GROUPS = {
+    "AdamW": (
+        *(torch.optim.AdamW, {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.1}),
+        {"lr": 0.02, "betas": (0.5, 0.95), "weight_decay": 0.0},
+    ),
+    "Momentum": (torch.optim.SGD, {"lr": 0.02, "momentum": 0.8}, {"lr": 0.05, "momentum": 0.5}),
+}
+"""Optimizers whose second weight has coefficients of its own."""
+
 
 def loss(v: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """Return a value that is curved differently along each element."""
@@ -34,11 +43,11 @@ def loss(v: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return ((v - target) ** 2 * scale).sum() + torch.sin(w * v).sum() + (w * w).sum()
 
 
-def path(make, settings) -> list[list[float]]:
-    """Return the elements of both weights after each step."""
+def path(make, settings, own=None) -> list[list[float]]:
+    """Return the elements of both weights after each step, of which the second one may have own settings."""
     v = torch.tensor([2.0, 1.0, -1.0], dtype=torch.float64, requires_grad=True)
     w = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-    optimizer = make([v, w], **settings)
+    optimizer = make([{"params": [v]}, {"params": [w], **(own or {})}], **settings)
     places = []
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -50,4 +59,6 @@ def path(make, settings) -> list[list[float]]:
 
 if __name__ == "__main__":
     paths = {name: path(*made) for name, made in OPTIMIZERS.items()}
-    RECORD.write_text(json.dumps({"torch": torch.__version__, "paths": paths}, indent=1) + "\n")
+    groups = {name: path(*made) for name, made in GROUPS.items()}
+    record = {"torch": torch.__version__, "paths": paths, "groups": groups}
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")

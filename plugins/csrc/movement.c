@@ -147,15 +147,25 @@ EACH_ITEM_SIZE(COPY)
             first /= sizes[axis];                                                                  \
             source += (ptrdiff_t)index[axis] * strides[axis];                                      \
         }                                                                                          \
-        for (int n; count > 0; count -= n, target += n) {                                          \
-            n = smaller(count, sizes[last] - index[last]);                                         \
-            if (step == 1)                                                                         \
-                for (int i = 0; i < n; i++) target[i] = source[i];                                 \
-            else                                                                                   \
-                for (int i = 0; i < n; i++) target[i] = source[(ptrdiff_t)i * step];               \
-            index[last] += n;                                                                      \
-            source += (ptrdiff_t)n * step;                                                         \
-            for (int axis = last; axis > 0 && index[axis] == sizes[axis]; axis--) {                \
+        const int row_step = last > 0 ? strides[last - 1] : 0;                                     \
+        while (count > 0) {                                                                        \
+            const int n = smaller(count, sizes[last] - index[last]);                               \
+            const int is_whole = last > 0 && n == sizes[last];                                     \
+            const int rows = is_whole ? smaller(count / n, sizes[last - 1] - index[last - 1]) : 1; \
+            for (int row = 0; row < rows; row++, target += n) {                                    \
+                const type *from = source + (ptrdiff_t)row * row_step;                             \
+                if (step == 1)                                                                     \
+                    for (int i = 0; i < n; i++) target[i] = from[i];                               \
+                else if (step == 0)                                                                \
+                    for (int i = 0; i < n; i++) target[i] = *from;                                 \
+                else                                                                               \
+                    for (int i = 0; i < n; i++) target[i] = from[(ptrdiff_t)i * step];             \
+            }                                                                                      \
+            count -= rows * n;                                                                     \
+            int axis = is_whole ? last - 1 : last;                                                 \
+            index[axis] += is_whole ? rows : n;                                                    \
+            source += (ptrdiff_t)(is_whole ? rows : n) * strides[axis];                            \
+            for (; axis > 0 && index[axis] == sizes[axis]; axis--) {                               \
                 source += strides[axis - 1] - (ptrdiff_t)strides[axis] * sizes[axis];              \
                 index[axis] = 0;                                                                   \
                 index[axis - 1]++;                                                                 \

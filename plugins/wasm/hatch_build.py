@@ -20,6 +20,7 @@ from typing import Any
 ROOT = Path(__file__).parent
 SOURCES = ROOT / "csrc" if (ROOT / "csrc").is_dir() else ROOT.parent / "csrc"
 """The sources: a source distribution has a copy of the folder that two members of the repository share."""
+PROGRAM = ROOT / "extension" / "program.c"
 PACKAGE = ROOT / "src" / "plugrad_wasm"
 CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
 VARIANTS = {"relaxed": f"{CPU}+relaxed_simd", "simd": CPU}
@@ -49,11 +50,12 @@ LINK = (
 
 # The modules, and their sources. They share one memory and one stack, and do not call each other: two
 # modules in one store of wasmtime that import a shared memory make every trap end the process.
+# What a group of elementwise calls needs is in one, so that a program runs it block by block.
 MODULES = {
-    "binary": ("binary", "bitwise"),
-    "unary": ("unary", "casts", "random"),
-    "activation": ("activation", "fused", "optimizers"),
-    "movement": ("movement", "indexing", "sorting"),
+    "elementwise": (
+        *("activation", "binary", "bitwise", "casts", "fused", "movement", "optimizers", "unary"),
+    ),
+    "indexing": ("indexing", "random", "sorting"),
     "reduction": ("reduction", "scan", "complex"),
     "normalization": ("normalization", "softmax"),
     "linalg": ("linalg", "attention", "convolution", "depthwise", "winograd", "products"),
@@ -78,7 +80,12 @@ COMPLEX_LIBM = ("__cexp", "carg", "ccosh", "cexp", "csinh", "csqrt", "ctanh")
 NATIVE_ONLY = ("direct", "lu")
 """The sources that only plugrad-native compiles."""
 
-EXPORT_SECTION = 7
+TYPE_SECTION, FUNCTION_SECTION, EXPORT_SECTION = 1, 3, 7
+VALUE_TYPES = {0x7F: "i", 0x7E: "l", 0x7D: "f", 0x7C: "d", 0x7B: "v"}
+"""The letters of the types of parameters, by their codes (specification, 5.3.1)."""
+C_TYPES = {"i": "int32_t", "l": "int64_t", "f": "float", "d": "double"}
+CONVERSIONS = {"i": "(int32_t)a[{}]", "l": "a[{}]", "f": "as_float(a[{}])", "d": "as_double(a[{}])"}
+"""How extension/program.c makes an argument of each type of the number of an operand."""
 
 # The import of the memory, up to the byte that says that it has a maximum, or that it is shared.
 # The linker makes a memory shared only if all is compiled for threads; but libm has no state, and the
@@ -97,7 +104,7 @@ def is_stale() -> bool:
     modules = [module_of(variant) for variant in VARIANTS]
     if not all(module.exists() for module in modules):
         return True
-    newest = max(file.stat().st_mtime for file in (*SOURCES.iterdir(), Path(__file__)))
+    newest = max(file.stat().st_mtime for file in (*SOURCES.iterdir(), PROGRAM, Path(__file__)))
     return min(module.stat().st_mtime for module in modules) < newest
 
 
@@ -131,22 +138,41 @@ def compile_variants(targets: dict[str, Path], folder: Path) -> None:
         libm = pool.submit(compile_libm, folder)  # first, because it takes longest
         list(pool.map(compile_source, [(v, stem) for stem in grouped for v in targets]))
         library = libm.result()
+
+        def link(variant: str, name: str, base: int, *more: str) -> bytes:
+            """Return a module whose data begins at an address."""
+            built = folder / f"{variant}-{name}.wasm"
+            objects = (object_of(variant, stem) for stem in MODULES[name])
+            flags = (*TARGET, f"-mcpu={CPU}", *LINK, f"-Wl,--global-base={base}")
+            run_compiler(folder, "cc", *flags, *objects, *more, library, "-o", str(built))
+            return built.read_bytes()
+
+        def compile_calls(name: str) -> dict[str, str]:
+            """Compile what runs programs, which needs to know the functions; return their signatures."""
+            signatures = signatures_of(link(next(iter(targets)), name, STACK))
+            compile_program(folder, name, signatures)
+            return signatures
+
+        functions = dict(zip(MODULES, pool.map(compile_calls, MODULES), strict=True))
     for variant, target in targets.items():
         modules: dict[str, bytes] = {}
-        lines: list[str] = []
         end = STACK
-        for name, stems in MODULES.items():
-            built = folder / f"{variant}-{name}.wasm"
-            objects = (object_of(variant, stem) for stem in stems)
-            flags = (*TARGET, f"-mcpu={CPU}", *LINK, f"-Wl,--global-base={end}")
-            run_compiler(folder, "cc", *flags, *objects, library, "-o", str(built))
-            code = built.read_bytes()
+        for name in MODULES:
+            code = link(variant, name, end, program_of(folder, name))
             if code.count(IMPORTED) != 1:
                 raise RuntimeError(f"{name} does not import its memory as expected; see IMPORTED")
             end = PAGE * pages_of(code)
-            modules[name] = code = code.replace(IMPORTED, SHARED)
-            lines.append(" ".join((name, *exports_of(code))))
-        index = {"pages": str(end // PAGE).encode(), "exports": "\n".join(lines).encode()}
+            modules[name] = code.replace(IMPORTED, SHARED)
+        lines = [" ".join((name, *exports_of(code))) for name, code in modules.items()]
+        tables = [
+            " ".join((name, *(f"{function}:{types}" for function, types in found.items())))
+            for name, found in functions.items()
+        ]
+        index = {
+            "pages": str(end // PAGE).encode(),
+            "exports": "\n".join(lines).encode(),
+            "functions": "\n".join(tables).encode(),
+        }
         parts = [custom_section(name, content) for name, content in (index | modules).items()]
         target.write_bytes(b"\0asm\1\0\0\0" + b"".join(parts))
 
@@ -164,6 +190,35 @@ def compile_libm(folder: Path) -> str:
         folder, *arguments, f"-femit-bin={library}", "libm.zig", *options, *map(str, sources)
     )
     return str(library)
+
+
+def program_of(folder: Path, module: str) -> str:
+    """Return the path of the compiled `PROGRAM` of a module."""
+    return str(folder / f"program-{module}.o")
+
+
+def compile_program(folder: Path, module: str, signatures: dict[str, str]) -> None:
+    """Compile `PROGRAM` with the table of a module, whose functions are in the order of their signatures."""
+    found = [*signatures.values()]
+    declared = [
+        f"X({', '.join([name, *(C_TYPES[letter] for letter in types)])})"
+        for name, types in signatures.items()
+    ]
+    cases: list[str] = []
+    for number, types in enumerate(dict.fromkeys(found)):
+        parameters = ", ".join(C_TYPES[letter] for letter in types)
+        arguments = ", ".join(CONVERSIONS[letter].format(i) for i, letter in enumerate(types))
+        first = found.index(types)
+        call = f"((void (*)({parameters}))called)({arguments})"
+        cases.append(f"X({number}, {len(types)}, {first}, {first + found.count(types)}, {call})")
+    lines = (
+        f"#define FUNCTIONS(X) {' '.join(declared)}",
+        f"#define SIGNATURES(X) {' '.join(cases)}",
+    )
+    header = folder / f"program-{module}.h"
+    header.write_text("\n".join((*lines, f'#define NAME "program_{module}"', "")))
+    flags = (*TARGET, f"-mcpu={CPU}", *COMPILE, "-include", str(header), "-c", str(PROGRAM))
+    run_compiler(folder, "cc", *flags, "-o", program_of(folder, module))
 
 
 def custom_section(name: str, content: bytes) -> bytes:
@@ -192,20 +247,58 @@ def pages_of(module: bytes) -> int:
     return decoded(module, module.index(IMPORTED) + len(IMPORTED))[0]
 
 
-def exports_of(module: bytes) -> list[str]:
-    """Return the names of the functions that a module exports (specification, 5.5.10)."""
+def section_of(module: bytes, kind: int) -> tuple[int, int]:
+    """Return the number of items of a section, and the position of the first one."""
     position = 8  # after the magic number and the version
-    while module[position] != EXPORT_SECTION:
+    while module[position] != kind:
         size, position = decoded(module, position + 1)
         position += size
-    _, position = decoded(module, position + 1)
-    count, position = decoded(module, position)
-    names: list[str] = []
+    return decoded(module, decoded(module, position + 1)[1])
+
+
+def exported_functions(module: bytes) -> dict[str, int]:
+    """Return the functions that a module exports, and their numbers (specification, 5.5.10)."""
+    count, position = section_of(module, EXPORT_SECTION)
+    found: dict[str, int] = {}
     for _ in range(count):
         length, position = decoded(module, position)
-        names.append(module[position : position + length].decode())
-        position = decoded(module, position + length + 1)[1]
-    return [name for name in names if not name.startswith("_")]
+        name = module[position : position + length].decode()
+        found[name], position = decoded(module, position + length + 1)
+    return {name: number for name, number in found.items() if not name.startswith("_")}
+
+
+def exports_of(module: bytes) -> list[str]:
+    """Return the names of the functions that a module exports."""
+    return [*exported_functions(module)]
+
+
+def signatures_of(module: bytes) -> dict[str, str]:
+    """Return the exported functions without a result, with a letter for each parameter, in the order of these.
+
+    The types and those of functions are sections 5.5.4 and 5.5.6 of the specification.
+    """
+
+    def types_at(position: int) -> tuple[str, int]:
+        count, position = decoded(module, position)
+        end = position + count
+        return "".join(VALUE_TYPES[code] for code in module[position:end]), end
+
+    count, position = section_of(module, TYPE_SECTION)
+    types: list[tuple[str, str]] = []
+    for _ in range(count):
+        parameters, position = types_at(
+            position + 1
+        )  # after the byte that says that it is of functions
+        results, position = types_at(position)
+        types.append((parameters, results))
+    count, position = section_of(module, FUNCTION_SECTION)
+    functions: list[tuple[str, str]] = []
+    for _ in range(count):
+        number, position = decoded(module, position)
+        functions.append(types[number])
+    found = {name: functions[number] for name, number in exported_functions(module).items()}
+    called = {name: parameters for name, (parameters, results) in found.items() if not results}
+    return dict(sorted(called.items(), key=lambda item: (item[1], item[0])))
 
 
 def run_compiler(folder: Path, *arguments: str) -> None:

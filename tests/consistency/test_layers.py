@@ -37,7 +37,9 @@ LAYERS = (
     ("tracing",),
     ("pictures",),
     ("optimizers", "memory", "profiling", "array_api", "saving", "einops"),
-    ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string", "tfjs"),
+    ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string"),
+    ("graph_models",),
+    ("tfjs",),
     ("extend",),
     ("",),  # the public page
     ("testing",),

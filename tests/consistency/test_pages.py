@@ -180,3 +180,11 @@ def test_links_lead_somewhere(page):
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_notes_have_numbers_of_their_own():
+    notes = [page for page in PAGES if page.parent.name == "notes" and page.stem != "index"]
+    numbers = [note.stem[:4] for note in notes]
+    assert notes
+    assert len(set(numbers)) == len(numbers)
+    assert all(note.read_text("utf-8").startswith(f"# {note.stem[:4]}: ") for note in notes)

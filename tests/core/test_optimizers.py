@@ -14,7 +14,8 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 TARGET = np.array([0.5, -1.5, 3.0])
 START = np.array([2.0, 1.0, -1.0])
 # written by benchmarks/record_optimizers.py
-RECORDED = json.loads((Path(__file__).parent / "torch_optim.json").read_text("utf-8"))["paths"]
+RECORD = json.loads((Path(__file__).parent / "torch_optim.json").read_text("utf-8"))
+RECORDED = RECORD["paths"]
 SAME_AS_TORCHS = {
     "SGD": lambda: optimizers.SGD(0.05),
     "Momentum": lambda: optimizers.Momentum(0.02, 0.8),
@@ -439,6 +440,7 @@ def test_wrong_gradients_move_nothing(pairs, error, message):
         (lambda: optimizers.SGD(lambda step: -1.0), "learning_rate=-1.0"),
         (lambda: optimizers.clip_by_value([], 0), "clip_by_value: limit=0 must be positive"),
         (lambda: optimizers.clip_by_global_norm([], -1), "max_norm=-1"),
+        (lambda: optimizers.clip_by_norm([], 0.0), "clip_by_norm: max_norm=0.0 must be positive"),
     ],
 )
 def test_coefficients_must_make_sense(make, message):

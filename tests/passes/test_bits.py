@@ -179,7 +179,7 @@ programs = given(
 )
 
 
-PROGRAMS = {"cpu": 500, "wasm": 60}
+PROGRAMS = {"cpu": 500, "wasm": 500}
 """The number of random programs by backend; on others, where calls take long, there are few."""
 
 

@@ -5,6 +5,7 @@ import pty
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,50 @@ def test_commands_of_ones_own_run_no_plugin(command, site):
     site.install_pack("plugins", "says", SAYS)
     assert command("list")[0] == 0
     assert site.imported() == []
+
+
+DECLARED = """
+    api = "1.0"
+
+    [commands.double]
+    summary = "double a number"
+    module = "acme_more.command"
+"""
+DOUBLE = """
+    def add_arguments(parser):
+        parser.add_argument("number", type=float)
+
+    def run(arguments):
+        print(arguments.number * 2)
+        return 1
+"""
+
+
+@pytest.fixture
+def declared(site):
+    def install(source):
+        files = {"plugrad-plugin.toml": DECLARED, "command.py": source}
+        files = {f"acme_more/{name}": textwrap.dedent(text) for name, text in files.items()}
+        site.install_pack("ops", "more", "", files=files)
+
+    return install
+
+
+def test_manifest_declares_a_command_and_help_imports_no_pack(command, site, declared):
+    declared(DOUBLE)
+    assert "double a number" in command("--help")[1]
+    assert site.imported() == []
+    assert command("double", "4") == (1, "8.0\n", "")
+    status, _, said = command("double")
+    assert (status, "required: number" in said) == (2, True)
+    assert "unknown argument" in command("double", "4", "--more")[2]
+
+
+def test_command_that_cannot_be_imported_names_its_plugin(command, declared):
+    declared("import nothing_of_this_name")
+    status, _, said = command("double")
+    assert status == 2
+    assert "(acme-more 1.2) cannot run 'double': ModuleNotFoundError" in said
 
 
 def test_plugin_that_cannot_be_loaded_leaves_the_help_alone(command, site):

@@ -192,3 +192,22 @@ def test_two_backends_of_one_name_cannot_both_be_loaded(site):
     with warnings.catch_warnings(), plugrad.use("acme-toy::toy"):
         warnings.simplefilter("error")
         assert added("acme-toy::toy") == [4.0]
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        "commands = 3",
+        "commands.more = 'acme.command'",
+        "commands.more = { summary = 'more' }",
+        "commands.more = { summary = 'more', module = 'acme.command', alias = 'm' }",
+        "commands.more = { summary = '', module = 'acme.command' }",
+        "commands.More = { summary = 'more', module = 'acme.command' }",
+    ],
+)
+def test_commands_of_a_manifest_are_checked(site, commands):
+    files = {"acme_toy/plugrad-plugin.toml": f'api = "1.0"\n{commands}\n'}
+    site.install_pack("ops", "toy", "", files=files)
+    assert (
+        "must be a table from names to tables, as in [commands.acme]" in listed("toy", "ops").reason
+    )

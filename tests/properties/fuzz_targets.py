@@ -533,7 +533,7 @@ def targets():
         lambda limit: (plugrad.set_memory_limit(limit), plugrad.set_memory_limit(None))
     )
     found["set_memory_limit (backend)"] = free(lambda b: plugrad.set_memory_limit(None, backend=b))
-    for name in ("clip_by_value", "clip_by_global_norm"):
+    for name in ("clip_by_value", "clip_by_norm", "clip_by_global_norm"):
         right = [F, F], 1.0
         found[f"optimizers.{name}"] = op(getattr(optimizers, name), (right, {}))
     for name, kind in vars(optimizers).items():

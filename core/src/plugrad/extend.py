@@ -153,7 +153,11 @@ if typing.TYPE_CHECKING:
         Group as Group,
         find_groups as find_groups,
     )
-    from plugrad.passes.memory import MemoryPlan as MemoryPlan, plan_memory as plan_memory
+    from plugrad.passes.memory import (
+        MemoryPlan as MemoryPlan,
+        pack_memory as pack_memory,
+        plan_memory as plan_memory,
+    )
     from plugrad.passes.simplify import simplify_graph as simplify_graph
     from plugrad.passes.views import (
         PACKED_VIEWS as PACKED_VIEWS,
@@ -171,7 +175,7 @@ _LAZY_EXPORTS = {
     "passes.dead": "remove_dead_steps",
     "passes.fusion": "fuse_groups fuse_regions fuse_steps",
     "passes.groups": "Group find_groups",
-    "passes.memory": "MemoryPlan plan_memory",
+    "passes.memory": "MemoryPlan pack_memory plan_memory",
     "passes.simplify": "simplify_graph",
     "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",
     "tracing.replay": "compile_replay",

@@ -163,7 +163,39 @@ def fitted(world):
         metrics={"accuracy": nn.metrics.accuracy},
         strategy=dist.DataParallel(),
     )
-    return collect(world, results=results, digest=digest(nn.leaves(params)))
+    return collect(
+        world,
+        results=results,
+        digest=digest(nn.leaves(params)),
+        weighted=fit_with_weights(),
+    )
+
+
+def fit_with_weights():
+    """Return the results and the weights of a training with weights and accumulated gradients."""
+    x, y = examples()
+    model = nn.Dense(3)
+    params = model.init(1, (6,))
+    results = nn.fit(
+        model,
+        params,
+        x,
+        y,
+        loss=nn.losses.sparse_softmax_cross_entropy,
+        optimizer=plugrad.optimizers.SGD(0.1),
+        epochs=2,
+        batch_size=19,
+        class_weight=[1.0, 0.25, 3.0],
+        sample_weight=(np.arange(len(x)) % 3 > 0).astype(np.float32),
+        accumulate=2,
+        validation_data=(x[:20], y[:20], np.linspace(0, 1, 20, dtype=np.float32)),
+        metrics={"accuracy": nn.metrics.accuracy},
+        strategy=dist.DataParallel(),
+    )
+    return [
+        *(x for epoch in results for x in epoch.values()),
+        *params["kernel"].reshape(-1).tolist(),
+    ]
 
 
 def dropped(world):

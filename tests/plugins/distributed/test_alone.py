@@ -57,6 +57,17 @@ def test_state_of_parts_is_that_of_the_whole(alone, weights):
         sharded.set_state(weights[:1], state)
 
 
+def test_parts_of_variables_have_no_transforms_and_no_groups(alone, weights):
+    w, b = weights
+    inner = plugrad.optimizers.Adam(0.1).with_transforms(plugrad.optimizers.centralize)
+    sharded = dist.DataParallel(inner, shard_state=True)
+    with pytest.raises(ArgumentError, match=r"transforms of an optimizer.*pass clip= instead"):
+        sharded.minimize(lambda: loss(w, b), [w, b])
+    inner.with_transforms().set_group([b], learning_rate=0.5)
+    with pytest.raises(ArgumentError, match="leave out set_group or shard_state"):
+        sharded.minimize(lambda: loss(w, b), [w, b])
+
+
 def test_buckets_begin_with_the_last_variables_and_hold_one_dtype():
     variables = [
         plugrad.Variable(plugrad.zeros(size, dtype=dtype))

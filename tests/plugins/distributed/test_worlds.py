@@ -35,18 +35,17 @@ BACKENDS = sorted(
 
 def start(size, *names, folder="", backends="cpu", **environment):
     """Run scenarios in a world, and return the finished process and its seconds."""
-    environment = {
-        **os.environ,
-        "DISTRIBUTED_BACKENDS": backends,
-        "DISTRIBUTED_FOLDER": str(folder),
-        "OPENBLAS_NUM_THREADS": "1",
-        **environment,
-    }
+    environment |= {"DISTRIBUTED_BACKENDS": backends, "DISTRIBUTED_FOLDER": str(folder)}
+    return start_program(size, str(SCENARIOS), *names, **environment)
+
+
+def start_program(size, *arguments, **environment):
+    """Run a program of Python in a world, and return the finished process and its seconds."""
     command = [str(MPIEXEC) if MPIEXEC.is_file() else "mpiexec", "-n", str(size)]
     began = time.monotonic()
     done = subprocess.run(
-        [*command, sys.executable, str(SCENARIOS), *names],
-        env=environment,
+        [*command, sys.executable, *arguments],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -146,6 +145,7 @@ def test_fit_gives_the_results_of_one_process(worlds, size):
     assert found["equal"]
     for epoch, wanted in zip(found["results"], expected["results"], strict=True):
         assert epoch == pytest.approx(wanted, rel=1e-5)
+    assert found["weighted"] == pytest.approx(expected["weighted"], rel=1e-4, abs=1e-6)
 
 
 def test_dropout_differs_by_rank_and_is_that_of_one_process_on_rank_0(worlds):

@@ -295,7 +295,7 @@ def is_one_program(function, *args):
     """Return whether a loop does not come back to Python."""
     graph = plugrad.make_graph(function)(*args)
     (scan,) = [step for step in graph.steps if isinstance(step, Scan)]
-    return compiler._loops(scan, graph)
+    return compiler._can_compile_loop(scan, graph)
 
 
 def test_a_scan_that_c_cannot_run_is_replayed():
@@ -374,6 +374,37 @@ def test_rows_that_are_repeated_and_then_have_another_shape(function):
         return plugrad.reshape(rows, (33, 1, 2, 70, 1)), plugrad.mean(rows, axis=3)
 
     same(repeat, numbers(33, 70, dtype="float64"))
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def attention(x, w):
+    """Two steps of attention: views, products of them, and sums over what follows."""
+
+    def heads(x, *order):
+        return plugrad.permute_dims(plugrad.reshape(x, (16, 32, 4, 8)), order)
+
+    scores = heads(x @ w, 0, 2, 1, 3) @ heads(x, 0, 2, 3, 1)
+    y = plugrad.permute_dims(plugrad.softmax(scores) @ heads(x, 0, 2, 1, 3), (0, 2, 1, 3))
+    return plugrad.mean(plugrad.square(plugrad.reshape(y, (16, 32, 32)) @ w.T))
+
+
+def test_products_of_transposed_matrices():
+    same(plugrad.value_and_grad(attention, (0, 1)), numbers(16, 32, 32), numbers(32, 32))
+
+
+@pytest.mark.parametrize("turned", [{}, {"transpose_a": True}, {"transpose_b": True}])
+@pytest.mark.parametrize("shapes", [((32, 32, 32), (32, 32, 32)), ((32, 32), (16, 32, 32))])
+def test_products_of_many_small_matrices(shapes, turned):
+    a, b = (numbers(*shape) for shape in shapes)
+    same(lambda a, b: plugrad.matmul(a, b, **turned), a, b)
+    exact = [x.numpy().astype("f8") for x in (a, b)]
+    if turned:
+        place = "transpose_b" in turned
+        exact[place] = exact[place].swapaxes(-1, -2)
+    found = plugrad.matmul(a, b, **turned)
+    np.testing.assert_allclose(found.numpy(), exact[0] @ exact[1], atol=2e-4)
 
 
 def close(function, *args):

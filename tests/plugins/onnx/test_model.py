@@ -251,6 +251,38 @@ def test_stored_dtypes_keep_their_numbers(backend):
     assert stored.dtype.name == "float8_e4m3fn"
 
 
+@pytest.mark.parametrize("dtype", ["uint16", "int16"])
+def test_zero_points_of_16_bits_bound_what_is_quantized(backend, dtype):
+    text = f"g (float[n] x, float s, {dtype} z) => ({dtype}[n] y) {{ y = QuantizeLinear(x, s, z) }}"
+    x = np.array([-1e6, -3, 5, 1e6], np.float32)
+    y = plugrad_onnx.load(made(text, 21))(x, np.float32(2), np.array(7, dtype)).numpy()
+    limits = np.iinfo(dtype)
+    np.testing.assert_array_equal(y, np.array([limits.min, 5, 9, limits.max], dtype))
+    assert y.dtype == dtype
+
+
+def test_what_a_device_has_no_dtype_for_the_cpu_computes_and_gradients_pass(backend):
+    text = """g (float[n] x) => (float[n] y, double[n] z) {
+        d = Cast<to = 11>(x)
+        z = Mul(d, third)
+        w = Add(z, z)
+        y = Cast<to = 1>(w)
+    }"""
+    model = plugrad_onnx.load(made(text, third=np.array(1 / 3)))
+    x = plugrad.asarray([1.0, 2.0])
+    y, z = model(x)
+    assert (y.device, z.dtype) == (x.device, plugrad.float64)
+    np.testing.assert_array_equal(z.numpy(), np.array([1.0, 2.0]) * (1 / 3))
+    gradient = plugrad.grad(lambda x: plugrad.sum(model(x)[0]))(x)
+    np.testing.assert_allclose(gradient.numpy(), [2 / 3, 2 / 3], rtol=1e-6)
+
+
+def test_real_numbers_of_python_and_numpy_take_the_precision_of_the_model(backend):
+    model = plugrad_onnx.load(made(DENSE, w=W))
+    for x in (X.tolist(), X.astype(np.float64)):
+        assert model(x).dtype == plugrad.float32
+
+
 def test_the_pack_is_found():
     (pack,) = [p for p in plugrad.plugins("ops") if p.name == "onnx"]
     assert pack.distribution == "plugrad-onnx"

@@ -1,8 +1,8 @@
 """Batching rules of linear algebra."""
 
-from plugrad.contract.kernel import ValidatedAttributes
 from plugrad.kernels import binary, creation, linalg, movement, unary
-from plugrad.registry.batching import Batch, register_batching, reshaped, with_rank
+from plugrad.registry.batching import Batch, register_batching, with_rank
+from plugrad.registry.known import product, reshaped
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, string
 from plugrad.types.shapes import count_elements
@@ -27,12 +27,6 @@ def _matmul(batch: Batch, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_
             return reshaped(found, (*found.shape, 1))
     a, b = batch.align((a, b))
     return product(a, b, transpose_a, transpose_b)
-
-
-def product(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
-    """Return a product of matrices that are known to fit: the contract is not asked."""
-    attrs = ValidatedAttributes(transpose_a=transpose_a, transpose_b=transpose_b)
-    return linalg.matmul.call(a, b, attrs)
 
 
 def _outer(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:

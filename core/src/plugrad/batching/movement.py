@@ -1,7 +1,8 @@
 """Batching rules of kernels that move elements: their axes are one further back."""
 
 from plugrad.kernels import movement
-from plugrad.registry.batching import Batch, along, register_batching, reshaped, with_rank
+from plugrad.registry.batching import Batch, along, register_batching, with_rank
+from plugrad.registry.known import reshaped
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import Scalar
 from plugrad.types.specs import Shape

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.cli import layout, page, words
-from plugrad.errors import PlugradError
+from plugrad.errors import PluginUnavailable, PlugradError, describe_exception
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,29 +87,67 @@ def _parser(argv: Sequence[str]) -> ArgumentParser:
     parser.set_defaults(run=overview, command_parser=parser)
     subcommands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        sub = subcommands.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=STATUSES,
-            formatter_class=_Help,
-        )
+        sub = _add(subcommands, name, summary)
         if name == command:
-            module: Any = import_module(f"plugrad.cli.commands.{name.replace('-', '_')}")
-            module.add_arguments(sub)
-            sub.set_defaults(run=module.run, command_parser=sub)
+            _fill(sub, import_module(f"plugrad.cli.commands.{name.replace('-', '_')}"))
     if command not in COMMANDS and "--version" not in argv:
-        _add_others(subcommands)
+        _add_declared(subcommands, command)
+        if command not in subcommands.choices:
+            _add_hooked(subcommands)
         if command and command not in subcommands.choices:
             words.refuse_command(command, subcommands.choices)
     return parser
 
 
-def _add_others(subcommands: object) -> None:
-    """Add the commands that plugins bring, which runs the code of plugins in this process."""
+def _add(subcommands: Any, name: str, summary: str) -> ArgumentParser:
+    """Add a command whose arguments are not known yet, and return its parser."""
+    return subcommands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=STATUSES,
+        formatter_class=_Help,
+    )
+
+
+def _fill(parser: ArgumentParser, module: Any) -> None:
+    """Add the arguments of a command, and what runs it."""
+    parser.set_defaults(run=module.run, command_parser=parser)
+    module.add_arguments(parser)
+
+
+def _add_declared(subcommands: Any, command: str) -> None:
+    """Add the commands that manifests declare; only the code of the one that runs is imported.
+
+    Raises:
+        PluginUnavailable: the module of `command` cannot be imported.
+    """
     from plugrad.discovery.listing import plugins
 
-    if plugins("hooks"):
+    for plugin in plugins("ops"):
+        if plugin.status not in ("available", "active"):
+            continue
+        for name, (summary, module) in plugin.manifest.commands.items():
+            if name in subcommands.choices:
+                continue
+            sub = _add(subcommands, name, summary)
+            if name == command:
+                page.run()
+                try:
+                    _fill(sub, import_module(module))
+                except ImportError as error:
+                    raise PluginUnavailable(
+                        f"{plugin} cannot run {name!r}: {describe_exception(error)}. Install "
+                        f"{plugin.distribution} again, with what it requires."
+                    ) from error
+
+
+def _add_hooked(subcommands: object) -> None:
+    """Add the commands that hooks bring, which runs the code of plugins in this process."""
+    from plugrad.discovery.listing import plugins
+
+    found = [plugin for plugin in plugins("hooks") if plugin.status != "blocked"]
+    if any(plugin.manifest.may_have("plugrad_cli") for plugin in found):
         page.run()
         from plugrad.discovery import hooks
 

@@ -40,6 +40,7 @@ def describe_plugin(plugin: Plugin) -> dict[str, Any]:
         "reason": plugin.reason,
         "details": plugin.details,
         **manifest._asdict(),
+        "commands": {name: entry._asdict() for name, entry in manifest.commands.items()},
         "api": ".".join(map(str, manifest.api)),
         "options": options,
         "replaces": declared_replacements(plugin),

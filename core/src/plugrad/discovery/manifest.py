@@ -26,6 +26,17 @@ DTYPE_PATTERN: Final = r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(6
 """The names of the dtypes. `plugrad.types.dtype` is not used: it imports NumPy, which listing does not need."""
 BACKEND_FILE: Final = "plugrad-backend.toml"
 PLUGIN_FILE: Final = "plugrad-plugin.toml"
+COMMAND_HOOKS: Final = frozenset({"plugrad_cli", "plugrad_doctor_section"})
+"""The hooks that only the command ``plugrad`` calls."""
+
+
+class Command(NamedTuple):
+    """A command that a plugin adds to ``plugrad``."""
+
+    summary: str
+    """What it does, in the words that ``plugrad --help`` shows."""
+    module: str
+    """The module with its ``add_arguments(parser)`` and ``run(arguments)``, imported when the command runs."""
 
 
 class Manifest(NamedTuple):
@@ -51,10 +62,23 @@ class Manifest(NamedTuple):
     """The registry names of the kernels that it brings, so that the error for a missing kernel can name it."""
     replaces: tuple[str, ...] = ()
     """The registry names of the kernels of others whose implementation or gradient it replaces."""
+    hooks: tuple[str, ...] = ()
+    """The hooks that it has; a plugin with those of the command ``plugrad`` only is not loaded by other programs."""
     packs: tuple[str, ...] = ()
     """The distributions whose kernel packs may replace the kernels of a backend without a warning."""
     options: Mapping[str, Option] | None = None
     """Its own settings; None if it does not declare them, so that any setting is accepted."""
+    commands: Mapping[str, Command] = MappingProxyType({})
+    """The commands that it adds to ``plugrad``, by name."""
+
+    @property
+    def is_for_the_command(self) -> bool:
+        """Whether it says that all hooks of the plugin are for the command ``plugrad``."""
+        return bool(self.hooks) and COMMAND_HOOKS.issuperset(self.hooks)
+
+    def may_have(self, hook: str) -> bool:
+        """Return whether the plugin may have a hook, as far as it says."""
+        return not self.hooks or hook in self.hooks
 
 
 class ManifestError(ValueError):
@@ -229,6 +253,25 @@ def _parse_options(value: object) -> Mapping[str, Option]:
     return MappingProxyType(options)
 
 
+def _parse_commands(value: object) -> Mapping[str, Command]:
+    expected = (
+        "a table from names to tables, as in [commands.acme] with summary = 'what it does' and "
+        "module = 'acme.command'"
+    )
+    if not isinstance(value, dict):
+        raise ValueError(expected)
+    commands: dict[str, Command] = {}
+    for name, table in cast("dict[str, object]", value).items():
+        if not isinstance(table, dict) or not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+            raise ValueError(expected)
+        entry = cast("dict[str, Any]", table)
+        texts = [entry.get(field) for field in Command._fields]
+        if len(entry) != len(texts) or not all(isinstance(text, str) and text for text in texts):
+            raise ValueError(expected)
+        commands[name] = Command(**entry)
+    return MappingProxyType(commands)
+
+
 BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
     "api": _parse_version,
     "priority": _parse_integer,
@@ -244,5 +287,8 @@ BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
     "options": _parse_options,
 }
 PLUGIN_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
-    key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "priority", "kernels", "replaces")
+    **{key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "priority")},
+    **{key: BACKEND_KEYS[key] for key in ("kernels", "replaces")},
+    "commands": _parse_commands,
+    "hooks": _parse_strings,
 }

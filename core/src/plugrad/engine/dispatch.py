@@ -197,7 +197,7 @@ def run(
 
 def move(inputs: Sequence[Tensor | None], backend: Backend) -> list[Tensor | None]:
     """Return the inputs on a backend."""
-    return [x if x is None else copy_to_backend(x, backend) for x in inputs]
+    return [x if x is None or x.backend is backend else copy_to_backend(x, backend) for x in inputs]
 
 
 def unwrap(

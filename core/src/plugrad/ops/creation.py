@@ -517,7 +517,7 @@ def eye(
     return indexing.one_hot(diagonal, depth=width, on_value=1, off_value=0, dtype=wanted)
 
 
-_EYE_MAX_SENT: Final = 1024  # elements; a larger matrix is made on the device
+_EYE_MAX_SENT: Final = 4096  # elements; a larger matrix is made on the device
 _cached_eye: Final = lru_cache(maxsize=64)(np.eye)
 
 

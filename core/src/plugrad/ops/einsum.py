@@ -80,7 +80,7 @@ class Plan(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
-    """Return what an equation asks for.
+    """Return the axes of each operand and of the result that an equation names, broadcast axes included.
 
     Raises:
         ArgumentValueError: it is malformed or is for another number of operands.

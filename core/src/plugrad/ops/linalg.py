@@ -80,26 +80,28 @@ def matmul(
         return with_attributes(
             reduction.sum, binary.multiply.call(x, y), axis=(0,), keep_dims=False
         )
-    rows = x if x_rank > 1 else movement.expand_dims(x, dim=0)
-    columns = y if y_rank > 1 else movement.expand_dims(y, dim=1)
+    rows = x if x_rank > 1 else with_attributes(movement.expand_dims, x, dim=0)
+    columns = y if y_rank > 1 else with_attributes(movement.expand_dims, y, dim=1)
     try:
-        product = linalg.matmul(
-            rows,
-            columns,
-            transpose_a=transpose_a and x_rank > 1,
-            transpose_b=transpose_b and y_rank > 1,
+        attrs = _matmul_attributes(
+            rows.array.shape,
+            columns.array.shape,
+            rows.array.dtype,
+            transpose_a and x_rank > 1,
+            transpose_b and y_rank > 1,
         )
     except ShapeError:  # it names the shapes of the matrices
         raise ShapeError(
             f"matmul: shapes {x.shape} and {y.shape} do not match: a vector must be as long as the last axis of "
             "its left neighbour, or the second-to-last axis of its right neighbour"
         ) from None
-    *shape, height, width = product.shape
+    product = linalg.matmul.call(rows, columns, attrs)
+    *shape, height, width = product.array.shape
     if x_rank > 1:
         shape.append(height)
     if y_rank > 1:
         shape.append(width)
-    return movement.reshape(product, shape=tuple(shape))
+    return with_attributes(movement.reshape, product, shape=tuple(shape))
 
 
 _MAX_CACHED_SHAPES: Final = 1024

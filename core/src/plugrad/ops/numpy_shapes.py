@@ -39,13 +39,15 @@ def as_tensors(arrays: Any, op: str) -> list[Tensor]:
     if isinstance(arrays, Tensor):
         return list(movement.unstack(arrays))
     backend = next((x.backend for x in iter_tensors(arrays)), None)
-    return [_joined(x, op, backend) for x in arrays]
+    return [_concatenate_sequence(x, op, backend) for x in arrays]
 
 
-def _joined(x: Any, op: str, backend: Backend | None) -> Tensor:
+def _concatenate_sequence(x: Any, op: str, backend: Backend | None) -> Tensor:
     """Return an array, or a nested list with tensors in it, as one tensor."""
     if isinstance(x, list | tuple) and next(iter_tensors(x), None) is not None:
-        return movement.stack([_joined(part, op, backend) for part in cast("list[Any]", x)])
+        return movement.stack(
+            [_concatenate_sequence(part, op, backend) for part in cast("list[Any]", x)]
+        )
     return as_tensor(x, op, backend=backend)
 
 
@@ -177,7 +179,7 @@ def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
     parts: list[Any] = [
         np.asarray(x)
         if next(iter_tensors(x), None) is None
-        else _joined(x, "broadcast_arrays", None)
+        else _concatenate_sequence(x, "broadcast_arrays", None)
         for x in args
     ]
     shape = movement.broadcast_shapes(*[x.shape for x in parts])

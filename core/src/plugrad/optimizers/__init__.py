@@ -12,10 +12,13 @@ from plugrad.optimizers.adaptive import (
     AdamW as AdamW,
     RMSProp as RMSProp,
 )
-from plugrad.optimizers.clipping import (
-    clip_by_global_norm as clip_by_global_norm,
-    clip_by_value as clip_by_value,
-)
 from plugrad.optimizers.composed import Lion as Lion, NAdam as NAdam, RAdam as RAdam
 from plugrad.optimizers.descent import SGD as SGD, Momentum as Momentum
+from plugrad.optimizers.gradient_transforms import (
+    add_noise as add_noise,
+    centralize as centralize,
+    clip_by_global_norm as clip_by_global_norm,
+    clip_by_norm as clip_by_norm,
+    clip_by_value as clip_by_value,
+)
 from plugrad.optimizers.optimizer import Optimizer as Optimizer

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, short_repr
 from plugrad.interruptions import run_uninterrupted
@@ -20,11 +20,12 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer, static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
 from plugrad.transforms.variable import Variable, assign_all
-from plugrad.types.arguments import explain_wrong_calls
+from plugrad.types.arguments import check_callable, explain_wrong_calls
 from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from typing import Self
 
     from plugrad.ops.optimizers import Step
     from plugrad.tensor.backend import Backend
@@ -34,7 +35,12 @@ Rate: TypeAlias = "float | Callable[[int], float]"
 """A learning rate, or a schedule: a function from the number of steps taken to a learning rate."""
 
 
+Transform: TypeAlias = "Callable[[list[Tensor]], Sequence[Tensor]]"
+"""A function of the gradients of a step that returns those to use."""
+
 MISSING_ATTRIBUTE_HINTS: Final = {
+    "add_param_group": "call optimizer.set_group(variables, learning_rate=…) for variables with other coefficients",
+    "param_groups": "call optimizer.set_group(variables, learning_rate=…) for variables with other coefficients",
     "step": "call optimizer.minimize(f, variables), which computes gradients and takes a step",
     "zero_grad": "gradients are not kept; each call of optimizer.minimize(f, variables) computes them anew",
 }
@@ -58,6 +64,17 @@ class State(dict[str, Variable]):
 
 _Move: TypeAlias = tuple[Variable, Tensor, State]
 """A variable, its gradient and its state."""
+
+
+class _Group(NamedTuple):
+    """The coefficients of some variables."""
+
+    given: dict[str, Any]
+    """Those that are theirs alone."""
+    shared: tuple[str, ...]
+    """The names of those that are the optimizer's."""
+    member: Optimizer
+    """What computes with both; it keeps no state of variables."""
 
 
 class Optimizer(ABC):
@@ -87,7 +104,10 @@ class Optimizer(ABC):
         self.learning_rate = learning_rate
         self.iterations = 0
         """The number of steps taken."""
+        self.transforms: tuple[Transform, ...] = ()
+        """What gradients go through at the beginning of each step; see `with_transforms`."""
         self._states: dict[Variable, State] = {}
+        self._groups: dict[Variable, _Group] = {}
         _ = self.rate
 
     if not TYPE_CHECKING:  # type checkers know the methods
@@ -117,6 +137,83 @@ class Optimizer(ABC):
     @property
     def _name(self) -> str:
         return type(self).__name__
+
+    def with_transforms(self, *functions: Transform) -> Self:
+        """Let each step begin with functions of its gradients, one after the other, and return the optimizer.
+
+        >>> clip = lambda gradients: plugrad.optimizers.clip_by_global_norm(gradients, 1.0)
+        >>> optimizer = plugrad.optimizers.SGD(0.1).with_transforms(
+        ...     plugrad.optimizers.centralize, clip
+        ... )
+        >>> w = plugrad.Variable([0.0, 0.0])
+        >>> optimizer.apply_gradients([(w, plugrad.asarray([0.0, 4.0]))])
+        >>> w.tolist()
+        [0.0, -0.10000000149011612]
+
+        They are traced with the step by `plugrad.jit`, and see the gradients of all processes together, in their order.
+        The functions take the place of earlier ones; without arguments, gradients stay as they are.
+
+        Args:
+            functions: each takes the list of all gradients of a step, and returns as many of the same shapes, such as
+                `clip_by_global_norm`, `clip_by_norm`, `clip_by_value`, `centralize` and `add_noise` of this module do.
+
+        Raises:
+            ArgumentError: one of them is not a function.
+        """
+        for function in functions:
+            check_callable(f"{self._name}.with_transforms", function)
+        self.transforms = functions
+        return self
+
+    def set_group(self, variables: Collection[Variable], **coefficients: Any) -> None:
+        """Let some variables take their steps with coefficients of their own.
+
+        >>> kernel, bias = plugrad.Variable(1.0), plugrad.Variable(1.0)
+        >>> optimizer = plugrad.optimizers.AdamW(0.25, weight_decay=0.5)
+        >>> optimizer.set_group([bias], learning_rate=0.5, weight_decay=0.0)
+        >>> optimizer.apply_gradients([(kernel, plugrad.ones(())), (bias, plugrad.ones(()))])
+        >>> kernel.item(), bias.item()
+        (0.625, 0.5)
+
+        They take the place of those that an earlier call gave to these variables; without any, the variables have
+        those of the optimizer again, as they always have the coefficients that are not named here, also when these
+        change. A state does not contain groups, as it does not contain other coefficients.
+
+        Args:
+            variables: the variables of the group.
+            coefficients: arguments with which the optimizer could have been made; a learning rate may be a schedule.
+
+        Raises:
+            ArgumentError: the optimizer has no such coefficient, its value is none, or it decides what is kept for
+                variables, so that it cannot be that of a group alone.
+            ArgumentValueError: a coefficient is out of range.
+        """
+        found = _all_variables(variables, "set_group")
+        if not coefficients:
+            for variable in found:
+                self._groups.pop(variable, None)
+            return
+        names = _constructor_names(type(self))
+        shared = tuple(name for name in names if name not in coefficients)
+        # What makes an optimizer checks its coefficients.
+        member = type(self)(**{name: getattr(self, name) for name in shared}, **coefficients)
+        if member._step != self._step or member._slot_names() != self._slot_names():
+            raise ArgumentError(
+                f"set_group: {', '.join(coefficients)} decides what {self._name} keeps for variables, which is the "
+                "same for all; pass it when the optimizer is made"
+            )
+        self._groups |= dict.fromkeys(found, _Group(coefficients, shared, member))
+
+    def group_of(self, variable: Variable) -> dict[str, Any]:
+        """Return the coefficients that `set_group` gave to a variable.
+
+        >>> w, optimizer = plugrad.Variable([1.0]), plugrad.optimizers.Adam()
+        >>> optimizer.set_group([w], beta1=0.5)
+        >>> optimizer.group_of(w)
+        {'beta1': 0.5}
+        """
+        group = self._groups.get(variable)
+        return {} if group is None else dict(group.given)
 
     def minimize(
         self, function: Callable[[], Tensor], variables: Collection[Variable] = ()
@@ -164,20 +261,8 @@ class Optimizer(ABC):
                 raise ArgumentError(
                     "apply_gradients: the argument must be pairs of a Variable and a Tensor"
                 )
-            variable, gradient = pair
-            value, direction = variable.array, gradient.array
-            if direction.shape != value.shape:
-                raise ShapeError(
-                    f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, "
-                    f"its gradient {gradient.shape}"
-                )
-            if value.dtype is not direction.dtype and (
-                promote(variable.dtype, gradient.dtype) is not variable.dtype
-            ):
-                raise DTypeError(
-                    f"apply_gradients: variable {variable.name!r} is {variable.dtype}, its gradient "
-                    f"{gradient.dtype}; cast it with astype"
-                )
+            _check_gradient(*pair)
+        pairs = self._transformed(pairs)
         step, names = static_value(lambda: (self._step, self._slot_names()))
         moves: list[_Move] = []
         for variable, gradient in pairs:
@@ -185,8 +270,8 @@ class Optimizer(ABC):
             if gradient.array.dtype is not dtype:
                 gradient = gradient.astype(variable.dtype)
             moves.append((variable, gradient, self._state_of(variable, names)))
-        groups = _grouped(moves)
-        moved = [(turn, [state for _, _, state in group]) for turn, group in groups]
+        groups = _group_by_kernel(moves, self._groups)
+        moved = [(turn, group[0][0], [state for _, _, state in group]) for turn, group in groups]
         numbers: list[tuple[float, ...]] = []
 
         def compute(group: int) -> tuple[float, ...]:
@@ -203,6 +288,31 @@ class Optimizer(ABC):
                 self._move(step, group, names, partial(compute, i), log)
 
         run_logged(take_step)
+
+    def _transformed(
+        self, pairs: Sequence[tuple[Variable, Tensor]]
+    ) -> Sequence[tuple[Variable, Tensor]]:
+        """Return pairs whose gradients have gone through the transforms.
+
+        Raises:
+            ArgumentError: a transform did not return as many tensors.
+            ShapeError, DTypeError: it changed the shape of a gradient, or its dtype to another than its variable's.
+        """
+        functions = static_value(lambda: self.transforms)
+        if not functions or not pairs:
+            return pairs
+        variables = [variable for variable, _ in pairs]
+        gradients = [gradient for _, gradient in pairs]
+        for function in functions:
+            gradients = list(function(gradients))
+            if len(gradients) != len(pairs) or not all(isinstance(g, Tensor) for g in gradients):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
+                raise ArgumentError(
+                    f"apply_gradients: the transform {short_repr(function)} must return {len(pairs)} tensors, as many "
+                    f"as it got; it returned {short_repr(gradients)}"
+                )
+        for variable, gradient in zip(variables, gradients, strict=True):
+            _check_gradient(variable, gradient)
+        return [*zip(variables, gradients, strict=True)]
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -273,7 +383,7 @@ class Optimizer(ABC):
             state = self._states.setdefault(variable, State())
             state.steps = steps
             for name in state.keys() - slots.keys():
-                slots[name] = self._initial_slot(variable, name)
+                slots[name] = self._member_of(variable)._initial_slot(variable, name)
             for name, value in slots.items():
                 if name in state:
                     state[name].assign(value)
@@ -281,20 +391,27 @@ class Optimizer(ABC):
                     state[name] = _make_slot(variable, name, value)
         self.iterations = iterations
 
-    def _begin_step(self, groups: Sequence[tuple[int, Sequence[State]]]) -> list[tuple[float, ...]]:
+    def _begin_step(
+        self, groups: Sequence[tuple[int, Variable, Sequence[State]]]
+    ) -> list[tuple[float, ...]]:
         """Return the coefficients for each group of variables, and count the step.
 
         It runs when the coefficients are needed: in a traced program, once in each call. The counters change last,
         so they remain as they are if an error is raised.
 
         Args:
-            groups: for each, how often its variables have come in this step, and their states. All have taken equally
-                many steps.
+            groups: for each, how often its variables have come in this step, the first of them, and their states. All
+                have taken equally many steps with the same coefficients.
         """
         rate = self.rate
-        numbers = [self._coefficients(states[0].steps + turn, rate) for turn, states in groups]
+        numbers: list[tuple[float, ...]] = []
+        for turn, first, states in groups:
+            member = self._member_of(first)
+            is_shared = member.learning_rate is self.learning_rate  # a schedule is asked once
+            own = rate if is_shared else member.rate
+            numbers.append(member._coefficients(states[0].steps + turn, own))
         # A variable that comes twice is set twice, to the greater number last.
-        moved = [(state, state.steps, turn) for turn, states in groups for state in states]
+        moved = [(state, state.steps, turn) for turn, _, states in groups for state in states]
         owners = [self, *(state for state, _, _ in moved)]
         names = ["iterations", *["steps"] * len(moved)]
         before = [self.iterations, *(steps for _, steps, _ in moved)]
@@ -302,6 +419,16 @@ class Optimizer(ABC):
         on_failure(partial(run_uninterrupted, map(setattr, owners, names, before)))
         run_uninterrupted(map(setattr, owners, names, after))
         return numbers
+
+    def _member_of(self, variable: Variable) -> Optimizer:
+        """Return what computes the coefficients of a variable: the optimizer, or that of its group."""
+        group = self._groups.get(variable)
+        if group is None:
+            return self
+        for name in group.shared:
+            setattr(group.member, name, getattr(self, name))
+        group.member.iterations = self.iterations
+        return group.member
 
     def _move(
         self,
@@ -336,7 +463,8 @@ class Optimizer(ABC):
             state = self._states[variable] = State()
         for name in names:
             if name not in state:
-                state[name] = _make_slot(variable, name, self._initial_slot(variable, name))
+                value = self._member_of(variable)._initial_slot(variable, name)
+                state[name] = _make_slot(variable, name, value)
         return state
 
     def _slot_names(self) -> tuple[str, ...]:
@@ -363,24 +491,26 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
     )
 
 
-def _grouped(moves: Sequence[_Move]) -> list[tuple[int, list[_Move]]]:
-    """Return groups of moves whose variables have one dtype and device and have taken equally many steps.
+def _group_by_kernel(
+    moves: Sequence[_Move], members: Mapping[Variable, _Group]
+) -> list[tuple[int, list[_Move]]]:
+    """Return groups of moves of one dtype, device and group of variables, which have taken equally many steps.
 
     A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
     group says how often its variables have come. A traced program holds as long as the same variables have taken
-    equally many steps.
+    equally many steps, and belong to the same group.
     """
     tracer = current_tracer()
     planned = Counter[int]() if tracer is None else tracer.planned_steps
     came = Counter[int]()
     turns: list[int] = []
-    ahead: list[tuple[State, int]] = []
-    for _, _, state in moves:
+    ahead: list[tuple[Variable, State, int]] = []
+    for variable, _, state in moves:
         came[id(state)] += 1
         turns.append(came[id(state)])
-        ahead.append((state, planned[id(state)] + came[id(state)]))
+        ahead.append((variable, state, planned[id(state)] + came[id(state)]))
     planned.update(came)
-    equal = static_value(partial(_first_equal, ahead))
+    equal = static_value(partial(_first_equal, ahead, members))
     groups: dict[tuple[int, int, object, Backend], list[_Move]] = {}
     for move, turn, first in zip(moves, turns, equal, strict=True):
         variable = move[0]
@@ -389,10 +519,13 @@ def _grouped(moves: Sequence[_Move]) -> list[tuple[int, list[_Move]]]:
     return [(key[0], groups[key]) for key in sorted(groups, key=itemgetter(0))]
 
 
-def _first_equal(ahead: Sequence[tuple[State, int]]) -> list[int]:
-    """Return for each variable the position of the first one that has taken equally many steps."""
-    counts = [state.steps + more for state, more in ahead]
-    return [*map(counts.index, counts)]
+def _first_equal(
+    ahead: Sequence[tuple[Variable, State, int]], members: Mapping[Variable, _Group]
+) -> list[int]:
+    """Return for each variable the position of the first one of its group that has taken equally many steps."""
+    keys = [(state.steps + more, id(members.get(v))) for v, state, more in ahead]
+    firsts: dict[tuple[int, int], int] = {}
+    return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 
 
 def _batches(moves: list[_Move]) -> Iterator[list[_Move]]:
@@ -407,6 +540,34 @@ def _batches(moves: list[_Move]) -> Iterator[list[_Move]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _constructor_names(kind: type[Optimizer]) -> list[str]:
+    """Return the names of the arguments with which an optimizer is made, each of which is an attribute."""
+    from inspect import signature  # not needed by programs without groups
+
+    return list(signature(kind).parameters)
+
+
+def _check_gradient(variable: Variable, gradient: Tensor) -> None:
+    """Raise unless a gradient can move a variable.
+
+    Raises:
+        ShapeError: it does not have the shape of the variable.
+        DTypeError: it would change the dtype of the variable.
+    """
+    value, direction = variable.array, gradient.array
+    if direction.shape != value.shape:
+        raise ShapeError(
+            f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, its gradient {gradient.shape}"
+        )
+    if value.dtype is not direction.dtype and (
+        promote(variable.dtype, gradient.dtype) is not variable.dtype
+    ):
+        raise DTypeError(
+            f"apply_gradients: variable {variable.name!r} is {variable.dtype}, its gradient {gradient.dtype}; cast it "
+            "with astype"
+        )
 
 
 def _is_pair(pair: object) -> bool:

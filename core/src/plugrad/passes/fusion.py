@@ -89,7 +89,7 @@ def fuse_steps(graph: Graph, groups: Sequence[Sequence[int]]) -> Graph:
         if number is None:
             units.append((index, step))
         elif index == groups[number][-1]:
-            units.append((index, _fused(graph, groups[number], read)))
+            units.append((index, _fuse_calls(graph, groups[number], read)))
     return replace(graph, steps=tuple(_sorted(units)))
 
 
@@ -130,7 +130,7 @@ def fuse_regions(graph: Graph, is_included: Callable[[Step], bool]) -> Graph:
     return fuse_steps(sorted_graph, [[positions[i] for i in region] for region in regions])
 
 
-def _fused(graph: Graph, indices: Collection[int], read: dict[Value, set[int]]) -> Fused:
+def _fuse_calls(graph: Graph, indices: Collection[int], read: dict[Value, set[int]]) -> Fused:
     """Return some steps as one; constants that they read are the body's own."""
     steps = [graph.steps[i] for i in indices]
     made = dict.fromkeys(value for step in steps for value in step.outputs)

@@ -89,8 +89,8 @@ def plan_memory(
         for step in graph.steps
     ]
     end = len(graph.steps)
-    inner = {value for value in owned if last[value] < end} if are_results_apart else owned
-    offsets, arena_bytes = _place(inner, sizes, births, last)
+    inner = {v: sizes[v] for v in births if not are_results_apart or last[v] < end}
+    offsets, arena_bytes = pack_memory(inner, births, last)
     return MemoryPlan(
         storage,
         last,
@@ -157,30 +157,39 @@ def _join(storage: dict[Value, Value], last: dict[Value, int], value: Value, pla
     last[place] = last.pop(value)
 
 
-def _place(
-    owned: Set[Value],
-    sizes: Mapping[Value, int],
-    births: Mapping[Value, int],
-    last: Mapping[Value, int],
-) -> tuple[dict[Value, int], int]:
-    """Return the offset of each value, and the size of the block."""
-    offsets: dict[Value, int] = {}
-    end = 0
-    for value in sorted(owned, key=lambda v: (-sizes[v], v)):
+def pack_memory(
+    sizes: Mapping[int, int], first_uses: Mapping[int, int], last_uses: Mapping[int, int]
+) -> tuple[dict[int, int], int]:
+    """Return where values lie in one block of memory, so that those that live at the same time do not overlap.
+
+    >>> from plugrad.extend import pack_memory
+    >>> pack_memory({0: 64, 1: 128, 2: 64}, {0: 0, 1: 1, 2: 2}, {0: 1, 1: 2, 2: 2})
+    ({1: 0, 0: 128, 2: 128}, 192)
+
+    Args:
+        sizes: the bytes of each value.
+        first_uses: the position of the step that makes it.
+        last_uses: the position of the last step that reads it.
+
+    Returns:
+        The offset of each value, and the bytes of the block.
+    """
+    offsets: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for value in sorted(sizes, key=lambda v: (-sizes[v], v)):
         size = -(-sizes[value] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         beside = sorted(
-            (offsets[other], offsets[other] + -(-sizes[other] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES)
+            (offsets[other], ends[other])
             for other in offsets
-            if births[other] <= last[value] and births[value] <= last[other]
+            if first_uses[other] <= last_uses[value] and first_uses[value] <= last_uses[other]
         )
         offset = 0
         for start, stop in beside:
             if start >= offset + size:
                 break
             offset = max(offset, stop)
-        offsets[value] = offset
-        end = max(end, offset + size)
-    return offsets, end
+        offsets[value], ends[value] = offset, offset + size
+    return offsets, max(ends.values(), default=0)
 
 
 def _peak(

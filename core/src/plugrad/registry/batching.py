@@ -14,6 +14,7 @@ from plugrad.contract.kernel import Kernel, ValidatedAttributes, all_contracts
 from plugrad.contract.parameters import inspect_parameters
 from plugrad.errors import ArgumentError, RegistrationError, short_repr
 from plugrad.kernels import creation, movement
+from plugrad.registry.known import reshaped
 from plugrad.settings import journal
 from plugrad.types.arguments import check_callable, check_flag, check_string
 from plugrad.types.dtype import int32
@@ -77,11 +78,6 @@ class Batch(NamedTuple):
         row = creation.range.on(like.backend, start=0, stop=self.size, step=1, dtype=dtype or int32)
         column = reshaped(row, (self.size, *(1,) * (len(shape) - 1)))
         return movement.broadcast_to(column, shape=shape)
-
-
-def reshaped(x: Tensor, shape: Shape) -> Tensor:
-    """Return a tensor in another shape, which is known to fit: the contract is not asked."""
-    return movement.reshape.call(x, ValidatedAttributes(shape=shape))
 
 
 def with_rank(x: Tensor, rank: int) -> Tensor:

@@ -22,13 +22,12 @@ from plugrad.saving.text import pack_strings, unpack_strings
 from plugrad.types.dtype import string
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from os import PathLike
 
     from numpy.typing import NDArray
 
     from plugrad.discovery.selection import DeviceLike
-    from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 DTYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -125,25 +124,35 @@ def decode_weights(
         DamagedFile: a spec is incomplete or unknown, or does not fit the bytes.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
+    backend = backend_for(device)
+    return {
+        name: asarray(values, device=backend)
+        for name, values in _decode_arrays(data, specs, "decode_weights").items()
+    }
+
+
+def _decode_arrays(
+    data: bytes | Sequence[bytes], specs: Sequence[Mapping[str, Any]], op: str
+) -> dict[str, NDArray[Any]]:
+    """Decode all weights: return their values by name."""
     try:
-        pieces = [data] if isinstance(data, bytes) else as_list(data, "decode_weights", "data")
+        pieces = [data] if isinstance(data, bytes) else as_list(data, op, "data")
         whole = memoryview(b"".join(pieces))
     except TypeError:
         raise ArgumentError(
-            f"decode_weights: data={short_repr(data)} must be bytes, or a list of bytes"
+            f"{op}: data={short_repr(data)} must be bytes, or a list of bytes"
         ) from None
-    backend = backend_for(device)
-    weights: dict[str, Tensor] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     at = 0
-    for spec in as_list(specs, "decode_weights", "specs"):
+    for spec in as_list(specs, op, "specs"):
         name, values, size = _decode_weight(whole[at:], spec)
-        if name in weights:
+        if name in arrays:
             raise DamagedFile(f"there are two weights called {short_repr(name)}")
-        weights[name] = asarray(values, device=backend)
+        arrays[name] = values
         at += size
     if at != len(whole):
         raise DamagedFile(f"the weights have {at} bytes, but there are {len(whole)}")
-    return weights
+    return arrays
 
 
 def _decode_weight(data: memoryview, spec: Any) -> tuple[str, NDArray[Any], int]:
@@ -263,7 +272,64 @@ def write_weights(
         OSError: a file cannot be written; see `plugrad.save`.
     """
     path = check_path(path, "write_weights")
-    shard_bytes = check_integer(shard_bytes, "write_weights", "shard_bytes", least=1)
+    _write_shards("write_weights", path, weights, quantization, shard_bytes, lambda groups: groups)
+
+
+def write_model(
+    path: str | PathLike[str],
+    document: Mapping[str, Any],
+    weights: Mapping[str, TensorLike],
+    *,
+    quantization: str | None = None,
+    shard_bytes: int = DEFAULT_SHARD_BYTES,
+) -> None:
+    """Write a ``model.json`` with its weights in the files beside it.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.json")
+    >>> plugrad.tfjs.write_model(path, {"format": "layers-model"}, {"w": [1.0, 2.0]})
+    >>> document, weights = plugrad.tfjs.read_model(path)
+    >>> document["format"], weights["w"].shape
+    ('layers-model', (2,))
+
+    `save_graph_model` and `plugrad_nn.tfjs.save_layers_model` make the document; this function is for others that do.
+
+    Args:
+        path: the name of the file.
+        document: what stands in it, as JSON has it, without the manifest of the weights.
+        weights: as for `encode_weights`.
+        quantization: as for `encode_weights`.
+        shard_bytes: the most bytes of a file.
+
+    Raises:
+        ArgumentError, ArgumentValueError, DTypeError: as for `write_weights`; or JSON does not have
+            what `document` holds.
+        OSError: a file cannot be written; see `plugrad.save`.
+    """
+    path = check_path(path, "write_model")
+    try:
+        json.dumps(document, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError(
+            f"write_model: JSON does not have what document holds: {error}"
+        ) from None
+
+    def whole(groups: list[Any]) -> Any:
+        return {**document, "weightsManifest": groups}
+
+    _write_shards("write_model", path, weights, quantization, shard_bytes, whole)
+
+
+def _write_shards(
+    op: str,
+    path: str,
+    weights: Mapping[str, TensorLike],
+    quantization: str | None,
+    shard_bytes: int,
+    document: Callable[[list[Any]], Any],
+) -> None:
+    """Write weights, and then the file that a function makes of their manifest."""
+    shard_bytes = check_integer(shard_bytes, op, "shard_bytes", least=1)
     data, specs = encode_weights(weights, quantization=quantization)
     folder, name = os.path.split(path)
     stem = name.removesuffix(".json")
@@ -277,7 +343,7 @@ def write_weights(
     for i, shard in enumerate(paths):
         part = data[i * shard_bytes : (i + 1) * shard_bytes]
         _write_file(os.path.join(folder, shard), part)
-    _write_file(path, json.dumps([{"paths": paths, "weights": specs}]).encode())
+    _write_file(path, json.dumps(document([{"paths": paths, "weights": specs}])).encode())
     for file in older:
         with suppress(OSError):  # on Windows a program may still be reading it
             os.unlink(os.path.join(folder, file))
@@ -299,41 +365,72 @@ def read_weights(
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
         OSError: a file is missing, which is a FileNotFoundError, or cannot be read.
     """
-    path = check_path(path, "read_weights")
     backend = backend_for(device)
+    _, arrays = read_arrays("read_weights", check_path(path, "read_weights"))
+    return {name: asarray(values, device=backend) for name, values in arrays.items()}
+
+
+def read_model(
+    path: str | PathLike[str], *, device: DeviceLike | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What stands in a ``model.json``, and the weights by name; see `write_model` for an example.
+
+    Args:
+        path: the file.
+        device: where the tensors go; by default to the active backend.
+
+    Raises:
+        ArgumentError, ArgumentValueError, DamagedFile, OSError: as for `read_weights`.
+        BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
+    """
+    backend = backend_for(device)
+    path = check_path(path, "read_model")
+    document, arrays = read_arrays("read_model", path)
+    if not isinstance(document, dict):
+        raise DamagedFile(f"read_model: {path} has only weights, and no model")
+    weights = {name: asarray(values, device=backend) for name, values in arrays.items()}
+    return cast("dict[str, Any]", document), weights
+
+
+def read_arrays(op: str, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """Return what stands in a model or a manifest, and the weights as arrays.
+
+    Raises:
+        DamagedFile, OSError: as for `read_weights`.
+    """
     while True:
         text = _read_file(path)
         try:
-            return _read_groups(text, path, backend)
+            return _read_groups(op, text, path)
         except FileNotFoundError:
             if _read_file(path) == text:
                 raise
         # Another process has written new weights, and deleted the old ones.
 
 
-def _read_groups(text: bytes, path: str, backend: Backend) -> dict[str, Tensor]:
+def _read_groups(op: str, text: bytes, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
     """Read the weights from the files that the manifest at `path` names."""
     try:
-        weights: dict[str, Tensor] = {}
-        for paths, specs in _parse_groups(text):
+        weights: dict[str, NDArray[Any]] = {}
+        document, groups = _parse_groups(text)
+        for paths, specs in groups:
             parts = [_read_file(os.path.join(os.path.dirname(path), name)) for name in paths]
-            found = decode_weights(parts, specs, device=backend)
+            found = _decode_arrays(parts, specs, op)
             if twice := weights.keys() & found.keys():
                 raise DamagedFile(f"there are two weights called {short_repr(min(twice))}")
             weights |= found
     except DamagedFile as error:
-        raise DamagedFile(
-            f"read_weights: {path} is damaged, or is not a manifest: {error}"
-        ) from None
-    return weights
+        raise DamagedFile(f"{op}: {path} is damaged, or is not a manifest: {error}") from None
+    return document, weights
 
 
-def _parse_groups(text: bytes) -> list[tuple[list[Any], list[Any]]]:
-    """Return the names of the files and the specs of each group of a manifest."""
+def _parse_groups(text: bytes) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
+    """Return the document, and the names of the files and the specs of each group of its manifest."""
     try:
-        manifest: object = json.loads(text)
+        document: object = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"it is not JSON: {error}") from None
+    manifest = document
     if isinstance(manifest, dict):
         manifest = cast("dict[str, object]", manifest).get("weightsManifest")
     if not isinstance(manifest, list):
@@ -347,7 +444,7 @@ def _parse_groups(text: bytes) -> list[tuple[list[Any], list[Any]]]:
                 raise DamagedFile(
                     f"{short_repr(group)} is not a group of files beside it and of weights"
                 )
-    return groups
+    return document, groups
 
 
 def _is_inside_folder(name: object) -> bool:

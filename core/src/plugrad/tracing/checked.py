@@ -38,7 +38,7 @@ class Recording(HostLog):
         """Whether the function has said how to undo what it counted, so that calling it again is the same."""
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Keep what a function returns."""
+        """Call a function, and keep its value for the second run."""
         undo = (active_log.get() or self).undo
         count = len(undo)
         value = function()

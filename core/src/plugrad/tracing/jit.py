@@ -236,7 +236,7 @@ class Jitted(Generic[Params, Result]):
             target = tensors[0].backend
             for x in tensors:
                 if x.backend is not target:
-                    raise _apart(tensors)
+                    raise _devices_differ_error(tensors)
         else:
             target = active_backend()
         key.append(target)
@@ -384,7 +384,7 @@ def _fill(leaf: Any, tensors: Iterator[Tensor]) -> Any:
     return next(tensors) if leaf is SLOT else leaf
 
 
-def _apart(tensors: Sequence[Tensor]) -> BackendMismatch:
+def _devices_differ_error(tensors: Sequence[Tensor]) -> BackendMismatch:
     """Return the error for tensors on different devices."""
     places = list(dict.fromkeys(x.backend.label for x in tensors))
     return BackendMismatch(

@@ -161,6 +161,16 @@ class BatchTracer(Tracer):
             "in x.to(…)"
         )
 
+    @property
+    def bindings(self) -> list[Any]:
+        """What stands for what is closed over, on the level outside."""
+        return self.outer.bindings if isinstance(self.outer, Tracer) else []
+
+    @bindings.setter
+    def bindings(self, bindings: list[Any]) -> None:
+        if isinstance(self.outer, Tracer):
+            self.outer.bindings = bindings
+
     def read_variable(self, variable: Tensor) -> Any:
         """Return what a variable holds outside."""
         assert isinstance(variable, Variable)
@@ -234,7 +244,36 @@ class BatchTracer(Tracer):
             return array
         return BatchedArray(Tensor(array, self.outer), is_batched=False)
 
-    # --- functions with a gradient of their own --------------------------------------------------
+    # --- functions that are transformed on the levels outside ----------------------------------------
+
+    def call_outside(
+        self,
+        transform: Callable[[Callable[..., Any]], Callable[..., Tensor]],
+        function: Callable[..., Any],
+        args: Sequence[Any],
+    ) -> Tensor:
+        """Return the value of a function to which a transform is applied on the level outside, such as `checkpoint`."""
+        held: list[BatchedArray] = [x.array for x in args if _is_plain(x)]
+        is_batched: list[bool] = []
+
+        def of_all(*tensors: Tensor) -> Any:
+            with self.inside():
+                stand_ins = iter(
+                    [
+                        Tensor(BatchedArray(x, array.is_batched), self)
+                        for x, array in zip(tensors, held, strict=True)
+                    ]
+                )
+                value = function(*[next(stand_ins) if _is_plain(x) else x for x in args])
+                if not isinstance(value, Tensor):
+                    return value
+                result = self._batched_array(value)
+            is_batched[:] = [result.is_batched]
+            return result.tensor
+
+        with self.outside():
+            value = transform(of_all)(*[array.tensor for array in held])
+        return Tensor(BatchedArray(value, *is_batched), self)
 
     def call_custom(
         self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
@@ -254,7 +293,7 @@ class BatchTracer(Tracer):
             def save_both(*values: Any) -> None:
                 for x in as_tensor_list(values):
                     pairs.append((x, Tensor(x.array, x.backend, x.node)))
-                    array = self._held(x)
+                    array = self._batched_array(x)
                     kept.append(array.is_batched)
                     save_outside(array.tensor)
 
@@ -264,7 +303,7 @@ class BatchTracer(Tracer):
                     for x, array, arg in zip(given, held, args, strict=True)
                 ]
                 value, gradient = function(*inner, save_both)
-                result = self._held(value)
+                result = self._batched_array(value)
             if not result.is_batched and any(array.is_batched for array in held):
                 result = BatchedArray(self.spread(result), is_batched=True)
             found.extend((value, gradient, result.is_batched))
@@ -281,7 +320,7 @@ class BatchTracer(Tracer):
                     if not isinstance(pulled, list | tuple):
                         pulled = [pulled]
                     pulled = cast("Sequence[Tensor | None]", pulled)
-                    arrays = [None if g is None else self._held(g) for g in pulled]
+                    arrays = [None if g is None else self._batched_array(g) for g in pulled]
                 return [
                     None if g is None else self._as_gradient(g, array, result.is_batched)
                     for g, array in zip(arrays, held, strict=True)
@@ -296,7 +335,7 @@ class BatchTracer(Tracer):
         save([result if x is value and x.array is then.array else then for x, then in pairs])
         return result, gradient
 
-    def _held(self, x: Tensor) -> BatchedArray:
+    def _batched_array(self, x: Tensor) -> BatchedArray:
         """Return the array of a tensor, which may be one from outside."""
         return self.hold((x if x.backend is self else self.lift(x)).array)
 
@@ -418,6 +457,11 @@ def check_finished(backend: Backend) -> None:
             "vmap: a tensor was kept from a function whose call has ended, and hides the axis of its examples; return "
             "it from that function instead"
         )
+
+
+def _is_plain(x: Any) -> bool:
+    """Return whether an argument is a tensor and no variable."""
+    return isinstance(x, Tensor) and not isinstance(x, Variable)
 
 
 class Constants(dict[Any, Any]):

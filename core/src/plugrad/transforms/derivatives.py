@@ -21,7 +21,9 @@ from plugrad.ops.movement import expand_dims, reshape, stack, unstack
 from plugrad.tape.nodes import InputGradients, Leaf, Node, Step, recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_leaves, map_tree
+from plugrad.transforms.batches import BatchTracer
 from plugrad.transforms.gradients import (
     check_positions,
     grad,
@@ -29,7 +31,7 @@ from plugrad.transforms.gradients import (
     vjp,
 )
 from plugrad.transforms.variable import Variable, watched_variables
-from plugrad.transforms.vmap import vmap
+from plugrad.transforms.vmap import map_rows
 from plugrad.types.arguments import check_callable, check_string
 
 if TYPE_CHECKING:
@@ -235,7 +237,7 @@ def _for_each_unit(
     units = reshape(eye(y.size, dtype=y.dtype, device=y.backend), (y.size, *y.shape))
     chunk = max(1, MOST_ELEMENTS // max(x.size for x in tensors))
     try:
-        return vmap(function, chunk_size=chunk)(units)
+        return map_rows(function, units, chunk)
     except TracingError:  # it reads values, or was traced before
         columns = zip(*map(function, unstack(units)), strict=True)
         return [stack(list(column)) for column in columns]
@@ -298,10 +300,12 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         parents = tuple(x.node for x in (*tensors, *variables))
         given = [_detach(x) for x in args]  # the function may assign to its arguments
         named = {name: _detach(x) for name, x in kwargs.items()}
-        renamed = {
-            name: Tensor(x.array, x.backend, x.node) if type(x) is Tensor else x
-            for name, x in kwargs.items()
-        }
+        renamed = _renamed(kwargs)
+        tracer = current_tracer()
+        if isinstance(tracer, BatchTracer) and not any(parents):  # a tape outside may record it
+            return tracer.call_outside(
+                checkpoint, lambda *args: function(*args, **_renamed(renamed)), given
+            )
         token = watched_variables.set(None)
         try:
             value = function(*[_detach(x) for x in args], **renamed)
@@ -322,6 +326,14 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return out
 
     return run_checkpointed
+
+
+def _renamed(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments to which a function may assign without changing those of its caller."""
+    return {
+        name: Tensor(x.array, x.backend, x.node) if type(x) is Tensor else x
+        for name, x in kwargs.items()
+    }
 
 
 def _detach(x: Any) -> Any:

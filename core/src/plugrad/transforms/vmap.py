@@ -105,9 +105,29 @@ def vmap(
             count = min(step, size - start)
             tracer = BatchTracer(_find_backend(given), count, randomness, drawn)
             parts.append(_run(tracer, function, template(part, tracer), kwargs, out_axes))
-        return parts[0] if len(parts) == 1 else _joined(parts, out_axes)
+        return parts[0] if len(parts) == 1 else _concatenate_chunks(parts, out_axes)
 
     return batched
+
+
+def map_rows(
+    function: Callable[[Tensor], list[Tensor]], x: Tensor, chunk_size: int
+) -> list[Tensor]:
+    """Return what a function returns for each slice of a tensor along its first axis, stacked, as with `vmap`."""
+    size = x.shape[0]
+    parts: list[list[Tensor]] = []
+    for start in range(0, size, chunk_size):
+        rows = _chunk(Mapped(x, 0), start, chunk_size) if size > chunk_size else Mapped(x, 0)
+        count = min(chunk_size, size - start)
+        tracer = BatchTracer(_find_backend([rows]), count, "error", [])
+        with tracer.inside():
+            found = [_as_batched(y, tracer) for y in function(_stand_in(rows, tracer))]
+        parts.append([_with_axis(y, 0, "the result", count) for y in found])
+    return (
+        parts[0]
+        if len(parts) == 1
+        else [concat(column, axis=0) for column in zip(*parts, strict=True)]
+    )
 
 
 # --- arguments -----------------------------------------------------------------------------------
@@ -312,7 +332,7 @@ def _run(
     stand_ins = [(x, x.array) for x in iter_leaves(args) if isinstance(x, Tensor)]
     with tracer.inside():
         result = function(*args, **kwargs)
-        lifted = map_tree(lambda y: _as_held(y, tracer), result)
+        lifted = map_tree(lambda y: None if y is None else _as_batched(y, tracer), result)
     for x, array in stand_ins:
         if x.array is not array:
             raise TracingError(
@@ -328,14 +348,12 @@ def _run(
     )
 
 
-def _as_held(y: Any, tracer: BatchTracer) -> BatchedArray | None:
+def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray:
     """Return a result as what the tracer's arrays are.
 
     Raises:
         ArgumentError: it does not convert to a tensor.
     """
-    if y is None:
-        return None
     if not isinstance(y, Tensor):
         if not isinstance(y, bool | int | float | complex | np.ndarray | np.generic):
             raise ArgumentError(
@@ -372,7 +390,7 @@ def _with_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tens
     return move_axis(x, 0, axis % rank)
 
 
-def _joined(parts: Sequence[Any], out_axes: Any) -> Any:
+def _concatenate_chunks(parts: Sequence[Any], out_axes: Any) -> Any:
     """Return the results of several chunks as one."""
     columns = iter(list(zip(*[list(iter_leaves(part)) for part in parts], strict=True)))
 

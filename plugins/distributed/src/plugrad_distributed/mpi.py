@@ -13,22 +13,32 @@ from plugrad_distributed.errors import CollectiveFailed, CollectiveTimeout, Coll
 from plugrad_distributed.messages import missing_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 LAUNCHED: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 """What launchers of MPICH, Open MPI, Intel MPI and MVAPICH set in the environment of each process."""
-EAGER_TESTS: Final = 200
-"""How often a request is tested in a row, with other threads let in between, before the thread begins to sleep."""
+EAGER_SECONDS: Final = 1e-4
+"""For how long a request is tested in a row, before the thread begins to sleep between tests."""
 PAUSE: Final = 2e-5
 """The seconds between two later tests. MPI's own waiting takes a whole core, which the computation may need."""
+LARGE_BYTES: Final = 1 << 16
+"""From how many bytes on ranks meet before they exchange: MPI moves bytes only while requests are tested."""
+SLOWEST: Final = 1e-8
+"""The seconds for a byte of a large exchange in which a request is tested in a row."""
 ROLL_CALL: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
+_let_others_run: Final[Callable[[], None]] = getattr(os, "sched_yield", lambda: time.sleep(0))
+"""Leaves the core to another thread that is ready; `time.sleep(0)`, of which Windows has more, does so less often."""
 
 
 class MPI(Collective):
     """MPI by way of mpi4py, with requests that are tested, so that waiting ends at a timeout and spares the core."""
 
     name = "mpi"
+    library = "mpi4py"
+    remedy = 'pip install "plugrad[mpi]"'
 
     def __init__(self) -> None:
         """Connect.
@@ -43,8 +53,7 @@ class MPI(Collective):
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
             raise CollectiveUnavailable(
-                f"mpi: mpi4py cannot be used ({error}); install it with an MPI, as in "
-                'pip install "plugrad[mpi]"'
+                f"mpi: mpi4py cannot be used ({error}); install it with an MPI, as in {self.remedy}"
             ) from error
         self._mpi: Any = MPI
         self._world: Any = MPI.COMM_WORLD.Dup()
@@ -65,17 +74,19 @@ class MPI(Collective):
     def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
         """Replace an array by its sum over all ranks."""
         start = self._world.Iallreduce
-        self._finish("all_reduce", lambda: start(self._mpi.IN_PLACE, array), timeout)
+        self._finish("all_reduce", lambda: start(self._mpi.IN_PLACE, array), array.nbytes, timeout)
 
     def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
         """Return the arrays of all ranks as rows."""
         rows = np.empty((self.size, *array.shape), array.dtype)
-        self._finish("all_gather", lambda: self._world.Iallgather(array, rows), timeout)
+        self._finish(
+            "all_gather", lambda: self._world.Iallgather(array, rows), rows.nbytes, timeout
+        )
         return rows
 
     def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
         """Replace an array by that of one rank."""
-        self._finish("broadcast", lambda: self._world.Ibcast(array, root), timeout)
+        self._finish("broadcast", lambda: self._world.Ibcast(array, root), array.nbytes, timeout)
 
     def abort(self, status: int = 1) -> NoReturn:
         """End all ranks."""
@@ -86,7 +97,9 @@ class MPI(Collective):
         """Wait for the others, and finalize MPI."""
         self._mpi.Finalize()
 
-    def _finish(self, operation: str, begin: Any, timeout: float) -> None:
+    def _finish(
+        self, operation: str, begin: Callable[[], Any], nbytes: int, timeout: float
+    ) -> None:
         """Begin an exchange and wait until it has ended.
 
         Raises:
@@ -95,7 +108,11 @@ class MPI(Collective):
         """
         self._count += 1
         try:
-            has_ended = self._wait([begin()], timeout)
+            has_ended = True
+            if nbytes >= LARGE_BYTES:
+                has_ended = self._wait([self._world.Ibarrier()], EAGER_SECONDS, timeout)
+            eager = EAGER_SECONDS + nbytes * SLOWEST
+            has_ended = has_ended and self._wait([begin()], eager, timeout)
         except self._mpi.Exception as error:
             raise CollectiveFailed(
                 f"mpi: {operation} failed on rank {self.rank}: {error}"
@@ -107,15 +124,17 @@ class MPI(Collective):
                 f"{missing_text(missing)}"
             )
 
-    def _wait(self, requests: list[Any], timeout: float) -> bool:
-        """Return whether requests end within some seconds."""
-        deadline = time.monotonic() + timeout
-        tests = 0
+    def _wait(self, requests: list[Any], eager: float, timeout: float) -> bool:
+        """Return whether requests end within some seconds, in the first of which they are tested without a pause."""
+        start = time.monotonic()
         while not self._mpi.Request.Testall(requests):
-            tests += 1
-            time.sleep(0 if tests < EAGER_TESTS else PAUSE)
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - start
+            if waited > timeout:
                 return False
+            if waited > eager:
+                time.sleep(PAUSE)
+            else:
+                _let_others_run()
         return True
 
     def _call_roll(self) -> list[int]:
@@ -125,5 +144,5 @@ class MPI(Collective):
         heard = np.zeros((self.size, 1), mine.dtype)
         sent = [self._control.Isend(mine, rank) for rank in others]
         received = [self._control.Irecv(heard[rank], rank) for rank in others]
-        self._wait(sent + received, ROLL_CALL)
+        self._wait(sent + received, EAGER_SECONDS, ROLL_CALL)
         return [rank for rank in others if heard[rank, 0] != self._count]

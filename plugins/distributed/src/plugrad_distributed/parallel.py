@@ -127,9 +127,13 @@ class DataParallel:
         return moments if self.world.size > 1 else None
 
     @property
-    def examples(self) -> int | None:
+    def examples(self) -> float | None:
         """How many examples of this rank's present batch count; see `dist.shard`."""
         return self.world.examples
+
+    def count(self, examples: float) -> None:
+        """Say how many examples of this rank's present batch count, where they have weights."""
+        self.world.examples = examples
 
     def prepare(self, variables: Sequence[Variable]) -> None:
         """Give the variables of all ranks the values of rank 0."""
@@ -244,6 +248,7 @@ class DataParallel:
     ) -> None:
         """Take the optimizer's step with the reduced gradients, which are those of the buckets."""
         if self.shard_state:
+            self._check_whole(variables)
             if self.clip is not None:
                 gradients = self.clip(_unpack(reduction, flats))
                 flats = [_pack(bucket, gradients) for bucket in reduction.buckets]
@@ -253,6 +258,22 @@ class DataParallel:
         if self.clip is not None:
             gradients = self.clip(gradients)
         self.optimizer.apply_gradients(zip(variables, gradients, strict=True))
+
+    def _check_whole(self, variables: Sequence[Variable]) -> None:
+        """Raise if the optimizer does what it can do for whole variables only.
+
+        Raises:
+            ArgumentError: it has transforms, or variables with coefficients of their own.
+        """
+        why = "shard_state, or ranks on different kinds of devices, update parts of the elements"
+        if self.optimizer.transforms:
+            raise ArgumentError(
+                f"DataParallel: {why}, of which the transforms of an optimizer cannot see the whole; pass clip= instead"
+            )
+        if any(self.optimizer.group_of(v) for v in variables):
+            raise ArgumentError(
+                f"DataParallel: {why}, which have the same coefficients; leave out set_group or shard_state"
+            )
 
     def _shards_of(self, variables: Sequence[Variable]) -> Shards:
         key = tuple(variables)

@@ -72,10 +72,14 @@ class Reduction:
         self._own: float | None = None
         self._agreement: Future[Any] | None = None
         self._sums: dict[int, Future[NDArray[Any]]] = {}
+        self._buffers: dict[int, NDArray[Any]] = {}
+        """What buckets are summed in, step after step: the pages of new memory would be cleared first."""
 
     def begin(self, examples: int | None) -> None:
         """Tell all ranks what will be summed, and how many examples this rank has."""
-        self._sums.clear()
+        if self._sums:  # of a step that has failed; they may still be summed
+            self._sums.clear()
+            self._buffers.clear()
         own = self.world.examples if examples is None else examples
         self._own = 1.0 if own is None else float(own)
         self._agreement = self.world.submit(self.world.agree, self.description, self._own)
@@ -89,13 +93,15 @@ class Reduction:
 
     def send(self, index: int, flat: NDArray[Any], scaled: bool) -> None:
         """Begin to sum a bucket, with what was kept of it."""
-        buffer = self._buffer(index, flat)
-        if not scaled:
-            _multiply(buffer, self.scale())
+        factor = 1.0 if scaled else self.scale()
         kept = self.kept.pop(index, None)
+        total = self.kept_examples + self.examples
         if kept is not None:
-            total = self.kept_examples + self.examples
-            buffer = buffer * (self.examples / total) + kept / total
+            factor *= self.examples / total
+        buffer = self._buffer(index, flat)
+        _multiply(flat, factor / self.world.size, buffer)
+        if kept is not None:
+            buffer += kept / (total * self.world.size)
             if not self.kept:
                 self.kept_examples = 0.0
         self._sums[index] = self.world.submit(self._sum, buffer)
@@ -104,34 +110,41 @@ class Reduction:
         """Add the gradients of a bucket to what is sent with the next step."""
         if index == 0:
             self.kept_examples += self.examples
-        weighted = self._buffer(index, flat) * self.examples
+        weighted = flat.astype(_sum_dtype(flat)) * self.examples
         self.kept[index] = self.kept[index] + weighted if index in self.kept else weighted
 
     def receive(self, index: int) -> NDArray[Any]:
-        """Return the mean of a bucket over all examples of all ranks."""
+        """Return the mean of a bucket over all examples of all ranks, which the next step overwrites."""
         start = time.perf_counter_ns()
         total = self._sums.pop(index).result()
         self.world.waited += time.perf_counter_ns() - start
         return total
 
     def _buffer(self, index: int, flat: NDArray[Any]) -> NDArray[Any]:
-        """Return a copy that may be changed, of at least single precision."""
-        dtype = np.float32 if flat.dtype == np.float16 else flat.dtype
-        return np.array(flat, dtype)
+        found = self._buffers.get(index)
+        if found is None or found.size != flat.size:
+            found = self._buffers[index] = np.empty(flat.size, _sum_dtype(flat))
+        return found
 
     def _sum(self, buffer: NDArray[Any]) -> NDArray[Any]:
         if self.world.size > 1:
             self.world.sum(buffer)
-            _multiply(buffer, 1 / self.world.size)
         return buffer
 
 
-def _multiply(buffer: NDArray[Any], factor: float) -> None:
-    """Multiply in place; nothing times infinity is nothing, because a rank without examples has no gradient."""
+def _sum_dtype(flat: NDArray[Any]) -> np.dtype[Any]:
+    """Return the dtype that gradients are summed in."""
+    return np.dtype(np.float32) if flat.dtype == np.float16 else flat.dtype
+
+
+def _multiply(flat: NDArray[Any], factor: float, out: NDArray[Any]) -> None:
+    """Multiply; nothing times infinity is nothing, because a rank without examples has no gradient."""
     if factor == 0:
-        buffer[...] = 0
-    elif factor != 1:
-        buffer *= buffer.dtype.type(factor)
+        out[...] = 0
+    elif factor == 1:
+        out[...] = flat
+    else:
+        np.multiply(flat, out.dtype.type(factor), out=out)
 
 
 def split_flat(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

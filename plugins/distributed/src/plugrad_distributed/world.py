@@ -71,7 +71,7 @@ class World:
         """Why this collective was chosen."""
         self.devices: tuple[str, ...] = ()
         """The device of each rank."""
-        self.examples: int | None = None
+        self.examples: float | None = None
         """How many examples of this rank's present batch count; None if nobody has said so."""
         self.exchanges: deque[Exchange] = deque(maxlen=KEPT_EXCHANGES)
         self.waited = 0

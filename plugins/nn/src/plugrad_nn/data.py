@@ -80,33 +80,44 @@ def shuffled(*arrays: Any, seed: int) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Source:
-    """The batches that a model is trained with: tuples of inputs and labels, which may be nested containers."""
+    """The batches that a model is trained with: inputs, labels and maybe weights, which may be nested containers."""
 
-    batches: Callable[[int | None], Iterator[tuple[Any, Any]]]
+    batches: Callable[[int | None], Iterator[tuple[Any, ...]]]
     """A function of a seed that returns the batches of one epoch."""
     steps: int | None
     """The number of batches in an epoch, if it is known."""
 
 
-def source(
-    function: str, x: Any, y: Any, *, size: int, steps_per_epoch: int | None = None
+def make_batches(
+    function: str,
+    x: Any,
+    y: Any,
+    weights: Any = None,
+    *,
+    size: int,
+    steps_per_epoch: int | None = None,
 ) -> Source:
     """Return the batches of arrays, or of an iterable that yields them.
 
     Raises:
         ArgumentError: `x` is neither arrays for labels `y` nor an iterable of batches, or a generator without a number
-            of steps.
+            of steps; or there are weights beside an iterable.
         ShapeError: the arrays do not have equally many examples.
     """
     if y is not None:
-        examples, count = _check_arrays(function, [*iter_leaves(x), *iter_leaves(y)])
+        whole_batch = (x, y) if weights is None else (x, y, weights)
+        examples, count = _check_arrays(function, [*iter_leaves(whole_batch)])
 
-        def from_arrays(seed: int | None) -> Iterator[tuple[Any, Any]]:
+        def from_arrays(seed: int | None) -> Iterator[tuple[Any, ...]]:
             for batch in batches(*examples, size=size, seed=seed):
                 parts = iter(batch)
-                yield map_leaves(lambda _: next(parts), x), map_leaves(lambda _: next(parts), y)  # noqa: B023 - called at once
+                yield map_leaves(lambda _: next(parts), whole_batch)  # noqa: B023 - called at once
 
         return Source(_limited(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // size))
+    if weights is not None:
+        raise ArgumentError(
+            f"{function}: sample_weight is for arrays; an iterable yields triples (inputs, labels, weights)"
+        )
     if not isinstance(x, Iterable) or isinstance(x, plugrad.Tensor | np.ndarray):
         raise ArgumentError(
             f"{function}: without y, x must be an iterable of batches (inputs, labels), and not a {type(x).__name__}"
@@ -118,7 +129,7 @@ def source(
             "iterable that begins anew for each epoch"
         )
 
-    def from_iterable(seed: int | None) -> Iterator[tuple[Any, Any]]:
+    def from_iterable(seed: int | None) -> Iterator[tuple[Any, ...]]:
         for batch in whole:
             yield _as_batch(function, batch)
 
@@ -127,23 +138,23 @@ def source(
 
 
 def _limited(
-    all_of: Callable[[int | None], Iterator[tuple[Any, Any]]], steps: int | None
-) -> Callable[[int | None], Iterator[tuple[Any, Any]]]:
+    all_of: Callable[[int | None], Iterator[tuple[Any, ...]]], steps: int | None
+) -> Callable[[int | None], Iterator[tuple[Any, ...]]]:
     return all_of if steps is None else lambda seed: islice(all_of(seed), steps)
 
 
-def _as_batch(function: str, batch: Any) -> tuple[Any, Any]:
-    """Return inputs and labels as tensors.
+def _as_batch(function: str, batch: Any) -> tuple[Any, ...]:
+    """Return inputs, labels and maybe weights as tensors.
 
     Raises:
-        ArgumentError: the batch is not a pair.
+        ArgumentError: the batch is neither a pair nor a triple.
     """
-    if not isinstance(batch, tuple | list) or len(cast("list[Any]", batch)) != 2:
+    if not isinstance(batch, tuple | list) or len(cast("list[Any]", batch)) not in (2, 3):
         raise ArgumentError(
-            f"{function}: x must yield pairs (inputs, labels), and not a {type(batch).__name__}"
+            f"{function}: x must yield pairs (inputs, labels), or triples with weights, and not a "
+            f"{type(batch).__name__}"
         )
-    inputs, labels = cast("list[Any]", batch)
-    return map_leaves(_as_tensor, inputs), map_leaves(_as_tensor, labels)
+    return tuple(map_leaves(_as_tensor, part) for part in cast("list[Any]", batch))
 
 
 def _as_tensor(x: Any) -> Tensor:

@@ -1,10 +1,11 @@
 """Losses of integer labels, which are the class of each example instead of a row of probabilities, and of embeddings.
 
 They complete `plugrad.losses`, whose page describes weights and reductions. An example whose label is negative,
-such as -1, does not count: its loss and its weight are 0. A label that is too large is an error. On a device where
-finding out would mean waiting, `fit` and `evaluate` look at the labels once, if the loss passes them on as they are,
-and so does the setting ``debug`` each time. Otherwise, as where a loss passes on a part of its labels on a device,
-such an example does not count either.
+such as -1, does not count: its loss and its weight are 0. So it is with the label `ignore_index`.
+
+A label that is too large is an error. On a device where finding out would mean waiting, `fit` and `evaluate` look at
+the labels once, if the loss passes them on as they are, and so does the setting ``debug`` each time. Otherwise, as
+where a loss passes on a part of its labels on a device, such an example does not count either.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import DTypeError, ShapeError
-from plugrad_nn.arguments import check_number
+from plugrad_nn.arguments import check_integer, check_number
 from plugrad_nn.ctc import ctc_loss as ctc_loss
 from plugrad_nn.labels import check_labels
 
@@ -28,6 +29,7 @@ def sparse_softmax_cross_entropy(
     weights: Any = None,
     *,
     label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
     """The cross-entropy between labels and the softmax of logits: ``-log_softmax(logits)[label]``.
@@ -42,15 +44,17 @@ def sparse_softmax_cross_entropy(
         weights: see `plugrad.losses`.
         label_smoothing: between 0 and 1: the fraction of each label that is spread evenly over all
             classes (Szegedy et al., 2016).
+        ignore_index: a class that does not count, beside negative labels.
         reduction: see `plugrad.losses`.
 
     Raises:
         ShapeError: the shapes do not fit, or the weights do not broadcast to the labels.
         DTypeError: the labels are not integers, or the logits not real numbers.
-        ArgumentError, ArgumentValueError: a label is too large, or `label_smoothing` or the reduction is invalid.
+        ArgumentError, ArgumentValueError: a label is too large, or `label_smoothing`, `ignore_index` or the reduction
+            is invalid.
     """
     labels, logits, counted = _check_labels_and_logits(
-        "sparse_softmax_cross_entropy", labels, logits
+        "sparse_softmax_cross_entropy", labels, logits, ignore_index
     )
     return plugrad.losses.softmax_cross_entropy(
         plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype),
@@ -66,6 +70,7 @@ def sparse_hinge_loss(
     logits: Any,
     weights: Any = None,
     *,
+    ignore_index: int | None = None,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
     """The hinge loss of several classes, ``relu(1 + largest other logit - logits[label])`` (Crammer and Singer, 2001).
@@ -75,7 +80,9 @@ def sparse_hinge_loss(
 
     Arguments and errors are as for `sparse_softmax_cross_entropy`. There must be two classes or more.
     """
-    labels, logits, counted = _check_labels_and_logits("sparse_hinge_loss", labels, logits)
+    labels, logits, counted = _check_labels_and_logits(
+        "sparse_hinge_loss", labels, logits, ignore_index
+    )
     if logits.shape[-1] < 2:
         raise ShapeError(
             f"sparse_hinge_loss: logits have shape {logits.shape}; there must be two classes or more"
@@ -253,8 +260,10 @@ def _distance(a: Tensor, b: Tensor) -> Tensor:
     return plugrad.where(is_apart, plugrad.sqrt(plugrad.where(is_apart, squares, 1.0)), 0.0)
 
 
-def _check_labels_and_logits(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Return labels and logits as tensors, and where a label is a class."""
+def _check_labels_and_logits(
+    op: str, labels: Any, logits: Any, ignore_index: int | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return labels and logits as tensors, and 1 where a label counts."""
     logits = plugrad.asarray(logits)
     if not plugrad.isdtype(logits.dtype, "real floating"):
         raise DTypeError(f"{op}: logits are {logits.dtype}; they must be floating, such as float32")
@@ -272,6 +281,9 @@ def _check_labels_and_logits(op: str, labels: Any, logits: Any) -> tuple[Tensor,
         )
     check_labels(op, labels, given, logits.shape[-1])
     counted = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
+    if ignore_index is not None:
+        ignored = check_integer(op, "ignore_index", ignore_index, least=-(2**31))
+        counted = plugrad.logical_and(counted, labels != ignored)
     return labels, logits, plugrad.astype(counted, logits.dtype)
 
 

@@ -2,6 +2,9 @@
 
 `accuracy`, `binary_accuracy` and `top_k_accuracy` are averages over examples, so the average of
 batches is that of all. `precision`, `recall` and `f1_score` are not: give them all examples at once.
+
+Weights say how much each example counts: sums of weights take the place of numbers of examples, as with scikit-learn's
+``sample_weight``. They are numbers or bools of 0 or more in a shape that broadcasts to that of the labels.
 """
 
 from __future__ import annotations
@@ -16,27 +19,41 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 
-def accuracy(labels: Any, logits: Any) -> Tensor:
+def accuracy(
+    labels: Any, logits: Any, weights: Any = None, *, ignore_index: int | None = None
+) -> Tensor:
     """The fraction of examples whose largest logit belongs to their label.
 
     >>> nn.metrics.accuracy([0, 1], [[2.0, 1.0], [3.0, 0.0]])
     tensor(0.5, dtype=float32)
 
-    Among equal logits the first counts. Without examples the result is NaN.
+    Among equal logits the first counts. Without examples the result is NaN. A negative label counts as wrong, unless it
+    is `ignore_index`.
 
     Args:
         labels: integers.
         logits: numbers in the shape of the labels with a last axis of classes.
+        weights: how much each label counts; see the head of this page.
+        ignore_index: a label that does not count.
 
     Raises:
         ShapeError: the shapes do not fit.
+        ArgumentError: `ignore_index` is not an integer.
     """
     labels, logits = _check_classes("accuracy", labels, logits)
     predicted = plugrad.argmax(logits, axis=-1)
-    return _safe_fraction(predicted == plugrad.astype(labels, predicted.dtype))
+    is_right = predicted == plugrad.astype(labels, predicted.dtype)
+    return _fraction(is_right, _counted("accuracy", labels, weights, ignore_index))
 
 
-def top_k_accuracy(labels: Any, logits: Any, k: int = 5) -> Tensor:
+def top_k_accuracy(
+    labels: Any,
+    logits: Any,
+    k: int = 5,
+    weights: Any = None,
+    *,
+    ignore_index: int | None = None,
+) -> Tensor:
     """The fraction of examples whose label is among the `k` largest logits.
 
     >>> nn.metrics.top_k_accuracy([2, 0], [[3.0, 1.0, 2.0], [0.0, 1.0, 2.0]], k=2)
@@ -53,10 +70,11 @@ def top_k_accuracy(labels: Any, logits: Any, k: int = 5) -> Tensor:
     own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
     larger = plugrad.count_nonzero(logits > own, axis=-1)
     is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
-    return _safe_fraction(plugrad.logical_and(larger < k, is_class))
+    counted = _counted("top_k_accuracy", labels, weights, ignore_index)
+    return _fraction(plugrad.logical_and(larger < k, is_class), counted)
 
 
-def binary_accuracy(labels: Any, logits: Any) -> Tensor:
+def binary_accuracy(labels: Any, logits: Any, weights: Any = None) -> Tensor:
     """The fraction of elements whose logit is positive where the label is 1, and not where it is 0.
 
     >>> nn.metrics.binary_accuracy([1, 0, 1], [2.0, -1.0, -3.0])
@@ -65,15 +83,17 @@ def binary_accuracy(labels: Any, logits: Any) -> Tensor:
     Args:
         labels: numbers 0 and 1, or bools.
         logits: numbers in the same shape.
+        weights: how much each label counts; see the head of this page.
 
     Raises:
-        ShapeError: the shapes differ.
+        ShapeError: the shapes differ, or the weights do not broadcast to them.
     """
     truth, predicted = _check_decisions("binary_accuracy", labels, logits)
-    return _safe_fraction(truth == predicted)
+    counted = _counted("binary_accuracy", truth, weights, None)
+    return _fraction(truth == predicted, counted)
 
 
-def precision(labels: Any, logits: Any) -> Tensor:
+def precision(labels: Any, logits: Any, weights: Any = None) -> Tensor:
     """The fraction of elements with the label 1 among those with a positive logit; 0 if there is none.
 
     >>> nn.metrics.precision([1, 0, 1], [2.0, 1.0, -3.0])
@@ -81,13 +101,11 @@ def precision(labels: Any, logits: Any) -> Tensor:
 
     Arguments and errors are as for `binary_accuracy`.
     """
-    truth, predicted = _check_decisions("precision", labels, logits)
-    return plugrad.div_no_nan(
-        _count_true(plugrad.logical_and(truth, predicted)), _count_true(predicted)
-    )
+    both, _, predicted = _count_decisions("precision", labels, logits, weights)
+    return plugrad.div_no_nan(both, predicted)
 
 
-def recall(labels: Any, logits: Any) -> Tensor:
+def recall(labels: Any, logits: Any, weights: Any = None) -> Tensor:
     """The fraction of elements with a positive logit among those with the label 1; 0 if there is none.
 
     >>> nn.metrics.recall([1, 0, 1], [2.0, 1.0, 3.0])
@@ -95,13 +113,11 @@ def recall(labels: Any, logits: Any) -> Tensor:
 
     Arguments and errors are as for `binary_accuracy`.
     """
-    truth, predicted = _check_decisions("recall", labels, logits)
-    return plugrad.div_no_nan(
-        _count_true(plugrad.logical_and(truth, predicted)), _count_true(truth)
-    )
+    both, true, _ = _count_decisions("recall", labels, logits, weights)
+    return plugrad.div_no_nan(both, true)
 
 
-def f1_score(labels: Any, logits: Any) -> Tensor:
+def f1_score(labels: Any, logits: Any, weights: Any = None) -> Tensor:
     """The harmonic mean of `precision` and `recall`; 0 if both are.
 
     >>> nn.metrics.f1_score([1, 0, 1], [2.0, 1.0, -3.0])
@@ -109,9 +125,8 @@ def f1_score(labels: Any, logits: Any) -> Tensor:
 
     Arguments and errors are as for `binary_accuracy`.
     """
-    truth, predicted = _check_decisions("f1_score", labels, logits)
-    right = _count_true(plugrad.logical_and(truth, predicted))
-    return plugrad.div_no_nan(2 * right, _count_true(truth) + _count_true(predicted))
+    both, true, predicted = _count_decisions("f1_score", labels, logits, weights)
+    return plugrad.div_no_nan(2 * both, true + predicted)
 
 
 def _check_classes(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
@@ -140,9 +155,47 @@ def _on_one_device(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     return plugrad.asarray(labels, device=logits.backend), logits
 
 
-def _count_true(x: Tensor) -> Tensor:
-    return plugrad.sum(plugrad.astype(x, plugrad.float32))
+def _count_decisions(
+    op: str, labels: Any, logits: Any, weights: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return how many labels are 1 and have a positive logit, are 1, and have a positive logit."""
+    truth, predicted = _check_decisions(op, labels, logits)
+    counted = _counted(op, truth, weights, None)
+    both = plugrad.logical_and(truth, predicted)
+    of_all = [_weigh(x, counted) for x in (both, truth, predicted)]
+    return of_all[0], of_all[1], of_all[2]
 
 
-def _safe_fraction(x: Tensor) -> Tensor:
-    return plugrad.mean(plugrad.astype(x, plugrad.float32))
+def _counted(op: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor | None:
+    """Return how much each label counts; None if all count alike.
+
+    Raises:
+        ShapeError: the weights do not broadcast to the labels.
+    """
+    counted = None
+    if weights is not None:
+        counted = plugrad.astype(_on_one_device(weights, labels)[0], plugrad.float32)
+        try:
+            counted = plugrad.broadcast_to(counted, labels.shape)
+        except ShapeError:
+            raise ShapeError(
+                f"{op}: weights of shape {counted.shape} do not broadcast to the labels, whose shape is {labels.shape}"
+            ) from None
+    if ignore_index is not None:
+        ignored = check_integer(op, "ignore_index", ignore_index, least=-(2**31))
+        is_counted = plugrad.astype(labels != ignored, plugrad.float32)
+        counted = is_counted if counted is None else counted * is_counted
+    return counted
+
+
+def _weigh(x: Tensor, counted: Tensor | None) -> Tensor:
+    """Return the number of true elements, or the sum of their weights."""
+    values = plugrad.astype(x, plugrad.float32)
+    return plugrad.sum(values if counted is None else values * counted)
+
+
+def _fraction(x: Tensor, counted: Tensor | None) -> Tensor:
+    """Return the fraction of true elements, NaN if none counts."""
+    if counted is None:
+        return plugrad.mean(plugrad.astype(x, plugrad.float32))
+    return _weigh(x, counted) / plugrad.sum(counted)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Steps(Protocol):
-    """What takes the steps: an optimizer, or one that takes the gradients of all processes."""
+    """What takes steps with the gradients of all processes."""
 
     @property
     def iterations(self) -> int:
@@ -22,6 +22,10 @@ class Steps(Protocol):
 
     def minimize(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:
         """Take one step, and return the value of the function, averaged over the examples of all processes."""
+        ...
+
+    def accumulate(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:
+        """Add up gradients for the next step, and return the value of the function in this process."""
         ...
 
 
@@ -39,8 +43,12 @@ class Strategy(Protocol):
         ...
 
     @property
-    def examples(self) -> int | None:
+    def examples(self) -> float | None:
         """How many examples of the present batch count in this process; None for all."""
+        ...
+
+    def count(self, examples: float) -> None:
+        """Say how many examples of the present batch count in this process."""
         ...
 
     def with_optimizer(self, optimizer: Optimizer) -> Steps:

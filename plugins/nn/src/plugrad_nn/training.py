@@ -5,28 +5,28 @@ from __future__ import annotations
 import math
 import warnings
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
-from plugrad_nn.arguments import (
-    check_choice,
-    check_flag,
-    check_function,
-    check_integer,
-    check_number,
-)
-from plugrad_nn.callbacks import Run, read_result
-from plugrad_nn.data import batches, iter_leaves, source
+from plugrad_nn.accumulation import Accumulated
+from plugrad_nn.arguments import check_flag, check_function, check_integer
+from plugrad_nn.callbacks import Run
+from plugrad_nn.data import batches, iter_leaves, make_batches
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.parameters import assign, leaves
+from plugrad_nn.progress import make_bar
+from plugrad_nn.stopping import EarlyStopping, EarlyStoppingMonitor
+from plugrad_nn.weighting import (
+    check_takes_weights,
+    count_examples,
+    divides_by_weights,
+    make_weighting,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from plugrad import Tensor
     from plugrad.optimizers import Optimizer
@@ -35,52 +35,24 @@ if TYPE_CHECKING:
     from plugrad_nn.strategy import Steps, Strategy
 
 
-@dataclass(frozen=True)
-class EarlyStopping:
-    """When `fit` stops: after `patience` epochs in which a result has not improved.
-
-    >>> nn.EarlyStopping(patience=3).monitor
-    'val_loss'
-
-    Args:
-        monitor: the name of the result: "loss", "val_loss", or ``"val_"`` and the name of a metric.
-        min_delta: how much better a result must be to count as an improvement.
-        patience: the number of epochs without improvement after which `fit` stops; with 0 it stops
-            after the first.
-        mode: whether smaller results are better, "min", or larger ones, "max".
-        restore_best_weights: whether the parameters get the values of the best epoch at the end.
-
-    Raises:
-        ArgumentError, ArgumentValueError: an argument is none of the above.
-    """
-
-    monitor: str = "val_loss"
-    min_delta: float = 0.0
-    patience: int = 0
-    mode: Literal["min", "max"] = "min"
-    restore_best_weights: bool = False
-
-    def __post_init__(self) -> None:
-        check_number("EarlyStopping", "min_delta", self.min_delta, least=0)
-        check_integer("EarlyStopping", "patience", self.patience)
-        check_choice("EarlyStopping", "mode", self.mode, ("min", "max"))
-        check_flag("EarlyStopping", "restore_best_weights", self.restore_best_weights)
-
-
 def fit(
     model: Callable[..., Tensor],
     params: Params,
     x: Any,
     y: Any = None,
     *,
-    loss: Callable[[Any, Tensor], Tensor],
+    loss: Callable[..., Tensor],
     optimizer: Optimizer,
     epochs: int = 1,
     batch_size: int = 32,
     steps_per_epoch: int | None = None,
     seed: int = 0,
-    validation_data: tuple[Any, Any] | None = None,
-    metrics: Mapping[str, Callable[[Any, Tensor], Tensor]] | None = None,
+    sample_weight: Any = None,
+    class_weight: Mapping[int, float] | Sequence[float] | None = None,
+    ignore_index: int | None = None,
+    accumulate: int = 1,
+    validation_data: tuple[Any, ...] | None = None,
+    metrics: Mapping[str, Callable[..., Tensor]] | None = None,
     early_stopping: EarlyStopping | None = None,
     initial_epoch: int = 0,
     on_epoch_end: Callable[[int, dict[str, float]], Any] | None = None,
@@ -114,12 +86,19 @@ def fit(
     training that continues with ``initial_epoch``, after the parameters and the optimizer's state were
     saved and loaded, gives the results of one that was not interrupted.
 
+    Where examples have weights, the loss and the metrics are called with these as a third argument. The losses of
+    plugrad then return ``sum(weights * losses) / n``, with n the number of weights that are not 0; it is the mean that
+    Keras computes, but examples of weight 0 do not count. Torch divides by the sum of the weights, and so does
+    ``loss=functools.partial(…, reduction="mean")``. Averages over batches, accumulated gradients and strategies have
+    the same divisor, and so the batches give what one large batch would.
+
     Args:
         model: a layer, or a function of (params, x, mode).
         params: what `init` returned.
-        x: the inputs, as `batches` takes them, or dicts and tuples of them for a model that takes those. Without `y`,
-            an iterable of batches: pairs (inputs, labels), as a list, a function's generator or a data loader of
-            another library yields them. It is read anew for each epoch, and what it yields becomes tensors.
+        x: the inputs, as `batches` takes them, or dicts and tuples of them for a model that takes those. Without
+            `y`, an iterable of batches: pairs (inputs, labels) or triples (inputs, labels, weights), as a list, a
+            function's generator or a data loader of another library yields them. It is read anew for each epoch, and
+            what it yields becomes tensors.
         y: the labels, likewise.
         loss: a function of labels and predictions, such as those in `plugrad_nn.losses` and
             `plugrad.losses`.
@@ -129,15 +108,22 @@ def fit(
         steps_per_epoch: the number of steps after which an epoch ends; by default all batches are taken. A generator
             goes on in the next epoch where it was.
         seed: an integer, 0 or more.
-        validation_data: inputs and labels that are not trained with; `evaluate` gives the results whose
-            names begin with ``"val_"``.
+        sample_weight: how much each example counts, an array of numbers of 0 or more in a shape that broadcasts to that
+            of the losses; a mask has 0 and 1. For integer labels, it may have fewer axes than these.
+        class_weight: how much the examples of each class count, as a dict or a list; a class that is not there has 1.
+            The labels must be integers. All weights of an example are multiplied.
+        ignore_index: an integer label that does not count.
+        accumulate: the number of batches whose gradients are added up for one step, which takes their mean over all
+            examples; the last step of an epoch may have fewer.
+        validation_data: inputs, labels and maybe weights that are not trained with; `evaluate` gives the results whose
+            names begin with ``"val_"``, for which classes have no weights.
         metrics: functions of labels and predictions, by name; see `evaluate`.
         early_stopping: when to stop before the last epoch.
         initial_epoch: the number of epochs that were trained before.
         on_epoch_end: a function of the number of the epoch, from 1 on, and its results; it may save the
             parameters.
         callbacks: objects whose methods are called before, between and after; see `Callback`.
-        progress: whether to draw a progress bar; by default only on a terminal.
+        progress: whether to draw a progress bar; by default only on a terminal and in a notebook.
         jit: whether to trace the step with `plugrad.jit`. If it cannot be traced, because the model or the loss
             needs values, a warning says why once, and the steps run untraced.
         strategy: how several processes train together, such as ``dist.DataParallel()``: each computes its part of every
@@ -145,7 +131,8 @@ def fit(
             with the same arguments, and `on_epoch_end` runs in all of them.
 
     Raises:
-        ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above, or a label is no class.
+        ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above, a label is no class, or there
+            are weights and the loss does not take them.
         GradientNotFound: the loss does not depend on a trainable parameter.
     """
     check_function("fit", "model", model)
@@ -160,34 +147,49 @@ def fit(
         raise ArgumentError(
             f"fit: optimizer={optimizer!r:.80} must be one of plugrad.optimizers, such as Adam()"
         )
+    accumulate = check_integer("fit", "accumulate", accumulate, 1)
+    weighting = make_weighting("fit", class_weight, ignore_index)
     variables = leaves(params)
-    watch = None if early_stopping is None else _EarlyStoppingMonitor(early_stopping)
+    watch = None if early_stopping is None else EarlyStoppingMonitor(early_stopping)
     results: list[dict[str, float]] = []
     jit = check_flag("fit", "jit", jit)
-    steps: Steps = optimizer
+    steps: Optimizer | Accumulated | Steps = (
+        optimizer if accumulate == 1 else Accumulated(optimizer)
+    )
     moments = None
     if strategy is not None:
         strategy.prepare(variables)
         steps, moments = strategy.with_optimizer(optimizer), strategy.moments
         progress = progress if strategy.is_first else False
-    data = source("fit", x, y, size=batch_size, steps_per_epoch=steps_per_epoch)
+    data = make_batches(
+        "fit", x, y, sample_weight, size=batch_size, steps_per_epoch=steps_per_epoch
+    )
     # Once: reading labels of each batch would wait for the device.
     largest = _largest_label(y)
     going_on = Run(params, optimizer, epochs, results)
+    position = 0  # among the batches of one step
 
     def step_seed() -> int:
-        own = _derive_seed(seed, steps.iterations)
+        own = _derive_seed(seed, steps.iterations) + (position << 128)
         return own if strategy is None else strategy.seed(own)
 
-    def step(inputs: Tensor, labels: Tensor) -> Tensor:
+    def step(batch: tuple[Any, ...], examples: Tensor | None, is_last: bool) -> Tensor:
         training = Training(step_seed, moments=moments)
+        inputs, labels, *weights = batch
 
         def value() -> Tensor:
             predictions = model(params, inputs, training)
             with batch_labels(labels, largest):
-                return loss(labels, predictions)
+                return loss(labels, predictions, *weights)
 
-        before = steps.minimize(value, variables)
+        if isinstance(steps, Accumulated):
+            take = steps.minimize if is_last else steps.accumulate
+            assert examples is not None
+            before = take(value, variables, examples)
+        elif is_last or isinstance(steps, plugrad.optimizers.Optimizer):
+            before = steps.minimize(value, variables)
+        else:
+            before = steps.accumulate(value, variables)
         training.commit(params)
         return before
 
@@ -197,28 +199,31 @@ def fit(
     for epoch in range(initial_epoch, epochs):
         for callback in callbacks:
             callback.on_epoch_begin(going_on, epoch + 1)
-        total, count = None, 0
-        sizes: deque[int] = deque()
-        found_batches = _count_examples(data.batches(_derive_seed(seed, epoch)), sizes)
-        bar = tqdm(
+        mean = _Mean(strategy if accumulate > 1 else None)
+        notes: deque[_Note] = deque()
+        found_batches = _note_batches(
+            weighting.weigh(data.batches(_derive_seed(seed, epoch))), notes, loss, accumulate
+        )
+        bar = make_bar(
             found_batches if strategy is None else strategy.shard(found_batches),
             total=data.steps,
-            desc=f"epoch {epoch + 1}/{epochs}",
-            unit="step",
-            disable=None if progress is None else not progress,
+            title=f"epoch {epoch + 1}/{epochs}",
+            progress=progress,
         )
-        for number, (inputs, labels) in enumerate(bar, 1):
-            before = run(inputs, labels)
-            # Added on the device: reading each loss would wait for it.
-            size = sizes.popleft()
-            weighted = before * size
-            total = weighted if total is None else total + weighted
-            count += size
+        for number, batch in enumerate(bar, 1):
+            note = notes.popleft()
+            own = note.examples
+            if strategy is not None:
+                own = _count_share(strategy, batch, loss)
+            examples = _as_scalar(note.examples) if isinstance(steps, Accumulated) else None
+            before = run(batch, examples, note.is_last)
+            position = 0 if note.is_last else position + 1
+            mean.add(before, note, own)
             if not bar.disable:
                 bar.set_postfix_str(f"loss {before.item():.4f}")
             for callback in callbacks:
                 callback.on_batch_end(going_on, number, before)
-        found = {"loss": math.nan if total is None else total.item() / count}
+        found = {"loss": mean.result()}
         if validation_data is not None:
             theirs = evaluate(
                 model,
@@ -227,6 +232,7 @@ def fit(
                 loss=loss,
                 metrics=metrics,
                 batch_size=batch_size,
+                ignore_index=ignore_index,
                 strategy=strategy,
             )
             found |= {f"val_{name}": result for name, result in theirs.items()}
@@ -249,10 +255,12 @@ def evaluate(
     params: Params,
     x: Any,
     y: Any = None,
+    sample_weight: Any = None,
     *,
-    loss: Callable[[Any, Tensor], Tensor],
-    metrics: Mapping[str, Callable[[Any, Tensor], Tensor]] | None = None,
+    loss: Callable[..., Tensor],
+    metrics: Mapping[str, Callable[..., Tensor]] | None = None,
     batch_size: int = 32,
+    ignore_index: int | None = None,
     strategy: Strategy | None = None,
 ) -> dict[str, float]:
     """Return the loss and the metrics of a model, averaged over the examples.
@@ -265,32 +273,40 @@ def evaluate(
     ... )
     {'loss': 0.6931471824645996, 'accuracy': 1.0}
 
-    The results of batches are averaged with their numbers of examples. Arguments and errors are as for
-    `fit`. Without examples, results are NaN.
+    The results of batches are averaged with their numbers of examples, or with their weights: the loss is that of
+    `fit`, and metrics are divided by the sum of the weights, as those of Keras and scikit-learn. Arguments and errors
+    are as for `fit`. Without examples, results are NaN.
     """
     functions = {"loss": loss, **(metrics or {})}
     for name, metric in functions.items():
         check_function("evaluate", name, metric)
-    totals: dict[str, Tensor] = {}
-    count = 0
+    weighting = make_weighting("evaluate", None, ignore_index)
+    source = make_batches("evaluate", x, y, sample_weight, size=batch_size)
+    by_weights = {name: name != "loss" or divides_by_weights(loss) for name in functions}
+    totals: dict[str, Any] = dict.fromkeys(functions, 0.0)
+    counts: dict[str, Any] = dict.fromkeys(functions, 0.0)
     largest = _largest_label(y)
-    whole = source("evaluate", x, y, size=batch_size).batches(None)
-    for inputs, labels in whole if strategy is None else strategy.shard(whole):
+    whole = weighting.weigh(source.batches(None))
+    for batch in whole if strategy is None else strategy.shard(whole):
+        inputs, labels, *weights = batch
         predictions = model(params, inputs, INFERENCE)
         own = None if strategy is None else strategy.examples
         size = _count(inputs) if own is None else own
-        count += size
         if size == 0:
             continue  # the share of this process is empty
         for name, metric in functions.items():
+            if weights:
+                check_takes_weights("evaluate", name, metric)
             with batch_labels(labels, largest):
-                weighted = metric(labels, predictions) * size
-            totals[name] = totals[name] + weighted if name in totals else weighted
-    numbers = [float(count), *(totals[n].item() if n in totals else 0.0 for n in functions)]
-    everything, *sums = numbers if strategy is None else strategy.sum(numbers)
+                value = metric(labels, predictions, *weights)
+            count = count_examples(batch, size, by_weights=by_weights[name])
+            totals[name] = totals[name] + value * count
+            counts[name] = counts[name] + count
+    numbers = [_as_float(x) for x in (*totals.values(), *counts.values())]
+    sums = numbers if strategy is None else strategy.sum(numbers)
     return {
-        name: total / everything if everything else math.nan
-        for name, total in zip(functions, sums, strict=True)
+        name: total / count if count else math.nan
+        for name, total, count in zip(functions, sums, sums[len(functions) :], strict=False)
     }
 
 
@@ -325,23 +341,100 @@ def _count(inputs: Any) -> int:
     return next(iter_leaves(inputs)).shape[0]
 
 
-def _count_examples(
-    found: Iterator[tuple[Any, Any]], sizes: deque[int]
-) -> Iterator[tuple[Any, Any]]:
-    """Yield batches, and note the number of examples in each."""
-    for inputs, labels in found:
-        sizes.append(_count(inputs))
-        yield inputs, labels
+class _Note(NamedTuple):
+    """What is known of a batch before processes share it."""
+
+    examples: Any
+    """The divisor of its mean: how many examples count, a number or a 0-d tensor."""
+    is_last: bool
+    """Whether it ends a step."""
 
 
-def _trace_if_possible(step: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+def _note_batches(
+    found: Iterable[tuple[Any, ...]],
+    notes: deque[_Note],
+    loss: Callable[..., Tensor],
+    accumulate: int,
+) -> Iterator[tuple[Any, ...]]:
+    """Yield batches, and note how many examples each has, and whether it is the last one of a step."""
+    by_weights = divides_by_weights(loss)
+    waiting: list[tuple[Any, ...]] = []
+    position = 0
+
+    def note(batch: tuple[Any, ...], *, is_last: bool) -> None:
+        examples = count_examples(batch, _count(batch[0]), by_weights=by_weights)
+        notes.append(_Note(examples, is_last))
+
+    for batch in found:
+        if len(batch) > 2:
+            check_takes_weights("fit", "loss", loss)
+        # A batch that may be the last of all waits for the one after it.
+        for earlier in waiting:
+            note(earlier, is_last=False)
+            yield earlier
+        waiting.clear()
+        position = (position + 1) % accumulate
+        if position == 0:
+            note(batch, is_last=True)
+            yield batch
+        else:
+            waiting.append(batch)
+    for last in waiting:
+        note(last, is_last=True)
+        yield last
+
+
+def _count_share(strategy: Strategy, batch: tuple[Any, ...], loss: Callable[..., Tensor]) -> Any:
+    """Return how many examples count in the share of this process, and tell the strategy."""
+    own = _count(batch[0]) if strategy.examples is None else strategy.examples
+    if len(batch) > 2 and own:
+        own = _as_float(count_examples(batch, own, by_weights=divides_by_weights(loss)))
+        strategy.count(own)
+    return own
+
+
+class _Mean:
+    """The mean of the losses of the batches of an epoch, which are added on the device: reading each would wait."""
+
+    def __init__(self, strategy: Strategy | None) -> None:
+        """Begin; a strategy adds up the losses of batches whose gradients wait, which it has not exchanged."""
+        self.strategy = strategy
+        self.total: Any = 0.0
+        self.own_total: Any = 0.0
+        self.count: Any = 0.0
+
+    def add(self, loss: Tensor, note: _Note, own: Any) -> None:
+        """Add the loss of a batch, of which this process may have a share only."""
+        if self.strategy is None or note.is_last:
+            self.total = self.total + loss * note.examples
+        else:
+            self.own_total = self.own_total + loss * own
+        self.count = self.count + note.examples
+
+    def result(self) -> float:
+        """Return the mean over all examples."""
+        total, count = _as_float(self.total), _as_float(self.count)
+        if self.strategy is not None:
+            total += self.strategy.sum([_as_float(self.own_total)])[0]
+        return total / count if count else math.nan
+
+
+def _as_float(x: Any) -> float:
+    return float(x.item()) if isinstance(x, plugrad.Tensor) else float(x)
+
+
+def _as_scalar(x: Any) -> Tensor:
+    return x if isinstance(x, plugrad.Tensor) else plugrad.asarray(float(x))
+
+
+def _trace_if_possible(step: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return a step that is traced, unless its first call shows that it cannot be."""
-    current: Callable[[Tensor, Tensor], Tensor] = plugrad.jit(step)
+    current: Callable[..., Tensor] = plugrad.jit(step)
 
-    def run(inputs: Tensor, labels: Tensor) -> Tensor:
+    def run(batch: tuple[Any, ...], examples: Tensor | None, is_last: bool) -> Tensor:
         nonlocal current
         try:
-            return current(inputs, labels)
+            return current(batch, examples, is_last)
         except plugrad.errors.TracingError as error:
             if current is step:
                 raise
@@ -353,40 +446,9 @@ def _trace_if_possible(step: Callable[[Tensor, Tensor], Tensor]) -> Callable[...
                 f"{error}",
                 stacklevel=3,
             )
-            return step(inputs, labels)
+            return step(batch, examples, is_last)
 
     return run
-
-
-class _EarlyStoppingMonitor:
-    """The history of the result that early stopping monitors."""
-
-    def __init__(self, rule: EarlyStopping) -> None:
-        self.rule = rule
-        self.record = math.inf
-        self.waited = 0
-        self.best: Params | None = None
-
-    def should_stop(self, found: Mapping[str, float], params: Params) -> bool:
-        """Note the results of one epoch, and return whether to stop."""
-        value = read_result("EarlyStopping", self.rule.monitor, found)
-        value *= 1 if self.rule.mode == "min" else -1
-        if value < self.record - self.rule.min_delta:
-            self.record = value
-            self.waited = 0
-            if self.rule.restore_best_weights:
-                self.best = _copy_values(params)
-            return False
-        self.waited += 1
-        return self.waited >= self.rule.patience
-
-
-def _copy_values(params: Mapping[str, Any]) -> Params:
-    """Return the present values of variables as tensors of their own."""
-    return {
-        name: _copy_values(part) if isinstance(part, dict) else plugrad.asarray(part, copy=True)
-        for name, part in params.items()
-    }
 
 
 def _derive_seed(seed: int, number: int) -> int:

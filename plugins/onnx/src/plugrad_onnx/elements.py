@@ -2,10 +2,12 @@
 
 plugrad has no bfloat16, float8, float4, int4 and int2. Values of these types are NumPy arrays with
 dtypes of ml_dtypes while they are stored, and float32, int8 or uint8 while they are computed with.
+Where a backend lacks a dtype of plugrad, such as webgpu float64, the cpu computes.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
@@ -74,6 +76,19 @@ def element_type(dtype: Any) -> int:
 def is_stored_only(dtype: np.dtype[Any]) -> bool:
     """Whether plugrad has no such dtype, so that values are stored in it and computed in another."""
     return dtype.kind not in "OTUS" and dtype.name not in NAMES
+
+
+def lacks(device: str, value: Any) -> bool:
+    """Whether a value is of a dtype that plugrad has, and a device has not; of a list, any part."""
+    if is_list(value):
+        return any(lacks(device, part) for part in value)
+    return str(getattr(value, "dtype", None)) in NAMES - _names_of_dtypes(device)
+
+
+@cache
+def _names_of_dtypes(device: str) -> frozenset[str]:
+    """Return the names of the dtypes that a device has."""
+    return frozenset(map(str, plugrad.zeros((), device=device).backend.dtypes()))
 
 
 def computed(array: NDArray[Any]) -> NDArray[Any]:

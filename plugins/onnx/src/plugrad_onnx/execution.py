@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import plugrad
-from plugrad.errors import PlugradError
-from plugrad_onnx.elements import as_array, as_tensor, computed, is_array, is_list, is_stored_only
+from plugrad.errors import PlugradError, UnsupportedDtype
+from plugrad_onnx.elements import (
+    as_array,
+    as_tensor,
+    computed,
+    is_array,
+    is_list,
+    is_stored_only,
+    lacks,
+)
 from plugrad_onnx.errors import NodeFailed
 
 if TYPE_CHECKING:
@@ -30,7 +38,7 @@ class Scope:
         device: Where tensors lie.
         values: Values by name, of this graph and of those around it.
         constant: The names of arrays that are the same at each call.
-        copies: Constants on the device, by name and layout.
+        copies: Constants on devices, by name, layout and device.
     """
 
     def __init__(
@@ -38,7 +46,7 @@ class Scope:
         device: str,
         values: MutableMapping[str, Any],
         constant: set[str],
-        copies: dict[tuple[str, str], plugrad.Tensor],
+        copies: dict[tuple[str, str, str], plugrad.Tensor],
     ) -> None:
         self.device = device
         self.values = values
@@ -56,6 +64,13 @@ class Scope:
         )
         inner.last, inner.turned = set(self.last), dict(self.turned)
         return inner
+
+    def on_cpu(self, names: Sequence[str]) -> Scope:
+        """Return a scope on the cpu with some of the values; gradients pass the copies."""
+        values = {name: _moved(self.values[name], "cpu") for name in names if name}
+        scope = Scope("cpu", values, self.constant, self.copies)
+        scope.last = self.last & values.keys()
+        return scope
 
     def assign(self, name: str, value: Any, *, last: bool = False) -> None:
         """Give a name a value."""
@@ -122,7 +137,7 @@ class Scope:
         array: NDArray[Any] = self.values[name]
         if name not in self.constant:
             return as_tensor(turn(array), self.device)
-        key = (name, layout)
+        key = (name, layout, self.device)
         if key not in self.copies:
             # Outside of what is being traced, where the copy would be a step of the trace.
             self.copies[key] = Context().run(as_tensor, turn(array), self.device)
@@ -166,11 +181,19 @@ def run_graph(graph: Graph, scope: Scope, arguments: Sequence[Any] = ()) -> list
 
 
 def evaluate(node: Node, scope: Scope) -> None:
-    """Compute the outputs of a node; on the host, if that has all its inputs."""
+    """Compute the outputs of a node; on the host, if that has all its inputs.
+
+    It is computed on the cpu, too, if the device does not have the dtype of an input or of an output.
+    """
     if is_on_host(node, scope):
         results = [(result, False) for result in Context().run(_compute_on_host, node, scope)]
+    elif any(n and lacks(scope.device, scope.values[n]) for n in (*node.inputs, *node.captured)):
+        results = _compute_on_cpu(node, scope)
     else:
-        results = compute(node, scope)
+        try:
+            results = compute(node, scope)
+        except UnsupportedDtype:
+            results = _compute_on_cpu(node, scope)
     for name, (result, last) in zip(node.outputs, results, strict=False):
         if name:
             scope.assign(name, result, last=last)
@@ -195,6 +218,23 @@ def _compute_on_host(node: Node, scope: Scope) -> list[Any]:
             _as_arrays(_channels_second(result) if last else result)
             for result, last in compute(node, host)
         ]
+
+
+def _compute_on_cpu(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
+    """Return the outputs of a node, of which those stay on the cpu whose dtype the device lacks."""
+    if scope.device.startswith("cpu"):
+        return compute(node, scope)
+    with plugrad.use("cpu"):
+        results = compute(node, scope.on_cpu([*node.inputs, *node.captured]))
+    return [(_moved(result, scope.device), last) for result, last in results]
+
+
+def _moved(value: Any, device: str) -> Any:
+    """Return tensors on a device, as far as it has their dtype."""
+    if is_list(value):
+        return [_moved(part, device) for part in value]
+    is_there = not isinstance(value, plugrad.Tensor) or lacks(device, value)
+    return value if is_there else plugrad.to_device(value, device)
 
 
 def _as_arrays(value: Any) -> Any:
@@ -267,12 +307,12 @@ def _body(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
 
 
 def _placed(value: Any, device: str) -> Any:
-    """Return an output: on the device, unless plugrad has no such dtype."""
+    """Return an output: on the device, or on the cpu, or an array, as each has the dtype."""
     if is_list(value):
         return [_placed(part, device) for part in value]
     if value is None or (is_array(value) and is_stored_only(value.dtype)):
         return value
-    return as_tensor(value, device)
+    return as_tensor(value, "cpu" if lacks(device, value) else device)
 
 
 class Plan:
@@ -284,7 +324,7 @@ class Plan:
         self.constants: dict[str, Any] = {
             name: array for name, array in graph.constants.items() if name not in trained
         }
-        self.copies: dict[tuple[str, str], plugrad.Tensor] = {}
+        self.copies: dict[tuple[str, str, str], plugrad.Tensor] = {}
         self.steps: list[tuple[Node, tuple[str, ...]]] = []
         self.recorded = False
 

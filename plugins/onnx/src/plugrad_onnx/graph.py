@@ -11,6 +11,7 @@ import onnx
 from plugrad_onnx.errors import InvalidModel, UnsupportedModel
 from plugrad_onnx.reading import read_sparse, read_tensor
 from plugrad_onnx.registry import OPERATORS, Operator, find
+from plugrad_onnx.remembering import Call, remembered, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -112,7 +113,17 @@ class Builder:
         """Yield nodes; a call of a function becomes the nodes of its body."""
         if depth > DEEPEST:
             raise InvalidModel(f"Graphs and functions are nested more than {DEEPEST} deep.")
-        for proto in protos:
+        protos = list(protos)
+        calls = remembered(protos)
+        replaced = 0
+        for place, proto in enumerate(protos):
+            if replaced:
+                replaced -= 1
+                continue
+            if place in calls and (found := resolved(calls[place])):
+                yield _recalled(calls[place], *found, names)
+                replaced = calls[place].size - 1
+                continue
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             opset = opsets.get(domain, 1)
             name = proto.name or (proto.output[0] if proto.output else proto.op_type)
@@ -251,6 +262,14 @@ class Builder:
             {"call": call, "opsets": tuple(opsets.items())},
             {},
         )
+
+
+def _recalled(call: Call, operator: Operator, attributes: dict[str, Any], names: Names) -> Node:
+    """Return the node of a call for which several nodes stand in the file."""
+    inputs, outputs = ([names[name] for name in part] for part in (call.inputs, call.outputs))
+    return Node(
+        next(filter(None, outputs), call.name), operator, 1, inputs, outputs, attributes, {}
+    )
 
 
 class Names:

@@ -14,7 +14,14 @@ from onnx import numpy_helper
 
 import plugrad
 from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
-from plugrad_onnx.elements import as_tensor, element_type, is_list, is_stored_only, numpy_dtype
+from plugrad_onnx.elements import (
+    as_tensor,
+    element_type,
+    is_list,
+    is_stored_only,
+    lacks,
+    numpy_dtype,
+)
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.execution import Plan
 from plugrad_onnx.fusion import fused
@@ -114,7 +121,7 @@ class Model:
                     f"{name!r} is no weight of floating dtype; these are: {', '.join(floating)}."
                 )
             if name not in self._trained:
-                value = as_tensor(self._graph.constants[name])
+                value = _converted(self._graph.constants[name], _device([]))
                 self._trained[name] = plugrad.Variable(value, name=name)
         self._replan()
         return [self._trained[name] for name in names]
@@ -144,11 +151,11 @@ class Model:
 
     def run(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Return the outputs as a list, for inputs by name. Names need not be those of Python."""
-        values = {name: self._checked(name, value) for name, value in inputs.items()}
+        device = _device(inputs.values())
+        values = {name: self._checked(name, value, device) for name, value in inputs.items()}
         missing = [name for name in self._inputs if name not in values]
         if missing:
             raise ArgumentError(f"Inputs are missing: {', '.join(missing)}.")
-        device = _device(values.values())
         key = (device, *((name, _signature(value)) for name, value in sorted(values.items())))
         plan = self._plans.get(key)
         if plan is None:
@@ -199,16 +206,17 @@ class Model:
             values[name] = value
         return values
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _checked(self, name: str, value: Any, device: str) -> Any:
         """Return an input as the graph takes it: a tensor, or an array of a dtype that plugrad lacks."""
         if name not in self._graph.inputs:
             raise ArgumentError(f"{name!r} is no input; these are: {', '.join(self._inputs)}.")
         if value is None or isinstance(value, plugrad.Variable):
             return value
         if is_list(value) and not _is_tensor(self._inputs.get(name)):
-            return [_converted(part) for part in value]
-        value = _converted(value)
+            return [_converted(part, device) for part in value]
         proto = self._inputs.get(name)
+        if not isinstance(value, plugrad.Tensor):
+            value = _converted(_of_declared_precision(np.asarray(value), proto), device)
         if proto is not None and _is_tensor(proto):
             _check_shape(name, proto.type.tensor_type, value)
         return value
@@ -257,12 +265,22 @@ def _is_tensor(proto: Any) -> bool:
     return proto is None or proto.type.HasField("tensor_type")
 
 
-def _converted(value: Any) -> Any:
-    """Return a tensor; an array, where plugrad has no such dtype."""
+def _of_declared_precision(array: NDArray[Any], proto: onnx.ValueInfoProto | None) -> NDArray[Any]:
+    """Return real numbers in the dtype that the model says; Python's and NumPy's are of float64."""
+    if proto is None or not _is_tensor(proto) or array.dtype.kind != "f":
+        return array
+    declared = numpy_dtype(proto.type.tensor_type.elem_type)
+    return array.astype(declared) if declared.kind == "f" else array
+
+
+def _converted(value: Any, device: str) -> Any:
+    """Return a tensor, on the cpu if the device lacks the dtype; an array, where plugrad lacks it."""
     if isinstance(value, plugrad.Tensor):
         return value
     array = np.asarray(value)
-    return array if is_stored_only(array.dtype) else as_tensor(array)
+    if is_stored_only(array.dtype):
+        return array
+    return as_tensor(array, "cpu" if lacks(device, array) else device)
 
 
 def _check_shape(name: str, declared: onnx.TypeProto.Tensor, value: Any) -> None:

@@ -23,9 +23,11 @@ from plugrad_wasm.families import kernels
 from plugrad_wasm.memory import WasmArray
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from plugrad.extend import Implementation
+    from plugrad.extend import Graph, Implementation
     from plugrad_wasm.memory import LinearMemory
 
 DEVICE: Final = DeviceInfo("0", "WebAssembly in this process")
@@ -87,6 +89,12 @@ class WasmBackend(Backend):
     def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation without the step that imports it."""
         return function.function if isinstance(function, Deferred) else function
+
+    def compile(self, graph: Graph) -> Callable[..., list[Any]] | None:
+        """Return a function that runs a graph as programs in the sandbox."""
+        from plugrad_wasm.programs.compile import compile_graph
+
+        return compile_graph(graph, self.linear)
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, and strings; a kernel may accept fewer."""

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from plugrad.extend import DType, Memory, OutOfMemory, ShapeError, count_elements
+from plugrad.extend import DType, Memory, OutOfMemory, ShapeError, count_elements, uint32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -283,6 +283,10 @@ class LinearMemory:
         array = self.empty(values.shape, dtype)
         self.window(values.shape, values.dtype, array.address)[...] = values
         return array
+
+    def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
+        """Return an array of 32-bit numbers, such as the addresses of other arrays."""
+        return self.from_numpy(np.array(numbers, np.uint32), uint32)
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
         """Return the elements on the host: a view of a large array, which it keeps alive, or a copy.

@@ -40,7 +40,7 @@ from plugrad.extend import ArgumentValueError, UnsupportedDtype
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.memory import PAGE, CachedBlock, Descriptor, LinearMemory, host_buffer
 from plugrad_wasm.program import VARIANTS, Program, compile_lock, compile_module, program
-from plugrad_wasm.runtime import Call
+from plugrad_wasm.runtime import Call, Function
 from plugrad_wasm.workers import Workers
 
 if TYPE_CHECKING:
@@ -299,6 +299,11 @@ class Store:
             module = compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
             instance = Instance(self._program, module, self._linear)
             return instance, instance.find_export("kernel")
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """The exports that programs call."""
+        return self._program.functions
 
     # ---- memory ----
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +17,14 @@ import wasmtime
 
 from plugrad.extend import BackendUnavailable, UserCache
 from plugrad_wasm.forks import ForkLock
+from plugrad_wasm.runtime import Function
 
 VARIANTS: Final = ("relaxed", "simd")  # the first one that this machine's wasmtime compiles
 EXPORTS_SECTION: Final = "exports"
 """The section with a line for each module: its name, and the names of its exports."""
+FUNCTIONS_SECTION: Final = "functions"
+"""The section with a line for each module: its name, and its functions without a result, each with the letters of
+the types of its parameters: i32, i64, f32 and f64 are i, l, f and d. They are in the order of the types."""
 PAGES_SECTION: Final = "pages"
 """The section with the pages of memory in which the modules have their stack and their data."""
 
@@ -44,6 +48,19 @@ class Program:
             self.modules |= dict.fromkeys(exports, module)
         self._compiled: dict[str, wasmtime.Module] = {}
         self.module(next(iter(self.modules.values())))
+
+    @cached_property
+    def functions(self) -> dict[str, Function]:
+        """The functions that programs call, by name."""
+        found: dict[str, Function] = {}
+        for line in self._sections[FUNCTIONS_SECTION].decode().splitlines():
+            module, *functions = line.split()
+            signatures: dict[str, int] = {}
+            for number, function in enumerate(functions):
+                name, _, types = function.partition(":")
+                signature = signatures.setdefault(types, len(signatures))
+                found[name] = Function(module, number, signature, types)
+        return found
 
     def module(self, name: str) -> wasmtime.Module:
         """Return a module, compiling it the first time."""

@@ -6,7 +6,7 @@ The protocol lies below both sides, so that memory does not import wasmtime.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -15,6 +15,18 @@ Call: TypeAlias = Callable[..., None]
 
 Chain: TypeAlias = Sequence[tuple[float, ...]]
 """The arguments of calls that are made in order, by one thread."""
+
+
+class Function(NamedTuple):
+    """A function as programs know it."""
+
+    module: str
+    number: int
+    """Its place in the table of the module."""
+    signature: int
+    """The number of its types among those of the module."""
+    types: str
+    """The letters of the types of its parameters."""
 
 
 class Located(Protocol):
@@ -39,6 +51,11 @@ class Runtime(Protocol):
     @property
     def long(self) -> Mapping[str, Call]:
         """The exports, called so that other threads run meanwhile."""
+        ...
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """The exports that programs call."""
         ...
 
     @property

@@ -25,12 +25,15 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     if a.dtype.kind in "iu" and a.size and b.size and is_exact_in_float64(a, b, a.shape[-1]):
         product = np.matmul(a, b, dtype=np.float64, casting="unsafe")
         return track_allocation(product.astype(np.int64).astype(a.dtype))
+    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one large product is faster than many
+        rows, shape = a.reshape(-1, a.shape[-1]), (*a.shape[:-1], b.shape[1])
+        if is_small and a.dtype.char in "fd":
+            return track_allocation(rows.dot(b).reshape(shape))
+        y = empty(shape, a.dtype)
+        np.matmul(rows, b, out=y.reshape(-1, b.shape[1]))
+        return y
     if is_small:
         return track_allocation(np.matmul(a, b))
-    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one large product is faster than many
-        y = empty((*a.shape[:-1], b.shape[1]), a.dtype)
-        np.matmul(a.reshape(-1, a.shape[-1]), b, out=y.reshape(-1, b.shape[1]))
-        return y
     batch, others = a.shape[:-2], b.shape[:-2]
     if batch != others:
         batch = broadcast(batch, others)

@@ -28,6 +28,7 @@ from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_po
 from plugrad_native.declare import BLOCK, PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEMENTS, table
 from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
+from plugrad_native.programs.products import turn_factors
 from plugrad_native.programs.rows import fits, is_view, row_calls
 from plugrad_native.programs.scans import can_loop, write_scan
 from plugrad_native.programs.writer import LARGE_ARENA, SIDE_BY_SIDE, Place, RowStep, Writer
@@ -47,12 +48,18 @@ def compile_graph(graph: Graph) -> Run | None:
 
     None if there is nothing that C can run.
     """
+    graph = turn_factors(graph)
     own = _OwnKernels(graph)
     grouped = own.grouped(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
     fused = fuse_regions(grouped, own.is_included)
     fused = fuse_steps(
-        fused, [[i] for i, s in enumerate(fused.steps) if isinstance(s, Scan) and _loops(s, fused)]
+        fused,
+        [
+            [i]
+            for i, s in enumerate(fused.steps)
+            if isinstance(s, Scan) and _can_compile_loop(s, fused)
+        ],
     )
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
     groups = [body for body in bodies if any(body is group for group in groups)]
@@ -264,21 +271,22 @@ def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None =
         writer.write_rows(rows, _row_steps(body, writer.specs), body.results, first, last)
 
 
-def _grouped(body: Graph) -> Graph | None:
+def _fuse_body(body: Graph) -> Graph | None:
     """Return the body of a loop with its groups as steps, or None if C cannot run all of it."""
+    body = turn_factors(body)
     own = _OwnKernels(body, is_loop=True)
     fused = own.grouped(body)
     return fused if fused.steps and all(map(own.is_included, fused.steps)) else None
 
 
-def _loops(step: Scan, graph: Graph) -> bool:
+def _can_compile_loop(step: Scan, graph: Graph) -> bool:
     """Return whether C runs a loop."""
-    return can_loop(step, graph.specs) and _grouped(step.body) is not None
+    return can_loop(step, graph.specs) and _fuse_body(step.body) is not None
 
 
 def compile_scan(graph: Graph, step: Scan) -> Run:
     """Return a function that runs a loop, the only step of a graph, as one program."""
-    body = _grouped(step.body)
+    body = _fuse_body(step.body)
     assert body is not None
     constants = {**body.constants}
     for each in body.steps:

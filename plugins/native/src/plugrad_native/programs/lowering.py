@@ -19,9 +19,7 @@ from plugrad_native.declare import (
     broadcast_descriptor,
 )
 from plugrad_native.kernels.linalg import (
-    FLOAT32_MIN_PRODUCTS,
-    FLOAT32_MIN_SIDE,
-    SERVES_FLOAT32,
+    is_served,
     plan_matmul,
 )
 from plugrad_native.kernels.optimizers import NAMES
@@ -235,12 +233,7 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
     turned = bool(call.attrs["transpose_a"]), bool(call.attrs["transpose_b"])
     plan = plan_matmul(*shapes, *turned)
     rows, columns, depth = plan.numbers[:3]
-    if (
-        dtype.name == "float32"
-        and SERVES_FLOAT32
-        and count_elements(shapes[0]) * shapes[1][-1 - turned[1]] >= FLOAT32_MIN_PRODUCTS
-        and min(rows, columns // LANES, depth) >= FLOAT32_MIN_SIDE
-    ):
+    if dtype.name == "float32" and is_served(*shapes, *turned):
         batch = Constant(plan.batch)
         return [
             CCall(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 OPSET: Final = 20
-IR_VERSION: Final = 9
+IR_VERSION: Final = 10
 SIZES: Final = (3, 5)
 """Sizes of the batch that are traced. A third one, 2, is compared with what the function returns."""
 
@@ -82,9 +82,8 @@ def export(
         for name, one, two in zip((*inputs, *outputs), specs[0], specs[1], strict=True)
     ]
     count = len(inputs)
-    graph = helper.make_graph(
-        writer.nodes, "plugrad", described[:count], described[count:], writer.weights
-    )
+    nodes, weights = writer.needed(outputs)
+    graph = helper.make_graph(nodes, "plugrad", described[:count], described[count:], weights)
     model = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", OPSET)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -10,9 +11,10 @@ from onnx import helper, numpy_helper
 
 from plugrad_onnx.elements import as_array, element_type
 from plugrad_onnx.errors import UnsupportedModel
+from plugrad_onnx.remembering import REMEMBERED, remember
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from plugrad.extend import Call, Graph
 
@@ -29,6 +31,11 @@ class Rule(Protocol):
 
 RULES: Final[dict[str, Rule]] = {}
 """By the name of a kernel: what writes it."""
+
+
+LoopRule = Callable[["Writer", "tuple[Graph, Graph]", Pair, dict[int, str]], bool]
+LOOP_RULES: Final[list[LoopRule]] = []
+"""What writes loops of a certain form, and says whether a loop was one."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -131,6 +138,17 @@ class Writer:
             return self._size
         return self.emit("Mul", [self._size, self.constant(np.array([factor], np.int64))])
 
+    def needed(self, outputs: Sequence[str]) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+        """Return the nodes and weights on which outputs depend."""
+        names = set(outputs)
+        nodes: list[onnx.NodeProto] = []
+        for node in reversed(self.nodes):
+            if not names.isdisjoint(node.output):
+                nodes.append(node)
+                names.update(node.input)
+                names.update(name for a in node.attribute for name in _read_inside(a.g))
+        return nodes[::-1], [weight for weight in self.weights if weight.name in names]
+
     def array(self, first: Any, second: Any, name: str = "") -> str:
         """Write an array of both traces; if it grows with the batch, all its elements must be equal."""
         one, two = as_array(first), as_array(second)
@@ -177,7 +195,8 @@ class Writer:
         step, other = pair
         kind = type(step).__name__
         if kind == "Scan":
-            self._scan(step, other, names)
+            if not any(write(self, graphs, pair, names) for write in LOOP_RULES):
+                self._scan(step, other, names)
             return
         if kind != "Call":
             raise UnsupportedModel(
@@ -193,7 +212,10 @@ class Writer:
         inputs = ["" if value is None else names[value] for value in step.inputs]
         outputs = [self.name() for _ in step.outputs]
         names.update(zip(step.outputs, outputs, strict=True))
+        start = len(self.nodes)
         RULES[kernel](self, Calls(graphs, pair), inputs, outputs)
+        if kernel in REMEMBERED and step.attrs == other.attrs:
+            remember(self.nodes[start:], kernel, step.attrs, inputs, outputs)
 
     def _scan(self, step: Any, other: Any, names: dict[int, str]) -> None:
         """Write a loop as a Scan, whose body sees the values around it."""
@@ -225,6 +247,14 @@ class Writer:
             num_scan_inputs=len(step.slices), **backwards,
         )  # fmt: skip
         names.update(zip(step.outputs, outputs, strict=True))
+
+
+def _read_inside(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the names that the nodes of a graph read, and of those inside."""
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            yield from _read_inside(attribute.g)
 
 
 def _value(name: str, spec: Any) -> onnx.ValueInfoProto:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -155,6 +155,51 @@ def conv_transpose(
     window = window_of(spatial, filters.shape[:-2], strides, dilations, pads, "NOTSET")
     extra = tuple(output_padding or (0,) * rank)
     cut = _cut_of_transposed(spatial, window, extra, output_shape, auto_pad)
+    if rank in (2, 3) and _in_one_kernel(window) and min(map(min, cut)) >= 0:
+        result = _transposed(x, filters, replace(window, pads=tuple(cut)), extra, group)
+    else:
+        result = _transposed_by_zeros(x, filters, window, cut, extra, group)
+    return result if bias is None else plugrad.add(result, bias)
+
+
+def _transposed(
+    x: Tensor, filters: Tensor, window: Window, extra: Sequence[int], group: int
+) -> Tensor:
+    """Return a transposed convolution by the kernel that is the gradient of a convolution."""
+    function = plugrad.conv2d_transpose if x.ndim == 4 else plugrad.conv3d_transpose
+    sizes = [
+        (n - 1) * stride + extent - low - high + more
+        for n, stride, extent, (low, high), more in zip(
+            x.shape[1:-1], window.strides, window.extent, window.pads, extra, strict=True
+        )
+    ]
+    images = plugrad.split(x, (x.shape[-1] // group,) * group, -1) if group > 1 else [x]
+    shared = (filters.shape[-1] // group,) * group
+    parts = plugrad.split(filters, shared, -1) if group > 1 else [filters]
+    results = [
+        function(
+            image,
+            part,
+            (x.shape[0], *sizes, part.shape[-2]),
+            window.strides,
+            window.pads,
+            dilations=window.dilations,
+        )
+        for image, part in zip(images, parts, strict=True)
+    ]
+    return results[0] if group == 1 else plugrad.concat(results, axis=-1)
+
+
+def _transposed_by_zeros(
+    x: Tensor,
+    filters: Tensor,
+    window: Window,
+    cut: Sequence[tuple[int, int]],
+    extra: Sequence[int],
+    group: int,
+) -> Tensor:
+    """Return a transposed convolution as a convolution of images with zeros between their pixels."""
+    rank = len(window.size)
     x = _spread(x, window.strides)
     sides = [
         (extent - 1 - low, extent - 1 - high + more)
@@ -167,8 +212,7 @@ def conv_transpose(
     images = plugrad.split(x, (x.shape[-1] // group,) * group, -1)
     parts = plugrad.split(turned, (turned.shape[-2] // group,) * group, -2)
     results = [_convolved(i, f, moved) for i, f in zip(images, parts, strict=True)]
-    result = results[0] if group == 1 else plugrad.concat(results, axis=-1)
-    return result if bias is None else plugrad.add(result, bias)
+    return results[0] if group == 1 else plugrad.concat(results, axis=-1)
 
 
 @operator("DeformConv")

@@ -69,11 +69,12 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
 
 
 @operator("Range")
-def range_(start: Values, limit: Values, delta: Values) -> Any:
-    """Return numbers at equal distances."""
+def range_(start: Values, limit: Values, delta: Values, *, stash_type: int = 1) -> Any:
+    """Return numbers at equal distances; those of any real dtype are computed in float64."""
     if delta == 0 or abs((limit - start) / delta) * start.dtype.itemsize > LARGEST:
         raise InvalidModel(f"Range from {start} to {limit} by {delta} is too long.")
-    return np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
+    numbers: Any = (start.item(), limit.item(), delta.item())
+    return np.asarray(np.arange(*numbers), start.dtype)
 
 
 def _window(name: str, coefficients: tuple[float, float, float]) -> None:

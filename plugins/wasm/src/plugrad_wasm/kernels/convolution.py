@@ -9,7 +9,7 @@ from plugrad.extend import Window, count_elements, float32
 from plugrad.kernels import convolution
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, items_per_part, product_part, table
-from plugrad_wasm.kernels.linalg import UNLIMITED, Ending, MatmulPlan, plan_matmul, run_matmul
+from plugrad_wasm.kernels.linalg import UNLIMITED, Epilogue, MatmulPlan, plan_matmul, run_matmul
 from plugrad_wasm.kernels.movement import reverse, transpose
 from plugrad_wasm.windows import (
     FILTERS,
@@ -44,11 +44,11 @@ def run_convolution(
     *,
     image: Sizes,
     filter: Sizes,
-    ending: Ending = UNLIMITED,
+    epilogue: Epilogue = UNLIMITED,
 ) -> WasmArray:
     """Return the result of one of the three kernels for images with the channels at the end.
 
-    An `ending` is for `FORWARD` in float32.
+    An `epilogue` is for `FORWARD` in float32.
     """
     memory = a.memory
     store = memory.store
@@ -60,7 +60,7 @@ def run_convolution(
     plan = pointwise(image, window, a.shape, b.shape, out_shape, turns)
     if plan is not None:
         ends = names is FORWARD and a.dtype is float32
-        return run_matmul(a, b, plan, ending if ends else None)
+        return run_matmul(a, b, plan, epilogue if ends else None)
     whole = window_descriptor(image, window)
     in_tiles = names is FORWARD and a.dtype is float32 and uses_winograd(image[0], window, filter)
     kind = "winograd_scratch" if in_tiles else "chunk_scratch"
@@ -81,20 +81,20 @@ def run_convolution(
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
         if names is FORWARD and a.dtype is float32:
-            behind, attributes = epilogue_arguments(ending, filter[-1])
+            behind, attributes = epilogue_arguments(epilogue, filter[-1])
     export = WINOGRAD if in_tiles else names[a.dtype]
     run_windows(a, export, places, chains, *attributes, work=work, scratch=scratch, behind=behind)
     return out
 
 
 def epilogue_arguments(
-    ending: Ending, *attributes: int
+    epilogue: Epilogue, *attributes: int
 ) -> tuple[Sequence[tuple[WasmArray, int]], tuple[float, ...]]:
     """Return the arguments for what follows each sum of a fused convolution: the bias, and limits such as relu6's.
 
     The arrays come first, each with the number of its elements per position, then the numbers.
     """
-    bias, *limits = ending
+    bias, *limits = epilogue
     if bias is None:
         return (), (0, *limits, *attributes)
     return ((bias, FILTERS),), (*limits, *attributes)
@@ -135,16 +135,16 @@ def pointwise(
 
 def correlate(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
     """Return the cross-correlation of images with filters."""
-    return correlate_with_ending(x, filter, window)
+    return correlate_with_epilogue(x, filter, window)
 
 
-def correlate_with_ending(
-    x: WasmArray, filter: WasmArray, window: Window, ending: Ending = UNLIMITED
+def correlate_with_epilogue(
+    x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = UNLIMITED
 ) -> WasmArray:
-    """Return the cross-correlation of images with filters; an `ending` is for float32."""
+    """Return the cross-correlation of images with filters; an `epilogue` is for float32."""
     shape = (x.shape[0], *window.out, filter.shape[-1])
     return run_convolution(
-        FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape, ending=ending
+        FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape, epilogue=epilogue
     )
 
 

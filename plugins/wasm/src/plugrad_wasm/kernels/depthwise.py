@@ -9,7 +9,7 @@ from plugrad.kernels import depthwise
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, call, items_per_part, table
 from plugrad_wasm.kernels.convolution import epilogue_arguments
-from plugrad_wasm.kernels.linalg import UNLIMITED, Ending
+from plugrad_wasm.kernels.linalg import UNLIMITED, Epilogue
 from plugrad_wasm.kernels.movement import read_strided, reverse
 from plugrad_wasm.kernels.reduction import make_reduction
 from plugrad_wasm.memory import WasmArray, WasmView
@@ -48,11 +48,11 @@ def run_depthwise(
     out_shape: Sizes,
     window: Window,
     image: Sizes,
-    ending: Ending = UNLIMITED,
+    epilogue: Epilogue = UNLIMITED,
 ) -> WasmArray:
     """Return the result of one of the three kernels for images of an NHWC shape with repeated channels.
 
-    An `ending` is for `FORWARD`.
+    An `epilogue` is for `FORWARD`.
     """
     memory = a.memory
     store = memory.store
@@ -81,7 +81,7 @@ def run_depthwise(
         if names is FORWARD:
             # A pointer for each row and each cell of the filter, and a row of zeros.
             scratch = (window.size[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
-            behind, attributes = epilogue_arguments(ending)
+            behind, attributes = epilogue_arguments(epilogue)
     run_windows(
         a, names[a.dtype], places, chains, *attributes, work=work, scratch=scratch, behind=behind
     )
@@ -91,16 +91,16 @@ def run_depthwise(
 @table.implements(depthwise.depthwise_conv2d)
 def depthwise_conv2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
     """Return the cross-correlation of each channel of images with its own filters."""
-    return correlate_with_ending(x, filter, window)
+    return correlate_with_epilogue(x, filter, window)
 
 
-def correlate_with_ending(
-    x: WasmArray, filter: WasmArray, window: Window, ending: Ending = UNLIMITED
+def correlate_with_epilogue(
+    x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = UNLIMITED
 ) -> WasmArray:
     """Return the cross-correlation of each channel of images with its own filters, and what becomes of it."""
     x = repeat_channels(x, filter.shape[3])
     shape = (x.shape[0], *window.out, x.shape[3])
-    return run_depthwise(FORWARD, x, filter, shape, window, x.shape, ending)
+    return run_depthwise(FORWARD, x, filter, shape, window, x.shape, epilogue)
 
 
 @table.implements(depthwise.depthwise_conv2d_input_gradient)

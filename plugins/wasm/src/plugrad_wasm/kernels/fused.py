@@ -93,8 +93,8 @@ def conv2d(
     """Return the convolution with its bias and activation."""
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and x.dtype is float32 and (bias is None or bias.shape == filter.shape[-1:]):
-        return convolution.correlate_with_ending(x, filter, window, (bias, *limits))
-    y = convolution.correlate_with_ending(x, filter, window)
+        return convolution.correlate_with_epilogue(x, filter, window, (bias, *limits))
+    y = convolution.correlate_with_epilogue(x, filter, window)
     return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
 
@@ -112,6 +112,6 @@ def depthwise_conv2d(
     """Return the depthwise convolution with its bias and activation."""
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
-        return depthwise.correlate_with_ending(x, filter, window, (bias, *limits))
-    y = depthwise.correlate_with_ending(x, filter, window)
+        return depthwise.correlate_with_epilogue(x, filter, window, (bias, *limits))
+    y = depthwise.correlate_with_epilogue(x, filter, window)
     return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

@@ -60,7 +60,7 @@ def sample_images(
     count: int,
     points: SamplePoints,
 ) -> WasmArray:
-    """Return `count` results that show points of images."""
+    """Return the pixels of images at points, interpolated: `count` images, and `outside` where a point lies in none."""
     memory = images.memory
     *_, channels, height, width, _, _ = fields
     out = memory.empty((count, height, width, channels), images.dtype)

@@ -27,9 +27,9 @@ Sizes = tuple[int, ...]
 MATMUL = ExportNames("matmul")
 MATMUL_CLAMPED = "matmul_within_float32"
 
-Ending: TypeAlias = tuple[WasmArray | None, float, float]
+Epilogue: TypeAlias = tuple[WasmArray | None, float, float]
 """What becomes of sums: a bias for each column or channel, and limits."""
-UNLIMITED: Final[Ending] = (None, -math.inf, math.inf)
+UNLIMITED: Final[Epilogue] = (None, -math.inf, math.inf)
 
 
 class MatmulPlan(NamedTuple):
@@ -110,9 +110,9 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
 
 
 def run_matmul(
-    a: WasmArray, b: WasmArray, plan: MatmulPlan, ending: Ending | None = None
+    a: WasmArray, b: WasmArray, plan: MatmulPlan, epilogue: Epilogue | None = None
 ) -> WasmArray:
-    """Return the products of a plan; an `ending` is for a single one of float32 whose depth is not 0."""
+    """Return the products of a plan; an `epilogue` is for a single one of float32 whose depth is not 0."""
     memory = a.memory
     store = memory.store
     out = memory.empty(plan.shape, a.dtype)
@@ -120,8 +120,8 @@ def run_matmul(
     if not work:
         return out
     export, rest = MATMUL[a.dtype], ()
-    if ending is not None:
-        bias, *limits = ending
+    if epilogue is not None:
+        bias, *limits = epilogue
         export, rest = MATMUL_CLAMPED, (0 if bias is None else bias.address, *limits)
     most = items_per_part(store, work, work, product_part(a))
     if most == work:
@@ -141,7 +141,7 @@ def run_matmul(
             *(rest or (descriptors[-1].address,)),
         )
         chains.append([arguments])
-    run_chains(a, export, chains, (*arrays, *descriptors, ending), work)
+    run_chains(a, export, chains, (*arrays, *descriptors, epilogue), work)
     return out
 
 

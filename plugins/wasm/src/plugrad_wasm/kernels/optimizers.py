@@ -5,9 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from plugrad.extend import Kernel, uint32
+from plugrad.extend import Kernel
 from plugrad.kernels import optimizers
 from plugrad_wasm.declare import ELEMENTWISE_PART, ExportNames, items_per_part, run_chains, table
 from plugrad_wasm.program import exported_kernels
@@ -30,7 +28,7 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], export: str) -> Implementati
         # The sizes, the addresses of the inputs and those of the outputs: what follows begins `count` numbers
         # and then one for each input later.
         places = [*sizes, *(x.address for x in chain(tensors, outputs))]
-        numbers = memory.from_numpy(np.array(places, np.uint32), uint32)
+        numbers = memory.write_numbers(places)
         first = numbers.address
         last = first + 4 * (count + len(tensors))
         arguments = (coefficients.address, first, first + 4 * count, last, count)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from wgpu import GPUBuffer, GPUDevice
 
     from plugrad.extend import DType, Memory, PlugradError
-    from plugrad_webgpu.driver.interface import Driver, Handle, OpenPass, Part, RawDevice
+    from plugrad_webgpu.driver.interface import BufferRange, Driver, Handle, OpenPass, RawDevice
     from plugrad_webgpu.memory.buffers import Storage
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Grid, Plan, Program
@@ -466,7 +466,7 @@ class Device:
         """
         with self._lock:
             self.calls.finish_own()
-            parts: list[Part] = []
+            parts: list[BufferRange] = []
             for array, start, size in copies:
                 storage = array.buffer.storage
                 if isinstance(storage, ExternalBuffer):

@@ -47,7 +47,7 @@ MAX_AXES: Final = 64
 
 
 class Host(CommandRecorder, Protocol):
-    """The additional interface of a device for arrays on the host."""
+    """What arrays on the host need of a device: the calls that wait, dispatches, and copies to buffers."""
 
     @property
     def calls(self) -> FusionQueue:

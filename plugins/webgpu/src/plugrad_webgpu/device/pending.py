@@ -102,8 +102,8 @@ class Chain:
         self.is_open: bool = True
 
 
-class Host(CommandRecorder, Protocol):
-    """The additional interface of a device for chains."""
+class ChainRecorder(CommandRecorder, Protocol):
+    """What chains need of a device: recording their dispatches, and releasing what was compiled for them."""
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
         """Add a dispatch to the batch."""
@@ -118,7 +118,11 @@ class FusionQueue:
     """The elementwise calls of a device that wait, and the plans of the chains that were seen before."""
 
     def __init__(
-        self, device: Host, pool: Pool, lock: AbstractContextManager[object], most_operands: int
+        self,
+        device: ChainRecorder,
+        pool: Pool,
+        lock: AbstractContextManager[object],
+        most_operands: int,
     ) -> None:
         """Begin without chains, for a device that binds up to `most_operands` buffers."""
         self._device = device

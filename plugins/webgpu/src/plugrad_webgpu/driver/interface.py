@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Handle = Any
 """An object of the library: it is opaque, and only compared and passed on."""
 
-Part = tuple[Handle, int, int]
+BufferRange = tuple[Handle, int, int]
 """A buffer, an offset and a size."""
 
 STORAGE_USAGE: Final = int(BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COPY_DST)
@@ -37,11 +37,11 @@ class Layout(Protocol):
         """What pipelines are made with."""
         ...
 
-    def bind(self, device: Handle, buffers: Sequence[Part]) -> Handle:
+    def bind(self, device: Handle, buffers: Sequence[BufferRange]) -> Handle:
         """Return a new bind group of buffers."""
         ...
 
-    def can_bind(self, device: Handle, buffers: Sequence[Part]) -> bool:
+    def can_bind(self, device: Handle, buffers: Sequence[BufferRange]) -> bool:
         """Return whether none of the buffers has been destroyed: to submit such a one aborts the process."""
         ...
 
@@ -101,14 +101,14 @@ class RawDevice(Protocol):
         """Take back what `staging` returned."""
         ...
 
-    def fetch(self, encoder: Handle, staging: Any, parts: Sequence[Part]) -> None:
+    def fetch(self, encoder: Handle, staging: Any, parts: Sequence[BufferRange]) -> None:
         """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later.
 
         Without parts, the staging arrives when all work is done.
         """
         ...
 
-    def submit_copy(self, encoder: Handle, source: Part, target: Part) -> None:
+    def submit_copy(self, encoder: Handle, source: BufferRange, target: BufferRange) -> None:
         """Submit what `encoder` holds, if it is given, and a copy between buffers; both parts have one size."""
         ...
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from wgpu import GPUBuffer, GPUDevice
 
-    from plugrad_webgpu.driver.interface import Handle, Part
+    from plugrad_webgpu.driver.interface import BufferRange, Handle
 
 # cffi makes these from a C header at run time, so no type checker knows their members.
 ffi: Any = wgpu_native.ffi
@@ -94,12 +94,12 @@ class BindLayout:
         for i in range(operands):
             self._entries[i].binding = i
 
-    def bind(self, device: Handle, buffers: Sequence[Part]) -> Handle:
+    def bind(self, device: Handle, buffers: Sequence[BufferRange]) -> Handle:
         """Return a new bind group of buffers, each given as a handle, an offset and a size."""
         self._fill(buffers)
         return lib.wgpuDeviceCreateBindGroup(device, self._descriptor)
 
-    def can_bind(self, device: Handle, buffers: Sequence[Part]) -> bool:
+    def can_bind(self, device: Handle, buffers: Sequence[BufferRange]) -> bool:
         """Return whether none of the buffers has been destroyed: to submit such a one aborts the process."""
         self._fill(buffers)
         try:
@@ -108,7 +108,7 @@ class BindLayout:
             return False
         return True
 
-    def _fill(self, buffers: Sequence[Part]) -> None:
+    def _fill(self, buffers: Sequence[BufferRange]) -> None:
         for entry, (handle, offset, size) in zip(self._entries, buffers, strict=True):
             entry.buffer = handle
             entry.offset = offset
@@ -388,7 +388,7 @@ class NativeDevice:
             staging.unmap()
             release_buffer(staging.handle)
 
-    def fetch(self, encoder: Handle | None, staging: Staging, parts: Sequence[Part]) -> None:
+    def fetch(self, encoder: Handle | None, staging: Staging, parts: Sequence[BufferRange]) -> None:
         """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later."""
         encoder = encoder or self._encoder()
         copy, end = lib.wgpuCommandEncoderCopyBufferToBuffer, 0
@@ -401,7 +401,7 @@ class NativeDevice:
         self.submit(encoder)
         staging.map(end)
 
-    def submit_copy(self, encoder: Handle | None, source: Part, target: Part) -> None:
+    def submit_copy(self, encoder: Handle | None, source: BufferRange, target: BufferRange) -> None:
         """Submit what `encoder` holds and a copy from one buffer to another."""
         encoder = encoder or self._encoder()
         handle, start, size = source

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wgpu import GPUBuffer, GPUDevice
 
-    from plugrad_webgpu.driver.interface import Handle, Part
+    from plugrad_webgpu.driver.interface import BufferRange, Handle
 
 NULL: Any = None
 
@@ -79,7 +79,7 @@ class BindLayout:
             bind_group_layouts=[self._group_layout], immediate_size=IMMEDIATE_BYTES
         )
 
-    def bind(self, device: Handle, buffers: Sequence[Part]) -> Handle:
+    def bind(self, device: Handle, buffers: Sequence[BufferRange]) -> Handle:
         """Return a new bind group of buffers."""
         entries = [
             {"binding": i, "resource": {"buffer": buffer, "offset": offset, "size": size}}
@@ -89,7 +89,7 @@ class BindLayout:
             device.create_bind_group, layout=self._group_layout, entries=entries
         )
 
-    def can_bind(self, device: Handle, buffers: Sequence[Part]) -> bool:
+    def can_bind(self, device: Handle, buffers: Sequence[BufferRange]) -> bool:
         """Return whether none of the buffers has been destroyed."""
         try:
             self.bind(device, buffers)
@@ -202,7 +202,7 @@ class PortableDevice:
             with suppress(RuntimeError):  # it is not mapped if the wait has failed
                 staging.buffer.unmap()
 
-    def fetch(self, encoder: Handle, staging: Staging, parts: Sequence[Part]) -> None:
+    def fetch(self, encoder: Handle, staging: Staging, parts: Sequence[BufferRange]) -> None:
         """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later."""
         encoder = encoder or translate_errors(self.device.create_command_encoder)
         end = 0
@@ -217,7 +217,7 @@ class PortableDevice:
         self.submit(encoder)
         staging.promise = translate_errors(staging.buffer.map_async, MapMode.READ, 0, end)
 
-    def submit_copy(self, encoder: Handle, source: Part, target: Part) -> None:
+    def submit_copy(self, encoder: Handle, source: BufferRange, target: BufferRange) -> None:
         """Submit what `encoder` holds and a copy from one buffer to another."""
         encoder = encoder or translate_errors(self.device.create_command_encoder)
         handle, start, size = source

@@ -82,7 +82,7 @@ def fuse(
                 del waiting[count]
                 break
         outside = _read_outside(group.members, readers, kept)
-        done.extend(_joined(group.members, outside, most))
+        done.extend(_merge_dispatches(group.members, outside, most))
 
     for each in work:
         step = each.step if isinstance(each, Dispatch) else None
@@ -131,7 +131,9 @@ def _read_outside(
     }
 
 
-def _joined(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> list[Dispatch]:
+def _merge_dispatches(
+    members: Sequence[Dispatch], outside: set[StandIn], most: int
+) -> list[Dispatch]:
     """Return dispatches that compute elementwise calls: one if it can bind all buffers."""
     members = _needed(members, outside)
     if len(members) < 2:
@@ -143,7 +145,10 @@ def _joined(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> li
     first, second = members[:half], members[half:]
     read_later = {x for member in second for x in member.reads}
     between = {member.writes[0] for member in first if member.writes[0] in read_later}
-    return [*_joined(first, outside | between, most), *_joined(second, outside, most)]
+    return [
+        *_merge_dispatches(first, outside | between, most),
+        *_merge_dispatches(second, outside, most),
+    ]
 
 
 def _needed(members: Sequence[Dispatch], outside: set[StandIn]) -> list[Dispatch]:

@@ -17,9 +17,9 @@ from plugrad.extend import (
     is_interruption,
 )
 from plugrad_webgpu.memory.buffers import GpuArray
-from plugrad_webgpu.recording.endings import join_endings
+from plugrad_webgpu.recording.epilogues import attach_epilogues
 from plugrad_webgpu.recording.recorder import Recorder, StandIn
-from plugrad_webgpu.recording.segment import Host, Segment
+from plugrad_webgpu.recording.segment import HostCall, Segment
 from plugrad_webgpu.shaders.elements import DTYPES
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def record_graph(graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> Run:
     """Return a function of the arguments' arrays and then the variables', which returns results and then updates."""
-    graph = join_endings(graph)
+    graph = attach_epilogues(graph)
     return Recording(graph, _Writer(graph, device, compile_body).write())
 
 
@@ -113,7 +113,7 @@ class _Writer:
         """The values, among those that earlier parts give, whose arrays have certain buffers."""
         self.made: dict[Value, GpuArray] = {}
         """The values that the segment which is being recorded makes."""
-        self.hosts: list[Host] = []
+        self.hosts: list[HostCall] = []
         self.waiting: list[Step] = []
         """The steps for the host that come next."""
         self.last = _last_uses(graph)
@@ -155,7 +155,7 @@ class _Writer:
             (value,) = step.outputs
             array = self.arrays[value] = recorder.empty(*specs[value])
             assert isinstance(array.buffer, StandIn)
-            self.hosts.append(Host(step, specs[value], array.buffer))
+            self.hosts.append(HostCall(step, specs[value], array.buffer))
             return True
         assert isinstance(step, Call)
         done = len(recorder.work)

@@ -38,7 +38,7 @@ TURNS: Final = 8
 """The buffers of each host value: a batch may still use those of the calls before."""
 
 
-class Host(NamedTuple):
+class HostCall(NamedTuple):
     """A value that a function on the host computes at each call."""
 
     step: HostValue
@@ -59,7 +59,7 @@ class Host(NamedTuple):
 class Turn:
     """The buffers of the host values of one call."""
 
-    def __init__(self, device: Device, hosts: Sequence[Host]) -> None:
+    def __init__(self, device: Device, hosts: Sequence[HostCall]) -> None:
         """Take buffers from the pool, which are not counted as memory in use."""
         take = partial(device.pool.take, device, is_counted=False)
         self.buffers: list[Buffer] = [take(host.buffer.size) for host in hosts]
@@ -76,7 +76,7 @@ class Segment:
         work: Work,
         inputs: Mapping[Value, Buffer],
         outputs: Mapping[Value, GpuArray],
-        hosts: Sequence[Host],
+        hosts: Sequence[HostCall],
     ) -> None:
         """Prepare work.
 

@@ -26,7 +26,7 @@ ACTIVATIONS: Final[dict[Kernel[..., Any], str]] = {
 }
 
 
-def join_endings(graph: Graph) -> Graph:
+def attach_epilogues(graph: Graph) -> Graph:
     """Return the graph with products and convolutions joined to a bias and an activation that only they feed.
 
     Kernels that a pack or the program has replaced are left alone.
@@ -35,7 +35,7 @@ def join_endings(graph: Graph) -> Graph:
     steps: list[Step | None] = [*graph.steps]
     for index, step in enumerate(graph.steps):
         if isinstance(step, Call) and step.kernel in FUSED and _is_own(step.kernel, graph):
-            joined, places = _joined(graph, step, readers)
+            joined, places = _with_epilogue(graph, step, readers)
             if joined is not None and _is_own(joined.kernel, graph):
                 for place in (index, *places):
                     steps[place] = None
@@ -55,7 +55,7 @@ def _readers(graph: Graph) -> dict[Value, list[int]]:
     return readers
 
 
-def _joined(
+def _with_epilogue(
     graph: Graph, product: Call, readers: dict[Value, list[int]]
 ) -> tuple[Call | None, list[int]]:
     """Return a product with what follows it, and the places of that; None if nothing does."""

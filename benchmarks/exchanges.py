@@ -1,0 +1,171 @@
+"""What the exchange of gradients costs between processes that have a core each.
+
+    python benchmarks/exchanges.py mpi
+    unshare -n sh -c "ip link set lo up; python benchmarks/exchanges.py gloo --ranks 3 --wire"
+
+Milliseconds of a step with 0.04 and 10 MB of gradients, the least and the median of the rounds: of the optimizer
+alone, of `dist.DataParallel`, and of the collective's own sum of as many bytes. They take turns; on cores that are not
+idle, only the least mean something. Then the throughput of steps that compute for 100 milliseconds, as a multiple of
+that of one process. --wire lets them exchange by TCP and counts what the loopback device sends, which should be
+``2 (N - 1) / N`` times the gradients; `unshare -n` gives the ranks a loopback device of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+SIZES = {"0.04 MB": 10_000, "10 MB": 2_500_000}
+VARIABLES = 8
+COMPUTE_SECONDS = 0.1
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("collective", choices=["mpi", "gloo"])
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--wire", action="store_true", help="exchange by TCP, and count the bytes")
+    arguments = parser.parse_args()
+    if "PMI_RANK" in os.environ or "RANK" in os.environ:
+        run_rank(arguments)
+        return
+    program = [sys.executable, *sys.argv]
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PLUGRAD_BACKEND": "cpu"}
+    if arguments.collective == "mpi":
+        if arguments.wire:  # not by shared memory
+            environment |= {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"}
+            environment |= {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+        mpiexec = str(Path(sys.executable).with_name("mpiexec"))
+        command = [mpiexec, "-n", str(arguments.ranks), *program]
+        sys.exit(subprocess.run(command, env=environment, check=False).returncode)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    ranks = [
+        subprocess.Popen(
+            program,
+            env=environment
+            | place
+            | {"RANK": str(rank), "WORLD_SIZE": str(arguments.ranks), "GLOO_SOCKET_IFNAME": "lo"},
+        )
+        for rank in range(arguments.ranks)
+    ]
+    sys.exit(max(rank.wait() for rank in ranks))
+
+
+def run_rank(arguments) -> None:
+    import plugrad_distributed as dist
+
+    cores = sorted(os.sched_getaffinity(0))
+    rank = int(os.environ.get("PMI_RANK") or os.environ["RANK"])
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})  # and the threads that are started later
+    world = dist.init(arguments.collective)
+
+    def say(text):
+        if world.rank == 0:
+            print(text, flush=True)
+
+    say(f"{arguments.collective}, {world.size} ranks: least / median")
+    say(f"{'':10}{'alone ms':>16}{'together ms':>16}{'difference':>12}{'own sum ms':>16}")
+    for name, elements in SIZES.items():
+        sides = make_sides(world, elements)
+        taken = {side: [] for side in sides}
+        for _ in range(arguments.rounds):
+            for side, function in sides.items():
+                dist.barrier()
+                start = time.perf_counter()
+                function()
+                taken[side].append(1e3 * (time.perf_counter() - start))
+        texts = [f"{min(t):.2f} / {median(t):.2f}" for t in taken.values()]
+        difference = min(taken["together"]) - min(taken["alone"])
+        say(f"{name:10}{texts[0]:>16}{texts[1]:>16}{difference:12.2f}{texts[2]:>16}")
+        if arguments.wire:
+            count_wire(world, say, sides["together"], elements * 4)
+    say(f"throughput: {measure_throughput(world):.2f} times that of one process")
+
+
+def make_sides(world, elements):
+    """Return a step of the optimizer alone, one of all ranks, and the sum of as many bytes by the collective."""
+    import plugrad
+    import plugrad_distributed as dist
+
+    variables = [plugrad.Variable(plugrad.zeros(elements // VARIABLES)) for _ in range(VARIABLES)]
+    factors = [plugrad.ones(elements // VARIABLES) for _ in range(VARIABLES)]
+    plain = plugrad.optimizers.SGD(0.1)
+    parallel = dist.DataParallel(plugrad.optimizers.SGD(0.1))
+    raw = np.zeros(elements, np.float32)
+
+    def loss():
+        total = plugrad.sum(variables[0] * factors[0])
+        for variable, factor in zip(variables[1:], factors[1:], strict=True):
+            total = total + plugrad.sum(variable * factor)
+        return total
+
+    return {
+        "alone": lambda: plain.minimize(loss, variables),
+        "together": lambda: parallel.minimize(loss, variables),
+        "own sum": lambda: world.collective.all_reduce(raw, timeout=60.0),
+    }
+
+
+def measure_throughput(world):
+    """Return the throughput of all ranks, of which each computes for 100 ms a step, by that of one."""
+    import plugrad
+    import plugrad_distributed as dist
+
+    variables = [plugrad.Variable(plugrad.zeros(100_000)) for _ in range(VARIABLES)]
+    optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.1))
+    x = plugrad.asarray(np.random.default_rng(0).normal(size=(400, 400)).astype(np.float32))
+
+    def loss():
+        start = time.thread_time()
+        while time.thread_time() - start < COMPUTE_SECONDS:
+            x @ x
+        return sum(plugrad.sum(v * v) for v in variables)
+
+    plain = plugrad.optimizers.SGD(0.1)
+    taken = {"one": [], "all": []}
+    for _ in range(10):
+        dist.barrier()
+        start = time.perf_counter()
+        plain.minimize(loss, variables)
+        taken["one"].append(time.perf_counter() - start)
+        dist.barrier()
+        start = time.perf_counter()
+        optimizer.minimize(loss, variables)
+        taken["all"].append(time.perf_counter() - start)
+    return world.size * min(taken["one"]) / min(taken["all"])
+
+
+def count_wire(world, say, step, nbytes):
+    """Say how many bytes the loopback device sends for a rank in a step."""
+    import plugrad_distributed as dist
+
+    def sent():
+        text = Path("/proc/net/dev").read_text().partition("lo:")[2]
+        return int(text.split()[8])
+
+    steps = 20
+    dist.barrier()
+    start = sent()
+    for _ in range(steps):
+        step()
+    dist.barrier()
+    found = (sent() - start) / steps / world.size
+    expected = 2 * (world.size - 1) / world.size * nbytes
+    say(
+        f"{'':10}sent by a rank in a step: {found:.0f} bytes, {found / expected:.3f} times the model's"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Graph models of TensorFlow.js: read, run, trained, and written."""

@@ -1,0 +1,233 @@
+"""Control flow of version 1: values move through graphs with loops as tokens, some of them dead.
+
+A *context* says in which iterations of which loops a node runs. A node runs once for each context in which all its
+inputs have arrived; if one of them is dead, because a Switch sent the value elsewhere, so are its outputs. A Merge
+waits for the first living value. (Yu et al., Dynamic control flow in large-scale machine learning, 2018.)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from plugrad.errors import DamagedFile
+from plugrad.graph_models.operators.control import truth
+from plugrad.graph_models.registry import CONTROL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from plugrad.graph_models.nodes import Node
+
+Outputs = tuple[Any, ...]
+Context = tuple[tuple[str, int], ...]
+ROOT: Final[Context] = ()
+
+
+class Dead:
+    """The value that never comes."""
+
+
+DEAD: Final = Dead()
+
+
+class Computer(Protocol):
+    """What computes a node that is none of the control flow."""
+
+    def compute(self, node: Node, inputs: list[Any]) -> Outputs:
+        """Return the outputs of a node."""
+        ...
+
+
+def run_frames(
+    nodes: Sequence[Node], values: Mapping[str, Outputs], computer: Computer, wanted: set[str]
+) -> dict[str, Outputs]:
+    """Return the outputs of nodes of a graph that has control flow of version 1.
+
+    Raises:
+        DamagedFile: the value of one of them never comes.
+    """
+    run = _Run(nodes, values, computer)
+    run.start()
+    found = {name: run.results.get(name, run.fixed.get(name, (DEAD,))) for name in wanted}
+    for name, outputs in found.items():
+        if all(isinstance(value, Dead) for value in outputs):
+            raise DamagedFile(f"the control flow of the model never gives node {name!r} a value")
+    return found
+
+
+class _Run:
+    """The tokens that are on their way."""
+
+    def __init__(
+        self, nodes: Sequence[Node], values: Mapping[str, Outputs], computer: Computer
+    ) -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self.computer = computer
+        self.fixed = self._compute_fixed(nodes, values)
+        self.waiting = {name: self._count(node) for name, node in self.nodes.items()}
+        self.consumers: dict[str, list[tuple[str, int, int]]] = {name: [] for name in self.nodes}
+        for node in nodes:
+            for slot, (source, port) in enumerate(_edges(node)):
+                if source not in self.fixed:
+                    self.consumers[source].append((node.name, slot, port))
+        self.arrived: dict[tuple[Context, str], dict[int, Any]] = {}
+        self.queue: deque[tuple[Context, str, dict[int, Any]]] = deque()
+        self.results: dict[str, Outputs] = {}
+        self.constants: dict[Context, list[tuple[str, Outputs]]] = {}
+        """Values that a loop sees in each of its iterations, by the context of the first one."""
+        self.iterations: dict[Context, int] = {}
+        self.dead_exits: dict[tuple[Context, str], None] = {}
+        self.left: set[tuple[Context, str]] = set()
+
+    def _compute_fixed(
+        self, nodes: Sequence[Node], values: Mapping[str, Outputs]
+    ) -> dict[str, Outputs]:
+        """Compute what depends on constants and inputs alone, which is the same in every context."""
+        found = dict(values)
+        for node in nodes:
+            sources = [reference.node for reference in node.inputs]
+            if node.name in found or node.controls or node.op in CONTROL:
+                continue
+            if all(source in found for source in sources):
+                inputs = [found[r.node][r.port] for r in node.inputs]
+                found[node.name] = self.computer.compute(node, inputs)
+        return found
+
+    def _count(self, node: Node) -> int:
+        return sum(source not in self.fixed for source, _ in _edges(node))
+
+    def start(self) -> None:
+        """Run until no token moves."""
+        for name, node in self.nodes.items():
+            if (name not in self.fixed and not self.waiting[name]) or (
+                node.op == "Merge" and name not in self.fixed and self._fixed_inputs(node)
+            ):
+                self.queue.append((ROOT, name, {}))
+        while True:
+            while self.queue:
+                self._run_node(*self.queue.popleft())
+            # A loop that never ran, because it lies in a branch that was not taken, sends nothing; deepest ones first.
+            pending = [key for key in self.dead_exits if key not in self.left]
+            if not pending:
+                return
+            depth = max(len(context) for context, _ in pending)
+            for context, name in pending:
+                if len(context) == depth:
+                    self.left.add((context, name))
+                    self._send(context, name, (DEAD,))
+
+    def _fixed_inputs(self, node: Node) -> list[int]:
+        return [place for place, r in enumerate(node.inputs) if r.node in self.fixed]
+
+    def _send(self, context: Context, name: str, outputs: Outputs) -> None:
+        """Bring the outputs of a node to those that wait for them."""
+        if context == ROOT:
+            self.results[name] = outputs
+        is_dead = all(isinstance(value, Dead) for value in outputs)
+        for consumer, slot, port in self.consumers[name]:
+            if port < 0:
+                value = DEAD if is_dead else None
+            elif is_dead:
+                value = DEAD
+            elif port < len(outputs):
+                value = outputs[port]
+            else:
+                raise DamagedFile(f"node {name!r} has no output {port}")
+            self._receive(context, consumer, slot, value)
+
+    def _receive(self, context: Context, name: str, slot: int, value: Any) -> None:
+        node = self.nodes[name]
+        tokens = self.arrived.setdefault((context, name), {})
+        tokens[slot] = value
+        if node.op == "Merge":
+            self._receive_merge(context, node, tokens, value)
+        elif len(tokens) == self.waiting[name]:
+            self.queue.append((context, name, self.arrived.pop((context, name))))
+
+    def _receive_merge(
+        self, context: Context, node: Node, tokens: dict[int, Any], value: Any
+    ) -> None:
+        """Let a Merge run when the first living value comes, or when all that can come are dead."""
+        if tokens.get(-1) is DEAD:  # it has run in this context
+            return
+        back = [
+            place for place, r in enumerate(node.inputs) if self.nodes[r.node].op == "NextIteration"
+        ]
+        is_later = bool(back) and bool(context) and context[-1][1] > 0
+        possible = [
+            place
+            for place, r in enumerate(node.inputs)
+            if r.node not in self.fixed and (not back or (place in back) == is_later)
+        ]
+        if not isinstance(value, Dead) or all(place in tokens for place in possible):
+            self.queue.append((context, node.name, dict(tokens)))
+            tokens[-1] = DEAD
+
+    def _run_node(self, context: Context, name: str, tokens: dict[int, Any]) -> None:
+        """Run a node in a context, and send its outputs."""
+        node = self.nodes[name]
+        values = [
+            self.fixed[source][port] if source in self.fixed else tokens.get(slot, DEAD)
+            for slot, (source, port) in enumerate(_edges(node))
+        ]
+        inputs = values[: len(node.inputs)]
+        if node.op == "Merge":
+            self._merge(context, node, tokens, inputs)
+            return
+        is_dead = any(isinstance(value, Dead) for value in values)
+        if node.op == "Enter":
+            self._enter(context, node, (DEAD,) if is_dead else (inputs[0],))
+        elif node.op == "NextIteration":
+            if not is_dead:
+                self._next_iteration(context, name, (inputs[0],))
+        elif node.op == "Exit":
+            if is_dead:
+                self.dead_exits[context[:-1], name] = None
+            else:
+                self.left.add((context[:-1], name))
+                self._send(context[:-1], name, (inputs[0],))
+        elif is_dead:
+            self._send(context, name, (DEAD,))
+        elif node.op == "Switch":
+            data, flag = inputs
+            self._send(context, name, (DEAD, data) if truth(flag) else (data, DEAD))
+        else:
+            self._send(context, name, self.computer.compute(node, inputs))
+
+    def _merge(
+        self, context: Context, node: Node, tokens: dict[int, Any], inputs: list[Any]
+    ) -> None:
+        arrived = [place for place in tokens if place >= 0 and tokens[place] is not DEAD]
+        chosen = (arrived or self._fixed_inputs(node) or [-1])[0]
+        outputs = (DEAD,) if chosen < 0 else (inputs[chosen], np.array(chosen, np.int32))
+        self._send(context, node.name, outputs)
+
+    def _enter(self, context: Context, node: Node, outputs: Outputs) -> None:
+        first: Context = (*context, (str(node.attributes.get("frame_name", "")), 0))
+        last = self.iterations.setdefault(first, 0)
+        if node.attributes.get("is_constant"):
+            self.constants.setdefault(first, []).append((node.name, outputs))
+            for number in range(last + 1):
+                self._send((*context, (first[-1][0], number)), node.name, outputs)
+        else:
+            self._send(first, node.name, outputs)
+
+    def _next_iteration(self, context: Context, name: str, outputs: Outputs) -> None:
+        if not context:
+            raise DamagedFile(f"node {name!r} is in no loop")
+        *around, (frame, number) = context
+        first = (*around, (frame, 0))
+        following = (*around, (frame, number + 1))
+        if self.iterations.get(first, 0) < number + 1:
+            self.iterations[first] = number + 1
+            for constant, values in self.constants.get(first, []):
+                self._send(following, constant, values)
+        self._send(following, name, outputs)
+
+
+def _edges(node: Node) -> list[tuple[str, int]]:
+    """Return where values come from: outputs of nodes, and then the nodes that must have run, with port -1."""
+    return [(r.node, r.port) for r in node.inputs] + [(name, -1) for name in node.controls]

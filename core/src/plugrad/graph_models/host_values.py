@@ -1,0 +1,191 @@
+"""What is computed without a device: shapes, indices and conditions, which decide how a program goes on."""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from plugrad.graph_models.registry import ON_HOST, on_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from plugrad.graph_models.registry import Values
+
+    Attributes = Mapping[str, Any]
+
+MAX_ELEMENTS: Final = 1024
+"""Larger arrays are worth a device."""
+MASKS: Final = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "Abs": np.abs, "Add": np.add, "AddV2": np.add, "Equal": np.equal, "FloorDiv": np.floor_divide,
+    "FloorMod": np.mod, "Greater": np.greater, "GreaterEqual": np.greater_equal, "Less": np.less,
+    "LessEqual": np.less_equal, "LogicalAnd": np.logical_and, "LogicalNot": np.logical_not,
+    "LogicalOr": np.logical_or, "Maximum": np.maximum, "Minimum": np.minimum, "Mod": np.mod,
+    "Mul": np.multiply, "Neg": np.negative, "NotEqual": np.not_equal, "Select": np.where,
+    "SelectV2": np.where, "Sub": np.subtract,
+}  # fmt: skip
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "All": np.all, "Any": np.any, "Max": np.max, "Min": np.min, "Prod": np.prod, "Sum": np.sum,
+}  # fmt: skip
+
+
+def compute_on_host(
+    op: str, inputs: Sequence[Any], attributes: Attributes
+) -> tuple[Any, ...] | None:
+    """Return the outputs of an operator whose inputs are small arrays of numbers; None if a device must do it."""
+    function = ON_HOST.get(op)
+    if function is None or not inputs or not all(map(_is_small, inputs)):
+        return None
+    # Integers wrap around, and divisions by 0 give what they give, as on a device.
+    with np.errstate(all="ignore"):
+        result = function(inputs, attributes)
+    if result is NotImplemented:
+        return None
+    outputs = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
+    return tuple(np.asarray(output) for output in outputs)
+
+
+def _is_small(value: Any) -> bool:
+    if not isinstance(value, np.ndarray):
+        return False
+    array = cast("Values", value)
+    return array.size <= MAX_ELEMENTS and array.dtype.kind in "bif"
+
+
+def _declare_arithmetic(name: str, compute: Callable[..., Any]) -> None:
+    @on_host(name)
+    def apply(inputs: Sequence[Values], attributes: Attributes) -> Any:
+        return compute(*inputs)
+
+
+def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
+    @on_host(name)
+    def apply(inputs: Sequence[Values], attributes: Attributes) -> Any:
+        x, axes = inputs
+        wanted = tuple(int(axis) for axis in axes.ravel())
+        keep = bool(attributes.get("keep_dims", False))
+        return compute(x, axis=wanted, keepdims=keep).astype(x.dtype) if wanted else x
+
+
+for _name, _compute in ARITHMETIC.items():
+    _declare_arithmetic(_name, _compute)
+for _name, _compute in REDUCTIONS.items():
+    _declare_reduction(_name, _compute)
+
+
+@on_host("Div", "RealDiv")
+def divide(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return the quotient; that of integers is rounded down."""
+    a, b = inputs
+    return np.floor_divide(a, b) if {a.dtype.kind, b.dtype.kind} == {"i"} else np.divide(a, b)
+
+
+@on_host("AddN")
+def add_n(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return the sum."""
+    return reduce(np.add, inputs)
+
+
+@on_host("Cast")
+def change_dtype(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return the elements in another dtype."""
+    return inputs[0].astype(attributes["dstt"])
+
+
+@on_host("Pack")
+def pack(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Join arrays along a new axis."""
+    return np.stack(inputs, axis=attributes.get("axis", 0))
+
+
+@on_host("Unpack")
+def unpack(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return the slices along an axis."""
+    return tuple(np.moveaxis(inputs[0], attributes.get("axis", 0), 0))
+
+
+@on_host("ConcatV2")
+def concat(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Join arrays along an axis, the last input."""
+    *parts, axis = inputs
+    return np.concatenate(parts, axis=int(axis.item()))
+
+
+@on_host("Reshape")
+def reshape(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return another shape."""
+    return inputs[0].reshape(tuple(inputs[1].ravel()))
+
+
+@on_host("ExpandDims")
+def expand_dims(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Insert an axis of size 1."""
+    return np.expand_dims(inputs[0], int(inputs[1].item()))
+
+
+@on_host("Squeeze")
+def squeeze(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Remove axes of size 1."""
+    axes = tuple(attributes.get("squeeze_dims") or attributes.get("axis") or ())
+    return np.squeeze(inputs[0], axis=axes or None)
+
+
+@on_host("GatherV2")
+def gather(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return slices at indices."""
+    if attributes.get("batch_dims", 0):
+        return NotImplemented
+    x, indices, axis = inputs
+    return np.take(x, indices, axis=int(axis.item()))
+
+
+@on_host("Range")
+def arange(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return numbers at equal distances below an end; a long range is the device's."""
+    start, stop, step = (x.item() for x in inputs)
+    if step == 0 or abs((stop - start) / step) > MAX_ELEMENTS:
+        return NotImplemented
+    return np.arange(start, stop, step, dtype=inputs[0].dtype)
+
+
+@on_host("Fill")
+def fill(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return one value in a shape; a large one is the device's."""
+    shape = tuple(int(size) for size in inputs[0].ravel())
+    if any(size < 0 for size in shape) or prod(shape) > MAX_ELEMENTS:
+        return NotImplemented
+    return np.full(shape, inputs[1])
+
+
+@on_host("Slice")
+def slice_(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return a part; a size of -1 is all that remains."""
+    x, begins, sizes = inputs
+    bounds = zip(begins.ravel().tolist(), sizes.ravel().tolist(), strict=True)
+    return x[tuple(slice(b, None if n < 0 else b + n) for b, n in bounds)]
+
+
+@on_host("StridedSlice")
+def strided_slice(inputs: Sequence[Values], attributes: Attributes) -> Any:
+    """Return every so many elements of a part."""
+    x, *bounds = inputs
+    numbers = [bound.ravel().tolist() for bound in bounds]
+    masks = {name: attributes.get(f"{name}_mask", 0) for name in MASKS}
+    index: list[Any] = []
+    for place, (begin, end, step) in enumerate(zip(*numbers, strict=True)):
+        is_set = {name: bool(mask >> place & 1) for name, mask in masks.items()}
+        if is_set["ellipsis"]:
+            index.append(Ellipsis)
+        elif is_set["new_axis"]:
+            index.append(None)
+        elif is_set["shrink_axis"]:
+            index.append(begin)
+        else:
+            first = None if is_set["begin"] else begin
+            last = None if is_set["end"] else end
+            index.append(slice(first, last, step))
+    return x[tuple(index)]

@@ -1,0 +1,74 @@
+"""The graph of a file: nodes with decoded attributes, and references to their inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from plugrad.graph_models.registry import Operator
+
+
+class Reference(NamedTuple):
+    """One output of a node."""
+
+    node: str
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One computation of a graph."""
+
+    name: str
+    op: str
+    inputs: tuple[Reference, ...]
+    controls: tuple[str, ...]
+    """The nodes that run before it, and without which it does not run."""
+    attributes: Mapping[str, Any]
+    operator: Operator | None = None
+    """What computes it; None for constants and for the nodes of the control flow of version 1."""
+
+    def __str__(self) -> str:
+        return f"node {self.name!r} ({self.op})"
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The nodes of a model, or of a function inside of it."""
+
+    nodes: Mapping[str, Node]
+    inputs: tuple[str, ...]
+    """The names of the nodes whose values a call brings, in its order."""
+    outputs: tuple[Reference, ...]
+    plans: dict[tuple[Reference, ...], Any] = field(
+        default_factory=dict["tuple[Reference, ...]", "Any"]
+    )
+    """What has been worked out for outputs that somebody asked for."""
+
+    def needed(self, outputs: Iterable[Reference]) -> list[Node]:
+        """Return the nodes of which outputs are computed, each after its inputs as far as there is no loop.
+
+        Raises:
+            KeyError: there is no node of a name.
+        """
+        found: dict[str, Node] = {}
+        begun: set[str] = set()
+        pending = [reference.node for reference in outputs][::-1]
+        while pending:
+            name = pending[-1]
+            if name in found:
+                pending.pop()
+                continue
+            node = self.nodes[name]
+            before = [r.node for r in node.inputs] + list(node.controls)
+            missing = [other for other in before if other not in found and other not in begun]
+            if name in begun or not missing:
+                found[name] = node
+                pending.pop()
+            else:
+                begun.add(name)
+                pending += missing[::-1]
+        return list(found.values())

@@ -1,0 +1,48 @@
+"""Branches, loops and calls of version 2: each runs graphs of the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.graph_models.registry import operator
+from plugrad.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from plugrad.graph_models.registry import Anything, Run
+
+
+@operator("If", "StatelessIf")
+def branch(
+    condition: Anything, *inputs: Anything, then_branch: str, else_branch: str, call: Run
+) -> tuple[Any, ...]:
+    """Run one graph or the other."""
+    return tuple(call(then_branch if truth(condition) else else_branch, list(inputs)))
+
+
+@operator("While", "StatelessWhile")
+def loop(*inputs: Anything, cond: str, body: str, call: Run) -> tuple[Any, ...]:
+    """Run a graph as long as another one says so."""
+    state = list(inputs)
+    while truth(call(cond, state)[0]):
+        state = call(body, state)
+    return tuple(state)
+
+
+@operator("PartitionedCall", "StatefulPartitionedCall")
+def run_function(*inputs: Anything, f: str, call: Run) -> tuple[Any, ...]:
+    """Run a graph."""
+    return tuple(call(f, list(inputs)))
+
+
+@operator("LoopCond")
+def loop_condition(x: Anything) -> Any:
+    """Pass a condition on."""
+    return x
+
+
+def truth(value: Any) -> bool:
+    """Return what a condition says: a number counts as true unless it is 0."""
+    array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+    return bool(array.ravel()[0])

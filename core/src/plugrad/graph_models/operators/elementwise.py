@@ -1,0 +1,94 @@
+"""Arithmetic, comparisons, logic and activations, element by element."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.graph_models.registry import operator
+from plugrad.ops import activation, binary, bitwise, complex as complex_ops, unary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.graph_models.registry import Values
+    from plugrad.tensor.tensor import Tensor
+
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "Abs": unary.abs, "Acos": unary.acos, "Acosh": unary.acosh, "Asin": unary.asin, "Asinh": unary.asinh,
+    "Atan": unary.atan, "Atanh": unary.atanh, "Ceil": unary.ceil, "ComplexAbs": unary.abs, "Cos": unary.cos,
+    "Cosh": unary.cosh, "Elu": activation.elu, "Erf": unary.erf, "Exp": unary.exp, "Expm1": unary.expm1,
+    "Floor": unary.floor, "Imag": complex_ops.imag, "IsFinite": unary.isfinite, "IsInf": unary.isinf,
+    "IsNan": unary.isnan, "Log": unary.log, "Log1p": unary.log1p, "LogicalNot": unary.logical_not,
+    "Neg": unary.negative, "Real": complex_ops.real, "Reciprocal": unary.reciprocal, "Relu": activation.relu,
+    "Relu6": activation.relu6, "Round": unary.round, "Rsqrt": unary.rsqrt, "Selu": activation.selu,
+    "Sigmoid": activation.sigmoid, "Sign": unary.sign, "Sin": unary.sin, "Sinh": unary.sinh,
+    "Softplus": activation.softplus, "Sqrt": unary.sqrt, "Square": unary.square, "Tan": unary.tan,
+    "Tanh": unary.tanh,
+}  # fmt: skip
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": binary.add, "AddV2": binary.add, "Atan2": binary.atan2, "BiasAdd": binary.add,
+    "BitwiseAnd": bitwise.bitwise_and, "Complex": complex_ops.complex, "DivNoNan": binary.div_no_nan,
+    "Equal": binary.equal, "FloorDiv": binary.floor_divide, "FloorMod": binary.remainder,
+    "Greater": binary.greater, "GreaterEqual": binary.greater_equal, "Less": binary.less,
+    "LessEqual": binary.less_equal, "LogicalAnd": binary.logical_and, "LogicalOr": binary.logical_or,
+    "Maximum": binary.maximum, "Minimum": binary.minimum, "Mod": binary.remainder, "Mul": binary.multiply,
+    "NotEqual": binary.not_equal, "Pow": binary.pow, "Prelu": activation.prelu,
+    "SquaredDifference": binary.squared_difference, "Sub": binary.subtract,
+}  # fmt: skip
+
+
+def _declare_unary(name: str, compute: Callable[[Any], Any]) -> None:
+    @operator(name)
+    def apply(x: Tensor) -> Tensor:
+        return compute(x)
+
+
+def _declare_binary(name: str, compute: Callable[[Any, Any], Any]) -> None:
+    @operator(name)
+    def apply(a: Tensor, b: Tensor) -> Tensor:
+        return compute(a, b)
+
+
+for _name, _unary in UNARY.items():
+    _declare_unary(_name, _unary)
+for _name, _binary in BINARY.items():
+    _declare_binary(_name, _binary)
+
+
+@operator("AddN")
+def add_n(*tensors: Tensor) -> Tensor:
+    """Return the sum."""
+    return binary.add_n(tensors)
+
+
+@operator("Div", "RealDiv")
+def divide(a: Tensor, b: Tensor) -> Tensor:
+    """Return the quotient; that of integers is rounded down, as TensorFlow.js does."""
+    both = a.dtype.is_integer and b.dtype.is_integer
+    return binary.floor_divide(a, b) if both else binary.divide(a, b)
+
+
+@operator("ClipByValue")
+def clip(x: Tensor, low: Values, high: Values) -> Tensor:
+    """Bound the elements."""
+    return binary.clip(x, low.item(), high.item())
+
+
+@operator("LeakyRelu")
+def leaky_relu(x: Tensor, *, alpha: float = 0.2) -> Tensor:
+    """Multiply negative elements by a slope."""
+    return activation.leaky_relu(x, alpha)
+
+
+@operator("SelectV2")
+def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Choose between two tensors."""
+    return binary.where(condition, a, b)
+
+
+@operator("Select")
+def where_rows(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Choose between two tensors, element by element, or row by row if the condition is one-dimensional."""
+    if condition.ndim == 1 and a.ndim > 1:
+        condition = condition.reshape((condition.shape[0], *(1,) * (a.ndim - 1)))
+    return binary.where(condition, a, b)

@@ -1,0 +1,112 @@
+"""Images: sizes, crops, transforms and boxes; and Fourier transforms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.graph_models.registry import operator
+from plugrad.ops import detection, fft, image, resize
+
+if TYPE_CHECKING:
+    from plugrad.graph_models.registry import Values
+    from plugrad.tensor.tensor import Tensor
+
+
+@operator("ResizeBilinear")
+def resize_bilinear(
+    images: Tensor, size: Values, *, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Tensor:
+    """Return images of another size, interpolated."""
+    return resize.resize_bilinear(
+        images, _size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
+    )
+
+
+@operator("ResizeNearestNeighbor")
+def resize_nearest(
+    images: Tensor, size: Values, *, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Tensor:
+    """Return images of another size, of the nearest pixels."""
+    return resize.resize_nearest_neighbor(
+        images, _size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
+    )
+
+
+@operator("CropAndResize")
+def crop_and_resize(
+    images: Tensor, boxes: Tensor, places: Tensor, size: Values, *, method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """Return what is in boxes, in one size."""
+    kind: Any = method.lower()
+    return image.crop_and_resize(images, boxes, places, _size(size), kind, extrapolation_value)
+
+
+@operator("ImageProjectiveTransformV3")
+def transform(
+    images: Tensor, transforms: Tensor, output_shape: Values, fill_value: Values, *, interpolation: str,
+    fill_mode: str = "constant",
+) -> Tensor:  # fmt: skip
+    """Return images seen from elsewhere."""
+    how: Any = interpolation.lower()
+    outside: Any = fill_mode.lower()
+    value = fill_value.item()
+    return image.transform(images, transforms, how, outside, value, _size(output_shape))
+
+
+@operator("NonMaxSuppressionV2", "NonMaxSuppressionV3")
+def select_boxes(
+    boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values | None = None
+) -> Tensor:
+    """Return the best boxes that overlap little."""
+    score = float("-inf") if least is None else least.item()
+    return detection.non_max_suppression(boxes, scores, int(count.item()), overlap.item(), score)
+
+
+@operator("NonMaxSuppressionV4", outputs=("selected_indices", "valid_outputs"))
+def select_padded_boxes(
+    boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values, *,
+    pad_to_max_output_size: bool = False,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return the best boxes that overlap little, and how many there are."""
+    return detection.non_max_suppression_padded(
+        boxes, scores, int(count.item()), overlap.item(), least.item(), pad_to_max_output_size
+    )
+
+
+@operator("NonMaxSuppressionV5", outputs=("selected_indices", "selected_scores"))
+def select_boxes_softly(
+    boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values, sigma: Values
+) -> tuple[Tensor, ...]:
+    """Return the best boxes and their scores, which overlaps lower."""
+    return detection.non_max_suppression_with_score(
+        boxes, scores, int(count.item()), overlap.item(), least.item(), sigma.item()
+    )
+
+
+@operator("FFT")
+def transform_fourier(x: Tensor) -> Tensor:
+    """Return the Fourier transform of the last axis."""
+    return fft.fft(x)
+
+
+@operator("IFFT")
+def inverse_fourier(x: Tensor) -> Tensor:
+    """Return the inverse Fourier transform of the last axis."""
+    return fft.ifft(x)
+
+
+@operator("RFFT")
+def real_fourier(x: Tensor, length: Values | None = None) -> Tensor:
+    """Return half of the Fourier transform of real numbers."""
+    return fft.rfft(x, n=None if length is None else int(length.item()))
+
+
+@operator("IRFFT")
+def inverse_real_fourier(x: Tensor, length: Values | None = None) -> Tensor:
+    """Return real numbers of half of their Fourier transform."""
+    return fft.irfft(x, n=None if length is None else int(length.item()))
+
+
+def _size(values: Values) -> tuple[int, ...]:
+    return tuple(int(value) for value in values.ravel())

@@ -1,0 +1,271 @@
+"""Lists and arrays of tensors, which graphs fill in loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.errors import ArgumentValueError
+from plugrad.graph_models.registry import operator
+from plugrad.ops import creation, movement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from plugrad.graph_models.registry import Anything, Values
+    from plugrad.tensor.tensor import Tensor
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TensorList:
+    """An immutable list: what changes it returns another one."""
+
+    elements: tuple[Tensor | None, ...]
+    """None is an element that nobody has set; it is zeros where it is read."""
+    shape: Shape | None
+    dtype: str
+
+    def with_element(self, place: int, element: Tensor) -> TensorList:
+        """Return the list with another element; a list grows as far as it must."""
+        if place < 0:
+            raise ArgumentValueError(f"a list of tensors has no element {place}")
+        size = max(len(self.elements), place + 1)
+        found = [*self.elements, *[None] * (size - len(self.elements))]
+        found[place] = element
+        return TensorList(tuple(found), self.shape, self.dtype)
+
+    def read(self, place: int, shape: Shape | None = None) -> Tensor:
+        """Return an element."""
+        if not 0 <= place < len(self.elements):
+            raise ArgumentValueError(
+                f"element {place} of a list of {len(self.elements)} tensors does not exist"
+            )
+        element = self.elements[place]
+        return self._zeros(shape) if element is None else element
+
+    def read_many(self, places: Iterable[int], shape: Shape | None) -> list[Tensor]:
+        """Return elements."""
+        return [self.read(place, shape) for place in places]
+
+    def stack(self, places: Sequence[int], shape: Shape | None) -> Tensor:
+        """Return elements as one tensor, along a new first axis."""
+        if not places:
+            return creation.zeros((0, *self._known_shape(shape)), dtype=self.dtype)
+        return movement.stack(self.read_many(places, shape))
+
+    def concat(self, shape: Shape | None) -> Tensor:
+        """Return all elements joined along their first axis."""
+        if not self.elements:
+            return creation.zeros((0, *self._known_shape(shape)[1:]), dtype=self.dtype)
+        return movement.concat(self.read_many(range(len(self.elements)), shape))
+
+    def _known_shape(self, shape: Shape | None) -> Shape:
+        """Return the shape of an element, as far as elements or somebody say."""
+        for element in self.elements:
+            if element is not None:
+                return element.shape
+        return tuple(max(size, 0) for size in (shape or self.shape or ()))
+
+    def _zeros(self, shape: Shape | None) -> Tensor:
+        return creation.zeros(self._known_shape(shape), dtype=self.dtype)
+
+
+@operator("EmptyTensorList")
+def empty_list(shape: Values, most: Values, *, element_dtype: str) -> Any:
+    """Return a list without elements."""
+    return TensorList((), _shape(shape), element_dtype)
+
+
+@operator("TensorListReserve")
+def reserve(shape: Values, count: Values, *, element_dtype: str) -> Any:
+    """Return a list of so many elements that are not set."""
+    return TensorList((None,) * int(count.item()), _shape(shape), element_dtype)
+
+
+@operator("TensorListFromTensor")
+def list_of(x: Tensor, shape: Values, *, element_dtype: str) -> Any:
+    """Return the slices of a tensor along its first axis."""
+    return TensorList(movement.unstack(x), _shape(shape), element_dtype)
+
+
+@operator("TensorListSplit")
+def split_list(x: Tensor, shape: Values, lengths: Values, *, element_dtype: str) -> Any:
+    """Return parts of a tensor along its first axis."""
+    parts = movement.split(x, [int(length) for length in lengths.ravel()])
+    return TensorList(parts, _shape(shape), element_dtype)
+
+
+@operator("TensorListScatter", "TensorListScatterV2")
+def scatter_list(
+    x: Tensor, places: Values, shape: Values, count: Values | None = None, *, element_dtype: str
+) -> Any:
+    """Return a list with the slices of a tensor at places."""
+    least = 0 if count is None else max(int(count.item()), 0)
+    found = TensorList((None,) * least, _shape(shape), element_dtype)
+    for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
+        found = found.with_element(int(place), part)
+    return found
+
+
+@operator("TensorListGetItem")
+def get_item(
+    items: Anything, place: Values, shape: Values | None = None, *, element_dtype: str = ""
+) -> Any:
+    """Return an element."""
+    return _list(items).read(int(place.item()), _shape(shape))
+
+
+@operator("TensorListSetItem")
+def set_item(items: Anything, place: Values, element: Tensor, *, element_dtype: str = "") -> Any:
+    """Return a list with another element."""
+    return _list(items).with_element(int(place.item()), element)
+
+
+@operator("TensorListPushBack")
+def push_back(items: Anything, element: Tensor, *, element_dtype: str = "") -> Any:
+    """Return a list with one more element."""
+    return _list(items).with_element(len(items.elements), element)
+
+
+@operator("TensorListPopBack", outputs=("output_handle", "tensor"))
+def pop_back(items: Anything, shape: Values, *, element_dtype: str = "") -> tuple[Any, ...]:
+    """Return a list without its last element, and that element."""
+    last = len(_list(items).elements) - 1
+    rest = TensorList(items.elements[:-1], items.shape, items.dtype)
+    return rest, items.read(last, _shape(shape))
+
+
+@operator("TensorListLength")
+def length_of(items: Anything) -> Any:
+    """Return the number of elements."""
+    return np.array(len(_list(items).elements), np.int32)
+
+
+@operator("TensorListResize")
+def resize(items: Anything, size: Values) -> Any:
+    """Return the first elements of a list, or more that are not set."""
+    count = int(size.item())
+    elements = _list(items).elements[:count]
+    return TensorList((*elements, *[None] * (count - len(elements))), items.shape, items.dtype)
+
+
+@operator("TensorListStack")
+def stack_list(
+    items: Anything, shape: Values, *, element_dtype: str = "", num_elements: int = -1
+) -> Any:
+    """Return all elements as one tensor."""
+    count = len(_list(items).elements)
+    if num_elements not in (-1, count):
+        raise ArgumentValueError(f"a list has {count} tensors, and {num_elements} were expected")
+    return items.stack(range(count), _shape(shape))
+
+
+@operator("TensorListGather")
+def gather_list(items: Anything, places: Values, shape: Values, *, element_dtype: str = "") -> Any:
+    """Return elements as one tensor."""
+    return _list(items).stack([int(place) for place in places.ravel()], _shape(shape))
+
+
+@operator("TensorListConcat", "TensorListConcatV2", outputs=("tensor", "lengths"))
+def concat_list(
+    items: Anything, shape: Values | None = None, leading: Values | None = None, *,
+    element_shape: Any = None, element_dtype: str = "",
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return all elements joined along their first axis, and the sizes of it."""
+    wanted = _shape(shape) if element_shape is None else tuple(element_shape)
+    parts = _list(items).read_many(range(len(items.elements)), wanted)
+    return items.concat(wanted), np.array([part.shape[0] for part in parts], np.int32)
+
+
+class TensorArray:
+    """A list that changes, as version 1 of the control flow has it; the flow of a number keeps the order."""
+
+    def __init__(self, size: int, shape: Shape | None, dtype: str) -> None:
+        self.items = TensorList((None,) * size, shape, dtype)
+
+
+@operator("TensorArrayV3", outputs=("handle", "flow"))
+def tensor_array(
+    size: Values, *, dtype: str, element_shape: Any = None, dynamic_size: bool = False
+) -> tuple[Any, ...]:
+    """Return an array of so many tensors, and the number that flows through its users."""
+    shape = None if element_shape is None else tuple(element_shape)
+    return TensorArray(int(size.item()), shape, dtype), _flow()
+
+
+@operator("TensorArrayWriteV3")
+def write_array(array: Anything, place: Values, x: Tensor, flow: Anything) -> Any:
+    """Set an element."""
+    array.items = array.items.with_element(int(place.item()), x)
+    return flow
+
+
+@operator("TensorArrayReadV3")
+def read_array(array: Anything, place: Values, flow: Anything, *, dtype: str = "") -> Any:
+    """Return an element."""
+    return array.items.read(int(place.item()))
+
+
+@operator("TensorArrayGatherV3")
+def gather_array(
+    array: Anything, places: Values, flow: Anything, *, dtype: str = "", element_shape: Any = None
+) -> Any:
+    """Return elements as one tensor."""
+    shape = None if element_shape is None else tuple(element_shape)
+    return array.items.stack([int(place) for place in places.ravel()], shape)
+
+
+@operator("TensorArrayScatterV3")
+def scatter_array(array: Anything, places: Values, x: Tensor, flow: Anything) -> Any:
+    """Set elements to the slices of a tensor."""
+    for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
+        array.items = array.items.with_element(int(place), part)
+    return flow
+
+
+@operator("TensorArrayConcatV3", outputs=("value", "lengths"))
+def concat_array(array: Anything, flow: Anything, *, dtype: str = "") -> tuple[Any, ...]:
+    """Return all elements joined along their first axis, and the sizes of it."""
+    return concat_list(array.items)
+
+
+@operator("TensorArraySplitV3")
+def split_array(array: Anything, x: Tensor, lengths: Values, flow: Anything) -> Any:
+    """Set all elements to parts of a tensor."""
+    for place, part in enumerate(movement.split(x, [int(n) for n in lengths.ravel()])):
+        array.items = array.items.with_element(place, part)
+    return flow
+
+
+@operator("TensorArraySizeV3")
+def size_of_array(array: Anything, flow: Anything) -> Any:
+    """Return the number of elements."""
+    return length_of(array.items)
+
+
+@operator("TensorArrayCloseV3")
+def close_array(array: Anything) -> Any:
+    """Forget all elements."""
+    array.items = TensorList((), None, array.items.dtype)
+    return _flow()
+
+
+def _list(value: Any) -> TensorList:
+    if not isinstance(value, TensorList):
+        raise ArgumentValueError(f"{type(value).__name__} stands where a list of tensors is needed")
+    return value
+
+
+def _flow() -> Any:
+    return np.array(1.0, np.float32)
+
+
+def _shape(values: Values | None) -> Shape | None:
+    """Return a shape, in which -1 is any size; None is any shape."""
+    if values is None or (values.ndim == 0 and values.item() < 0):
+        return None
+    return tuple(int(size) for size in values.ravel())

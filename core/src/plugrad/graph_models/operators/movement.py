@@ -1,0 +1,229 @@
+"""Shapes, slices, joins, gathering and scattering."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.graph_models.registry import operator
+from plugrad.kernels import indexing as contracts
+from plugrad.ops import indexing, movement, rearrangement, scatter, subscript, unary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.graph_models.registry import Values
+    from plugrad.tensor.tensor import Tensor
+
+
+@operator("Reshape")
+def reshape(x: Tensor, shape: Values) -> Tensor:
+    """Return another shape."""
+    return movement.reshape(x, _integers(shape))
+
+
+@operator("EnsureShape")
+def ensure_shape(x: Tensor, shape: Values | None = None) -> Tensor:
+    """Pass a tensor on that has a shape."""
+    return x if shape is None else movement.ensure_shape(x, _integers(shape))
+
+
+@operator("ExpandDims")
+def expand_dims(x: Tensor, axis: Values) -> Tensor:
+    """Insert an axis of size 1."""
+    return movement.expand_dims(x, axis=int(axis.item()))
+
+
+@operator("Squeeze")
+def squeeze(x: Tensor, *, squeeze_dims: Sequence[int] = (), axis: Sequence[int] = ()) -> Tensor:
+    """Remove axes of size 1."""
+    axes = tuple(squeeze_dims) or tuple(axis)
+    return movement.squeeze(x, axes or tuple(n for n, size in enumerate(x.shape) if size == 1))
+
+
+@operator("Transpose")
+def transpose(x: Tensor, perm: Values) -> Tensor:
+    """Return another order of axes."""
+    return movement.permute_dims(x, _integers(perm))
+
+
+@operator("BroadcastTo")
+def broadcast_to(x: Tensor, shape: Values) -> Tensor:
+    """Repeat axes."""
+    return movement.broadcast_to(x, _integers(shape))
+
+
+@operator("BroadcastArgs")
+def broadcast_args(a: Values, b: Values) -> Any:
+    """Return the shape to which two shapes broadcast."""
+    return np.array(np.broadcast_shapes(_integers(a), _integers(b)), np.int32)
+
+
+@operator("Tile")
+def tile(x: Tensor, repetitions: Values) -> Tensor:
+    """Repeat a tensor."""
+    return movement.tile(x, _integers(repetitions))
+
+
+@operator("ConcatV2", last="Values")
+def concat(*inputs: Tensor, n: int = 0) -> Tensor:
+    """Join tensors along an axis, the last input."""
+    *parts, axis = inputs
+    return movement.concat(parts[: n or None], axis=int(axis.item()))
+
+
+@operator("Concat")
+def concat_axis_first(axis: Values, *parts: Tensor) -> Tensor:
+    """Join tensors along an axis, the first input."""
+    return movement.concat(parts, axis=int(axis.item()))
+
+
+@operator("Pack")
+def pack(*parts: Tensor, axis: int = 0) -> Tensor:
+    """Join tensors along a new axis."""
+    return movement.stack(parts, axis=axis)
+
+
+@operator("Unpack")
+def unpack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """Return the slices along an axis."""
+    return movement.unstack(x, axis=axis)
+
+
+@operator("Split")
+def split(axis: Values, x: Tensor, *, num_split: int) -> tuple[Tensor, ...]:
+    """Return so many equal parts along an axis."""
+    return movement.split(x, num_split, int(axis.item()))
+
+
+@operator("SplitV")
+def split_sizes(x: Tensor, sizes: Values, axis: Values) -> tuple[Tensor, ...]:
+    """Return parts of sizes along an axis; one that is -1 is what remains."""
+    where = int(axis.item())
+    wanted = list(_integers(sizes))
+    if -1 in wanted:
+        wanted[wanted.index(-1)] = x.shape[where] - sum(wanted) - 1
+    return movement.split(x, wanted, where)
+
+
+@operator("Slice")
+def slice_(x: Tensor, begin: Values, size: Values) -> Tensor:
+    """Return a part; a size of -1 is all that remains."""
+    return movement.slice(x, _integers(begin), _integers(size))
+
+
+@operator("StridedSlice")
+def strided_slice(
+    x: Tensor, begin: Values, end: Values, strides: Values, *, begin_mask: int = 0, end_mask: int = 0,
+    ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
+) -> Tensor:  # fmt: skip
+    """Return every so many elements of a part."""
+    bounds = (_integers(begin), _integers(end), _integers(strides))
+    masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    return subscript.strided_slice(x, *bounds, *masks)
+
+
+@operator("Reverse")
+def reverse_flags(x: Tensor, dims: Values) -> Tensor:
+    """Turn the axes around that flags say."""
+    return movement.flip(x, axis=tuple(int(n) for n in np.flatnonzero(dims)))
+
+
+@operator("ReverseV2")
+def reverse(x: Tensor, axis: Values) -> Tensor:
+    """Turn axes around."""
+    return movement.flip(x, axis=_integers(axis))
+
+
+@operator("Pad")
+def pad(x: Tensor, paddings: Values, *, constant_value: float = 0.0) -> Tensor:
+    """Surround with a number."""
+    return movement.pad(x, paddings.tolist(), constant_value)
+
+
+@operator("PadV2")
+def pad_with(x: Tensor, paddings: Values, value: Values) -> Tensor:
+    """Surround with a number."""
+    return movement.pad(x, paddings.tolist(), value.item())
+
+
+@operator("MirrorPad")
+def mirror_pad(x: Tensor, paddings: Values, *, mode: str) -> Tensor:
+    """Surround with what is inside."""
+    kind: Any = mode.lower()
+    return rearrangement.mirror_pad(x, paddings.tolist(), kind)
+
+
+@operator("SpaceToBatchND")
+def space_to_batch(x: Tensor, block_shape: Values, paddings: Values) -> Tensor:
+    """Move blocks of space to the batch."""
+    return rearrangement.space_to_batch_nd(x, _integers(block_shape), _pairs(paddings))
+
+
+@operator("BatchToSpaceND")
+def batch_to_space(x: Tensor, block_shape: Values, crops: Values) -> Tensor:
+    """Move blocks of the batch to space."""
+    return rearrangement.batch_to_space_nd(x, _integers(block_shape), _pairs(crops))
+
+
+@operator("DepthToSpace")
+def depth_to_space(x: Tensor, *, block_size: int, data_format: str = "NHWC") -> Tensor:
+    """Move blocks of channels to space."""
+    order: Any = data_format
+    return rearrangement.depth_to_space(x, block_size, order)
+
+
+@operator("GatherV2")
+def gather(x: Tensor, indices: Tensor, axis: Values, *, batch_dims: int = 0) -> Tensor:
+    """Return slices at indices."""
+    return indexing.take(x, _whole(indices), axis=int(axis.item()), batch_dims=batch_dims)
+
+
+@operator("Gather")
+def gather_rows(x: Tensor, indices: Tensor) -> Tensor:
+    """Return rows at indices."""
+    return indexing.take(x, _whole(indices), axis=0)
+
+
+@operator("GatherNd")
+def gather_nd(x: Tensor, indices: Tensor) -> Tensor:
+    """Return what tuples of indices point to."""
+    return indexing.gather_nd(x, indices)
+
+
+@operator("Where")
+def coordinates(condition: Tensor) -> Tensor:
+    """Return where elements are true, one row for each."""
+    return contracts.where_true(unary.astype(condition, "bool"))
+
+
+@operator("ScatterNd")
+def scatter_nd(indices: Tensor, updates: Tensor, shape: Values) -> Tensor:
+    """Return zeros, and values at indices."""
+    return scatter.scatter_nd(indices, updates, _integers(shape))
+
+
+@operator("TensorScatterUpdate")
+def scatter_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """Return a tensor with other values at indices."""
+    return scatter.tensor_scatter_update(x, indices, updates)
+
+
+@operator("SparseToDense")
+def sparse_to_dense(indices: Tensor, shape: Values, values: Tensor, default: Tensor) -> Tensor:
+    """Return one value, and others at indices."""
+    default = default if default.dtype == values.dtype else unary.astype(default, values.dtype)
+    return scatter.sparse_to_dense(indices, values, _integers(shape), default)
+
+
+def _integers(values: Values) -> tuple[int, ...]:
+    return tuple(int(value) for value in values.ravel())
+
+
+def _pairs(values: Values) -> Any:
+    return [tuple(int(value) for value in row) for row in values.reshape(-1, 2)]
+
+
+def _whole(indices: Tensor) -> Tensor:
+    return indices if indices.dtype.is_integer else unary.astype(indices, "int32")

@@ -1,0 +1,129 @@
+"""Reductions, sums along axes, order and sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.graph_models.registry import operator
+from plugrad.ops import (
+    einsum as einsum_op,
+    linalg,
+    reduction,
+    scan,
+    sets,
+    sorting,
+    statistics,
+    unary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.graph_models.registry import Values
+    from plugrad.tensor.tensor import Tensor
+
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "All": reduction.all, "Any": reduction.any, "EuclideanNorm": statistics.euclidean_norm, "Max": reduction.max,
+    "Mean": reduction.mean, "Min": reduction.min, "Prod": reduction.prod, "Sum": reduction.sum,
+}  # fmt: skip
+POSITIONS: dict[str, Callable[..., Any]] = {"ArgMax": reduction.argmax, "ArgMin": reduction.argmin}
+ALONG: dict[str, Callable[..., Any]] = {
+    "Cumprod": scan.cumulative_prod,
+    "Cumsum": scan.cumulative_sum,
+}
+
+
+def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
+    @operator(name)
+    def reduce(x: Tensor, axes: Values, *, keep_dims: bool = False) -> Tensor:
+        wanted = tuple(int(axis) for axis in axes.ravel())
+        return compute(x, axis=wanted, keepdims=keep_dims) if wanted else x
+
+
+def _declare_position(name: str, compute: Callable[..., Any]) -> None:
+    @operator(name)
+    def find(x: Tensor, axis: Values) -> Tensor:
+        return compute(x, axis=int(axis.item()))
+
+
+def _declare_along(name: str, compute: Callable[..., Any]) -> None:
+    @operator(name)
+    def accumulate(
+        x: Tensor, axis: Values, *, exclusive: bool = False, reverse: bool = False
+    ) -> Tensor:
+        where = int(axis.item())
+        return compute(x, axis=where, exclusive=exclusive, reverse=reverse)
+
+
+for _name, _compute in REDUCTIONS.items():
+    _declare_reduction(_name, _compute)
+for _name, _compute in POSITIONS.items():
+    _declare_position(_name, _compute)
+for _name, _compute in ALONG.items():
+    _declare_along(_name, _compute)
+
+
+@operator("Bincount")
+def bincount(x: Tensor, size: Values, weights: Tensor) -> Tensor:
+    """Count integers, or add up their weights."""
+    count = reduction.bincount(x, weights if weights.size else None, size=int(size.item()))
+    return unary.astype(count, weights.dtype)
+
+
+@operator("DenseBincount")
+def dense_bincount(
+    x: Tensor, size: Values, weights: Tensor, *, binary_output: bool = False
+) -> Tensor:
+    """Count the integers of each row, or add up their weights."""
+    count = reduction.dense_bincount(
+        x, weights if weights.size else None, size=int(size.item()), binary_output=binary_output
+    )
+    return unary.astype(count, weights.dtype)
+
+
+@operator("Einsum")
+def einsum(*tensors: Tensor, equation: str) -> Tensor:
+    """Return a sum of products."""
+    return einsum_op.einsum(equation, *tensors)
+
+
+@operator("MatrixBandPart")
+def band_part(x: Tensor, lower: Values, upper: Values) -> Tensor:
+    """Return matrices with zeros away from their diagonals."""
+    return linalg.band_part(x, int(lower.item()), int(upper.item()))
+
+
+@operator("TopKV2", outputs=("values", "indices"))
+def top_k(x: Tensor, k: Values, *, sorted: bool = True) -> tuple[Tensor, ...]:
+    """Return the largest elements of the last axis, and where they are."""
+    return sorting.top_k(x, int(k.item()), sorted=sorted)
+
+
+@operator("LowerBound")
+def lower_bound(ordered: Tensor, values: Tensor) -> Tensor:
+    """Return where values fit into ordered rows, before equal ones."""
+    return sorting.lower_bound(ordered, values)
+
+
+@operator("UpperBound")
+def upper_bound(ordered: Tensor, values: Tensor) -> Tensor:
+    """Return where values fit into ordered rows, after equal ones."""
+    return sorting.upper_bound(ordered, values)
+
+
+@operator("Unique", outputs=("y", "idx"))
+def unique(x: Tensor) -> tuple[Tensor, ...]:
+    """Return elements once each, and the place of each element among them."""
+    return sets.unique(x)
+
+
+@operator("UniqueV2", outputs=("y", "idx"))
+def unique_along(x: Tensor, axis: Values) -> tuple[Tensor, ...]:
+    """Return slices once each, and the place of each slice among them."""
+    return sets.unique(x, axis=int(axis.item()) if axis.size else 0)
+
+
+@operator("ListDiff", outputs=("out", "idx"))
+def list_difference(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """Return what the second list lacks of the first, and where it is."""
+    return sets.setdiff1d(x, y)

@@ -1,0 +1,93 @@
+"""Strings, and sparse and ragged tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.graph_models.registry import operator
+from plugrad.ops import ragged, sparse, string
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.tensor.tensor import Tensor
+
+
+@operator("StaticRegexReplace")
+def regex_replace(x: Tensor, *, pattern: str, rewrite: str, replace_global: bool = True) -> Tensor:
+    """Replace what fits a pattern."""
+    return string.static_regex_replace(x, pattern, rewrite, replace_global)
+
+
+@operator("StringToHashBucketFast")
+def hash_bucket(x: Tensor, *, num_buckets: int) -> Tensor:
+    """Return a number for each string."""
+    return string.string_to_hash_bucket_fast(x, num_buckets)
+
+
+@operator("StringSplit", outputs=("indices", "values", "shape"))
+def split_strings(x: Tensor, delimiter: Tensor, *, skip_empty: bool = True) -> tuple[Tensor, ...]:
+    """Split strings at a delimiter, into a sparse tensor."""
+    return string.string_split(x, delimiter, skip_empty)
+
+
+@operator("StringNGrams", outputs=("ngrams", "ngrams_splits"))
+def n_grams(
+    data: Tensor, splits: Tensor, *, separator: str, ngram_widths: Sequence[int], left_pad: str, right_pad: str,
+    pad_width: int, preserve_short_sequences: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Join neighbouring strings."""
+    return string.string_n_grams(
+        data, splits, separator, ngram_widths, left_pad, right_pad, pad_width, preserve_short_sequences
+    )  # fmt: skip
+
+
+@operator(
+    "SparseFillEmptyRows",
+    outputs=("output_indices", "output_values", "empty_row_indicator", "reverse_index_map"),
+)
+def fill_empty_rows(
+    indices: Tensor, values: Tensor, dense_shape: Tensor, default: Tensor
+) -> tuple[Tensor, ...]:
+    """Give rows without elements one."""
+    return sparse.sparse_fill_empty_rows(indices, values, dense_shape, default)
+
+
+@operator("SparseReshape", outputs=("output_indices", "output_shape"))
+def reshape_sparse(indices: Tensor, shape: Tensor, wanted: Tensor) -> tuple[Tensor, ...]:
+    """Return another shape of a sparse tensor."""
+    return sparse.sparse_reshape(indices, shape, wanted)
+
+
+@operator("SparseSegmentMean")
+def segment_mean(data: Tensor, indices: Tensor, segments: Tensor) -> Tensor:
+    """Return the mean of the rows of each segment."""
+    return sparse.sparse_segment_mean(data, indices, segments)
+
+
+@operator("SparseSegmentSum")
+def segment_sum(data: Tensor, indices: Tensor, segments: Tensor) -> Tensor:
+    """Return the sum of the rows of each segment."""
+    return sparse.sparse_segment_sum(data, indices, segments)
+
+
+@operator("RaggedGather", outputs=("output_nested_splits", "output_dense_values"))
+def gather_ragged(*inputs: Tensor, output_ragged_rank: int) -> tuple[Tensor, ...]:
+    """Return rows of a ragged tensor."""
+    *splits, values, indices = inputs
+    found = ragged.ragged_gather(splits, values, indices, output_ragged_rank)
+    return (*found.output_nested_splits, found.output_dense_values)
+
+
+@operator("RaggedRange", outputs=("rt_nested_splits", "rt_dense_values"))
+def ragged_range(starts: Tensor, limits: Tensor, deltas: Tensor) -> tuple[Tensor, ...]:
+    """Return ranges of different lengths."""
+    return ragged.ragged_range(starts, limits, deltas)
+
+
+@operator("RaggedTensorToTensor")
+def densify_ragged(
+    shape: Tensor, values: Tensor, default: Tensor, *partitions: Tensor, row_partition_types: Sequence[str]
+) -> Tensor:  # fmt: skip
+    """Return a tensor whose short rows are filled up."""
+    return ragged.ragged_tensor_to_tensor(shape, values, default, partitions, row_partition_types)

@@ -1,0 +1,265 @@
+"""Convolutions and pooling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.errors import ArgumentValueError
+from plugrad.graph_models.registry import operator
+from plugrad.ops import (
+    activation,
+    convolution,
+    convolution3d,
+    depthwise,
+    fused,
+    linalg,
+    morphology,
+    normalization,
+    pooling,
+    pooling3d,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.graph_models.registry import Values
+    from plugrad.tensor.tensor import Tensor
+
+ONES = (1, 1, 1, 1)
+
+
+@operator("Conv1D")
+def conv1d(
+    x: Tensor, filter: Tensor, *, stride: int = 1, padding: str, data_format: str = "NWC", dilation: int = 1
+) -> Tensor:  # fmt: skip
+    """Slide filters over sequences."""
+    order: Any = data_format
+    return convolution.conv1d(
+        x, filter, stride, _padding(padding), data_format=order, dilation=dilation
+    )
+
+
+@operator("Conv2D")
+def conv2d(
+    x: Tensor, filter: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
+    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (),
+) -> Tensor:  # fmt: skip
+    """Slide filters over images."""
+    window = _window(strides, padding, data_format, dilations, explicit_paddings)
+    return convolution.conv2d(x, filter, **window)
+
+
+@operator("DepthwiseConv2d", "DepthwiseConv2dNative")
+def depthwise_conv2d(
+    x: Tensor, filter: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
+    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (),
+) -> Tensor:  # fmt: skip
+    """Slide filters over each channel of images."""
+    window = _window(strides, padding, data_format, dilations, explicit_paddings)
+    return depthwise.depthwise_conv2d(x, filter, **window)
+
+
+@operator("_FusedConv2D")
+def fused_conv2d(
+    x: Tensor, filter: Tensor, *args: Tensor, strides: Sequence[int], padding: str, data_format: str = "NHWC",
+    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (), fused_ops: Sequence[str] = (),
+    epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
+) -> Tensor:  # fmt: skip
+    """Slide filters over images; add a bias and apply an activation."""
+    window = _window(strides, padding, data_format, dilations, explicit_paddings)
+    return _fuse(fused.conv2d, x, filter, args, fused_ops, epsilon, leakyrelu_alpha, window)
+
+
+@operator("FusedDepthwiseConv2dNative")
+def fused_depthwise_conv2d(
+    x: Tensor, filter: Tensor, *args: Tensor, strides: Sequence[int], padding: str, data_format: str = "NHWC",
+    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (), fused_ops: Sequence[str] = (),
+    epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
+) -> Tensor:  # fmt: skip
+    """Slide filters over each channel of images; add a bias and apply an activation."""
+    window = _window(strides, padding, data_format, dilations, explicit_paddings)
+    return _fuse(
+        fused.depthwise_conv2d, x, filter, args, fused_ops, epsilon, leakyrelu_alpha, window
+    )
+
+
+@operator("_FusedMatMul")
+def fused_matmul(
+    a: Tensor, b: Tensor, *args: Tensor, transpose_a: bool = False, transpose_b: bool = False,
+    fused_ops: Sequence[str] = (), epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
+) -> Tensor:  # fmt: skip
+    """Multiply matrices; add a bias and apply an activation."""
+    sides = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    return _fuse(fused.matmul, a, b, args, fused_ops, epsilon, leakyrelu_alpha, sides)
+
+
+@operator("MatMul")
+def matmul(a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    """Multiply matrices."""
+    return linalg.matmul(a, b, transpose_a, transpose_b)
+
+
+@operator("BatchMatMul", "BatchMatMulV2")
+def batch_matmul(a: Tensor, b: Tensor, *, adj_x: bool = False, adj_y: bool = False) -> Tensor:
+    """Multiply batches of matrices."""
+    return linalg.matmul(a, b, adj_x, adj_y)
+
+
+@operator("Conv2DBackpropInput")
+def transposed_conv2d(
+    sizes: Values, filter: Tensor, x: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
+    dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (),
+) -> Tensor:  # fmt: skip
+    """Spread images over larger ones."""
+    window = _window(strides, padding, data_format, dilations, explicit_paddings)
+    batch, *rest = (int(size) for size in sizes.ravel())
+    return convolution.conv2d_transpose(
+        x, filter, (x.shape[0] if batch < 0 else batch, *rest), **window
+    )
+
+
+@operator("Conv3D")
+def conv3d(
+    x: Tensor, filter: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NDHWC",
+    dilations: Sequence[int] = (1, 1, 1, 1, 1),
+) -> Tensor:  # fmt: skip
+    """Slide filters over volumes."""
+    order = {"NHWC": "NDHWC", "NCHW": "NCDHW"}.get(data_format, data_format)
+    return convolution3d.conv3d(x, filter, **_window(strides, padding, order, dilations))
+
+
+@operator("Dilation2D")
+def dilation2d(
+    x: Tensor, filter: Tensor, *, strides: Sequence[int], rates: Sequence[int], padding: str
+) -> Tensor:
+    """Add filters to windows of images, and take the largest sums."""
+    return morphology.dilation2d(
+        x, filter, _inner(strides, "NHWC"), _padding(padding), dilations=_inner(rates, "NHWC")
+    )
+
+
+@operator("MaxPool")
+def max_pool(
+    x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NHWC",
+    explicit_paddings: Sequence[int] = (),
+) -> Tensor:  # fmt: skip
+    """Take the largest element of each window."""
+    window = _window(strides, padding, data_format, None, explicit_paddings)
+    return pooling.max_pool(x, _inner(ksize, data_format), **window)
+
+
+@operator("AvgPool")
+def avg_pool(
+    x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NHWC"
+) -> Tensor:  # fmt: skip
+    """Take the mean of each window."""
+    window = _window(strides, padding, data_format, None)
+    return pooling.avg_pool(x, _inner(ksize, data_format), **window)
+
+
+@operator("MaxPoolWithArgmax", outputs=("output", "argmax"))
+def max_pool_with_argmax(
+    x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, include_batch_in_index: bool = False
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Take the largest element of each window, and its place."""
+    return pooling.max_pool_with_argmax(
+        x, _inner(ksize, "NHWC"), _inner(strides, "NHWC"), _padding(padding),
+        include_batch_in_index=include_batch_in_index,
+    )  # fmt: skip
+
+
+@operator("MaxPool3D")
+def max_pool3d(x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
+    """Take the largest element of each window of volumes."""
+    window = _window(strides, padding, "NDHWC", None)
+    return pooling3d.max_pool3d(x, _inner(ksize, "NDHWC"), **window)
+
+
+@operator("AvgPool3D")
+def avg_pool3d(x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
+    """Take the mean of each window of volumes."""
+    window = _window(strides, padding, "NDHWC", None)
+    return pooling3d.avg_pool3d(x, _inner(ksize, "NDHWC"), **window)
+
+
+@operator("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+def batch_norm(
+    x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-3
+) -> Tensor:  # fmt: skip
+    """Normalize channels."""
+    return normalization.batch_norm(x, mean, variance, offset, scale, variance_epsilon=epsilon)
+
+
+@operator("LRN")
+def local_response_normalization(
+    x: Tensor, *, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
+) -> Tensor:
+    """Divide each element by what is near it in other channels."""
+    return normalization.local_response_normalization(x, depth_radius, bias, alpha, beta)
+
+
+@operator("Softmax")
+def softmax(x: Tensor) -> Tensor:
+    """Return probabilities along the last axis."""
+    return normalization.softmax(x)
+
+
+@operator("LogSoftmax")
+def log_softmax(x: Tensor) -> Tensor:
+    """Return logarithms of probabilities along the last axis."""
+    return normalization.log_softmax(x)
+
+
+def _fuse(
+    compute: Callable[..., Tensor], x: Tensor, y: Tensor, args: Sequence[Tensor], names: Sequence[str],
+    epsilon: float, alpha: float, options: dict[str, Any],
+) -> Tensor:  # fmt: skip
+    """Run a fused kernel as its list of operators says."""
+    steps = [name.lower() for name in names]
+    rest = list(args)
+    if steps[:1] == ["fusedbatchnorm"]:
+        scale, offset, mean, variance = rest[:4]
+        result = compute(x, y, **options)
+        result = normalization.batch_norm(
+            result, mean, variance, offset, scale, variance_epsilon=epsilon
+        )
+        if len(steps) == 1:
+            return result
+        from_here = {"relu", "relu6", "elu", "sigmoid", "leakyrelu"}
+        return _activate(result, steps[1], from_here, alpha)
+    bias = rest.pop(0) if steps[:1] == ["biasadd"] else None
+    activations = steps[bias is not None :] or ["linear"]
+    weights = rest.pop(0) if activations[0] == "prelu" else None
+    return compute(
+        x, y, **options, bias=bias, activation=activations[0], prelu_activation_weights=weights, leakyrelu_alpha=alpha
+    )  # fmt: skip
+
+
+def _activate(x: Tensor, name: str, known: set[str], alpha: float) -> Tensor:
+    if name not in known:
+        raise ArgumentValueError(f"fused_ops names {name!r}; known are {', '.join(sorted(known))}")
+    if name == "leakyrelu":
+        return activation.leaky_relu(x, alpha)
+    return getattr(activation, name)(x)
+
+
+def _window(
+    strides: Sequence[int], padding: str, order: str, dilations: Sequence[int] | None, explicit: Sequence[int] = ()
+) -> dict[str, Any]:  # fmt: skip
+    """Return the arguments of an op that say how windows move."""
+    options: dict[str, Any] = {"strides": _inner(strides, order), "data_format": order}
+    options["padding"] = _padding(padding, explicit, order)
+    if dilations is not None:
+        options["dilations"] = _inner(dilations, order)
+    return options
+
+
+def _inner(numbers: Sequence[int], order: str) -> tuple[int, ...]:
+    """Return the numbers of the spatial axes."""
+    return tuple(numbers[2:] if order.startswith("NC") else numbers[1:-1])
+
+
+def _padding(name: str, explicit: Sequence[int] = (), order: str = "NHWC") -> Any:
+    if name == "EXPLICIT":
+        return _inner(tuple(zip(explicit[::2], explicit[1::2], strict=True)), order)  # pyright: ignore[reportArgumentType]
+    return name.lower()

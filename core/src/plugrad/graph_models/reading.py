@@ -1,0 +1,283 @@
+"""From the JSON of a file to graphs, with every reference and attribute checked."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from plugrad.errors import DamagedFile, UnsupportedModel, short_repr
+from plugrad.graph_models.nodes import Graph, Node, Reference
+from plugrad.graph_models.registry import CONTROL, OPERATORS, REFUSED, SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from plugrad.graph_models.registry import Operator
+
+    Json = Mapping[str, Any]
+
+DTYPES: Final[dict[str, str]] = {
+    "DT_FLOAT": "float32", "DT_INT32": "int32", "DT_BOOL": "bool", "DT_STRING": "string",
+    "DT_COMPLEX64": "complex64", "DT_INT64": "int32", "DT_UINT8": "int32", "DT_INT8": "int32",
+    "DT_INT16": "int32", "DT_UINT16": "int32", "DT_HALF": "float32", "DT_BFLOAT16": "float32",
+    "DT_DOUBLE": "float32", "DT_RESOURCE": "resource", "DT_VARIANT": "variant",
+}  # fmt: skip
+"""The dtypes as TensorFlow.js has them."""
+NUMBERS_OF_DTYPES: Final = {
+    1: "DT_FLOAT", 2: "DT_DOUBLE", 3: "DT_INT32", 4: "DT_UINT8", 5: "DT_INT16", 6: "DT_INT8", 7: "DT_STRING",
+    8: "DT_COMPLEX64", 9: "DT_INT64", 10: "DT_BOOL", 14: "DT_BFLOAT16", 17: "DT_UINT16", 19: "DT_HALF",
+    20: "DT_RESOURCE", 21: "DT_VARIANT",
+}  # fmt: skip
+
+
+def read_graph(topology: Json) -> Graph:
+    """Return the graph of a model.
+
+    Raises:
+        DamagedFile: it is none.
+    """
+    nodes = _read_nodes(_items(topology, "node"), {})
+    consumed = {r.node for node in nodes.values() for r in node.inputs}
+    consumed.update(name for node in nodes.values() for name in node.controls)
+    inputs = [name for name, node in nodes.items() if node.op == "Placeholder"]
+    outputs = [Reference(name) for name in nodes if name not in consumed and name not in inputs]
+    return Graph(nodes, tuple(inputs), tuple(outputs))
+
+
+def read_functions(topology: Json) -> dict[str, Graph]:
+    """Return the graphs that nodes run, by name.
+
+    Raises:
+        DamagedFile: one is none, or runs itself.
+    """
+    library: Json = topology.get("library") or {}
+    graphs: dict[str, Graph] = {}
+    for function in _items(library, "function"):
+        signature = _mapping(function.get("signature"), "a function's signature")
+        name = _text(signature.get("name"), "a function's name")
+        graphs[name] = _read_function(name, signature, function)
+    _check_calls(graphs)
+    return graphs
+
+
+def _read_function(name: str, signature: Json, function: Json) -> Graph:
+    inputs = [_text(part.get("name"), "an argument") for part in _items(signature, "inputArg")]
+    wanted = [_text(part.get("name"), "a result") for part in _items(signature, "outputArg")]
+    arguments = {n: Node(n, "Placeholder", (), (), {}) for n in inputs}
+    nodes = _read_nodes(_items(function, "nodeDef"), arguments)
+    results = _mapping(function.get("ret") or {}, "the results of a function")
+    if any(part not in results for part in wanted):
+        raise DamagedFile(f"function {name!r} does not have the results {', '.join(wanted)}")
+    outputs = [_reference(results[part], nodes) for part in wanted]
+    return Graph(nodes, tuple(inputs), tuple(outputs))
+
+
+def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, Node]:
+    """Return nodes by name, after those that are known."""
+    raw: dict[str, Json] = {}
+    for item in items:
+        name = _text(item.get("name"), "a node's name")
+        if name in raw or name in known:
+            raise DamagedFile(f"there are two nodes called {short_repr(name)}")
+        raw[name] = item
+    # References to outputs by name need the operators, so nodes come first without their inputs.
+    nodes: dict[str, Node] = dict(known)
+    for name, item in raw.items():
+        op = _text(item.get("op"), f"the operator of node {name!r}")
+        attributes = _attributes(_mapping(item.get("attr") or {}, "attributes"), name)
+        nodes[name] = Node(name, op, (), (), attributes, OPERATORS.get(op))
+    for name, item in raw.items():
+        texts = [_text(text, f"an input of node {name!r}") for text in _list(item.get("input"))]
+        inputs = [_reference(text, nodes) for text in texts if not text.startswith("^")]
+        controls = [text[1:] for text in texts if text.startswith("^")]
+        missing = [other for other in controls if other not in nodes]
+        if missing:
+            raise DamagedFile(f"node {name!r} waits for {missing[0]!r}, which does not exist")
+        node = nodes[name]
+        nodes[name] = Node(
+            name, node.op, tuple(inputs), tuple(controls), node.attributes, node.operator
+        )
+    return nodes
+
+
+def _reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
+    """Return what ``node``, ``node:1`` or ``node:output:0`` stands for."""
+    name, *rest = _text(text, "a reference").split(":")
+    node = nodes.get(name)
+    if node is None:
+        raise DamagedFile(f"{short_repr(text)} refers to a node that does not exist")
+    if not rest:
+        return Reference(name)
+    if len(rest) > 2 or not rest[-1].isdecimal() or len(rest[-1]) > 6:
+        raise DamagedFile(f"{short_repr(text)} is no output of a node")
+    port = int(rest[-1])
+    if len(rest) == 2 and node.operator is not None and rest[0] in node.operator.outputs:
+        port += node.operator.outputs.index(rest[0])
+    elif len(rest) == 2 and node.op == "Switch":
+        port = int(rest[0] == "output_true")
+    return Reference(name, port)
+
+
+def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> None:
+    """Check that all nodes, and those of the functions that they run, can be computed.
+
+    Raises:
+        UnsupportedModel: some cannot; each is named.
+        DamagedFile: a node lacks inputs or attributes, or runs a function that does not exist.
+    """
+    problems: dict[str, str] = {}
+    pending, seen = [*nodes], set[str]()
+    while pending:
+        node = pending.pop()
+        problem = _problem(node)
+        if problem:
+            problems[f"{node}"] = problem
+        elif node.operator is not None:
+            _check_node(node, node.operator)
+        for name in _called(node):
+            if name not in functions:
+                raise DamagedFile(f"{node} runs the function {name!r}, which does not exist")
+            if name not in seen:
+                seen.add(name)
+                pending += functions[name].nodes.values()
+    if problems:
+        lines = [f"  {node}: {problem}." for node, problem in problems.items()]
+        raise UnsupportedModel("\n".join(["plugrad cannot run this model:", *lines]))
+
+
+def _problem(node: Node) -> str:
+    """Return why a node cannot be computed; nothing if it can."""
+    if node.op in REFUSED:
+        return REFUSED[node.op]
+    if node.operator is None and node.op not in CONTROL | SOURCES:
+        return (
+            "there is no such operator in TensorFlow.js; convert the model again, or leave it out"
+        )
+    return ""
+
+
+def _check_node(node: Node, operator: Operator) -> None:
+    """Raise unless a node has the inputs and attributes that its operator needs."""
+    most = None if operator.variadic else len(operator.kinds)
+    count = len(node.inputs)
+    if count < operator.required or (most is not None and count > most):
+        raise DamagedFile(f"{node} has {count} inputs; it needs {operator.required}")
+    missing = [
+        name
+        for name, needed in operator.attributes.items()
+        if needed and name not in node.attributes
+    ]
+    if missing:
+        raise DamagedFile(f"{node} does not have the attribute {missing[0]!r}")
+
+
+FUNCTIONS: Final = ("then_branch", "else_branch", "cond", "body", "f")
+
+
+def _called(node: Node) -> list[str]:
+    """Return the names of the functions that a node runs."""
+    if node.operator is None or not node.operator.calls:
+        return []
+    return [str(node.attributes[n]) for n in FUNCTIONS if n in node.attributes]
+
+
+def _check_calls(graphs: Mapping[str, Graph]) -> None:
+    """Raise if a function runs itself, through others or at once."""
+    calls = {
+        name: {other for node in graph.nodes.values() for other in _called(node)} & graphs.keys()
+        for name, graph in graphs.items()
+    }
+    while calls:
+        ends = {name for name, others in calls.items() if not others & calls.keys()}
+        if not ends:
+            raise DamagedFile(f"function {min(calls)!r} runs itself")
+        calls = {name: others for name, others in calls.items() if name not in ends}
+
+
+# --- attributes -----------------------------------------------------------------------------------
+
+
+def _attributes(items: Json, node: str) -> dict[str, Any]:
+    """Return the attributes of a node, decoded; their names are in lower case, as those of Python's parameters."""
+    try:
+        return {name.lower(): _attribute(value) for name, value in items.items()}
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise DamagedFile(f"an attribute of node {node!r} is damaged: {error}") from None
+
+
+def _attribute(value: Any) -> Any:
+    """Return the value of an attribute: a number, a string, a dtype, a shape, the name of a function, or a list."""
+    match value:
+        case {"list": parts}:
+            lists = cast("dict[str, list[Any]]", parts or {})
+            return [_scalar(kind, part) for kind, several in lists.items() for part in several]
+        case {"func": {"name": name}}:
+            return str(name)
+        case {**kinds} if len(kinds) == 1:
+            ((kind, part),) = kinds.items()
+            return _scalar(kind, part)
+        case _:
+            return None
+
+
+def _scalar(kind: str, value: Any) -> Any:
+    match kind:
+        case "s":
+            return _string(value)
+        case "i":
+            return int(value)
+        case "f":
+            return float(value)
+        case "b":
+            return bool(value)
+        case "type":
+            return dtype_name(value)
+        case "shape":
+            if value.get("unknownRank"):
+                return None
+            return [int(size["size"]) if "size" in size else -1 for size in value.get("dim", [])]
+        case _:
+            return None
+
+
+def _string(value: Any) -> str:
+    """Return text of base64, or of a list of bytes."""
+    if isinstance(value, list):
+        return bytes(cast("list[int]", value)).decode()
+    return base64.b64decode(value, validate=True).decode()
+
+
+def dtype_name(value: Any) -> str:
+    """Return the name that TensorFlow.js has for a dtype of TensorFlow, which is a name or a number."""
+    name = NUMBERS_OF_DTYPES.get(value, value) if isinstance(value, int) else value
+    if name not in DTYPES:
+        raise DamagedFile(f"TensorFlow.js does not have the dtype {short_repr(value)}")
+    return DTYPES[name]
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def _items(parent: Json, key: str) -> list[Json]:
+    """Return a list of objects."""
+    return [_mapping(part, key) for part in _list(parent.get(key))]
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise DamagedFile(f"{short_repr(value)} stands where a list is needed")
+    return cast("list[Any]", value)
+
+
+def _mapping(value: Any, what: str) -> Json:
+    if not isinstance(value, dict):
+        raise DamagedFile(f"{short_repr(value)} stands where {what} is needed")
+    return cast("Json", value)
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise DamagedFile(f"{short_repr(value)} is not {what}")
+    return value

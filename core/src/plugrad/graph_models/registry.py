@@ -1,0 +1,143 @@
+"""What there is for each operator: a function, and what its signature says.
+
+The positional parameters of the function are the operator's inputs, and those with a default may be absent. The
+keyword-only parameters are its attributes. Annotations say where the value of an input lies:
+
+| annotation | the function gets |
+|---|---|
+| `Tensor` | a tensor on the device where the model runs |
+| `Values` | a NumPy array, because the shape of the result, or the course of the program, depends on it |
+| `Anything` | what there is: an array, a tensor, or a list of tensors |
+
+An attribute `call` is none of the file: it is the function that runs a graph of the model by its name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from numpy.typing import NDArray
+
+from plugrad.errors import RegistrationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Values: TypeAlias = NDArray[Any]
+Anything: TypeAlias = Any
+Run: TypeAlias = "Callable[[str, list[Any]], list[Any]]"
+
+KINDS: Final = ("Tensor", "Values", "Anything")
+OPERATORS: Final[dict[str, Operator]] = {}
+"""By name: what computes an operator."""
+ON_HOST: Final[dict[str, Callable[..., Any]]] = {}
+"""By name: what computes an operator whose inputs are small arrays, without a device."""
+CONTROL: Final = frozenset({"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
+"""The control flow of version 1, which `frames` runs."""
+SOURCES: Final = frozenset({"Const", "Placeholder", "PlaceholderWithDefault", "NoOp"})
+"""The nodes whose values a file or a call brings."""
+REFUSED: Final = {
+    **dict.fromkeys(
+        (
+            "HashTable", "HashTableV2", "InitializeTable", "InitializeTableV2", "LookupTableFind",
+            "LookupTableFindV2", "LookupTableImport", "LookupTableImportV2", "LookupTableSize", "LookupTableSizeV2",
+        ),
+        "hash tables are not supported; look the keys up before the model, and convert it from there on",
+    ),
+    **dict.fromkeys(
+        (
+            "SimpleMLCreateModelResource", "SimpleMLInferenceOpWithHandle", "SimpleMLLoadModelFromPathWithHandle",
+        ),
+        "decision forests are not supported; run them with the library that made them",
+    ),
+}  # fmt: skip
+"""Operators that are known and not supported, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A function, and what it takes."""
+
+    name: str
+    function: Callable[..., Any]
+    kinds: tuple[str, ...]
+    required: int
+    """The least number of inputs."""
+    variadic: str
+    """The kind of all further inputs; empty if there are none."""
+    last: str
+    """The kind of the last input, if it is another one; else empty."""
+    attributes: Mapping[str, bool]
+    """The names of attributes, and whether each must be there."""
+    outputs: tuple[str, ...]
+    """The names of the outputs, if there are several that have names."""
+    calls: bool
+    """Whether it runs graphs of the model."""
+
+    def kind(self, place: int, count: int) -> str:
+        """Return what an input of so many is to be."""
+        if self.last and place == count - 1:
+            return self.last
+        return self.kinds[place] if place < len(self.kinds) else self.variadic
+
+
+def operator(
+    *names: str, last: str = "", outputs: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare that a function computes operators.
+
+    Raises:
+        RegistrationError: an operator has a function already, or an input has another annotation.
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            if name in OPERATORS:
+                raise RegistrationError(f"operator {name!r} has a function already")
+            OPERATORS[name] = _described(name, function, last, outputs)
+        return function
+
+    return declare
+
+
+def on_host(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare that a function computes operators whose inputs are small arrays.
+
+    It is called with the inputs and the dict of all attributes.
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        ON_HOST.update(dict.fromkeys(names, function))
+        return function
+
+    return declare
+
+
+def _described(
+    name: str, function: Callable[..., Any], last: str, outputs: tuple[str, ...]
+) -> Operator:
+    """Return what a signature says."""
+    kinds: list[str] = []
+    attributes: dict[str, bool] = {}
+    required, variadic, calls = 0, "", False
+    for parameter in inspect.signature(function).parameters.values():
+        kind = str(parameter.annotation).removesuffix(" | None")
+        is_required = parameter.default is inspect.Parameter.empty
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            if parameter.name == "call":
+                calls = True
+            else:
+                attributes[parameter.name] = is_required
+            continue
+        if kind not in KINDS:
+            raise RegistrationError(f"{name}: an input is annotated {kind}, and not by {KINDS}")
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            variadic = kind
+        else:
+            kinds.append(kind)
+            required += is_required
+    return Operator(
+        name, function, tuple(kinds), required, variadic, last, attributes, outputs, calls
+    )

@@ -1,0 +1,440 @@
+"""What writes each kernel as nodes of TensorFlow.js."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.errors import UnsupportedModel
+from plugrad.graph_models.writing import RULES, ports, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad.graph_models.writing import Calls, Rule, Writer
+
+DIRECT: Final = {
+    **{name: name for name in (
+        "Abs", "Acos", "Acosh", "AddN", "Asin", "Asinh", "Atan", "Atan2", "Atanh", "BitwiseAnd",
+        "BroadcastArgs", "Ceil", "Complex", "ComplexAbs", "Cos", "Cosh", "Elu", "Equal", "Erf", "Exp", "Expm1",
+        "FFT", "Floor", "GatherNd", "Greater", "GreaterEqual", "IFFT", "Identity", "Imag", "IsFinite", "IsInf",
+        "IsNan", "Less", "LessEqual", "Log", "Log1p", "LogicalAnd", "LogicalNot", "LogicalOr", "LowerBound",
+        "Maximum", "Minimum", "Neg", "NotEqual", "OnesLike", "Pow", "Prelu", "RaggedRange", "Real",
+        "Reciprocal", "Relu", "Relu6", "Round", "Rsqrt", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus",
+        "SparseFillEmptyRows", "SparseReshape", "SparseSegmentMean", "SparseSegmentSum", "Sqrt", "Square",
+        "SquaredDifference", "Sub", "Tan", "Tanh", "TensorScatterUpdate", "UpperBound", "Where", "ZerosLike",
+    )},
+    "Add": "AddV2", "LogicalXor": "NotEqual", "Mod": "FloorMod", "Multiply": "Mul", "RealDiv": "RealDiv",
+    "Select": "SelectV2",
+}  # fmt: skip
+"""Kernels that are one operator, with the same inputs."""
+WITH_ATTRIBUTES: Final = {
+    "DepthToSpace": ("block_size", "data_format"),
+    "Einsum": ("equation",),
+    "LRN": ("depth_radius", "bias", "alpha", "beta"),
+    "StaticRegexReplace": ("pattern", "rewrite", "replace_global"),
+    "StringSplit": ("skip_empty",),
+    "StringToHashBucketFast": ("num_buckets",),
+}
+"""Kernels that are the operator of their name, with these attributes."""
+ALONG_AXES: Final = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
+SELECTIONS: Final = ("max_output_size", "iou_threshold", "score_threshold", "soft_nms_sigma")
+
+
+def _direct(op: str) -> Rule:
+    def write(writer: Writer, call: Calls, inputs: list[str]) -> str:
+        return writer.emit(op, inputs, T=call.dtype())
+
+    return write
+
+
+def _with_attributes(op: str, names: Sequence[str]) -> Rule:
+    def write(writer: Writer, call: Calls, inputs: list[str]) -> str:
+        attrs: dict[str, Any] = {name: call.attrs[name] for name in names}
+        return writer.emit(op, inputs, N=len(inputs), **attrs)
+
+    return write
+
+
+RULES.update({kernel: _direct(op) for kernel, op in DIRECT.items()})
+RULES.update({name: _with_attributes(name, attrs) for name, attrs in WITH_ATTRIBUTES.items()})
+
+
+@rule(*ALONG_AXES)
+def reduction(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a reduction."""
+    axes = call.attrs.get("axis", call.attrs.get("reduction_indices"))
+    axes = [axes] if isinstance(axes, int) else list(axes)
+    keep = bool(call.attrs["keep_dims"])
+    return writer.emit(
+        call.kernel, [inputs[0], writer.integers(axes)], keep_dims=keep, T=call.dtype()
+    )
+
+
+@rule("ArgMax", "ArgMin")
+def position(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write where the largest or smallest elements are."""
+    return writer.emit(call.kernel, [inputs[0], writer.number(call.attrs["axis"], "int32")])
+
+
+@rule("Cumsum", "Cumprod")
+def cumulative(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write sums or products along an axis."""
+    axis = writer.number(call.attrs["axis"], "int32")
+    flags: dict[str, Any] = {name: bool(call.attrs[name]) for name in ("exclusive", "reverse")}
+    return writer.emit(call.kernel, [inputs[0], axis], **flags)
+
+
+@rule("FloorDiv")
+def floor_divide(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a quotient that is rounded down; the operator of TensorFlow.js gives integers."""
+    if call.dtype() == "int32":
+        return writer.emit("FloorDiv", inputs, T="int32")
+    return writer.emit("Floor", [writer.emit("RealDiv", inputs, T=call.dtype())])
+
+
+@rule("Trunc")
+def truncate(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write numbers without what follows the point."""
+    if call.dtype() != "float32":
+        return writer.emit("Identity", inputs)
+    size = writer.emit("Floor", [writer.emit("Abs", inputs)])
+    return writer.emit("Mul", [writer.emit("Sign", inputs), size], T="float32")
+
+
+@rule("Log2", "Log10")
+def logarithm(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a logarithm to another base."""
+    base = {"Log2": 2.0, "Log10": 10.0}[call.kernel]
+    factor = writer.number(1 / np.log(base), call.dtype())
+    return writer.emit("Mul", [writer.emit("Log", inputs), factor], T=call.dtype())
+
+
+@rule("Step")
+def step(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write 1 above 0, and a number elsewhere."""
+    dtype = call.dtype()
+    above = writer.emit("Greater", [inputs[0], writer.number(0, dtype)], T=dtype)
+    return writer.emit(
+        "SelectV2", [above, writer.number(1, dtype), writer.number(call.attrs["alpha"], dtype)]
+    )
+
+
+@rule("Gelu")
+def gelu(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write x Φ(x), with Φ(x) = (1 + erf(x / √2)) / 2."""
+    inner = writer.emit("Mul", [inputs[0], writer.number(0.5**0.5)], T="float32")
+    return _half_plus(writer, inputs[0], writer.emit("Erf", [inner]))
+
+
+@rule("GeluTanh")
+def gelu_tanh(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write its approximation, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
+    (x,) = inputs
+    cube = writer.emit("Mul", [writer.emit("Square", [x]), x], T="float32")
+    cube = writer.emit("Mul", [cube, writer.number(0.044715)], T="float32")
+    total = writer.emit("AddV2", [x, cube], T="float32")
+    scaled = writer.emit("Mul", [total, writer.number((2 / np.pi) ** 0.5)], T="float32")
+    return _half_plus(writer, x, writer.emit("Tanh", [scaled]))
+
+
+def _half_plus(writer: Writer, x: str, y: str) -> str:
+    """Write x (1 + y) / 2."""
+    total = writer.emit("AddV2", [y, writer.number(1.0)], T="float32")
+    half = writer.emit("Mul", [x, writer.number(0.5)], T="float32")
+    return writer.emit("Mul", [half, total], T="float32")
+
+
+@rule("Conj")
+def conjugate(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write complex conjugates."""
+    imaginary = writer.emit("Neg", [writer.emit("Imag", inputs)])
+    return writer.emit("Complex", [writer.emit("Real", inputs), imaginary])
+
+
+@rule("LeakyRelu")
+def leaky_relu(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a slope below zero."""
+    return writer.emit("LeakyRelu", inputs, alpha=float(call.attrs["alpha"]))
+
+
+@rule("ClipByValue")
+def clip(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write bounds."""
+    names = ("clip_value_min", "clip_value_max")
+    bounds = [writer.number(call.attrs[name], call.dtype()) for name in names]
+    return writer.emit("ClipByValue", [inputs[0], *bounds], T=call.dtype())
+
+
+@rule("Cast")
+def cast(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write another dtype."""
+    return writer.emit("Cast", inputs, DstT=call.dtype(out=True), SrcT=call.dtype())
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+@rule("Reshape", "ExpandDims")
+def reshape(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write another shape."""
+    shape = writer.shape(*call.shape(out=True))
+    return writer.emit("Reshape", [inputs[0], shape], T=call.dtype())
+
+
+@rule("Transpose")
+def transpose(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write another order of axes."""
+    return writer.emit(
+        "Transpose", [inputs[0], writer.integers(call.attrs["perm"])], T=call.dtype()
+    )
+
+
+@rule("BroadcastTo")
+def broadcast(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write repeated axes."""
+    return writer.emit(
+        "BroadcastTo", [inputs[0], writer.integers(*call.both("shape"))], T=call.dtype()
+    )
+
+
+@rule("Tile")
+def tile(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write repetitions."""
+    return writer.emit("Tile", [inputs[0], writer.integers(*call.both("reps"))], T=call.dtype())
+
+
+@rule("Slice")
+def slice_(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a part, without the axes that an index has taken; a size of -1 is all that remains."""
+    begins, sizes, shapes = call.both("begin"), call.both("size"), call.shape()
+    open_ended = [
+        -1
+        if a != b and begins[0][n] + a == shapes[0][n] and begins[1][n] + b == shapes[1][n]
+        else a
+        for n, (a, b) in enumerate(zip(*sizes, strict=True))
+    ]
+    other = [b if n != -1 else -1 for n, b in zip(open_ended, sizes[1], strict=True)]
+    given = [inputs[0], writer.integers(*begins), writer.integers(open_ended, other)]
+    part = writer.emit("Slice", given, T=call.dtype())
+    dropped = list(call.attrs["drop"])
+    return writer.emit("Squeeze", [part], squeeze_dims=dropped) if dropped else part
+
+
+@rule("StridedSlice")
+def strided_slice(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write every so many elements of a part; masks stand for both ends of an axis."""
+    strides = call.attrs["strides"]
+    begins, ends, shapes = call.both("begin"), call.both("end"), call.shape()
+    begin_mask = end_mask = 0
+    bounds: list[list[int]] = [[], []]
+    for n, stride in enumerate(strides):
+        first, last = ([pair[k][n] for k in (0, 1)] for pair in (begins, ends))
+        sizes = [shape[n] for shape in shapes]
+        from_start = all(
+            b == (0 if stride > 0 else size - 1) for b, size in zip(first, sizes, strict=True)
+        )
+        to_end = all(
+            e == size if stride > 0 else e < 0 for e, size in zip(last, sizes, strict=True)
+        )
+        begin_mask |= from_start << n
+        end_mask |= to_end << n
+        if (first[0] != first[1] and not from_start) or (last[0] != last[1] and not to_end):
+            raise call.unsupported("its bounds depend on the size of the batch")
+        bounds[0].append(0 if from_start else first[0])
+        bounds[1].append(0 if to_end else last[0])
+    given = [writer.integers(part) for part in (*bounds, strides)]
+    return writer.emit(
+        "StridedSlice", [inputs[0], *given], begin_mask=begin_mask, end_mask=end_mask, ellipsis_mask=0,
+        new_axis_mask=0, shrink_axis_mask=0, T=call.dtype(),
+    )  # fmt: skip
+
+
+@rule("Reverse")
+def reverse(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write axes turned around."""
+    return writer.emit(
+        "ReverseV2", [inputs[0], writer.integers(call.attrs["dims"])], T=call.dtype()
+    )
+
+
+@rule("Concat")
+def concat(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write joined tensors."""
+    axis = writer.number(call.attrs["axis"], "int32")
+    return writer.emit("ConcatV2", [*inputs, axis], N=len(inputs), T=call.dtype())
+
+
+@rule("Pack")
+def pack(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write tensors joined along a new axis."""
+    return writer.emit("Pack", inputs, N=len(inputs), axis=call.attrs["axis"], T=call.dtype())
+
+
+@rule("Unpack")
+def unpack(writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str]:
+    """Write the slices along an axis."""
+    count = len(call.calls[0].outputs)
+    return ports(writer.emit("Unpack", inputs, num=count, axis=call.attrs["axis"]), count)
+
+
+@rule("SplitV")
+def split(writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str]:
+    """Write the parts along an axis."""
+    sizes = writer.integers(*call.both("num_or_size_splits"))
+    count = len(call.calls[0].outputs)
+    given = [inputs[0], sizes, writer.number(call.attrs["axis"], "int32")]
+    return ports(writer.emit("SplitV", given, num_split=count, T=call.dtype()), count)
+
+
+@rule("PadV2")
+def pad(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write paddings with a number."""
+    value = call.attrs["constant_value"]
+    filling = writer.constant(np.array(value, call.dtype() if call.dtype() != "string" else object))
+    return writer.emit(
+        "PadV2", [inputs[0], _pairs(writer, call.attrs["paddings"]), filling], T=call.dtype()
+    )
+
+
+@rule("MirrorPad")
+def mirror_pad(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write paddings with what is inside."""
+    given = [inputs[0], _pairs(writer, call.attrs["paddings"])]
+    return writer.emit("MirrorPad", given, mode=str(call.attrs["mode"]).upper(), T=call.dtype())
+
+
+@rule("SpaceToBatchND", "BatchToSpaceND")
+def blocks(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write blocks that move between the batch and space."""
+    pairs = call.attrs["paddings" if call.kernel == "SpaceToBatchND" else "crops"]
+    given = [inputs[0], writer.integers(call.attrs["block_shape"]), _pairs(writer, pairs)]
+    return writer.emit(call.kernel, given, T=call.dtype())
+
+
+@rule("Fill")
+def fill(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write one value in a shape."""
+    dtype = call.dtype(out=True)
+    value = writer.constant(np.array(call.attrs["value"], object if dtype == "string" else dtype))
+    return writer.emit("Fill", [writer.integers(*call.shape(out=True)), value], T=dtype)
+
+
+@rule("Range", "LinSpace")
+def numbers(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write numbers at equal distances as a constant."""
+    values = [_numbers(call, attrs) for attrs in (call.calls[0].attrs, call.calls[1].attrs)]
+    return writer.array(values[0], values[1])
+
+
+def _numbers(call: Calls, attrs: Any) -> NDArray[Any]:
+    dtype = call.dtype(out=True)
+    if call.kernel == "Range":
+        count = call.shape(out=True)[0][0]
+        return np.asarray(attrs["start"] + np.arange(count) * attrs["step"], dtype)
+    return np.linspace(attrs["start"], attrs["stop"], attrs["num"], dtype=dtype)
+
+
+# --- indices --------------------------------------------------------------------------------------
+
+
+@rule("GatherV2")
+def gather(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write slices at indices."""
+    axis = writer.number(call.attrs["axis"], "int32")
+    return writer.emit("GatherV2", [*inputs[:2], axis], batch_dims=call.attrs["batch_dims"])
+
+
+@rule("ScatterNd", "SparseToDense")
+def scatter(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write values at indices."""
+    if call.kernel == "ScatterNd":
+        shape = writer.integers(*call.both("shape"))
+        return writer.emit("ScatterNd", [*inputs, shape], T=call.dtype(1))
+    shape = writer.integers(*call.both("output_shape"))
+    return writer.emit("SparseToDense", [inputs[0], shape, *inputs[1:]], T=call.dtype(1))
+
+
+@rule("OneHot")
+def one_hot(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write one value where indices point to."""
+    dtype = call.dtype(out=True)
+    values = [writer.number(call.attrs[name], dtype) for name in ("on_value", "off_value")]
+    depth = writer.number(call.attrs["depth"], "int32")
+    return writer.emit("OneHot", [inputs[0], depth, *values], axis=-1, T=dtype)
+
+
+@rule("TopK")
+def top_k(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write the largest elements."""
+    k = writer.number(call.attrs["k"], "int32")
+    return writer.emit("TopKV2", [inputs[0], k], sorted=bool(call.attrs["sorted"]))
+
+
+@rule("Unique")
+def unique(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write elements once each."""
+    return writer.emit("UniqueV2", [inputs[0], writer.integers([call.attrs["axis"]])])
+
+
+@rule("Bincount", "DenseBincount")
+def count(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write how often integers occur."""
+    flags: dict[str, Any] = (
+        {"binary_output": bool(call.attrs["binary_output"])}
+        if "binary_output" in call.attrs
+        else {}
+    )
+    size = writer.number(call.attrs["size"], "int32")
+    weights = inputs[1] or writer.constant(np.zeros(0, np.float32))
+    return writer.emit(call.kernel, [inputs[0], size, weights], **flags)
+
+
+@rule("NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5")
+def select_boxes(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write the best boxes."""
+    given = [
+        writer.number(call.attrs[name], "int32" if name == "max_output_size" else "float32")
+        for name in SELECTIONS
+        if name in call.attrs
+    ]
+    padded: dict[str, Any] = (
+        {"pad_to_max_output_size": bool(call.attrs["pad_to_max_output_size"])}
+        if "pad_to_max_output_size" in call.attrs
+        else {}
+    )
+    return writer.emit(call.kernel, [*inputs, *given], **padded)
+
+
+@rule("MatrixBandPart")
+def band_part(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write matrices with zeros away from their diagonals; TensorFlow.js reads both widths from one input."""
+    lower, upper = (call.constant(place) for place in (1, 2))
+    rows, columns = call.shape()[0][-2:]
+    if lower is None or upper is None:
+        raise call.unsupported("its widths are no constants")
+    low, high = int(lower), int(upper)
+    distance = np.subtract.outer(np.arange(rows), np.arange(columns))
+    inside = np.full((rows, columns), True)
+    if low >= 0:
+        inside &= distance <= low
+    if high >= 0:
+        inside &= -distance <= high
+    zeros = writer.emit("ZerosLike", [inputs[0]], T=call.dtype())
+    return writer.emit("SelectV2", [writer.constant(inside), inputs[0], zeros])
+
+
+@rule("IRFFT", "RFFT")
+def fourier(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a Fourier transform of real numbers, or its inverse."""
+    length = (call.shape() if call.kernel == "RFFT" else call.shape(out=True))[0][-1]
+    if call.kernel == "IRFFT" and length % 2:
+        raise UnsupportedModel(f"{call.kernel}: TensorFlow.js gives even lengths, and not {length}")
+    return writer.emit(call.kernel, [inputs[0], writer.integers([length])])
+
+
+def _pairs(writer: Writer, pairs: Sequence[Sequence[int]]) -> str:
+    return writer.constant(np.array(pairs, np.int32).reshape(-1, 2))

@@ -1,0 +1,154 @@
+"""Loops and branches as they are written: nodes that run functions of the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.errors import UnsupportedModel
+from plugrad.graph.graph import Cond, Scan, While
+from plugrad.graph_models.writing import STEPS, Writer, ports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.graph.graph import Graph, Value
+
+
+def write_cond(writer: Writer, pair: tuple[Cond, Cond], names: dict[int, str]) -> list[str]:
+    """Write a choice between two functions."""
+    step, other = pair
+    branches = [
+        _function(writer, kind, (step.branches[place], other.branches[place]))
+        for place, kind in enumerate(("then", "else"))
+    ]
+    inputs = [names[value] for value in (step.flag, *step.operands)]
+    node = writer.emit("StatelessIf", inputs, then_branch=branches[0], else_branch=branches[1])
+    return ports(node, len(step.outputs))
+
+
+def write_while(writer: Writer, pair: tuple[While, While], names: dict[int, str]) -> list[str]:
+    """Write a loop; what its body only reads goes around with the carry."""
+    step, other = pair
+    condition = _function(writer, "cond", (step.condition, other.condition))
+    count = len(step.carry)
+    body = _function(
+        writer, "body", (step.body, other.body), passed=range(count, count + len(step.captured))
+    )
+    inputs = [names[value] for value in (*step.carry, *step.captured)]
+    node = writer.emit("StatelessWhile", inputs, cond=condition, body=body)
+    return ports(node, len(step.outputs))
+
+
+def write_scan(writer: Writer, pair: tuple[Scan, Scan], names: dict[int, str]) -> list[str]:
+    """Write a loop over slices: a counter, the carry, what is stacked, the slices, and what the body reads.
+
+    What is stacked is a tensor that each round updates. TensorFlow.js has lists of tensors for this, but disposes of
+    their elements when a round ends (as of 4.22), unless they are results of it, too.
+    """
+    step, other = pair
+    if step.length != other.length:
+        raise UnsupportedModel(
+            f"The number of rounds of the loop at {step.line} depends on the size of the batch. Save with "
+            "dynamic=False."
+        )
+    carry = len(step.carry)
+    stacked = [
+        _zeros(writer, str(step.body.specs[a].dtype), *shapes)
+        for a, shapes in zip(step.body.results[carry:], _stacked_shapes(pair), strict=True)
+    ]
+    inputs = [writer.number(0, "int32"), *(names[v] for v in step.carry), *stacked]
+    inputs += [names[v] for v in (*step.slices, *step.captured)]
+    loop = writer.emit(
+        "StatelessWhile",
+        inputs,
+        cond=_counting(writer, step.length, len(inputs)),
+        body=_scan_body(writer, pair, len(stacked)),
+    )
+    return ports(loop, len(inputs))[1 : 1 + carry + len(stacked)]
+
+
+def _stacked_shapes(pair: tuple[Scan, Scan]) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """Return the shapes, in both traces, of what is stacked."""
+    shapes = [
+        [(step.length, *step.body.specs[v].shape) for v in step.body.results[len(step.carry) :]]
+        for step in pair
+    ]
+    return list(zip(*shapes, strict=True))
+
+
+def _zeros(writer: Writer, dtype: str, first: Sequence[int], second: Sequence[int]) -> str:
+    return writer.emit("Fill", [writer.integers(first, second), writer.number(0, dtype)], T=dtype)
+
+
+def _counting(writer: Writer, length: int, count: int) -> str:
+    """Write the function that says whether a counter, its first argument, is below a number."""
+    name = writer.name("scan_cond")
+    inner = Writer(writer.sizes, f"{name}/", writer)
+    arguments = [inner.name(f"x{place}") for place in range(count)]
+    result = inner.emit("Less", [arguments[0], inner.number(length, "int32")], T="int32")
+    _finish(writer, inner, name, arguments, [result])
+    return name
+
+
+def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
+    """Write the function of one round, which updates so many stacked tensors."""
+    step, other = pair
+    name = writer.name("scan_body")
+    inner = Writer(writer.sizes, f"{name}/", writer)
+    sizes = (1, len(step.carry), count, len(step.slices), len(step.captured))
+    arguments = [inner.name(f"x{place}") for place in range(sum(sizes))]
+    rest = iter(arguments)
+    (counter,), carry, stacked, slices, captured = ([next(rest) for _ in range(n)] for n in sizes)
+    place = counter
+    if step.is_reversed:
+        place = inner.emit("Sub", [inner.number(step.length - 1, "int32"), counter], T="int32")
+    zero = inner.number(0, "int32")
+    taken = [inner.emit("GatherV2", [source, place, zero], batch_dims=0) for source in slices]
+    known: dict[Value, str] = dict(
+        zip(step.body.arguments, [*carry, *taken, *captured], strict=True)
+    )
+    results = inner.graph((step.body, other.body), known)
+    where = inner.emit("Reshape", [place, inner.integers([1, 1])], T="int32")
+    updated = [
+        inner.emit("TensorScatterUpdate", [old, where, inner.emit("ExpandDims", [new, zero])])
+        for old, new in zip(stacked, results[len(carry) :], strict=True)
+    ]
+    following = inner.emit("AddV2", [counter, inner.number(1, "int32")], T="int32")
+    outputs = [following, *results[: len(carry)], *updated, *slices, *captured]
+    _finish(writer, inner, name, arguments, outputs)
+    return name
+
+
+def _function(
+    writer: Writer, kind: str, pair: tuple[Graph, Graph], passed: Sequence[int] = ()
+) -> str:
+    """Write a graph as a function, which also returns the arguments at some places; return its name."""
+    first = pair[0]
+    name = writer.name(kind)
+    inner = Writer(writer.sizes, f"{name}/", writer)
+    arguments = [inner.name(f"x{place}") for place in range(len(first.arguments))]
+    known: dict[Value, str] = dict(zip(first.arguments, arguments, strict=True))
+    results = inner.graph(pair, known)
+    _finish(writer, inner, name, arguments, [*results, *(arguments[place] for place in passed)])
+    return name
+
+
+def _finish(
+    writer: Writer, inner: Writer, name: str, arguments: Sequence[str], results: Sequence[str]
+) -> None:
+    """Add a function to the file: every result is a node of its own, so that none is an argument itself."""
+    outputs = [inner.emit("Identity", [result]) for result in results]
+    writer.functions.append(
+        {
+            "signature": {
+                "name": name,
+                "inputArg": [{"name": argument} for argument in arguments],
+                "outputArg": [{"name": output} for output in outputs],
+            },
+            "nodeDef": inner.nodes,
+            "ret": {output: f"{output}:output:0" for output in outputs},
+        }
+    )
+
+
+STEPS.update({Cond: write_cond, Scan: write_scan, While: write_while})

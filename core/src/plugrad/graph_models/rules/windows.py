@@ -1,0 +1,327 @@
+"""What writes convolutions, pooling, products, normalizations and images as nodes of TensorFlow.js."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.graph_models.writing import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.graph_models.writing import Calls, Writer
+
+ACTIVATIONS: Final = {
+    "elu": "Elu", "leakyrelu": "LeakyRelu", "prelu": "Prelu", "relu": "Relu", "relu6": "Relu6", "sigmoid": "Sigmoid",
+}  # fmt: skip
+CONVOLUTIONS: Final = {
+    "Conv2D": ("Conv2D", "_FusedConv2D"),
+    "FusedConv2D": ("Conv2D", "_FusedConv2D"),
+    "DepthwiseConv2dNative": ("DepthwiseConv2dNative", "FusedDepthwiseConv2dNative"),
+    "FusedDepthwiseConv2D": ("DepthwiseConv2dNative", "FusedDepthwiseConv2dNative"),
+}
+
+
+@rule("BatchMatMul", "_FusedMatMul")
+def product(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a product of matrices, with a bias and an activation if there are any."""
+    sides: dict[str, Any] = {
+        name: bool(call.attrs[name]) for name in ("transpose_a", "transpose_b")
+    }
+    if len(call.shape(0)[0]) == len(call.shape(1)[0]) == 2:
+        return _fused(writer, call, inputs, ("MatMul", "_FusedMatMul"), sides)
+    flags: dict[str, Any] = {"adj_x": sides["transpose_a"], "adj_y": sides["transpose_b"]}
+    y = writer.emit("BatchMatMulV2", inputs[:2], T=call.dtype(), **flags)
+    y = writer.emit("AddV2", [y, inputs[2]], T="float32") if len(inputs) > 2 and inputs[2] else y
+    return _activated(writer, call, y, inputs)
+
+
+@rule(*CONVOLUTIONS)
+def convolution(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a convolution, with a bias and an activation if there are any."""
+    window = call.attrs["window"]
+    if max(window.strides) > 1 and max(window.dilations) > 1:
+        raise call.unsupported("TensorFlow.js has no strides together with dilations")
+    if call.shape(0)[0][-1] != call.shape(1)[0][2]:
+        raise call.unsupported("TensorFlow.js has no convolutions of groups of channels")
+    padding = _padding(window, call.shape()[0][1:-1])
+    attrs: dict[str, Any] = {
+        "dilations": [1, *window.dilations, 1],
+        "data_format": "NHWC",
+        **_strides(window),
+        **padding,
+    }
+    return _fused(writer, call, inputs, CONVOLUTIONS[call.kernel], attrs)
+
+
+@rule("Conv3D")
+def convolution3d(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a convolution of volumes; padding that is neither of two kinds is a node of its own."""
+    window = call.attrs["window"]
+    if max(window.strides) > 1 and max(window.dilations) > 1:
+        raise call.unsupported("TensorFlow.js has no strides together with dilations")
+    x, padding = _padded(writer, call, inputs[0], 0.0)
+    attrs: dict[str, Any] = {
+        "dilations": [1, *window.dilations, 1],
+        "data_format": "NDHWC",
+        **_strides(window),
+    }
+    return writer.emit("Conv3D", [x, inputs[1]], padding=padding, T="float32", **attrs)
+
+
+@rule("Conv2DBackpropInput")
+def transposed_convolution(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write the gradient of a convolution."""
+    window = call.attrs["window"]
+    if max(window.dilations) > 1:
+        raise call.unsupported("TensorFlow.js has no transposed convolutions with dilations")
+    shape = writer.integers(*call.both("input_shape"))
+    padding = _padding(window, call.attrs["input_shape"][1:-1])
+    return writer.emit(
+        "Conv2DBackpropInput", [shape, inputs[1], inputs[0]], data_format="NHWC", T="float32", **_strides(window),
+        **padding,
+    )  # fmt: skip
+
+
+@rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
+def pooling(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write pooling; padding that is neither of two kinds is a node of its own."""
+    window = call.attrs["window"]
+    if max(window.dilations) > 1:
+        raise call.unsupported("TensorFlow.js has no pooling with dilations")
+    is_mean = call.kernel.startswith("Avg")
+    x, padding = _padded(
+        writer, call, inputs[0], 0.0 if is_mean else float(np.finfo(np.float32).min)
+    )
+    order = "NDHWC" if len(window.size) == 3 else "NHWC"
+    attrs: dict[str, Any] = {
+        "ksize": [1, *window.size, 1],
+        "data_format": order,
+        **_strides(window),
+    }
+    y = writer.emit(call.kernel, [x], padding=padding, T="float32", **attrs)
+    if not is_mean or x == inputs[0]:
+        return y
+    # The mean of a window is that of the cells that lie in the image.
+    ratio = prod(window.size) / _cells(window, call.shape()[0][1:-1])
+    return writer.emit("Mul", [y, writer.constant(ratio.astype(np.float32))], T="float32")
+
+
+@rule("MaxPoolWithArgmax")
+def pooling_with_places(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write pooling that also gives the places of the largest elements."""
+    window = call.attrs["window"]
+    padding = _padding(window, call.shape()[0][1:-1])
+    if "explicit_paddings" in padding or max(window.dilations) > 1:
+        raise call.unsupported("TensorFlow.js has neither such padding nor dilations here")
+    batch = bool(call.attrs["include_batch_in_index"])
+    size = [1, *window.size, 1]
+    return writer.emit(
+        call.kernel, inputs, ksize=size, include_batch_in_index=batch, **_strides(window), **padding
+    )
+
+
+@rule("Dilation2D")
+def dilation(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a morphological dilation."""
+    window = call.attrs["window"]
+    padding = _padding(window, call.shape()[0][1:-1])
+    if "explicit_paddings" in padding:
+        raise call.unsupported("TensorFlow.js has no such padding here")
+    rates = [1, *window.dilations, 1]
+    return writer.emit(
+        "Dilation2D", inputs, rates=rates, T="float32", **_strides(window), **padding
+    )
+
+
+@rule("FusedBatchNorm")
+def batch_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a normalization, as arithmetic where statistics are not those of channels."""
+    x, mean, variance, offset, scale = [*inputs, "", ""][:5]
+    epsilon = float(call.attrs["variance_epsilon"])
+    shapes = {call.shape(place)[0] for place, name in enumerate(inputs) if place and name}
+    if shapes == {call.shape()[0][-1:]} and len(call.shape()[0]) <= 4:
+        ones, zeros = (np.full(call.shape(1)[0], n, np.float32) for n in (1, 0))
+        scale = scale or writer.constant(ones)
+        offset = offset or writer.constant(zeros)
+        given = [x, scale, offset, mean, variance]
+        return writer.emit(
+            "FusedBatchNormV3",
+            given,
+            epsilon=epsilon,
+            is_training=False,
+            data_format="NHWC",
+            T="float32",
+        )
+    wide = writer.emit("AddV2", [variance, writer.number(epsilon)], T="float32")
+    centred = writer.emit("Sub", [x, mean], T="float32")
+    y = writer.emit("Mul", [centred, writer.emit("Rsqrt", [wide])], T="float32")
+    y = writer.emit("Mul", [y, scale], T="float32") if scale else y
+    return writer.emit("AddV2", [y, offset], T="float32") if offset else y
+
+
+@rule("LayerNorm")
+def layer_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a normalization of each vector, as arithmetic."""
+    x, offset, scale = [*inputs, "", ""][:3]
+    axes = call.attrs["axis"]
+    where = writer.integers([axes] if isinstance(axes, int) else list(axes))
+    mean = writer.emit("Mean", [x, where], keep_dims=True, T="float32")
+    squares = writer.emit("SquaredDifference", [x, mean], T="float32")
+    variance = writer.emit("Mean", [squares, where], keep_dims=True, T="float32")
+    epsilon = writer.number(call.attrs["variance_epsilon"])
+    factor = writer.emit("Rsqrt", [writer.emit("AddV2", [variance, epsilon], T="float32")])
+    y = writer.emit("Mul", [writer.emit("Sub", [x, mean], T="float32"), factor], T="float32")
+    y = writer.emit("Mul", [y, scale], T="float32") if scale else y
+    return writer.emit("AddV2", [y, offset], T="float32") if offset else y
+
+
+@rule("Attention")
+def attention(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write attention as two products and a softmax; what a mask of flags excludes weighs nothing."""
+    q, k, v, mask = [*inputs, ""][:4]
+    scores = writer.emit("BatchMatMulV2", [q, k], adj_x=False, adj_y=True, T="float32")
+    scores = writer.emit("Mul", [scores, writer.number(call.attrs["scale"])], T="float32")
+    if mask and call.dtype(3) == "bool":
+        scores = writer.emit("SelectV2", [mask, scores, writer.number(-1e30)], T="float32")
+    elif mask:
+        scores = writer.emit("AddV2", [scores, mask], T="float32")
+    weights = writer.emit("Softmax", [scores], T="float32")
+    return writer.emit("BatchMatMulV2", [weights, v], adj_x=False, adj_y=False, T="float32")
+
+
+@rule("Softmax", "LogSoftmax")
+def softmax(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a softmax, or its logarithm, along the last axis; another axis becomes the last one."""
+    axis = call.attrs.get("dim", call.attrs.get("axis"))
+    rank = len(call.shape()[0])
+    if axis % rank == rank - 1:
+        return writer.emit(call.kernel, inputs, T="float32")
+    order = [*range(rank)]
+    order[axis], order[-1] = order[-1], order[axis]
+    perm = writer.integers(order)
+    turned = writer.emit("Transpose", [inputs[0], perm], T="float32")
+    return writer.emit(
+        "Transpose", [writer.emit(call.kernel, [turned], T="float32"), perm], T="float32"
+    )
+
+
+@rule("ResizeBilinear", "ResizeNearestNeighbor")
+def resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write images of another size."""
+    flags: dict[str, Any] = {
+        name: bool(call.attrs[name]) for name in ("align_corners", "half_pixel_centers")
+    }
+    given = [inputs[0], writer.integers(call.attrs["size"])]
+    return writer.emit(call.kernel, given, T=call.dtype(), **flags)
+
+
+@rule("CropAndResize")
+def crop_and_resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write what is in boxes, in one size."""
+    size = writer.integers(call.attrs["crop_size"])
+    value = float(call.attrs["extrapolation_value"])
+    method = str(call.attrs["method"])
+    return writer.emit("CropAndResize", [*inputs, size], method=method, extrapolation_value=value)
+
+
+@rule("Transform")
+def transform(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write images seen from elsewhere."""
+    shape = writer.integers(call.shape(out=True)[0][1:3])
+    given = [*inputs, shape, writer.number(call.attrs["fill_value"])]
+    kinds: dict[str, Any] = {
+        name: str(call.attrs[name]).upper() for name in ("interpolation", "fill_mode")
+    }
+    return writer.emit("ImageProjectiveTransformV3", given, **kinds)
+
+
+@rule("FlipLeftRight")
+def flip(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write images turned around."""
+    return writer.emit("ReverseV2", [inputs[0], writer.integers([2])], T=call.dtype())
+
+
+def _fused(
+    writer: Writer, call: Calls, inputs: list[str], ops: tuple[str, str], attrs: dict[str, Any]
+) -> str:
+    """Write a product or convolution; a bias and what follows become part of the node."""
+    plain, fused = ops
+    x, y, bias, weights = [*inputs, "", ""][:4]
+    activation = call.attrs.get("activation", "linear")
+    if not bias or len(call.shape(2)[0]) != 1:
+        result = writer.emit(plain, [x, y], T=call.dtype(), **attrs)
+        result = writer.emit("AddV2", [result, bias], T="float32") if bias else result
+        return _activated(writer, call, result, inputs)
+    names = ["BiasAdd"] + ([] if activation == "linear" else [ACTIVATIONS[activation]])
+    rest = [bias, weights] if weights else [bias]
+    alpha: dict[str, Any] = (
+        {"leakyrelu_alpha": float(call.attrs["leakyrelu_alpha"])}
+        if activation == "leakyrelu"
+        else {}
+    )
+    return writer.emit(
+        fused, [x, y, *rest], fused_ops=names, num_args=len(rest), T="float32", **alpha, **attrs
+    )
+
+
+def _activated(writer: Writer, call: Calls, result: str, inputs: list[str]) -> str:
+    """Write an activation as a node of its own."""
+    activation = call.attrs.get("activation", "linear")
+    if activation == "linear":
+        return result
+    alpha: dict[str, Any] = (
+        {"alpha": float(call.attrs["leakyrelu_alpha"])} if activation == "leakyrelu" else {}
+    )
+    weights = inputs[3:4] if activation == "prelu" else []
+    return writer.emit(ACTIVATIONS[activation], [result, *weights], T="float32", **alpha)
+
+
+def _strides(window: Any) -> dict[str, Any]:
+    return {"strides": [1, *window.strides, 1]}
+
+
+def _padding(window: Any, image: Sequence[int]) -> dict[str, Any]:
+    """Return the attributes for a padding."""
+    if not np.any(window.padding):
+        return {"padding": "VALID"}
+    if tuple(map(tuple, window.padding)) == _same(window, image):
+        return {"padding": "SAME"}
+    flat = [n for pair in ((0, 0), *window.padding, (0, 0)) for n in pair]
+    return {"padding": "EXPLICIT", "explicit_paddings": flat}
+
+
+def _same(window: Any, image: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the padding that gives one position for each stride, with the odd cell at the end."""
+    pairs: list[tuple[int, int]] = []
+    for n, size, stride, rate in zip(
+        image, window.size, window.strides, window.dilations, strict=True
+    ):
+        total = max((-(-n // stride) - 1) * stride + (size - 1) * rate + 1 - n, 0)
+        pairs.append((total // 2, total - total // 2))
+    return tuple(pairs)
+
+
+def _padded(writer: Writer, call: Calls, x: str, value: float) -> tuple[str, str]:
+    """Return the image, padded where no kind of padding fits, and the kind of padding that remains."""
+    window = call.attrs["window"]
+    attrs: dict[str, Any] = _padding(window, call.shape()[0][1:-1])
+    if "explicit_paddings" not in attrs:
+        return x, attrs["padding"]
+    pairs = writer.constant(np.array([(0, 0), *window.padding, (0, 0)], np.int32))
+    return writer.emit("PadV2", [x, pairs, writer.number(value)], T="float32"), "VALID"
+
+
+def _cells(window: Any, image: Sequence[int]) -> Any:
+    """Return how many cells of each window lie in the image."""
+    counts = np.ones(())
+    for axis, (n, size, stride, (before, _), out) in enumerate(
+        zip(image, window.size, window.strides, window.padding, window.out, strict=True)
+    ):
+        first = np.arange(out, dtype=np.int64) * stride - before
+        inside = np.minimum(first + size, n) - np.maximum(first, 0)
+        counts = counts[..., None] * inside if axis else inside
+    return counts[..., None]

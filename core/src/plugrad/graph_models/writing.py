@@ -1,0 +1,314 @@
+"""A graph of TensorFlow.js while it is written, of two traces of one function at two sizes of the batch."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import numpy as np
+
+from plugrad.errors import UnsupportedModel
+from plugrad.graph.graph import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad.graph.graph import Graph
+
+Both: TypeAlias = "tuple[Any, Any]"
+"""The same thing in both traces."""
+TYPES: Final = {
+    "float32": "DT_FLOAT", "int32": "DT_INT32", "bool": "DT_BOOL", "complex64": "DT_COMPLEX64", "string": "DT_STRING",
+}  # fmt: skip
+
+
+class Rule(Protocol):
+    """Writes the nodes for the call of a kernel."""
+
+    def __call__(self, writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str] | str:
+        """Write nodes that compute a kernel of the inputs, the names of values; return the names of its outputs."""
+        ...
+
+
+RULES: Final[dict[str, Rule]] = {}
+"""By the name of a kernel: what writes it."""
+
+
+STEPS: Final[dict[type, Callable[[Writer, Any, dict[int, str]], list[str]]]] = {}
+"""By the class of a step that is no call of a kernel: what writes it."""
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Declare that a function writes kernels."""
+
+    def declare(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return declare
+
+
+class Calls:
+    """The call of a kernel in both traces."""
+
+    def __init__(self, graphs: tuple[Graph, Graph], calls: tuple[Call, Call]) -> None:
+        self.graphs = graphs
+        self.calls = calls
+        self.kernel = calls[0].kernel.name
+        self.attrs = calls[0].attrs
+
+    def both(self, name: str) -> Both:
+        """Return an attribute in both traces."""
+        return self.calls[0].attrs[name], self.calls[1].attrs[name]
+
+    def shape(self, place: int = 0, *, out: bool = False) -> Both:
+        """Return the shape of an input, or of an output, in both traces."""
+        first, second = (
+            graph.specs[(call.outputs if out else call.inputs)[place]].shape  # pyright: ignore[reportArgumentType] - rules ask for inputs that are there
+            for graph, call in zip(self.graphs, self.calls, strict=True)
+        )
+        return first, second
+
+    def dtype(self, place: int = 0, *, out: bool = False) -> str:
+        """Return the dtype of an input, or of an output."""
+        call = self.calls[0]
+        value: Any = (call.outputs if out else call.inputs)[place]
+        return str(self.graphs[0].specs[value].dtype)
+
+    def constant(self, place: int) -> NDArray[Any] | None:
+        """Return the value of an input that is a constant of the trace."""
+        graph, value = self.graphs[0], self.calls[0].inputs[place]
+        return graph.backend.to_numpy(graph.constants[value]) if value in graph.constants else None  # pyright: ignore[reportArgumentType]
+
+    def unsupported(self, why: str) -> UnsupportedModel:
+        """Return the error for a call that cannot be written."""
+        return UnsupportedModel(f"{self.kernel} at {self.calls[0].line}: {why}")
+
+
+class Writer:
+    """Collects the nodes of one graph, and the weights of all.
+
+    Args:
+        sizes: the sizes of the batch in both traces.
+        prefix: what the names of nodes begin with.
+        around: the writer of the graph around this one.
+    """
+
+    def __init__(
+        self, sizes: tuple[int, int], prefix: str = "", around: Writer | None = None
+    ) -> None:
+        self.sizes = sizes
+        self.prefix = prefix
+        self.nodes: list[dict[str, Any]] = []
+        self.weights: dict[str, NDArray[Any]] = around.weights if around else {}
+        self.functions: list[dict[str, Any]] = around.functions if around else []
+        self.taken: set[str] = around.taken if around else set()
+        self.batches: list[tuple[str, int]] = []
+        """Values of which one axis is the batch."""
+        self._batch = ""
+        self._known: dict[bytes, str] = {}
+
+    def name(self, wanted: str) -> str:
+        """Return a name that no node has yet."""
+        base = self.prefix + "".join(c if c.isalnum() or c in "._/" else "_" for c in wanted)
+        found, number = base, 0
+        while found in self.taken:
+            number += 1
+            found = f"{base}_{number}"
+        self.taken.add(found)
+        return found
+
+    def emit(self, op: str, inputs: Sequence[str], name: str = "", **attrs: Any) -> str:
+        """Write a node and return its name."""
+        found = name or self.name(op.lstrip("_"))
+        node = {"name": found, "op": op, "input": list(inputs), "attr": _attributes(attrs)}
+        self.nodes.append(node)
+        return found
+
+    def constant(self, value: Any, name: str = "") -> str:
+        """Write an array and return its name; equal small ones are one."""
+        array = np.asarray(value)
+        key = (
+            f"{array.dtype}{array.shape}".encode() + array.tobytes()
+            if array.size < 64 and array.dtype.kind in "bif"
+            else b""
+        )
+        if not name and key and key in self._known:
+            return self._known[key]
+        dtype = tensorflow_dtype(array.dtype.name if array.dtype.kind in "bifc" else "string")
+        found = self.name(name or "const")
+        self.weights[found] = array
+        self.nodes.append({"name": found, "op": "Const", "attr": {"dtype": {"type": dtype}}})
+        if key and not name:
+            self._known[key] = found
+        return found
+
+    def number(self, value: float, dtype: str = "float32") -> str:
+        """Write a number in a dtype."""
+        return self.constant(np.array(value, np.dtype(dtype)))
+
+    def integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
+        """Write integers; those that differ between the traces are multiples of the batch's size."""
+        second = first if second is None else second
+        if tuple(first) == tuple(second):
+            return self.constant(np.array(first, np.int32))
+        parts = [
+            self.number(a, "int32") if a == b else self._multiple(a, b)
+            for a, b in zip(first, second, strict=True)
+        ]
+        return self.emit("Pack", parts, axis=0, N=len(parts), T="int32")
+
+    def shape(self, first: Sequence[int], second: Sequence[int]) -> str:
+        """Write a shape to reshape to, in which one size that depends on the batch is what remains."""
+        different = [
+            n for n, pair in enumerate(zip(first, second, strict=True)) if len({*pair}) > 1
+        ]
+        if len(different) == 1 and 0 not in first:
+            return self.integers([-1 if n in different else size for n, size in enumerate(first)])
+        return self.integers(first, second)
+
+    def _multiple(self, first: int, second: int) -> str:
+        """Write a multiple of the size of the batch."""
+        factor, rest = divmod(first, self.sizes[0]) if self.sizes[0] else (0, 1)
+        if rest or factor * self.sizes[1] != second or not self.batches:
+            raise UnsupportedModel(
+                f"A size is {first} for a batch of {self.sizes[0]} and {second} for {self.sizes[1]}: that is no "
+                "multiple of it. Save with dynamic=False."
+            )
+        if not self._batch:
+            value, axis = self.batches[0]
+            bounds = [self.integers([n]) for n in (axis, axis + 1, 1)]
+            sizes = self.emit("Shape", [value], T="float32")
+            self._batch = self.emit("StridedSlice", [sizes, *bounds], shrink_axis_mask=1, T="int32")
+        if factor == 1:
+            return self._batch
+        return self.emit("Mul", [self._batch, self.number(factor, "int32")], T="int32")
+
+    def array(self, first: NDArray[Any], second: NDArray[Any], name: str = "") -> str:
+        """Write a constant of both traces; if it grows with the batch, all its elements must be equal."""
+        if first.shape == second.shape:
+            if not np.array_equal(first, second, equal_nan=first.dtype.kind == "f"):
+                raise UnsupportedModel("The values of a constant depend on the size of the batch.")
+            return self.constant(first, name)
+        if first.size == 0 or (first != first.flat[0]).any() or (second != first.flat[0]).any():
+            raise UnsupportedModel(
+                f"A constant of shape {first.shape} grows with the batch, and its elements differ. Make it an argument "
+                "of the function, or save with dynamic=False."
+            )
+        value = self.constant(np.array(first.flat[0]))
+        return self.emit(
+            "Fill", [self.integers(first.shape, second.shape), value], T=first.dtype.name
+        )
+
+    def graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
+        """Write the steps of a graph whose arguments have names; return the names of its results.
+
+        Raises:
+            UnsupportedModel: something has no counterpart in TensorFlow.js, or the traces differ.
+        """
+        first, second = graphs
+        if len(first.steps) != len(second.steps):
+            raise UnsupportedModel("The function does other things for other sizes of the batch.")
+        for value in first.arguments:
+            sizes = zip(first.specs[value].shape, second.specs[value].shape, strict=False)
+            axes = [n for n, pair in enumerate(sizes) if pair == self.sizes and len({*pair}) > 1]
+            self.batches += [(names[value], axis) for axis in axes[:1]]
+        read = first.backend.to_numpy
+        for value, other in zip(first.constants, second.constants, strict=True):
+            names[value] = self.array(read(first.constants[value]), read(second.constants[other]))
+        for value, variable in first.variables.items():
+            names[value] = self.constant(variable.numpy(), variable.name or "variable")
+        for pair in zip(first.steps, second.steps, strict=True):
+            self._step(graphs, pair, names)
+        return [names[value] for value in first.results]
+
+    def _step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
+        """Write one step."""
+        step, other = pair
+        if type(step) is not type(other):
+            raise UnsupportedModel("The function does other things for other sizes of the batch.")
+        if isinstance(step, Call):
+            outputs = self._call(graphs, pair, names)
+        elif type(step) in STEPS:
+            outputs = STEPS[type(step)](self, pair, names)
+        else:
+            raise UnsupportedModel(
+                f"What the host computes at {step.line}, such as random numbers, has no counterpart in TensorFlow.js. "
+                "Make it an argument of the function."
+            )
+        names.update(zip(step.outputs, outputs, strict=True))
+
+    def _call(self, graphs: tuple[Graph, Graph], pair: Any, names: Mapping[int, str]) -> list[str]:
+        """Write the call of a kernel."""
+        step, other = pair
+        kernel = step.kernel.name
+        if kernel not in RULES or other.kernel.name != kernel:
+            raise UnsupportedModel(
+                f"Kernel {kernel!r}, called at {step.line}, has no counterpart in TensorFlow.js that is written. "
+                "Compute it by other ops."
+            )
+        calls = Calls(graphs, pair)
+        for value in step.outputs:
+            tensorflow_dtype(str(graphs[0].specs[value].dtype), f"{kernel} at {step.line}")
+        inputs = ["" if value is None else names[value] for value in step.inputs]
+        found = RULES[kernel](self, calls, inputs)
+        if not isinstance(found, str):
+            return list(found)
+        return [found] if len(step.outputs) == 1 else ports(found, len(step.outputs))
+
+
+def ports(name: str, count: int) -> list[str]:
+    """Return the names of the outputs of a node."""
+    return [name, *(f"{name}:{place}" for place in range(1, count))]
+
+
+def tensorflow_dtype(dtype: str, where: str = "a weight") -> str:
+    """Return the name that files have for a dtype.
+
+    Raises:
+        UnsupportedModel: TensorFlow.js does not have it.
+    """
+    if dtype not in TYPES:
+        raise UnsupportedModel(
+            f"{where} is {dtype}; TensorFlow.js has {', '.join(TYPES)}, so convert it first with plugrad.astype"
+        )
+    return TYPES[dtype]
+
+
+def _attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as JSON has them; T, Tidx, dtype and DstT are dtypes, and functions have names in a tuple."""
+    return {name: _attribute(name, value) for name, value in attrs.items()}
+
+
+DTYPE_NAMES: Final = ("T", "Tidx", "dtype", "DstT", "SrcT", "element_dtype")
+FUNCTION_NAMES: Final = ("cond", "body", "then_branch", "else_branch")
+
+
+def _attribute(name: str, value: Any) -> dict[str, Any]:
+    if name in DTYPE_NAMES:
+        return {"type": tensorflow_dtype(value, "a value")}
+    if name in FUNCTION_NAMES:
+        return {"func": {"name": value}}
+    if isinstance(value, bool):
+        return {"b": value}
+    if isinstance(value, int):
+        return {"i": str(value)}
+    if isinstance(value, float):
+        return {"f": value}
+    if isinstance(value, str):
+        return {"s": _base64(value)}
+    if value and isinstance(value[0], str):
+        return {"list": {"s": [_base64(part) for part in value]}}
+    return {"list": {"i": [str(part) for part in value]}}
+
+
+def shape_attribute(first: Sequence[int], second: Sequence[int]) -> dict[str, Any]:
+    """Return a shape as JSON has it; a size that differs between the traces is any."""
+    sizes = [a if a == b else -1 for a, b in zip(first, second, strict=True)]
+    return {"shape": {"dim": [{"size": str(size)} for size in sizes]}}
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,85 @@
+"""Steps that take the gradients of several batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import plugrad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from plugrad import Tensor, Variable
+    from plugrad.optimizers import Optimizer
+
+
+class Accumulated:
+    """An optimizer whose steps take the mean gradient over the examples of several batches.
+
+    Sums and counts are variables, so that traced steps add to them. Those of float16 are float32, as are products with
+    a count.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        """Begin without gradients."""
+        self.optimizer = optimizer
+        self._sums: dict[Variable, Variable] = {}
+        self._count = plugrad.Variable(0.0, trainable=False, name="accumulated")
+
+    @property
+    def iterations(self) -> int:
+        """The number of steps taken."""
+        return self.optimizer.iterations
+
+    def accumulate(
+        self, function: Callable[[], Tensor], variables: Collection[Variable], examples: Tensor
+    ) -> Tensor:
+        """Add the gradients of a batch to those of the next step, and return the value of the function.
+
+        Args:
+            function: the mean over the examples of a batch.
+            variables: the variables to move.
+            examples: a 0-d tensor: how many examples count.
+        """
+        value, pairs = self._add(function, variables, examples)
+        for variable, total in pairs:
+            self._sums[variable].assign(total)
+        self._count.assign(self._count + examples)
+        return value
+
+    def minimize(
+        self, function: Callable[[], Tensor], variables: Collection[Variable], examples: Tensor
+    ) -> Tensor:
+        """Take a step with the gradients of a batch and of those before it; arguments are as for `accumulate`."""
+        value, pairs = self._add(function, variables, examples)
+        count = self._count + examples
+        self.optimizer.apply_gradients(
+            (v, plugrad.div_no_nan(total, count.astype(total.dtype)).astype(v.dtype))
+            for v, total in pairs
+        )
+        for variable, total in pairs:
+            self._sums[variable].assign(plugrad.zeros_like(total))
+        self._count.assign(plugrad.zeros_like(count))
+        return value
+
+    def _add(
+        self, function: Callable[[], Tensor], variables: Collection[Variable], examples: Tensor
+    ) -> tuple[Tensor, list[tuple[Variable, Tensor]]]:
+        """Return the value of a function, and each trainable variable with the sum of its gradients."""
+        trained = [v for v in variables if v.trainable]
+        value, gradients = plugrad.variable_grads(function, trained)
+        pairs: list[tuple[Variable, Tensor]] = []
+        for variable, gradient in zip(trained, gradients, strict=True):
+            total = self._sum_of(variable)
+            own = gradient.astype(total.dtype) * examples.astype(total.dtype)
+            pairs.append((variable, total + own))
+        return value, pairs
+
+    def _sum_of(self, variable: Variable) -> Variable:
+        found = self._sums.get(variable)
+        if found is None:
+            dtype = plugrad.float32 if variable.dtype is plugrad.float16 else variable.dtype
+            zeros = plugrad.zeros(variable.shape, dtype=dtype, device=variable.backend)
+            found = plugrad.Variable(zeros, trainable=False, name=f"{variable.name}.accumulated")
+            self._sums[variable] = found
+        return found

@@ -1,0 +1,127 @@
+"""How much examples count: their weights, those of their classes, and labels that do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from inspect import signature
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+import plugrad
+from plugrad.extend import ArgumentError
+from plugrad_nn.arguments import check_integer, check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from plugrad import Tensor
+
+
+class Weighting(NamedTuple):
+    """What a training or an evaluation says about the weights of its examples."""
+
+    owner: str
+    """The function that is called."""
+    class_weights: Sequence[float] | None = None
+    """The weight of each class; later ones have 1."""
+    ignore_index: int | None = None
+    """The label that does not count."""
+
+    def weigh(self, batches: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Yield batches with weights, if there is anything that makes weights."""
+        for inputs, labels, *given in batches:
+            if self.class_weights is None and self.ignore_index is None:
+                yield inputs, labels, *given
+            else:
+                yield inputs, labels, self._weights_of(labels, *given)
+
+    def _weights_of(self, labels: Any, given: Tensor | None = None) -> Tensor:
+        if not isinstance(labels, plugrad.Tensor) or not plugrad.isdtype(labels.dtype, "integral"):
+            raise ArgumentError(
+                f"{self.owner}: class_weight and ignore_index are for integer labels; weigh other examples with "
+                "sample_weight"
+            )
+        weights = plugrad.ones(labels.shape, device=labels.backend)
+        if self.class_weights is not None:
+            table = plugrad.asarray([*self.class_weights, 1.0], device=labels.backend)
+            weights = plugrad.take(table, plugrad.clip(labels, 0, table.size - 1).reshape(-1))
+            weights = plugrad.where(labels >= 0, weights.reshape(labels.shape), 0.0)
+        if self.ignore_index is not None:
+            weights = plugrad.where(labels == self.ignore_index, 0.0, weights)
+        if given is None:
+            return weights
+        # One weight for each example is that of all of its labels.
+        shape = (*given.shape, *[1] * (labels.ndim - given.ndim))
+        return weights * given.reshape(shape).astype(weights.dtype)
+
+
+def make_weighting(
+    owner: str,
+    class_weight: Mapping[int, float] | Sequence[float] | None,
+    ignore_index: int | None,
+) -> Weighting:
+    """Check and return what is said about weights.
+
+    Raises:
+        ArgumentError, ArgumentValueError: a class is not an integer, or a weight not a number of 0 or more.
+    """
+    if ignore_index is not None:
+        ignore_index = check_integer(owner, "ignore_index", ignore_index, least=-(2**31))
+    return Weighting(owner, _class_weights(owner, class_weight), ignore_index)
+
+
+def _class_weights(owner: str, given: Any) -> list[float] | None:
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        pairs = cast("Mapping[int, float]", given).items()
+        by_class = {check_integer(owner, "a class of class_weight", c): w for c, w in pairs}
+        given = [by_class.get(c, 1.0) for c in range(max(by_class, default=-1) + 1)]
+    elif isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        raise ArgumentError(
+            f"{owner}: class_weight={given!r:.80} must be a dict of weights by class, or a list of them"
+        )
+    return [
+        check_number(owner, "a weight of class_weight", float(weight), least=0)
+        for weight in cast("Sequence[float]", given)
+    ]
+
+
+def check_takes_weights(owner: str, name: str, function: Callable[..., Any]) -> None:
+    """Raise if a loss or a metric does not take weights as its third argument.
+
+    Raises:
+        ArgumentError: it does not.
+    """
+    try:
+        called = signature(function)
+    except ValueError:  # a function written in another language
+        return
+    try:
+        called.bind(None, None, None)
+    except TypeError:
+        raise ArgumentError(
+            f"{owner}: examples have weights, so {name} must take three arguments (labels, predictions, weights); its "
+            f"arguments are {called}"
+        ) from None
+
+
+def divides_by_weights(loss: Callable[..., Any]) -> bool:
+    """Return whether a loss is ``partial(…, reduction="mean")``, which divides by the sum of the weights."""
+    return isinstance(loss, partial) and loss.keywords.get("reduction") == "mean"
+
+
+def count_examples(batch: tuple[Any, ...], size: float, *, by_weights: bool) -> Any:
+    """Return what the mean over a batch is divided by: an integer, or a 0-d tensor where there are weights.
+
+    Args:
+        batch: inputs, labels and maybe weights.
+        size: the number of its examples.
+        by_weights: whether this is the sum of the weights, and not the number of those that are not 0.
+    """
+    if len(batch) < 3:
+        return size
+    weights = batch[2] if by_weights else batch[2] != 0
+    return plugrad.sum(plugrad.astype(weights, plugrad.float32))

@@ -1,0 +1,120 @@
+"""Recurrent networks as plugrad computes them, which have nodes of their own in ONNX.
+
+The exporter looks for these loops in a trace. The importer runs them where it finds what the exporter
+has written, so that a network comes back with the same roundings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import plugrad
+from plugrad_onnx.registry import operator
+from plugrad_onnx.remembering import DOMAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad import Tensor
+
+State = tuple["Tensor", ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind of recurrent network."""
+
+    operator: str
+    """The operator of ONNX."""
+    gates: tuple[int, ...]
+    """The places of ONNX's gates among the columns of plugrad's kernels."""
+    states: int
+    """Of how many tensors the state consists."""
+    advance: Callable[[Tensor, State, Tensor, Tensor], State]
+    """Returns the next state, of the projected input, the state, the recurrent kernel and the bias."""
+    has_two_biases: bool = False
+    """Whether the recurrent product has a bias of its own, the second row of the bias."""
+
+
+def run(
+    cell: Cell,
+    x: Tensor,
+    kernel: Tensor,
+    bias: Tensor,
+    recurrent: Tensor,
+    *initial: Tensor,
+    returns_sequences: bool,
+) -> list[Tensor]:
+    """Return the last state, and if asked for all outputs, of shape (time, batch, units).
+
+    Args:
+        cell: The kind of network.
+        x: Sequences, of shape (batch, time, features).
+        kernel: What the input is multiplied by.
+        bias: What is added, of one row, or two.
+        recurrent: What the state is multiplied by.
+        *initial: The first state.
+        returns_sequences: Whether all outputs are asked for.
+    """
+    projected = x @ kernel + (bias[0] if cell.has_two_biases else bias)
+    parts = plugrad.permute_dims(projected, (1, 0, 2))
+
+    def advance(state: State, part: Tensor) -> tuple[State, Tensor | None]:
+        new = cell.advance(part, state, recurrent, bias)
+        return new, new[0] if returns_sequences else None
+
+    state, outputs = plugrad.scan(advance, tuple(initial), parts)
+    return [*state, outputs] if returns_sequences else [*state]
+
+
+def _lstm(part: Tensor, state: State, recurrent: Tensor, bias: Tensor) -> State:
+    h, c = state
+    i, f, g, o = plugrad.split(part + h @ recurrent, 4, axis=-1)
+    c = plugrad.sigmoid(f) * c + plugrad.sigmoid(i) * plugrad.tanh(g)
+    return plugrad.sigmoid(o) * plugrad.tanh(c), c
+
+
+def _gru(part: Tensor, state: State, recurrent: Tensor, bias: Tensor) -> State:
+    (h,) = state
+    own = h @ recurrent + bias[1]
+    z, r, g = plugrad.split(part, 3, axis=-1)
+    own_z, own_r, own_g = plugrad.split(own, 3, axis=-1)
+    z = plugrad.sigmoid(z + own_z)
+    candidate = plugrad.tanh(g + plugrad.sigmoid(r + own_r) * own_g)
+    return (z * h + (1 - z) * candidate,)
+
+
+def _simple(part: Tensor, state: State, recurrent: Tensor, bias: Tensor) -> State:
+    return (plugrad.tanh(part + state[0] @ recurrent),)
+
+
+CELLS: Final = {
+    "LSTM": Cell("LSTM", (0, 3, 1, 2), 2, _lstm),
+    "GRU": Cell("GRU", (0, 1, 2), 1, _gru, has_two_biases=True),
+    "SimpleRNN": Cell("RNN", (0,), 1, _simple),
+}
+"""By the name under which a model remembers it. plugrad's gates are i, f, g, o and z, r, g."""
+
+
+def _declare(name: str, cell: Cell) -> None:
+    @operator(name, domain=DOMAIN)
+    def recalled(*values: Tensor, returns_sequences: bool) -> Any:
+        x, kernel, bias, recurrent, *initial = values
+        results = run(
+            cell, x, kernel, bias, recurrent, *initial, returns_sequences=returns_sequences
+        )
+        return tuple(results)
+
+
+for _name, _cell in CELLS.items():
+    _declare(_name, _cell)
+
+
+def shapes(cell: Cell, sequences: Sequence[int], units: int) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of x, kernel, bias, recurrent kernel and state, for those of sequences."""
+    batch, _, features = sequences
+    columns = len(cell.gates) * units
+    bias = (2, columns) if cell.has_two_biases else (columns,)
+    state = ((batch, units),) * cell.states
+    return (tuple(sequences), (features, columns), bias, (units, columns), *state)

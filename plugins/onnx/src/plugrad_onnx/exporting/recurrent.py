@@ -1,0 +1,179 @@
+"""Loops of a trace that are recurrent networks, and the nodes that ONNX has for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad_onnx.cells import CELLS, Cell, run, shapes
+from plugrad_onnx.elements import as_array
+from plugrad_onnx.exporting.writer import LOOP_RULES, Writer
+from plugrad_onnx.remembering import remember
+
+if TYPE_CHECKING:
+    from plugrad.extend import Graph
+
+Binding = dict[Any, Any]
+
+
+def write(writer: Writer, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> bool:
+    """Write a loop as a recurrent network, if it is one in both traces; return whether it is."""
+    for name, cell in CELLS.items():
+        found, other = (_found(cell, *both) for both in zip(graphs, pair, strict=True))
+        if found and other:
+            used = {value for step in graphs[0].steps for value in step.inputs}
+            used.update(graphs[0].results)
+            outputs = [writer.name() if value in used else "" for value in pair[0].outputs]
+            names.update(zip(pair[0].outputs, outputs, strict=True))
+            _write(writer, name, cell, [names[value] for value in found], outputs, pair[0])
+            return True
+    return False
+
+
+LOOP_RULES.append(write)
+
+
+def _write(
+    writer: Writer, name: str, cell: Cell, inputs: list[str], outputs: list[str], step: Any
+) -> None:
+    """Write the nodes of a network whose inputs have names, and its outputs, as far as they are used."""
+    start = len(writer.nodes)
+    x, kernel, bias, recurrent, *initial = inputs
+    units = step.body.specs[step.body.arguments[0]].shape[-1]
+    first, second = writer.integers([0]), writer.integers([1])
+    weights = [
+        writer.emit("Unsqueeze", [writer.emit("Transpose", [part], perm=[1, 0]), first])
+        for part in (_of_gates(writer, cell, w, units) for w in (kernel, recurrent))
+    ]
+    attributes = {"hidden_size": units} | (
+        {"linear_before_reset": 1} if cell.has_two_biases else {}
+    )
+    made = [writer.name() for _ in range(1 + cell.states)]
+    writer.emit(
+        cell.operator,
+        [
+            writer.emit("Transpose", [x], perm=[1, 0, 2]),
+            *weights,
+            _bias(writer, cell, bias, units, step),
+            "",
+            *(writer.emit("Unsqueeze", [state, first]) for state in initial),
+        ],
+        made,
+        **attributes,
+    )
+    returns_sequences = len(outputs) > cell.states
+    all_made = [*made[1:], made[0]] if returns_sequences else made[1:]
+    for output, result in zip(outputs, all_made, strict=True):
+        if output:
+            axis = second if result == made[0] else first
+            writer.emit("Squeeze", [result, axis], [output])
+    attrs = {"returns_sequences": returns_sequences}
+    remember(writer.nodes[start:], name, attrs, inputs, outputs)
+
+
+def _of_gates(writer: Writer, cell: Cell, name: str, units: int) -> str:
+    """Write the columns of a kernel in the order of ONNX's gates."""
+    if len(cell.gates) == 1:
+        return name
+    parts = [writer.name() for _ in cell.gates]
+    writer.emit("Split", [name, writer.integers([units] * len(parts))], parts, axis=-1)
+    return writer.emit("Concat", [parts[gate] for gate in cell.gates], axis=-1)
+
+
+def _bias(writer: Writer, cell: Cell, name: str, units: int, step: Any) -> str:
+    """Write the biases of the input and of the state in one row."""
+    name = _of_gates(writer, cell, name, units)
+    columns = len(cell.gates) * units
+    if not cell.has_two_biases:
+        dtype = np.dtype(step.body.specs[step.body.arguments[0]].dtype.name)
+        name = writer.emit("Concat", [name, writer.constant(np.zeros(columns, dtype))], axis=0)
+    return writer.emit("Reshape", [name, writer.integers([1, 2 * columns])])
+
+
+def _found(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
+    """Return the values of x, kernel, bias, recurrent kernel and first state of a loop, if it is such a network."""
+    if len(step.carry) != cell.states or len(step.slices) != 1 or step.is_reversed:
+        return None
+    makers: dict[int, Any] = {value: made for made in graph.steps for value in made.outputs}
+    product = _maker(makers, step.slices[0], ("Transpose", "Add", "BatchMatMul"))
+    if product is None:
+        return None
+    sequences = graph.specs[product.inputs[0]].shape
+    spec = graph.specs[step.carry[0]]
+    if len(sequences) != 3:
+        return None
+    with plugrad.use(str(graph.backend.label)):
+        examples = [
+            plugrad.zeros(shape, dtype=spec.dtype)
+            for shape in shapes(cell, sequences, spec.shape[-1])
+        ]
+        wanted = plugrad.make_graph(
+            lambda *values: run(cell, *values, returns_sequences=len(step.outputs) > cell.states)  # pyright: ignore[reportUnknownLambdaType]
+        )(*examples)
+    binding: Binding = {}
+    loop: Any = wanted.steps[-1]
+    same = _same(wanted, graph, binding)
+    is_such = _is_same_loop(loop, step) and all(
+        same(one, two) for one, two in zip(loop.inputs, step.inputs, strict=True)
+    )
+    return [binding[value] for value in wanted.arguments] if is_such else None
+
+
+def _maker(makers: dict[int, Any], value: int, kernels: tuple[str, ...]) -> Any:
+    """Return the last of the steps that have made a value, each of the first input of the one before."""
+    step: Any = None
+    for kernel in kernels:
+        step = makers.get(value)
+        if type(step).__name__ != "Call" or step.kernel.name != kernel:
+            return None
+        value = step.inputs[0]
+    return step
+
+
+def _is_same_loop(one: Any, two: Any) -> bool:
+    """Whether the bodies of two loops compute the same."""
+    counts = [(len(s.carry), len(s.slices), len(s.captured), len(s.outputs)) for s in (one, two)]
+    if counts[0] != counts[1] or one.length != two.length or two.is_reversed:
+        return False
+    binding = dict(zip(one.body.arguments, two.body.arguments, strict=True))
+    same = _same(one.body, two.body, binding)
+    return all(same(a, b) for a, b in zip(one.body.results, two.body.results, strict=True))
+
+
+def _same(one: Graph, two: Graph, binding: Binding) -> Any:
+    """Return a function that says whether values of two graphs are computed alike, and notes which are."""
+    makers: list[dict[Any, Any]] = [
+        {value: step for step in graph.steps for value in step.outputs} for graph in (one, two)
+    ]
+
+    def same(a: Any, b: Any) -> bool:
+        if a is None or b is None or a in binding:
+            return a is b or binding.get(a) == b
+        if one.specs[a] != two.specs[b]:
+            return False
+        binding[a] = b
+        first: Any = makers[0].get(a)
+        second: Any = makers[1].get(b)
+        if first is None:
+            return a not in one.constants or (
+                b in two.constants and _equal(one.constants[a], two.constants[b], one, two)
+            )
+        return (
+            type(first).__name__ == type(second).__name__ == "Call"
+            and first.kernel.name == second.kernel.name
+            and first.attrs == second.attrs
+            and first.outputs.index(a) == second.outputs.index(b)
+            and len(first.inputs) == len(second.inputs)
+            and all(same(x, y) for x, y in zip(first.inputs, second.inputs, strict=True))
+        )
+
+    return same
+
+
+def _equal(first: Any, second: Any, one: Graph, two: Graph) -> bool:
+    """Whether two constants are the same numbers."""
+    return np.array_equal(
+        as_array(one.backend.to_numpy(first)), as_array(two.backend.to_numpy(second))
+    )

@@ -1,0 +1,132 @@
+"""Calls that a model remembers beside the nodes that stand for them, so that they come back as they were.
+
+A kernel that ONNX lacks is written as several nodes, whose sums round in another order, and whose
+gradient is another one. The first of these nodes has a record of the call in its metadata, which other
+programs pass over. A record counts only as long as its nodes are those that were written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import onnx
+
+import plugrad
+from plugrad.extend import KERNELS
+from plugrad_onnx.registry import OPERATORS, Operator, find, operator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from plugrad import Tensor
+
+DOMAIN: Final = "plugrad"
+"""The domain of the operators that are no operators of ONNX."""
+KEY: Final = "plugrad.call"
+REMEMBERED: Final = frozenset(
+    [
+        "Attention", "Elu", "Expm1", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log1p",
+        "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "SquaredDifference",
+    ]
+)  # fmt: skip
+"""The kernels that are remembered."""
+CELLS: Final = ("LSTM", "GRU", "SimpleRNN")
+"""The loops that are remembered."""
+
+
+class Call(NamedTuple):
+    """A call that stands for some nodes."""
+
+    name: str
+    """That of an operator of `DOMAIN`, or of a kernel."""
+    attributes: dict[str, Any]
+    inputs: list[str]
+    outputs: list[str]
+    size: int
+    """For how many nodes it stands, of which the first has the record."""
+
+
+def remember(
+    nodes: Sequence[onnx.NodeProto],
+    name: str,
+    attributes: Mapping[str, Any],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> None:
+    """Write a record of a call into the metadata of the nodes that stand for it."""
+    call = Call(name, dict(attributes), list(inputs), list(outputs), len(nodes))
+    value = json.dumps({**call._asdict(), "digest": _digest(nodes)})
+    nodes[0].metadata_props.add(key=KEY, value=value)
+
+
+def remembered(nodes: Sequence[onnx.NodeProto]) -> dict[int, Call]:
+    """Return the calls for which nodes stand, by the place of the first node.
+
+    Records that do not fit the nodes any more are left out.
+    """
+    calls = {place: call for place, node in enumerate(nodes) if (call := _read(nodes, place, node))}
+    if not calls:
+        return calls
+    uses = Counter(name for node in nodes for name in node.input)
+    return {
+        place: c for place, c in calls.items() if _is_closed(nodes[place : place + c.size], c, uses)
+    }
+
+
+def resolved(call: Call) -> tuple[Operator, dict[str, Any]] | None:
+    """Return the operator that computes a call, and its attributes; None, if it is not known."""
+    if call.name in REMEMBERED:
+        return OPERATORS[DOMAIN, "Kernel"][0], {"name": call.name, "attributes": call.attributes}
+    found = find(DOMAIN, call.name, 1) if call.name in CELLS else None
+    return found and (found, call.attributes)
+
+
+@operator("Kernel", domain=DOMAIN)
+def kernel(*inputs: Tensor, name: str, attributes: dict[str, Any]) -> Any:
+    """Return what a kernel makes of its inputs."""
+    given: Any = dict(zip(KERNELS[name].inputs, inputs, strict=False))
+    return plugrad.run_kernel(name, given, attributes)
+
+
+def _read(nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodeProto) -> Call | None:
+    """Return the call that a node has a record of."""
+    texts = [entry.value for entry in node.metadata_props if entry.key == KEY]
+    if not texts:
+        return None
+    try:
+        record = json.loads(texts[0])
+        digest = record.pop("digest")
+        call = Call(**record)
+        fits = _digest(nodes[place : place + call.size]) == digest
+        attributes = {name: _tupled(value) for name, value in call.attributes.items()}
+        return call._replace(attributes=attributes) if fits else None
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return None  # whatever stands there, the nodes say what to compute
+
+
+def _is_closed(nodes: Sequence[onnx.NodeProto], call: Call, uses: Counter[str]) -> bool:
+    """Whether nobody else uses what these nodes compute, but the outputs of the call."""
+    inside = Counter(name for node in nodes for name in node.input)
+    made = {name for node in nodes for name in node.output}
+    return {*filter(None, call.outputs)} <= made and all(
+        uses[name] == inside[name] for name in made.difference(call.outputs)
+    )
+
+
+def _digest(nodes: Iterable[onnx.NodeProto]) -> str:
+    """Return a number that is another one as soon as a node changes."""
+    digest = sha256()
+    for node in nodes:
+        plain = onnx.NodeProto()
+        plain.CopyFrom(node)
+        plain.ClearField("metadata_props")
+        digest.update(plain.SerializeToString(deterministic=True))
+    return digest.hexdigest()
+
+
+def _tupled(value: Any) -> Any:
+    """Return lists as tuples, which attributes of kernels are."""
+    return tuple(map(_tupled, cast("list[Any]", value))) if isinstance(value, list) else value

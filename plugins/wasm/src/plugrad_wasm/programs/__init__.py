@@ -1,0 +1,1 @@
+"""Graphs as programs: tables of calls of the exports, which run in the sandbox."""

@@ -1,0 +1,113 @@
+"""The compiler of the backend: what can be recorded of a graph becomes programs, and the rest is called back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plugrad.extend import (
+    PACKED_VIEWS,
+    Call,
+    Fused,
+    active_functions,
+    compile_replay,
+    fuse_groups,
+    fuse_regions,
+    get_kernel,
+    string,
+)
+from plugrad_wasm.deferred import Deferred
+from plugrad_wasm.programs.blocks import elementwise_calls
+from plugrad_wasm.programs.caller import compile_region
+from plugrad_wasm.programs.recorder import RecordingMemory
+from plugrad_wasm.programs.recording import run_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.extend import Graph, Step, Value
+    from plugrad_wasm.memory import LinearMemory
+    from plugrad_wasm.programs.recorder import Recorded
+
+    Run = Callable[..., list[Any]]
+
+
+def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
+    """Return a function of the arrays of arguments and variables, which returns results and updates.
+
+    None if there is nothing that can be recorded.
+    """
+    recordable = Recordable(graph, home)
+    grouped = fuse_groups(graph, is_included=recordable.is_elementwise)
+    fused = fuse_regions(grouped, recordable)
+    bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
+    if not bodies and not any(step.graphs for step in fused.steps):
+        return None
+
+    def compile_inner(inner: Graph) -> Run:
+        run = None
+        if not any(inner is body for body in bodies):
+            run = compile_graph(inner, home)
+        elif not all(isinstance(s, Call) and s.kernel in PACKED_VIEWS for s in inner.steps):
+            run = compile_region(inner, home, active_functions(graph.backend))
+        return run or compile_replay(inner)
+
+    return compile_replay(fused, compile_body=compile_inner)
+
+
+class Recordable:
+    """Which steps of a graph can be recorded: calls of this backend's own implementations that need no values."""
+
+    def __init__(self, graph: Graph, home: LinearMemory) -> None:
+        """Look at the steps of a graph."""
+        self._graph = graph
+        self._home = home
+        self._functions = active_functions(graph.backend)
+        self._is_own: dict[str, bool] = {}
+        self._calls: dict[tuple[Value, ...], list[Recorded] | None] = {}
+
+    def __call__(self, step: Step) -> bool:
+        """Return whether a step can be recorded: a call, or a group of such."""
+        if isinstance(step, Fused):
+            return True
+        return isinstance(step, Call) and self._calls_of(step) is not None
+
+    def is_elementwise(self, call: Call) -> bool:
+        """Return whether a call can run block by block."""
+        if not call.kernel.is_elementwise:
+            return False
+        calls = self._calls_of(call)
+        return (
+            calls is not None and elementwise_calls(calls, self._home.store.functions) is not None
+        )
+
+    def _calls_of(self, call: Call) -> list[Recorded] | None:
+        """Return what a call asks for, or None if it cannot be recorded."""
+        if call.outputs not in self._calls:
+            self._calls[call.outputs] = self._record(call)
+        return self._calls[call.outputs]
+
+    def _record(self, call: Call) -> list[Recorded] | None:
+        specs = self._graph.specs
+        values = [v for v in (*call.inputs, *call.outputs) if v is not None]
+        if not self._has_own(call) or any(specs[v].dtype is string for v in values):
+            return None
+        memory = RecordingMemory(self._home)
+        arrays = {v: memory.given(specs[v]) for v in call.inputs if v is not None}
+        try:
+            run_call(call, memory, arrays, self._functions)
+        except Exception:  # it needs values, or has an error to raise, which the call itself does
+            return None
+        return memory.store.calls
+
+    def _has_own(self, call: Call) -> bool:
+        """Return whether the implementation in effect is one of this backend's, in the sandbox."""
+        name = call.kernel.name
+        found = self._is_own.get(name)
+        if found is None:
+            config = get_kernel(name, self._graph.backend.name)
+            found = self._is_own[name] = (
+                config is not None
+                and isinstance(config.kernel_func, Deferred)
+                and not config.on_host
+            )
+        return found

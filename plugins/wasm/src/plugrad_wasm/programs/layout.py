@@ -1,0 +1,105 @@
+"""Where the blocks of a recording lie: in arrays that are given or made, or in the memory of a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.extend import pack_memory
+from plugrad_wasm.memory import ALIGNMENT
+from plugrad_wasm.programs.recorder import (
+    Blocks,
+    Items,
+    Moving,
+    Numbers,
+    Once,
+    Place,
+    Scratch,
+    Shared,
+)
+from plugrad_wasm.programs.recording import End
+from plugrad_wasm.programs.table import ARRAYS, FRAME, ITEMS, NUMBER, SCRATCH, Operand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from plugrad_wasm.programs.recorder import BlockArgument, Recorded
+    from plugrad_wasm.programs.recording import Recording
+
+
+class Layout:
+    """The places of the arguments of calls, as operands of a program."""
+
+    def __init__(self, recording: Recording, given: int) -> None:
+        """Plan the memory of what is neither one of the first blocks, which are given, nor needed by a result."""
+        capacities = recording.memory.capacities
+        ends = {end.block for end in recording.ends if isinstance(end, End)}
+        self.outputs: list[int] = sorted(block for block in ends if block >= given)
+        """The blocks that results need."""
+        arrays = [*range(given), *self.outputs]
+        self._bases = {block: ARRAYS + i for i, block in enumerate(arrays)}
+        self.bases: int = ARRAYS + len(arrays)
+        """Their number."""
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for index, call in enumerate(recording.calls):
+            for block in _blocks_of(call):
+                first.setdefault(block, index)
+                last[block] = index
+        self._fixed = recording.memory.fixed
+        inner = {b: capacities[b] for b in first if b not in self._bases and b not in self._fixed}
+        self._offsets, arena_bytes = pack_memory(inner, first, last)
+        self.head_bytes: int = -(-8 * self.bases // ALIGNMENT) * ALIGNMENT
+        """The bytes of the bases, which begin the memory of a call."""
+        self.scratch: int = self.head_bytes + arena_bytes
+        """Where the memory that loops use in turn begins."""
+        blocks = [call for call in recording.calls if isinstance(call, Blocks)]
+        self.frame_bytes: int = self.scratch + max([c.scratch_bytes for c in blocks], default=0)
+
+    def operand(self, argument: BlockArgument, first: int = 0) -> Operand:
+        """Return the operand of an argument, for blocks from an element on."""
+        match argument:
+            case Moving(start, step):
+                base, number, _ = self.operand(start)
+                return Operand(base, number + first * step, step)
+            case Items():
+                return Operand(ITEMS, 0)
+            case Scratch(offset):
+                return Operand(SCRATCH, offset)
+            case Place(block, offset):
+                return self._operand_of_place(block, offset)
+            case _:
+                return Operand(NUMBER, argument)
+
+    def _operand_of_place(self, block: int, offset: int) -> Operand:
+        fixed = self._fixed.get(block)
+        if fixed is not None:
+            return Operand(NUMBER, fixed.address + offset)
+        base = self._bases.get(block)
+        if base is None:
+            return Operand(FRAME, self.head_bytes + self._offsets[block] + offset)
+        return Operand(base, offset)
+
+
+def _blocks_of(call: Recorded) -> Iterator[int]:
+    """Yield the blocks in which a call reads or writes."""
+    for argument in _arguments_of(call):
+        place = argument.start if isinstance(argument, Moving) else argument
+        if isinstance(place, Place):
+            yield place.block
+
+
+def _arguments_of(call: Recorded) -> Iterator[BlockArgument]:
+    match call:
+        case Blocks(_, _, _, once, each, _):
+            for _, arguments in (*once, *each):
+                yield from arguments
+        case Once(_, arguments, _):
+            yield from arguments
+        case Numbers(target, numbers):
+            yield target
+            yield from numbers
+        case Shared(_, chains, scratch):
+            yield from scratch
+            for chain in chains:
+                for arguments in chain:
+                    yield from arguments

@@ -1,0 +1,162 @@
+"""The pieces of a program, each of which one call from Python runs: a table in one module, or what threads share."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from plugrad.extend import uint8
+from plugrad_wasm.declare import ELEMENTWISE_PART, RELEASE_LOCK_MIN_ELEMENTS, items_per_part
+from plugrad_wasm.memory import WasmArray, size_class
+from plugrad_wasm.programs.recorder import Blocks, Numbers, Once, Shared
+from plugrad_wasm.programs.table import FRAME, TableCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad_wasm.memory import LinearMemory
+    from plugrad_wasm.programs.layout import Layout
+    from plugrad_wasm.programs.recorder import BlockCall, Recorded
+    from plugrad_wasm.programs.table import Loops
+    from plugrad_wasm.runtime import Runtime
+
+
+class Piece(NamedTuple):
+    """Calls in one module."""
+
+    module: str
+    loops: Loops
+    is_long: bool = False
+    """Whether other threads run meanwhile."""
+
+
+class Parts(NamedTuple):
+    """Parts of one loop in one module, which several threads share."""
+
+    module: str
+    loops: list[Loops]
+    scratch_bytes: int
+
+
+def pieces_of(
+    calls: Sequence[Recorded], layout: Layout, store: Runtime
+) -> list[Piece | Parts | Shared]:
+    """Return the calls as pieces. Long work ends one, because Python raises Ctrl-C between two of them."""
+    pieces: list[Piece | Parts | Shared] = []
+    waiting: list[TableCall] = []
+
+    def piece_in(module: str) -> Piece:
+        last = pieces[-1] if pieces else None
+        if not isinstance(last, Piece) or last.module != module or last.is_long:
+            last = Piece(module, [])
+            pieces.append(last)
+        return last
+
+    def write(module: str, loops: Loops, is_long: bool) -> None:
+        piece = piece_in(module)
+        piece.loops.extend(loops)
+        if is_long:
+            pieces[-1] = piece._replace(is_long=True)
+
+    for call in calls:
+        match call:
+            case Numbers(
+                target, numbers
+            ):  # any module writes them: that of the call that reads them does
+                operands = [layout.operand(x) for x in (target, *numbers)]
+                waiting.append(TableCall(None, operands))
+                continue
+            case Blocks():
+                parts = _parts_of(call, layout, store)
+                if len(parts) > 1:
+                    pieces.append(Parts(call.module, parts, call.scratch_bytes))
+                else:
+                    work = call.items * len(call.each)
+                    write(call.module, parts[0], work >= RELEASE_LOCK_MIN_ELEMENTS)
+            case Shared(export):
+                if waiting:
+                    write(store.functions[export].module, [(1, 1, waiting)], is_long=False)
+                pieces.append(call)
+                waiting = []
+            case Once(export, arguments, is_long):
+                now = TableCall(export, [layout.operand(x) for x in arguments])
+                write(store.functions[export].module, [(1, 1, [*waiting, now])], is_long)
+                waiting = []
+    return pieces
+
+
+def _parts_of(call: Blocks, layout: Layout, store: Runtime) -> list[Loops]:
+    """Return the loops of blocks, for as many parts of the elements as threads share, or as Ctrl-C may wait for."""
+    work = call.items * len(call.each)
+    length = items_per_part(store, call.items, work, ELEMENTWISE_PART, call.block)
+    parts: list[Loops] = []
+    for first in range(0, call.items, length):
+        loops: Loops = []
+        if call.once:
+            loops.append((call.block, call.block, _table_calls(call.once, layout, first)))
+        items = min(length, call.items - first)
+        loops.append((items, call.block, _table_calls(call.each, layout, first)))
+        parts.append(loops)
+    return parts
+
+
+def _table_calls(calls: Sequence[BlockCall], layout: Layout, first: int) -> list[TableCall]:
+    """Return calls for the elements from one on."""
+    return [
+        TableCall(export, [layout.operand(x, first) for x in arguments])
+        for export, arguments in calls
+    ]
+
+
+class SharedCalls:
+    """Chains of calls that several threads share."""
+
+    def __init__(self, call: Shared, layout: Layout, perform: Callable[..., None]) -> None:
+        """Say where the arguments lie."""
+        self._export = call.export
+        self._chains = [
+            [[layout.operand(x)[:2] for x in arguments] for arguments in chain]
+            for chain in call.chains
+        ]
+        self._scratch = [layout.operand(x)[:2] for x in call.scratch]
+        self._perform = perform
+
+    def __call__(self, bases: Sequence[int], *held: object) -> None:
+        """Make the calls, with the bases of the operands; late threads keep what is held."""
+        chains = [
+            [tuple([bases[base] + number for base, number in each]) for each in chain]
+            for chain in self._chains
+        ]
+        scratch = [_Located(int(bases[base] + number)) for base, number in self._scratch]
+        self._perform(self._export, chains, held, scratch)
+
+
+class SharedTables:
+    """Tables that several threads share, each of which has its own bases and memory for loops."""
+
+    def __init__(
+        self, tables: Sequence[tuple[int, int]], parts: Parts, layout: Layout, memory: LinearMemory
+    ) -> None:
+        """Take the addresses and the bytes of the tables."""
+        self._export = f"program_{parts.module}"
+        self._chains = [[table] for table in tables]
+        self._memory = memory
+        self._head_bytes = layout.head_bytes
+        self._size = size_class(layout.head_bytes + parts.scratch_bytes)
+        self._bases = Struct(f"<{layout.bases}q")
+        self._host = memory.store.host_view()
+
+    def __call__(self, bases: Sequence[int], *held: object) -> None:
+        """Run the tables, with the bases of the operands; late threads keep what is held."""
+        memory, size = self._memory, self._size
+        count = min(len(self._chains), memory.store.threads)
+        frames = [WasmArray(memory, (size,), uint8, size, size) for _ in range(count)]
+        for frame in frames:
+            at = frame.address
+            own = at + self._head_bytes
+            self._bases.pack_into(self._host, at, 0, 0, own, *bases[FRAME:])
+        memory.store.perform(self._export, self._chains, held, frames)
+
+
+class _Located(NamedTuple):
+    address: int

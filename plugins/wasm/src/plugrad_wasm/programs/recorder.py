@@ -1,0 +1,255 @@
+"""Stand-ins for the store and its memory, on which implementations run to say which exports they call.
+
+What an implementation does follows from shapes, dtypes and attributes; only kernels on the host look at values.
+Its calls are therefore the same each time, but for the addresses. Arrays of a recording have addresses beyond
+those of WebAssembly, from which one sees in which block they lie.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from plugrad.extend import uint32
+from plugrad_wasm.memory import Block, LinearMemory, WasmArray, WasmView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad.extend import DType, Shaped
+    from plugrad_wasm.runtime import Call, Chain, Located, Runtime
+
+BLOCK_BITS = 40
+MIDDLE = 1 << BLOCK_BITS - 1
+"""The offset of a block's first byte: what begins a little before it belongs to the block, too."""
+
+
+class Place(NamedTuple):
+    """A place in the block of a recording with a number."""
+
+    block: int
+    offset: int
+
+
+Argument: TypeAlias = "float | Place"
+
+
+def address_of(place: Place) -> int:
+    """Return the address of a place."""
+    return (place.block + 1 << BLOCK_BITS) + MIDDLE + place.offset
+
+
+def locate(address: int) -> Place | int:
+    """Return the place of an address of a recording; an address of linear memory, or another number, as it is."""
+    if address < MIDDLE:
+        return int(address)
+    block, offset = divmod(int(address), 1 << BLOCK_BITS)
+    return Place(block - 1, offset - MIDDLE)
+
+
+def locate_all(arguments: Sequence[Any], types: str) -> tuple[Argument, ...]:
+    """Return the arguments of a call with places instead of addresses; these are 32 bits wide."""
+    return tuple(
+        [locate(x) if kind == "i" else x for x, kind in zip(arguments, types, strict=True)]
+    )
+
+
+class Once(NamedTuple):
+    """A call of an export."""
+
+    export: str
+    arguments: tuple[Argument, ...]
+    is_long: bool
+
+
+class Shared(NamedTuple):
+    """Chains of calls that several threads share, as `Workers.perform` takes them."""
+
+    export: str
+    chains: tuple[tuple[tuple[Argument, ...], ...], ...]
+    scratch: tuple[Argument, ...]
+
+
+class Numbers(NamedTuple):
+    """Numbers and addresses that are written to an address, before an export reads them."""
+
+    target: Argument
+    numbers: tuple[Argument, ...]
+
+
+class Moving(NamedTuple):
+    """A place, or a number, that moves by some bytes for each element of the blocks before."""
+
+    start: Argument
+    step: int
+
+
+class Scratch(NamedTuple):
+    """An offset in the memory that the loops of a program use in turn."""
+
+    offset: int
+
+
+class Items(NamedTuple):
+    """The number of elements of a block."""
+
+
+BlockArgument: TypeAlias = "Argument | Moving | Scratch | Items"
+BlockCall: TypeAlias = "tuple[str, tuple[BlockArgument, ...]]"
+
+
+class Blocks(NamedTuple):
+    """Calls in one module that run block by block."""
+
+    module: str
+    items: int
+    block: int
+    once: tuple[BlockCall, ...]
+    """What is the same for all blocks, and runs before the first one."""
+    each: tuple[BlockCall, ...]
+    scratch_bytes: int
+
+
+Recorded: TypeAlias = Once | Shared | Numbers | Blocks
+
+
+class NotRecorded(Exception):
+    """An implementation needs values, or exports that programs cannot call."""
+
+
+class RecordedExports(dict[str, "Call"]):
+    """The exports, calls of which are noted."""
+
+    def __init__(self, store: RecordingStore, *, is_long: bool) -> None:
+        """Note calls in a store."""
+        super().__init__()
+        self._store = store
+        self._is_long = is_long
+
+    def __missing__(self, name: str) -> Call:
+        function = self._store.functions.get(name)
+        if function is None:
+            raise NotRecorded(name)
+        calls, is_long, types = self._store.calls, self._is_long, function.types
+
+        def note(*arguments: float) -> None:
+            calls.append(Once(name, locate_all(arguments, types), is_long))
+
+        self[name] = note
+        return note
+
+
+class RecordingStore:
+    """A store that notes calls; it has what implementations use of `runtime.Runtime`."""
+
+    def __init__(self, store: Runtime) -> None:
+        """Stand for a store."""
+        self._store = store
+        self.functions = store.functions
+        self.threads = store.threads
+        self.scratch_size = store.scratch_size
+        self.calls: list[Recorded] = []
+        self.held: list[object] = []
+        """What the calls read in linear memory."""
+        self.short: RecordedExports = RecordedExports(self, is_long=False)
+        self.long: RecordedExports = RecordedExports(self, is_long=True)
+
+    def descriptor(self, values: tuple[int, ...]) -> Located:
+        """Return integers in linear memory."""
+        self.held.append(block := self._store.descriptor(values))
+        return block
+
+    def table(self, name: str, descriptor: tuple[int, ...], size: int) -> Located:
+        """Return bytes in linear memory that an export has filled."""
+        self.held.append(block := self._store.table(name, descriptor, size))
+        return block
+
+    def perform(
+        self,
+        export: str,
+        chains: Sequence[Chain],
+        held: Sequence[object],
+        scratch: Sequence[Located] = (),
+    ) -> None:
+        """Note chains of calls."""
+        function = self.functions.get(export)
+        if function is None:
+            raise NotRecorded(export)
+        self.held += held
+        types = function.types[: len(function.types) - bool(scratch)]
+        located = [tuple([locate_all(each, types) for each in chain]) for chain in chains]
+        blocks = tuple([locate(block.address) for block in scratch])
+        self.calls.append(Shared(export, tuple(located), blocks))
+
+    def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
+        """Refuse an expression of a program, whose module is not that of an export."""
+        raise NotRecorded(source)
+
+
+class _Returned(list[Block]):
+    """Blocks of arrays that have died, none of which is used again: a plan decides which ones share memory."""
+
+    def append(self, block: Block) -> None:
+        """Do nothing."""
+
+
+class RecordingMemory(LinearMemory):
+    """A memory whose blocks are numbered."""
+
+    def __init__(self, home: LinearMemory) -> None:
+        """Stand for a memory."""
+        self.home = home
+        self.store: Any = RecordingStore(home.store)
+        self.capacities: list[int] = []
+        """The bytes of the blocks."""
+        self.fixed: dict[int, WasmArray] = {}
+        """The arrays of linear memory for which blocks stand."""
+        self.used: int = 0
+        self.buffers: int = 0
+        self.threshold: Any = math.inf
+        self.returned: list[Block] = _Returned()
+        self.free: defaultdict[int, list[Block]] = defaultdict(list)
+
+    def prepare(self, capacity: int) -> None:
+        """Put a block with the next number on the free list of a class."""
+        self.free[capacity].append(Block(self, address_of(self.number_block(capacity)), capacity))
+
+    def number_block(self, capacity: int) -> Place:
+        """Return the beginning of a new block."""
+        self.capacities.append(capacity)
+        return Place(len(self.capacities) - 1, 0)
+
+    def stand_in(self, array: WasmArray) -> WasmArray:
+        """Return an array that stands for one of linear memory, which is the same at each call."""
+        block = self.number_block(array.capacity)
+        self.fixed[block.block] = array
+        view = WasmView(array, array.shape)
+        view.memory = self
+        view.address = address_of(block)
+        return view
+
+    def given(self, spec: Shaped) -> WasmArray:
+        """Return an array that stands for one that each call gives."""
+        return self.empty(spec.shape, spec.dtype)
+
+    def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:
+        """Return a constant, which the program keeps."""
+        return self.stand_in(self.home.from_numpy(values, dtype))
+
+    def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
+        """Return an array of 32-bit numbers, some of which may be addresses that each call has anew."""
+        array = self.empty((len(numbers),), uint32)
+        places = tuple([locate(number) for number in numbers])
+        self.store.calls.append(Numbers(locate(array.address), places))
+        return array
+
+    def window(self, shape: tuple[int, ...], dtype: Any, address: int) -> NDArray[Any]:
+        """Refuse to give values."""
+        raise NotRecorded
+
+    def to_numpy(self, array: WasmArray) -> NDArray[Any]:
+        """Refuse to give values."""
+        raise NotRecorded

@@ -1,0 +1,97 @@
+"""The tables of programs, as ``extension/program.c`` describes them."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from plugrad.extend import ArgumentValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from plugrad_wasm.runtime import Function
+
+NUMBER, ITEMS, SCRATCH, FRAME, ARRAYS = range(5)
+"""The bases of operands: nothing, the items of a block, the memory that loops use in turn, that of a call, and then
+the arrays that a call is given or makes."""
+MAX_OPERANDS: Final = 24
+LOOP: Final = struct.Struct("<4i")
+CALL: Final = struct.Struct("<4i")
+OPERAND: Final = struct.Struct("<2iq")
+MAX_ITEMS: Final = (1 << 31) - 1
+
+
+class Operand(NamedTuple):
+    """A number, or an address: a base, an offset, and how far it moves for each item of the blocks before."""
+
+    base: int
+    number: float
+    step: int = 0
+
+
+class TableCall(NamedTuple):
+    """A call of an export; None writes the other operands to the address that is the first one."""
+
+    export: str | None
+    operands: Sequence[Operand]
+
+
+Loops: TypeAlias = "list[tuple[int, int, list[TableCall]]]"
+"""The items, the items of a block, and the calls for each block."""
+
+
+def write_table(loops: Loops, module: str, functions: Mapping[str, Function], bases: int) -> bytes:
+    """Return the table of loops whose calls are functions of one module.
+
+    Raises:
+        ArgumentValueError: a number does not fit: nothing that is not in the table of the module, with its operands,
+            can be called.
+    """
+    count = sum(function.module == module for function in functions.values())
+    words: list[bytes] = []
+    for items, block, calls in loops:
+        if not (0 <= items <= MAX_ITEMS and 0 < block <= MAX_ITEMS):
+            raise ArgumentValueError(
+                f"wasm: a loop of {items} items in blocks of {block} cannot run"
+            )
+        body = b"".join(_written(call, module, functions, bases, count) for call in calls)
+        words += LOOP.pack(items, block, len(calls), LOOP.size + len(body)), body
+    return b"".join(words)
+
+
+def _written(
+    call: TableCall, module: str, functions: Mapping[str, Function], bases: int, count: int
+) -> bytes:
+    """Return the words of one call."""
+    export, operands = call
+    if export is None:
+        head, types = (count, 0), "i" * len(operands)
+    else:
+        function = functions.get(export)
+        if function is None or function.module != module:
+            raise ArgumentValueError(f"wasm: the module {module!r} has no function {export!r}")
+        head, types = (function.number, function.signature), function.types
+        if len(operands) != len(types) or len(types) > MAX_OPERANDS:
+            raise ArgumentValueError(
+                f"wasm: {export} takes {len(types)} operands, not {len(operands)}"
+            )
+    words = [CALL.pack(*head, len(operands), 0)]
+    for (base, number, step), letter in zip(operands, types, strict=True):
+        if not 0 <= base < bases or (base and letter != "i"):
+            raise ArgumentValueError(f"wasm: {export} cannot have an operand of the base {base}")
+        words.append(OPERAND.pack(base, step, bits_of(number, letter)))
+    return b"".join(words)
+
+
+def bits_of(number: float, letter: str) -> int:
+    """Return a number of a type as an integer that has its bits.
+
+    >>> hex(bits_of(1.0, "f")), hex(bits_of(1.0, "d")), bits_of(True, "i")
+    ('0x3f800000', '0x3ff0000000000000', 1)
+    """
+    if letter == "f":
+        return int.from_bytes(struct.pack("<f", number), "little")
+    if letter == "d":
+        return int.from_bytes(struct.pack("<d", number), "little", signed=True)
+    return int(number)

@@ -1,0 +1,199 @@
+"""Functions that change gradients, the steps that begin with them, and groups of variables."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import plugrad
+from core.test_optimizers import RECORD, SAME_AS_TORCHS, START, curved
+from core.traced_values import traces
+from plugrad import optimizers
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+
+G = np.array([[1.0, -2.0], [4.0, 8.0], [0.5, 3.0]], np.float32)
+
+
+def global_clip(gradients):
+    return optimizers.clip_by_global_norm(gradients, 1.0)
+
+
+def test_each_gradient_is_clipped_by_its_own_norm():
+    clipped = optimizers.clip_by_norm([plugrad.asarray([3.0, 4.0]), plugrad.asarray(0.5)], 1.0)
+    np.testing.assert_allclose(clipped[0], [0.6, 0.8], rtol=1e-6)
+    assert clipped[1].item() == 0.5
+    (same,) = optimizers.clip_by_norm([plugrad.asarray(G)], float("inf"))
+    np.testing.assert_array_equal(same, G)
+
+
+def test_gradients_are_centralized_for_each_output():
+    kernel, bias, empty = optimizers.centralize(
+        [plugrad.asarray(G.reshape(3, 1, 2)), plugrad.asarray(G[0]), plugrad.zeros((0, 3))]
+    )
+    np.testing.assert_allclose(kernel.numpy()[:, 0], G - G.mean(0), atol=1e-6)
+    np.testing.assert_array_equal(bias, G[0])
+    assert empty.shape == (0, 3)
+
+
+def test_noise_has_its_deviation_and_its_own_numbers_in_each_step(backend):
+    w, generator = plugrad.Variable(np.zeros(2000, np.float32)), plugrad.random.Generator(3)
+    optimizer = optimizers.SGD(1.0)
+    optimizer.with_transforms(
+        lambda gradients: optimizers.add_noise(
+            gradients, generator, lambda: 2.0 / (1 + optimizer.iterations)
+        )
+    )
+    step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(w) * 0, [w]))
+    places = [w.numpy()]
+    for _ in range(3):
+        step()
+        places.append(w.numpy())
+    moves = np.diff(places, axis=0)
+    assert traces(step) == 1
+    np.testing.assert_allclose(moves.std(1), [2, 1, 2 / 3], rtol=0.1)
+    assert abs(np.corrcoef(moves)[0, 1:]).max() < 0.1
+    drawn = plugrad.random.Generator(3).standard_normal((2000,))
+    np.testing.assert_allclose(-moves[0], drawn.numpy() * 2, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_steps_begin_with_the_transforms(is_traced, backend):
+    """Centralized, then clipped by the norm of all: the formula in NumPy."""
+    w, b = plugrad.Variable(np.zeros((3, 2), np.float32)), plugrad.Variable([0.0, 0.0])
+    optimizer = optimizers.SGD(0.5).with_transforms(optimizers.centralize, global_clip)
+
+    def step():
+        return optimizer.minimize(lambda: plugrad.sum(w * G) + plugrad.sum(b * G[0]), [w, b])
+
+    step = plugrad.jit(step) if is_traced else step
+    step()
+    centred = G - G.mean(0)
+    norm = np.sqrt((centred**2).sum() + (G[0] ** 2).sum())
+    np.testing.assert_allclose(w, -0.5 * centred / norm, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(b, -0.5 * G[0] / norm, rtol=1e-5)
+    optimizer.with_transforms()
+    step()  # a traced program is traced again
+    np.testing.assert_allclose(b, -0.5 * G[0] / norm - 0.5 * G[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (lambda g: g[:1], ArgumentError, "transform .* must return 2 tensors, as many as it got"),
+        (lambda g: [1.0, 2.0], ArgumentError, "must return 2 tensors"),
+        (lambda g: [g[1], g[0]], ShapeError, r"variable 'w' has shape \(2,\), its gradient \(3,\)"),
+        (lambda g: [x.astype("float64") for x in g], DTypeError, "cast it"),
+    ],
+)
+def test_wrong_transforms_move_nothing(function, error, message):
+    w, v = plugrad.Variable([1.0, 2.0], name="w"), plugrad.Variable(np.ones(3, np.float32))
+    optimizer = optimizers.Adam().with_transforms(function)
+    with pytest.raises(error, match=message):
+        optimizer.apply_gradients([(w, plugrad.ones(2)), (v, plugrad.ones(3))])
+    assert (w.tolist(), optimizer.iterations) == ([1.0, 2.0], 0)
+
+
+def test_what_is_no_transform():
+    with pytest.raises(ArgumentError, match=r"SGD.with_transforms takes a function, not float"):
+        optimizers.SGD(0.1).with_transforms(1.0)
+    with pytest.raises(ArgumentError, match="generator=0 must be one"):
+        optimizers.add_noise([], 0, 1.0)
+    with pytest.raises(ArgumentValueError, match="deviation=-1 must be 0 or more"):
+        optimizers.add_noise([plugrad.ones(2)], plugrad.random.Generator(0), lambda: -1)
+
+
+# --- groups of variables --------------------------------------------------------------------------
+
+OWN = {
+    "AdamW": {"learning_rate": 0.02, "beta1": 0.5, "weight_decay": 0.0},
+    "Momentum": {"learning_rate": lambda step: 0.05, "momentum": 0.5},
+}
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+@pytest.mark.parametrize("name", OWN)
+def test_groups_step_where_those_of_torch_step(name, is_traced):
+    optimizer = SAME_AS_TORCHS[name]()
+    v, w = plugrad.Variable(START), plugrad.Variable(np.float64(0.5))
+    optimizer.set_group([w], **OWN[name])
+
+    def step():
+        return optimizer.minimize(lambda: curved(v, w), [v, w])
+
+    step = plugrad.jit(step) if is_traced else step
+    for place in RECORD["groups"][name]:
+        step()
+        assert [*v.tolist(), w.item()] == pytest.approx(place, rel=1e-5, abs=1e-5)
+    assert optimizer.iterations == 20
+    assert [s["steps"] for s in optimizer.get_state([v, w])["variables"]] == [20, 20]
+
+
+@pytest.mark.parametrize("make", SAME_AS_TORCHS.values(), ids=SAME_AS_TORCHS.keys())
+def test_a_group_of_any_optimizer_steps_as_an_optimizer_of_its_own(make, backend):
+    """NAdam's products, Adagrad's first sums and the rest belong to the group."""
+    first, second, alone = (plugrad.Variable([1.0, -2.0]) for _ in range(3))
+    both, single = make(), make()
+    both.set_group([second], learning_rate=0.03)
+    single.learning_rate = 0.03
+    for _ in range(3):
+        both.minimize(lambda: plugrad.sum(first**2 + second**2), [first, second])
+        single.minimize(lambda: plugrad.sum(alone**2), [alone])
+    np.testing.assert_allclose(second, alone, rtol=1e-6)
+    assert first.tolist() != second.tolist()
+
+
+def test_groups_follow_the_optimizer_in_what_is_not_theirs():
+    w, optimizer = plugrad.Variable([0.0]), optimizers.Momentum(0.5, momentum=0.0)
+    optimizer.set_group([w], momentum=0.5)
+    assert optimizer.group_of(w) == {"momentum": 0.5}
+    optimizer.learning_rate = 1.0
+    optimizer.apply_gradients([(w, plugrad.ones(1))])
+    optimizer, w = pickle.loads(pickle.dumps((optimizer, w)))
+    optimizer.apply_gradients([(w, plugrad.ones(1))])
+    assert w.item() == -2.5
+    optimizer.set_group([w])  # none of its own any more
+    assert optimizer.group_of(w) == {}
+    optimizer.apply_gradients([(w, plugrad.ones(1))])
+    assert w.item() == -3.5
+
+
+def test_a_traced_program_follows_a_change_of_groups():
+    v, w = plugrad.Variable([0.0]), plugrad.Variable([0.0])
+    optimizer = optimizers.SGD(1.0)
+    step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(v + w), [v, w]))
+    step()
+    optimizer.set_group([w], learning_rate=0.5)
+    step()
+    optimizer.set_group([w], learning_rate=0.25)
+    step()
+    assert (v.item(), w.item()) == (-3.0, -1.75)
+    assert traces(step) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "own", "error", "message"),
+    [
+        (optimizers.AdamW, {"beta1": 1.5}, ArgumentValueError, r"AdamW: beta1=1.5 must be in \[0"),
+        (optimizers.AdamW, {"learning_rate": "x"}, ArgumentError, "AdamW: learning_rate='x' must"),
+        (optimizers.Adam, {"lr": 0.1}, ArgumentError, "Adam: it has no argument 'lr'"),
+        (optimizers.RMSProp, {"centered": True}, ArgumentError, "centered decides what RMSProp"),
+    ],
+)
+def test_coefficients_of_groups_are_checked(make, own, error, message):
+    w, optimizer = plugrad.Variable([1.0]), make()
+    with pytest.raises(error, match=message):
+        optimizer.set_group([w], **own)
+    assert optimizer.group_of(w) == {}
+    with pytest.raises(ArgumentError, match=r"set_group: 1\.0 is not a Variable"):
+        optimizer.set_group([1.0], learning_rate=0.1)
+
+
+def test_a_schedule_of_a_group_that_fails_counts_nothing():
+    v, w = plugrad.Variable([0.0]), plugrad.Variable([0.0])
+    optimizer = optimizers.SGD(1.0)
+    optimizer.set_group([w], learning_rate=lambda step: 0.1 if step < 1 else -1.0)
+    pairs = [(v, plugrad.ones(1)), (w, plugrad.ones(1))]
+    optimizer.apply_gradients(pairs)
+    with pytest.raises(ArgumentValueError, match=r"learning_rate=-1.0 must be 0 or more"):
+        optimizer.apply_gradients(pairs)
+    assert (v.item(), optimizer.iterations) == (-1.0, 1)

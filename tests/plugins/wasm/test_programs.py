@@ -1,0 +1,447 @@
+"""Compiled graphs: programs equal untraced calls to the bit, a wrong table is an error, and nothing is lost."""
+
+import signal
+import struct
+import threading
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.discovery.loading import open_backend
+from plugrad.extend import ArgumentValueError, OutOfMemory, active_functions, fuse_groups
+from plugrad.tensor.trees import iter_tensors
+
+wasmtime = pytest.importorskip("wasmtime")
+programs = import_module("plugrad_wasm.programs.compile")
+recorder = import_module("plugrad_wasm.programs.recorder")
+record = import_module("plugrad_wasm.programs.recording").record
+tables = import_module("plugrad_wasm.programs.table")
+elementwise = import_module("plugrad_wasm.custom").elementwise
+TableCall, Operand, write_table = tables.TableCall, tables.Operand, tables.write_table
+
+
+@pytest.fixture(autouse=True)
+def _on_wasm():
+    with plugrad.use("wasm"):
+        yield
+
+
+def numbers(*shape, dtype="float32", seed=0):
+    values = np.random.default_rng(seed).normal(size=shape)
+    return plugrad.asarray((values * 3).astype(dtype))
+
+
+def same(function, *args):
+    """Check a function traced and untraced."""
+    traced = plugrad.jit(function)
+    for _ in range(2):
+        found, expected = traced(*args), function(*args)
+        for x, y in zip(iter_tensors(found), iter_tensors(expected), strict=True):
+            assert x.dtype is y.dtype
+            assert x.shape == y.shape
+            assert x.numpy().tobytes() == y.numpy().tobytes()
+
+
+def is_one_program(function, *args):
+    """Return whether nothing is called back from a program."""
+    graph = plugrad.make_graph(function)(*args)
+    recordable = programs.Recordable(graph, open_backend("wasm").linear)
+    return all(map(recordable, graph.steps))
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def relu(store, x, y, count=10, **changes):
+    """Return the table of one call."""
+    operands = [Operand(0, x.address), Operand(0, y.address), Operand(0, count)]
+    call = TableCall("relu_float32", operands)._replace(**changes)
+    return write_table([(1, 1, [call])], "elementwise", store.functions, 3)
+
+
+@pytest.fixture
+def place(fresh):
+    """A store with an array, room for a result, and a function that runs a table."""
+    x = fresh.put(np.arange(-5, 5, dtype="f4"))
+    y = fresh.put(np.zeros(10, "f4"))
+
+    def run(table):
+        code, bases = fresh.put(np.frombuffer(table, "u1")), fresh.put(np.zeros(3, "i8"))
+        fresh.store.short["program_elementwise"](code.address, len(table), bases.address)
+        return fresh.get(y)
+
+    return fresh.store, x, y, run
+
+
+def test_a_table_of_one_call(place):
+    store, x, y, run = place
+    np.testing.assert_array_equal(run(relu(store, x, y)), np.maximum(np.arange(-5, 5), 0))
+
+
+def test_every_function_of_a_program_has_its_number_and_types(fresh):
+    """The table of a module has the functions in the order that the index says."""
+    store = fresh.store
+    for name in ("add_float32", "fill_8", "step_float64", "clip_float32", "ramp_int64"):
+        instance = store._instances.with_export(name)
+        types = [str(p) for p in instance.find_export(name).type(instance.store).params]
+        letters = {"i32": "i", "i64": "l", "f32": "f", "f64": "d"}
+        assert store.functions[name].types == "".join(letters[t] for t in types)
+    x, y = fresh.put(np.arange(1, 5, dtype="f4")), fresh.put(np.zeros(4, "f4"))
+    operands = [Operand(0, x.address), Operand(0, y.address), Operand(0, 4)]
+    for kernel in ("negative", "square", "sqrt", "exp"):
+        call = TableCall(f"{kernel}_float32", operands)
+        table = write_table([(1, 1, [call])], "elementwise", store.functions, 3)
+        block, bases = fresh.put(np.frombuffer(table, "u1")), fresh.put(np.zeros(3, "i8"))
+        store.short["program_elementwise"](block.address, len(table), bases.address)
+        expected = getattr(np, kernel)(np.arange(1, 5, dtype="f4"))
+        np.testing.assert_allclose(fresh.get(y), expected, rtol=1e-6)
+
+
+HEAD = 4 * 4
+"""The bytes of the head of a loop, and of a call."""
+
+
+@pytest.mark.parametrize(
+    ("position", "number"),
+    [
+        *((4, 0), (4, -1), (8, 1), (8, 3), (8, 1000), (12, 0), (12, -16), (12, 1 << 20)),
+        *((HEAD, -1), (HEAD, 1 << 20), (HEAD, 1 << 30), (HEAD + 4, -1), (HEAD + 4, 1000)),
+        *((HEAD + 4, 0), (HEAD + 4, 3), (HEAD + 8, -1), (HEAD + 8, 2), (HEAD + 8, 1000)),
+    ],
+)
+def test_a_wrong_number_in_a_table_traps(place, position, number):
+    store, x, y, run = place
+    table = bytearray(relu(store, x, y))
+    signature = store.functions["relu_float32"].signature
+    if position == HEAD + 4 and number == signature:
+        return
+    if position == 8 and number == 1:
+        return  # which is what it is
+    struct.pack_into("<i", table, position, number)
+    with pytest.raises(wasmtime.Trap):
+        run(bytes(table))
+    np.testing.assert_array_equal(run(relu(store, x, y)), np.maximum(np.arange(-5, 5), 0))
+
+
+def test_a_function_with_the_types_of_another_traps(place):
+    store, x, y, run = place
+    table = bytearray(relu(store, x, y))
+    struct.pack_into("<i", table, HEAD, store.functions["add_float32"].number)
+    with pytest.raises(wasmtime.Trap):
+        run(bytes(table))
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 31, 40, 79])
+def test_a_table_that_ends_early_traps(place, length):
+    store, x, y, run = place
+    with pytest.raises(wasmtime.Trap):
+        run(relu(store, x, y)[:length])
+
+
+def test_what_no_module_has_is_not_written(place):
+    store, x, y, _ = place
+    for changes, message in (
+        ({"export": "absent"}, "no function 'absent'"),
+        ({"export": "sum_float32"}, "no function 'sum_float32'"),
+        ({"export": "add_float32"}, "takes 6 operands, not 3"),
+        ({"operands": [Operand(3, 0)] * 3}, "base 3"),
+        ({"operands": [Operand(-1, 0)] * 3}, "base -1"),
+    ):
+        with pytest.raises(ArgumentValueError, match=message):
+            relu(store, x, y, **changes)
+    for loop in ((-1, 1), (1, 0), (1 << 31, 1)):
+        with pytest.raises(ArgumentValueError, match="cannot run"):
+            write_table([(*loop, [])], "elementwise", store.functions, 3)
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8", "int64"])
+@pytest.mark.parametrize("shape", [(), (3,), (700,), (33, 70)])
+def test_elementwise_calls_of_each_dtype(dtype, shape):
+    x, y = numbers(*shape, dtype=dtype), numbers(*shape[-1:], dtype=dtype, seed=1)
+
+    def f(x, y):
+        a = x * y + x
+        b = plugrad.where(a > y, a, x)
+        return b - y, plugrad.maximum(b, y).astype("float32"), (a == b) | (x > y)
+
+    same(f, x, y)
+    assert is_one_program(f, x, y)
+
+
+@pytest.mark.parametrize("size", [0, 5, 300, 5000])
+def test_functions_of_each_size(size):
+    def f(x):
+        y = plugrad.exp(-plugrad.abs(x)) + 1
+        z = plugrad.tanh(plugrad.log(y) * x) + plugrad.sin(x) * plugrad.sigmoid(x)
+        whole = plugrad.floor(x) + plugrad.round(z) * plugrad.ceil(y) - plugrad.trunc(x)
+        return z, plugrad.gelu(z) / plugrad.sqrt(y), plugrad.elu(x) - plugrad.softplus(z), whole
+
+    same(f, numbers(size))
+
+
+def test_broadcasting_along_every_axis():
+    a, b, c, d = numbers(5, 1, 7), numbers(1, 6, 1), numbers(6, 7), numbers(5, 6, 7)
+    same(lambda a, b, c, d: ((a + b) * c - d, a * 2 + b, d / (c * b)), a, b, c, d)
+    rows, columns, table = numbers(300, 1), numbers(700), numbers(300, 700)
+    same(lambda r, c, t: t * r + c - plugrad.exp(c), rows, columns, table)
+
+
+@pytest.mark.parametrize("period", [1, 7, 64, 96, 700, 5000])
+def test_operands_that_repeat_within_blocks_and_across_them(period):
+    table, row, column = numbers(11, period), numbers(period, seed=1), numbers(11, 1, seed=2)
+    same(
+        lambda t, r, c: (plugrad.tanh(t * r + c) - r, plugrad.where(t > 0, t, r)),
+        table,
+        row,
+        column,
+    )
+
+
+def test_groups_of_wider_and_narrower_elements():
+    x = numbers(3000)
+
+    def f(x):
+        whole = x.astype("int64") * 3
+        flags = (whole > 1) & (x < 2)
+        wide = x.astype("float64") / 3
+        step = plugrad.clip(wide, -0.5, 0.5) + plugrad.leaky_relu(x, 0.1)
+        return (
+            flags,
+            plugrad.where(flags, wide, step),
+            whole.astype("uint8"),
+            plugrad.ones_like(x) + x,
+        )
+
+    same(f, x)
+    same(f, x.astype("float16"))
+
+
+def test_one_array_in_two_shapes():
+    x = numbers(40, 1)
+    same(lambda x: (x * x.reshape(1, 40) + 1) * 2 - x, x)
+    y = numbers(40, 40)
+    same(lambda y: (y * 2 + y.reshape(1600).reshape(40, 40)) * y.T, y)
+
+
+def blocks_of(function, *args):
+    """Return the groups of a program that run block by block."""
+    graph = plugrad.make_graph(function)(*args)
+    linear = open_backend("wasm").linear
+    grouped = fuse_groups(graph, is_included=programs.Recordable(graph, linear).is_elementwise)
+    calls = record(grouped, linear, active_functions(graph.backend)).calls
+    return [call for call in calls if isinstance(call, recorder.Blocks)]
+
+
+def test_what_only_a_group_reads_stays_in_the_cache():
+    def f(x, y):
+        return (plugrad.sqrt(plugrad.abs(x) * 2 + y) - x) * y
+
+    (group,) = blocks_of(f, numbers(100_000), numbers(100_000))
+    assert group.scratch_bytes <= 24_576
+    assert len(group.each) == 6
+    assert not blocks_of(f, numbers(100), numbers(100))  # which fit into one block
+
+
+def test_a_loop_that_is_longer_than_ctrl_c_may_wait_for():
+    x = numbers(3_000_000)
+    same(lambda x: plugrad.relu(x * 2 + 1) - x, x)
+
+
+def test_results_that_are_arguments_constants_views_or_twice_the_same():
+    x, closed_over = numbers(4, 6), numbers(3)
+    large = numbers(100, 100, seed=1)
+
+    def f(x, y, large):
+        z = x + 1
+        half = large * 2
+        return (
+            *(x, closed_over, z, z, z.reshape(24), x.reshape(3, 8), y, large.T, large[10:60]),
+            *(half[10:60], half.T, half[::2], closed_over.reshape(3, 1), plugrad.ones((2, 2))),
+        )
+
+    same(f, x, numbers(2), large)
+    same(lambda large: large.T @ large[:, 50:], large)
+    same(lambda x: x[10:60] + 1, large[20:])
+
+
+def test_views_of_results_can_be_used_in_later_calls():
+    x = numbers(200, 50)
+    middle = plugrad.jit(lambda x: (x * 2)[50:150])(x)
+    same(lambda y: (plugrad.exp(y), y.T @ y, plugrad.sum(y, axis=0)), middle)
+    assert (middle + middle).numpy().tobytes() == (x * 2)[50:150].numpy().__mul__(2).tobytes()
+
+
+def networks():
+    w = plugrad.Variable(numbers(8, 4).numpy(), name="w")
+    optimizer = plugrad.optimizers.Adam(0.1)
+    x, labels = numbers(16, 8, seed=2), plugrad.one_hot(np.arange(16) % 4, 4)
+
+    def step(x, labels):
+        return optimizer.minimize(
+            lambda: plugrad.losses.softmax_cross_entropy(labels, plugrad.relu(x @ w)), [w]
+        )
+
+    return w, step, x, labels
+
+
+def test_a_training_step_is_one_program():
+    w, step, x, labels = networks()
+    other, plain, _, _ = networks()
+    run = plugrad.jit(step)
+    for _ in range(4):
+        assert run(x, labels).item() == plain(x, labels).item()
+        assert w.numpy().tobytes() == other.numpy().tobytes()
+
+
+def test_what_has_no_export_is_called_back():
+    x = numbers(6, 6)
+    eigen = lambda x: plugrad.linalg.eigvalsh(x @ x.T + 1) * 2  # noqa: E731 - of the host
+    assert not is_one_program(eigen, x)
+    same(eigen, x)
+    same(lambda x: plugrad.sort(x * 2) + 1, x)
+    expression = elementwise("(f32.mul (local.get $x) (f32.const 2))")
+    with plugrad.override_kernel("Exp", "wasm", expression):
+        same(lambda x: plugrad.exp(x + 1) + 1, x)
+
+
+def test_strings_and_bools():
+    words, flags = plugrad.asarray(["a", "b"]), plugrad.asarray([True, False])
+    same(lambda words, x: (words, plugrad.any(x), x & ~x, words == words), words, flags)
+
+
+def test_loops_and_choices_run_programs():
+    xs = numbers(7, 5)
+
+    def f(xs):
+        last, ys = plugrad.scan(lambda c, x: (plugrad.tanh(c + x) * 2, c * x), xs[0] * 0, xs)
+        return last, ys, plugrad.cond(last[0] > 0, lambda y: y + 1, lambda y: y * 2, last)
+
+    same(f, xs)
+    same(plugrad.grads(lambda xs: plugrad.sum(f(xs)[0])), xs)
+
+
+def test_overrides_are_seen():
+    x = numbers(3)
+    f = plugrad.jit(lambda x: plugrad.relu(x) + 1)
+    expected = f(x).numpy()
+    with plugrad.override_kernel("Relu", "wasm", lambda x: x):
+        np.testing.assert_array_equal(f(x).numpy(), (x + 1).numpy())
+    np.testing.assert_array_equal(f(x).numpy(), expected)
+
+
+def test_an_error_of_a_kernel_is_that_of_an_untraced_call():
+    x = numbers(3, dtype="float64").astype("complex64")
+    f = lambda x: plugrad.sqrt(x) + plugrad.tan(x)  # noqa: E731
+    try:
+        f(x)
+    except plugrad.errors.PlugradError as failure:
+        with pytest.raises(type(failure)):
+            plugrad.jit(f)(x)
+
+
+# --- memory, threads, interrupts -------------------------------------------------------------------
+
+
+def test_memory_is_planned_counted_and_limited():
+    x = numbers(100_000)
+
+    def f(x):
+        for _ in range(10):
+            x = plugrad.cumulative_sum(x)
+        return x
+
+    run = plugrad.jit(f)
+    memory = open_backend("wasm").memory
+    y = run(x)
+    before = memory().bytes
+    z = run(x)
+    assert memory().bytes - before == pytest.approx(400_000, rel=0.13)
+    expected = z.numpy().tobytes()
+    del y, z
+    used = memory().bytes
+    try:
+        plugrad.set_memory_limit(used + 500_000)
+        with pytest.raises(OutOfMemory, match="limit"):
+            run(x)
+        plugrad.set_memory_limit(used + 950_000)  # for two arrays, not for a third one
+        assert run(x).numpy().tobytes() == expected
+    finally:
+        plugrad.set_memory_limit(None)
+    assert run(x).numpy().tobytes() == f(x).numpy().tobytes() == expected
+    assert memory().bytes == used
+
+
+def test_several_threads_run_one_program():
+    f = plugrad.jit(lambda x: plugrad.exp(x) * 2 + plugrad.sum(x))
+    xs = [numbers(size, seed=size) for size in (20_000, 20_001, 100_000, 700_000)]
+    expected = [f(x).numpy() for x in xs]
+    wrong = []
+
+    def work(x, y):
+        for _ in range(30):
+            if f(x).numpy().tobytes() != y.tobytes():
+                wrong.append(x)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(xs, expected, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_work_that_threads_share(threads, monkeypatch):
+    store = open_backend("wasm").linear.store
+    monkeypatch.setattr(store, "threads", threads)
+    monkeypatch.setattr(store.perform.__self__, "threads", threads)
+    x, w = numbers(2000, 400), numbers(2000)
+    same(lambda x, w: (plugrad.sum(plugrad.exp(x) * 2, axis=1) @ w, x + x, x.T @ x), x, w)
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.fixture
+def alarm():
+    def stop(*_):
+        raise Stop
+
+    old = signal.signal(signal.SIGALRM, stop)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, old)
+
+
+def test_200_interrupts_of_a_training_loop_lose_nothing(alarm):
+    w = plugrad.Variable(np.zeros(3000, "f4"), name="w")
+    optimizer = plugrad.optimizers.SGD(1.0)
+    step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(w * 1), [w]))
+    step()
+    memory = open_backend("wasm").memory
+    before = memory().buffers
+
+    def train(pause):
+        alarm(pause)
+        while True:
+            step()
+
+    for pause in np.random.default_rng(0).uniform(1e-4, 2e-3, 200):
+        with pytest.raises(Stop):
+            train(pause)
+        assert (w.numpy() == -optimizer.iterations).all()
+    assert memory().buffers == before
+
+
+def test_an_interrupt_ends_a_long_program(alarm):
+    x = numbers(1000, 1000)
+    run = plugrad.jit(lambda x: x @ x @ x @ x @ x @ x @ x @ x)
+    alarm(0.05)
+    with pytest.raises(Stop):
+        run(x)
