@@ -25,6 +25,8 @@ from plugrad.registry.batching import describe_batching
 from plugrad.registry.composites import find_composite
 from plugrad.types.dtype import DTYPES
 from plugrad_native import variants
+from plugrad_nn.tfjs.layers import RULES as RULES_OF_LAYERS
+from plugrad_nn.tfjs.writing import CLASSES
 from plugrad_wasm import kernels as wasm_families
 from plugrad_wasm.declare import table as wasm_table
 from properties import accuracy, numeric_rules
@@ -154,6 +156,30 @@ def models_page() -> str:
         "`plugrad.while_loop` and `plugrad.cond` do:",
         "",
         fill(", ".join(f"`{name}`" for name in sorted(RULES)), 118, break_on_hyphens=False),
+        "",
+        f"`plugrad_nn.tfjs.load_layers_model` reads {len(RULES_OF_LAYERS) + 2} classes of layers, and "
+        "models in models:",
+        "",
+        fill(
+            ", ".join(
+                f"`{name}`"
+                for name in sorted([*RULES_OF_LAYERS, "Bidirectional", "TimeDistributed"])
+            ),
+            118,
+        ),
+        "",
+        f"`plugrad_nn.tfjs.save_layers_model` writes these {len(CLASSES) + 2} classes of plugrad_nn, and `Sequential`, "
+        "`Residual` and `Graph` as the graph that they are:",
+        "",
+        fill(
+            ", ".join(
+                f"`{name}`"
+                for name in sorted(
+                    [c.__name__ for c in CLASSES] + ["Bidirectional", "TimeDistributed"]
+                )
+            ),
+            118,
+        ),
     ]
     return "\n".join(lines) + "\n"
 

@@ -75,6 +75,7 @@ def test_plugins_are_named_after_their_folder_and_what_they_bring():
             "onnx": {"plugrad.ops": {"onnx": package}},
             "distributed": {
                 "plugrad.ops": {"distributed": package},
+                "plugrad.plugins": {"distributed": f"{package}.hooks"},
                 "plugrad.collectives": {
                     "gloo": f"{package}.gloo:Gloo",
                     "mpi": f"{package}.mpi:MPI",

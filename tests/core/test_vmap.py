@@ -188,6 +188,32 @@ def test_directional_derivatives_and_checkpoints():
     close(outside(w), plugrad.grad(lambda w: plugrad.sum(plugrad.tanh(x @ w) ** 2))(w))
 
 
+def test_checkpoints_in_batches_that_are_differentiated():
+    def deep(x, w, *, scale):
+        for _ in range(5):
+            x = plugrad.sin(x * w) * scale
+        return x
+
+    v = plugrad.Variable(W[:, 0])
+    x, held, found = tensor(np.ones((8, 1 << 12))), {}, {}
+    for name, f in (("plain", deep), ("recomputed", plugrad.checkpoint(deep))):
+
+        def total(x, w, f=f):
+            inner = plugrad.vmap(plugrad.vmap(lambda x: f(x, w, scale=2.0)))(x)
+            return plugrad.sum(inner * inner)
+
+        before = plugrad.memory().bytes
+        _, pull = plugrad.vjp(total, x, 0.5)
+        held[name] = plugrad.memory().bytes - before
+        found[name] = pull(1.0)
+        of_v = lambda f=f: plugrad.sum(plugrad.vmap(lambda x: f(x, v, scale=2.0))(tensor(X)))  # noqa: E731
+        found[name] += (plugrad.variable_grads(of_v, [v])[1][0],)
+        found[name] += (plugrad.hessian(lambda w, total=total: total(tensor(X), w))(0.5),)
+    assert held["recomputed"] < held["plain"] / 3
+    for a, b in zip(found["plain"], found["recomputed"], strict=True):
+        close(a, b.numpy())
+
+
 @plugrad.custom_grad
 def odd_product(x, w, save):
     y = plugrad.sin(x) * w

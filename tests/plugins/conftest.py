@@ -12,7 +12,8 @@ import plugrad
 from installed import open_installed
 from plugins.hostile import write_backend, write_distribution
 from plugrad.cli import main
-from plugrad.discovery import hooks, loading, packs
+from plugrad.discovery import hooks, listing, loading, packs
+from plugrad.discovery.scan import scan_distributions
 from plugrad.discovery.state import state
 from plugrad.registry.transaction import snapshot
 
@@ -60,6 +61,17 @@ def uncollected():
     gc.enable()
 
 
+def scan_without_hooks():
+    """Return what is installed but for the hooks of plugrad-distributed, which would answer beside those of a test."""
+    found = scan_distributions()
+    entries = [
+        entry
+        for entry in found.entry_points
+        if (entry.group, entry.distribution) != ("plugrad.plugins", "plugrad-distributed")
+    ]
+    return found._replace(entry_points=tuple(entries))
+
+
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     for name in os.environ:
@@ -68,8 +80,10 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setenv("PLUGRAD_BACKEND", "cpu")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no configuration"))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(listing, "scan_distributions", scan_without_hooks)
     plugrad.config.reset()
     monkeypatch.syspath_prepend(str(tmp_path))
+    plugrad.plugins(refresh=True)
     open_installed()
     before = loading.opened_backends()
     restore = snapshot()

@@ -55,6 +55,32 @@ def test_hooks_are_loaded_when_one_is_called(site):
     assert listed("acme").status == "active"
 
 
+def test_hooks_of_the_command_are_loaded_when_it_calls_them(site):
+    manifest = 'api = "1.0"\nhooks = ["plugrad_doctor_section"]'
+    files = {"acme_acme/plugrad-plugin.toml": manifest}
+    site.install_pack("plugins", "acme", HOOKS, files=files)
+    call_hooks("plugrad_backend_activated", backend=None)
+    assert plugrad.config.get("fallback") is not None
+    assert (listed("acme").status, site.imported()) == ("available", [])
+    assert call_hooks("plugrad_doctor_section") == [("acme-acme::acme", ("acme", "all is well"))]
+    assert listed("acme").status == "active"
+
+
+@pytest.mark.parametrize(
+    ("hooks", "message"),
+    [
+        (["plugrad_cli"], "add 'plugrad_doctor_section' to the hooks in its manifest"),
+        (["plugrad_cly"], "lists the hook 'plugrad_cly' .did you mean 'plugrad_cli'"),
+    ],
+)
+def test_hooks_that_a_manifest_does_not_list_are_an_error(site, hooks, message):
+    files = {"acme_acme/plugrad-plugin.toml": f'api = "1.0"\nhooks = {hooks}'}
+    site.install_pack("plugins", "acme", HOOKS, files=files)
+    with pytest.warns(RuntimeWarning, match=message):
+        assert call_hooks("plugrad_cli", subcommands=None) == []
+    assert call_hooks("plugrad_doctor_section") == []
+
+
 def test_pluggy_is_imported_for_a_plugin_only(site):
     program = "import sys, plugrad; plugrad.zeros(2) + 1; print('pluggy' in sys.modules)"
 

@@ -35,18 +35,17 @@ BACKENDS = sorted(
 
 def start(size, *names, folder="", backends="cpu", **environment):
     """Run scenarios in a world, and return the finished process and its seconds."""
-    environment = {
-        **os.environ,
-        "DISTRIBUTED_BACKENDS": backends,
-        "DISTRIBUTED_FOLDER": str(folder),
-        "OPENBLAS_NUM_THREADS": "1",
-        **environment,
-    }
+    environment |= {"DISTRIBUTED_BACKENDS": backends, "DISTRIBUTED_FOLDER": str(folder)}
+    return start_program(size, str(SCENARIOS), *names, **environment)
+
+
+def start_program(size, *arguments, **environment):
+    """Run a program of Python in a world, and return the finished process and its seconds."""
     command = [str(MPIEXEC) if MPIEXEC.is_file() else "mpiexec", "-n", str(size)]
     began = time.monotonic()
     done = subprocess.run(
-        [*command, sys.executable, str(SCENARIOS), *names],
-        env=environment,
+        [*command, sys.executable, *arguments],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
         timeout=120,

@@ -131,6 +131,31 @@ def gru(p, x):
     return np.stack(outputs, 1)
 
 
+def gru_before(p, x):
+    """Return the outputs of a GRU whose reset gate acts before the product, with ReLU and clipped gates."""
+    units = p["recurrent_kernel"].shape[0]
+    h, outputs = np.zeros((len(x), units)), []
+
+    def clipped(v):
+        return np.clip(v * 0.2 + 0.5, 0, 1)
+
+    for t in range(x.shape[1]):
+        z, r, g = np.split(x[:, t] @ p["kernel"] + p["bias"], 3, -1)
+        update, reset = (
+            clipped(a + h @ p["recurrent_kernel"][:, k * units : (k + 1) * units])
+            for k, a in enumerate((z, r))
+        )
+        candidate = np.maximum(g + (reset * h) @ p["recurrent_kernel"][:, 2 * units :], 0)
+        h = update * h + (1 - update) * candidate
+        outputs.append(h)
+    return np.stack(outputs, 1)
+
+
+def without_bias(cell):
+    """Return the reference of a cell whose biases are 0."""
+    return lambda p, x: cell({**p, "bias": np.zeros((2, p["kernel"].shape[1]))}, x)
+
+
 def turned(x, size):
     """Return vectors whose pairs (i, i + size / 2) are complex numbers, multiplied by powers of unit roots."""
     half = size // 2

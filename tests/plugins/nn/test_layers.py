@@ -11,6 +11,7 @@ import plugrad_nn as nn
 from plugins.nn import references as ref
 from plugins.nn.conftest import as_numpy
 from plugrad.testing import check_gradient
+from plugrad_nn.tfjs import hard_sigmoid
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,20 @@ CASES = [
     Case(nn.LSTM(2, return_sequences=True), (3, 3), ref.lstm),
     Case(nn.GRU(3), (4, 2), lambda p, x: ref.gru(p, x)[:, -1]),
     Case(nn.GRU(2, return_sequences=True), (3, 3), ref.gru),
+    Case(
+        nn.GRU(
+            2,
+            return_sequences=True,
+            activation=plugrad.relu,
+            recurrent_activation=hard_sigmoid,
+            reset_after=False,
+        ),
+        (3, 2),
+        ref.gru_before,
+    ),
+    Case(nn.GRU(2, use_bias=False), (3, 2), lambda p, x: ref.without_bias(ref.gru)(p, x)[:, -1]),
+    Case(nn.RepeatVector(3), (2,), lambda p, x: np.repeat(x[:, None], 3, axis=1)),
+    Case(nn.Rescaling(0.5, -1.0), (2, 3), lambda p, x: x * 0.5 - 1),
     Case(nn.MultiHeadAttention(2, 3), (5, 4), lambda p, x: ref.attended(p, x, 2)),
     Case(
         nn.MultiHeadAttention(1, 2, causal=True),

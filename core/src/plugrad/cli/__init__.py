@@ -146,7 +146,8 @@ def _add_hooked(subcommands: object) -> None:
     """Add the commands that hooks bring, which runs the code of plugins in this process."""
     from plugrad.discovery.listing import plugins
 
-    if plugins("hooks"):
+    found = [plugin for plugin in plugins("hooks") if plugin.status != "blocked"]
+    if any(plugin.manifest.may_have("plugrad_cli") for plugin in found):
         page.run()
         from plugrad.discovery import hooks
 

@@ -98,7 +98,16 @@ def _check_signatures(
         raise RegistrationError(
             f"{plugin}: it does not have any hook; the hooks are {', '.join(names)}"
         )
+    declared = plugin.manifest.hooks
+    for name in sorted(set(declared) - names.keys()):
+        raise RegistrationError(
+            f"{plugin}: its manifest lists the hook {name!r}{suggestion(name, names)}; the hooks are {', '.join(names)}"
+        )
     for name in hooks:
+        if declared and name not in declared:
+            raise RegistrationError(
+                f"{plugin}: add {name!r} to the hooks in its manifest, which lists {', '.join(declared)}"
+            )
         options = manager.parse_hookimpl_opts(implementer, name)
         if options and (options.get("wrapper") or options.get("hookwrapper")):
             raise RegistrationError(

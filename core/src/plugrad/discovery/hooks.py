@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plugrad.discovery import listing
 from plugrad.discovery.load_locks import load_lock
+from plugrad.discovery.manifest import COMMAND_HOOKS
 from plugrad.discovery.plugin import THIS_PROCESS, Plugin
 from plugrad.discovery.replacements import note_replacements
 from plugrad.discovery.state import state
@@ -245,22 +246,31 @@ unload_listeners: Final[list[Callable[[str], None]]] = []
 def load_new_hooks() -> PluginManager | None:
     """Load the hooks of newly installed plugins; return the manager of all plugins, or None without any.
 
-    Other threads wait, because hooks decide settings and the automatic choice. Code that is called
-    while hooks are loaded goes without the rest of them, and so does a thread that hooks wait for.
+    Those that are for the command ``plugrad`` only, as their manifests say, are loaded when it calls them. Other
+    threads wait, because hooks decide settings and the automatic choice. Code that is called while hooks are
+    loaded goes without the rest of them, and so does a thread that hooks wait for.
     """
     if state.collected != state.generation or state.listing is None:
-        with load_lock("hooks") as has_turn:
-            if has_turn and not state.is_collecting:
-                state.is_collecting = True
-                try:
-                    found = listing.plugins("hooks")
-                    generation = state.generation
-                    for plugin in found:
-                        _load_installed(plugin)
-                    state.collected = generation
-                finally:
-                    state.is_collecting = False
+        generation = _load_those(lambda plugin: not plugin.manifest.is_for_the_command)
+        if generation is not None:
+            state.collected = generation
     return state.manager
+
+
+def _load_those(are_wanted: Callable[[Plugin], bool]) -> int | None:
+    """Load hooks, and return the generation of the list that they are in; None if they are being loaded already."""
+    with load_lock("hooks") as has_turn:
+        if not has_turn or state.is_collecting:
+            return None
+        state.is_collecting = True
+        try:
+            found = listing.plugins("hooks")
+            generation = state.generation
+            for plugin in filter(are_wanted, found):
+                _load_installed(plugin)
+        finally:
+            state.is_collecting = False
+    return generation
 
 
 def call_hooks(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str, Any]]:
@@ -269,6 +279,9 @@ def call_hooks(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str
     The order is pluggy's: the plugin loaded last comes first.
     """
     manager = load_new_hooks()
+    if hook in COMMAND_HOOKS:
+        _load_those(lambda plugin: plugin.manifest.may_have(hook))
+        manager = state.manager
     if manager is None:
         return []
     caller = getattr(manager.hook, hook)
@@ -376,7 +389,7 @@ def _load(plugin: Plugin) -> None:
             state.manager.unregister(name=plugin.qualified_name)
             raise
     plugin.registered.append(changes)
-    plugin.status, state.suggested = "active", None
+    plugin.status, state.suggested, state.configured = "active", None, None
     try:
         journal.note_change()
         for listener in load_listeners:
@@ -391,7 +404,7 @@ def unload(plugin: Plugin) -> None:
     """Remove the hooks of a plugin, and what its code registered: it can be loaded again."""
     assert state.manager is not None
     state.manager.unregister(name=plugin.qualified_name)
-    state.suggested = None
+    state.suggested = state.configured = None
     journal.note_change()
     for listener in unload_listeners:
         listener(plugin.qualified_name)

@@ -26,6 +26,8 @@ DTYPE_PATTERN: Final = r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(6
 """The names of the dtypes. `plugrad.types.dtype` is not used: it imports NumPy, which listing does not need."""
 BACKEND_FILE: Final = "plugrad-backend.toml"
 PLUGIN_FILE: Final = "plugrad-plugin.toml"
+COMMAND_HOOKS: Final = frozenset({"plugrad_cli", "plugrad_doctor_section"})
+"""The hooks that only the command ``plugrad`` calls."""
 
 
 class Command(NamedTuple):
@@ -60,12 +62,23 @@ class Manifest(NamedTuple):
     """The registry names of the kernels that it brings, so that the error for a missing kernel can name it."""
     replaces: tuple[str, ...] = ()
     """The registry names of the kernels of others whose implementation or gradient it replaces."""
+    hooks: tuple[str, ...] = ()
+    """The hooks that it has; a plugin with those of the command ``plugrad`` only is not loaded by other programs."""
     packs: tuple[str, ...] = ()
     """The distributions whose kernel packs may replace the kernels of a backend without a warning."""
     options: Mapping[str, Option] | None = None
     """Its own settings; None if it does not declare them, so that any setting is accepted."""
     commands: Mapping[str, Command] = MappingProxyType({})
     """The commands that it adds to ``plugrad``, by name."""
+
+    @property
+    def is_for_the_command(self) -> bool:
+        """Whether it says that all hooks of the plugin are for the command ``plugrad``."""
+        return bool(self.hooks) and COMMAND_HOOKS.issuperset(self.hooks)
+
+    def may_have(self, hook: str) -> bool:
+        """Return whether the plugin may have a hook, as far as it says."""
+        return not self.hooks or hook in self.hooks
 
 
 class ManifestError(ValueError):
@@ -274,5 +287,8 @@ BACKEND_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
     "options": _parse_options,
 }
 PLUGIN_KEYS: Final[Mapping[str, Callable[[object], Any]]] = {
-    key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "priority", "kernels", "replaces")
-} | {"commands": _parse_commands}
+    **{key: BACKEND_KEYS[key] for key in ("api", "summary", "url", "priority")},
+    **{key: BACKEND_KEYS[key] for key in ("kernels", "replaces")},
+    "commands": _parse_commands,
+    "hooks": _parse_strings,
+}

@@ -7,6 +7,7 @@ examples at once (`plugrad.vmap`).
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -16,7 +17,7 @@ from plugrad.types.arguments import check_callable
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from plugrad.tensor.tensor import Tensor
 
@@ -64,6 +65,24 @@ class Tracer(Backend):
         Raises:
             TracingError: it is another device.
         """
+
+    @property
+    def bindings(self) -> list[Any]:
+        """What stands for what the function closes over, of this tracer and those around it."""
+        return []
+
+    @bindings.setter
+    def bindings(self, bindings: list[Any]) -> None:
+        """Let them be those that another trace of the same function had."""
+
+    @contextmanager
+    def rebound(self, bindings: list[Any]) -> Generator[None, None, None]:
+        """Put bindings in force again, as they were when a step was recorded whose function is called again."""
+        before, self.bindings = self.bindings, bindings
+        try:
+            yield
+        finally:
+            self.bindings = before
 
     def is_recorded(self, array: Any) -> bool:
         """Return whether an array stands for tensors of which one is on a tape outside the traced function."""

@@ -250,15 +250,6 @@ class GraphTracer(Tracer):
     def bindings(self, bindings: list[Any]) -> None:
         self.held = bindings[0]
 
-    @contextmanager
-    def rebound(self, bindings: list[Any]) -> Generator[None, None, None]:
-        """Put bindings in force again, as they were when a step was recorded whose function is called again."""
-        before, self.bindings = self.bindings, bindings
-        try:
-            yield
-        finally:
-            self.bindings = before
-
     def replaces(self, backend: Backend) -> Backend:
         """Return the tracer for its target."""
         if backend in (self, self.target):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.transfer import copy_to_backend
-from plugrad.errors import GradientNotFound
 from plugrad.kernels import binary, movement, reduction
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import recorder
@@ -19,6 +18,7 @@ from plugrad.tracing.carries import (
     check_flag_spec,
     next_or_none,
     read_flag,
+    while_without_gradient,
 )
 from plugrad.transforms.batched_kernels import BatchedArray
 from plugrad.transforms.batches import BatchTracer
@@ -167,7 +167,4 @@ def _check_not_recorded(carry: Any) -> None:
         GradientNotFound: it is.
     """
     if any(x.node is not None for x in iter_tensors(carry)):
-        raise GradientNotFound(
-            "while_loop: a traced loop has no gradient, because the number of its rounds is not known before it runs; "
-            "use scan, whose number of rounds is fixed"
-        )
+        raise while_without_gradient()

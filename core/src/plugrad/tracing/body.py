@@ -1,20 +1,22 @@
-"""The trace of a part of a traced function: the body of a loop, or a branch."""
+"""The traces of parts of a traced function: the body of a loop, or a branch."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from plugrad.errors import TracingError
 from plugrad.tape.nodes import Leaf
 from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import Tracer
 from plugrad.tracing.backend import GraphTracer, TracedArray
 from plugrad.tracing.lines import user_line
 from plugrad.transforms.variable import Variable, watched_variables
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 Key = tuple[str, int, int]
 Part: TypeAlias = Literal["scan", "cond", "while"]
@@ -26,71 +28,51 @@ class Captured(NamedTuple):
 
     outer: Tensor
     """The tensor around the body, with its node."""
-    inner: TracedArray
-    """The argument of the body."""
+    inner: Any
+    """The array of the body that stands for it."""
     variable: Variable | None
 
 
-class BodyTracer(GraphTracer):
-    """Records a body; what it closes over becomes arguments of its graph."""
+class CapturingTracer(Tracer):
+    """The tracer of a body, for which values of the tracer around it are *captured*: they become its arguments."""
 
-    def __init__(self, parent: GraphTracer, part: Part) -> None:
-        """Begin an empty graph inside that of `parent`."""
-        super().__init__(parent.target)
-        self.parent = parent
-        self.part: Part = part
-        self.drawn: list[Tensor] = []
-        """The tensors around the body that stand for its host values."""
-        self.slices: list[TracedArray] = []
-        """The arguments of the body of a scan that get slices of them."""
-        parent.bodies.append(self)
-        self.guards = parent.guards
+    parent: Any
+    """The tracer around the body, of the class that the subclass says."""
+    start: int
+    """Nodes of the tape that are older belong to the function around the body."""
+
+    def __init__(self, watched: Mapping[Variable, Leaf]) -> None:
+        """Begin with nothing; `watched` are the variables that are being differentiated around the body."""
         self.captured: dict[Key, Captured] = {}
-        self._outer_watched: Mapping[Variable, Leaf] = watched_variables.get() or {}
-        self._bound: dict[Key, Tensor] = {}
+        self.outer_watched = watched
+        self.bound_captured: dict[Key, Tensor] = {}
 
-    def release(self) -> None:
-        """Drop the arrays that the tracer itself keeps."""
-        super().release()
-        self.captured.clear()
-        self.drawn.clear()
-        self.slices.clear()
+    @abstractmethod
+    def stand_in(self, outer: Tensor, variable: Variable | None) -> Any:
+        """Return the array of the body for a tensor, or for what a variable holds, of the tracer around it."""
 
-    def next_bound_host(self) -> Tensor | None:
-        """Return what stands for the next host value: in a scan, the slice of one that has all rounds.
-
-        A loop of unknown length is bound as a whole, by its results.
-        """
-        if self.bound_hosts is not None or self.part == "while":
-            return super().next_bound_host()
-        outer = self.parent.next_bound_host()
-        if outer is None:
-            return None
-        self.drawn.append(outer)
-        if self.part == "cond":
-            return self.capture(("host", id(outer.array), 0), outer)
-        self.slices.append(self.new_value(Shaped(outer.shape[1:], outer.dtype)))
-        return Tensor(self.slices[-1], self)
+    @abstractmethod
+    def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
+        """Let host values be those given, in their order; return what they were before."""
 
     @property
     def bindings(self) -> list[Any]:
         """What stands for what the function closes over, of this tracer and those around it."""
-        return [self._bound, *self.parent.bindings]
+        return [self.bound_captured, *self.parent.bindings]
 
     @bindings.setter
     def bindings(self, bindings: list[Any]) -> None:
-        self._bound = bindings[0]
+        self.bound_captured = bindings[0]
         self.parent.bindings = bindings[1:]
 
     def capture(self, key: Key, outer: Tensor, variable: Variable | None = None) -> Tensor:
         """Return the tensor of the body for one of the trace around it."""
-        bound = self._bound.get(key)
+        bound = self.bound_captured.get(key)
         if bound is not None:
             return bound
         known = self.captured.get(key)
         if known is None:
-            inner = self.new_value(Shaped(outer.shape, outer.dtype))
-            known = self.captured[key] = Captured(outer, inner, variable)
+            known = self.captured[key] = Captured(outer, self.stand_in(outer, variable), variable)
         return Tensor(known.inner, self)
 
     def lift(self, x: Tensor) -> Tensor:
@@ -112,20 +94,15 @@ class BodyTracer(GraphTracer):
         leaf.parents = (inner.node,)
         return Tensor(inner.array, self, leaf)
 
-    def constant(self, array: Any) -> TracedArray:
-        """Return the value of an array of the target, which is a constant of the outermost trace."""
-        outer = self.parent.constant(array)
-        return self.capture(("tensor", id(outer), id(None)), Tensor(outer, self.parent)).array
-
     def read_variable(self, variable: Tensor) -> Any:
         """Return what a variable holds when the loop begins."""
         assert isinstance(variable, Variable)
         key = ("variable", id(variable), 0)
-        bound = self._bound.get(key)
+        bound = self.bound_captured.get(key)
         if bound is not None:
             return bound.array
         outer = Tensor(
-            self.parent.read_variable(variable), self.parent, self._outer_watched.get(variable)
+            self.parent.read_variable(variable), self.parent, self.outer_watched.get(variable)
         )
         return self.capture(key, outer, variable).array
 
@@ -159,14 +136,69 @@ class BodyTracer(GraphTracer):
 
         Host values are those given, in their order.
         """
-        before = self._bound, self.bound_hosts
+        before = self.bound_captured
         pairs = list(pairs)
-        self._bound = {**self._bound, **{key: x for key, _, x in pairs}}
-        self.bound_hosts = iter(hosts)
+        self.bound_captured = {**before, **{key: x for key, _, x in pairs}}
+        hosts_before = self.bind_hosts(iter(hosts))
         watched = {c.variable: x.node for _, c, x in pairs if c.variable is not None and x.node}
         token = watched_variables.set({**(watched_variables.get() or {}), **watched})
         try:
             yield
         finally:
             watched_variables.reset(token)
-            self._bound, self.bound_hosts = before
+            self.bound_captured = before
+            self.bind_hosts(hosts_before)
+
+
+class BodyTracer(CapturingTracer, GraphTracer):
+    """Records a body; what it closes over becomes arguments of its graph."""
+
+    def __init__(self, parent: GraphTracer, part: Part) -> None:
+        """Begin an empty graph inside that of `parent`."""
+        GraphTracer.__init__(self, parent.target)
+        CapturingTracer.__init__(self, watched_variables.get() or {})
+        self.parent: GraphTracer = parent
+        self.part: Part = part
+        self.drawn: list[Tensor] = []
+        """The tensors around the body that stand for its host values."""
+        self.slices: list[TracedArray] = []
+        """The arguments of the body of a scan that get slices of them."""
+        parent.bodies.append(self)
+        self.guards = parent.guards
+
+    def release(self) -> None:
+        """Drop the arrays that the tracer itself keeps."""
+        super().release()
+        self.captured.clear()
+        self.drawn.clear()
+        self.slices.clear()
+
+    def stand_in(self, outer: Tensor, variable: Variable | None) -> TracedArray:
+        """Return a new argument."""
+        return self.new_value(Shaped(outer.shape, outer.dtype))
+
+    def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
+        """Let host values be those given; return what they were before."""
+        before, self.bound_hosts = self.bound_hosts, hosts
+        return before
+
+    def next_bound_host(self) -> Tensor | None:
+        """Return what stands for the next host value: in a scan, the slice of one that has all rounds.
+
+        A loop of unknown length is bound as a whole, by its results.
+        """
+        if self.bound_hosts is not None or self.part == "while":
+            return super().next_bound_host()
+        outer = self.parent.next_bound_host()
+        if outer is None:
+            return None
+        self.drawn.append(outer)
+        if self.part == "cond":
+            return self.capture(("host", id(outer.array), 0), outer)
+        self.slices.append(self.new_value(Shaped(outer.shape[1:], outer.dtype)))
+        return Tensor(self.slices[-1], self)
+
+    def constant(self, array: Any) -> TracedArray:
+        """Return the value of an array of the target, which is a constant of the outermost trace."""
+        outer = self.parent.constant(array)
+        return self.capture(("tensor", id(outer), id(None)), Tensor(outer, self.parent)).array

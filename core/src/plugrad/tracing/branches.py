@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.transfer import copy_to_backend
-from plugrad.errors import (
-    ArgumentError,
-    GradientNotFound,
-)
+from plugrad.errors import ArgumentError
 from plugrad.graph.graph import Cond, While
 from plugrad.passes.dead import has_effect
 from plugrad.passes.hosts import return_hosts, return_hosts_of_both
@@ -24,6 +21,7 @@ from plugrad.tracing.carries import (
     check_carry,
     check_flag_spec,
     next_or_none,
+    while_without_gradient,
 )
 from plugrad.tracing.lines import user_line
 from plugrad.tracing.subgraphs import (
@@ -202,7 +200,4 @@ class WhileCall(Step):
         Raises:
             GradientNotFound: always.
         """
-        raise GradientNotFound(
-            "while_loop: a traced loop has no gradient, because the number of its rounds is not known before it "
-            "runs; use scan, whose number of rounds is fixed"
-        )
+        raise while_without_gradient()

@@ -10,6 +10,7 @@ from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
     DTypeError,
+    GradientNotFound,
     ShapeError,
     short_repr,
 )
@@ -116,6 +117,15 @@ def check_alternatives(
                 f"cond: the functions return {x.dtype} of shape {x.shape} and {y.dtype} of shape {y.shape}; both "
                 "results must have the same shape and dtype"
             )
+
+
+def while_without_gradient() -> GradientNotFound:
+    """Return the error for the gradient of a traced loop of unknown length."""
+    return GradientNotFound(
+        "while_loop: a traced loop has no gradient, because a gradient needs the carry of each round, and there is no "
+        "memory for them: nobody knows the number of rounds before it runs. Use scan with as many rounds as may be "
+        "needed, and keep the carry with plugrad.where once the loop is done; outside of jit, while_loop has a gradient"
+    )
 
 
 def has_structure(tree: Any, other: Any) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import zeros
 from plugrad.ops.movement import stack, unstack
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.tracer import current_tracer
+from plugrad.tensor.tracer import Tracer, current_tracer, recorder
 from plugrad.tensor.trees import iter_tensors, map_tree
 from plugrad.tracing.backend import GraphTracer
 from plugrad.tracing.batched import batched_cond, batched_while
@@ -75,7 +75,7 @@ def scan(
     init, xs = map_tree(as_tensor_leaf, init), map_tree(as_tensor_leaf, xs)
     count = count_rounds(xs, length)
     tracer = current_tracer()
-    if isinstance(tracer, GraphTracer):
+    if isinstance(tracer, GraphTracer) or _is_traced_batch(tracer):
         return trace_scan(tracer, function, init, xs, count, reverse)
     columns = [unstack(x) for x in iter_tensors(xs)] if count else []
     carry: Any = init
@@ -165,6 +165,15 @@ def while_loop(
     while read_flag(go_on(carry)):
         carry = check_carry("while_loop", function(carry), carry)
     return carry
+
+
+def _is_traced_batch(tracer: Tracer | None) -> TypeGuard[BatchTracer]:
+    """Return whether a loop under `vmap` becomes a step of a graph.
+
+    Where all examples draw the same numbers, it is unrolled: further chunks of examples get what the first has drawn.
+    """
+    is_batch = isinstance(tracer, BatchTracer) and tracer.randomness != "same"
+    return is_batch and isinstance(recorder(), GraphTracer)
 
 
 def _empty_results(function: Callable[..., Any], init: Any, xs: Any) -> Any:

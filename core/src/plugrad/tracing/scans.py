@@ -13,7 +13,8 @@ from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
-from plugrad.tracing.body import BodyTracer, Captured, Key
+from plugrad.tracing.batched_scans import Rounds, batched_rounds
+from plugrad.tracing.body import Captured, CapturingTracer, Key
 from plugrad.tracing.carries import (
     check_round,
     next_or_none,
@@ -32,6 +33,7 @@ from plugrad.tracing.subgraphs import (
     values_of,
     without_node,
 )
+from plugrad.transforms.batches import BatchTracer
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def trace_scan(
-    tracer: GraphTracer,
+    tracer: GraphTracer | BatchTracer,
     function: Callable[..., Any],
     init: Any,
     xs: Any,
@@ -50,18 +52,44 @@ def trace_scan(
 ) -> tuple[Any, Any]:
     """Record a scan, and return its last carry and stacked results; see `plugrad.scan`."""
     carry, slices = tensors_in(init, tracer), tensors_in(xs, tracer)
+    if isinstance(tracer, BatchTracer):
+
+        def scan_outside(of_all: Callable[..., Any], init: Any, xs: Any) -> tuple[Any, Any]:
+            outer: Any = tracer.outer
+            return trace_scan(outer, of_all, init, xs, length, reverse)
+
+        rounds = batched_rounds(tracer, function, (init, xs), (carry, slices), scan_outside)
+    else:
+        rounds = _record(tracer, function, (init, xs), (carry, slices), (length, reverse))
+    outputs = rounds.outputs
+    if rounds.is_recorded:
+        inputs = [*carry, *slices, *[c.outer for _, c in rounds.captured]]
+        step = ScanCall(tracer, function, (init, xs), (length, reverse), inputs, rounds)
+        record_step(outputs, step)
+    remaining = iter(outputs)
+    return map_tree(lambda leaf: next_or_none(remaining, leaf), rounds.tree)
+
+
+def _record(
+    tracer: GraphTracer,
+    function: Callable[..., Any],
+    trees: tuple[Any, Any],
+    tensors: tuple[list[Tensor], list[Tensor]],
+    direction: tuple[int, bool],
+) -> Rounds:
+    """Add a scan to the graph, and return what it gives."""
+    (carry, slices), (length, reverse), count = tensors, direction, len(tensors[0])
     inner = [*map(spec_of, carry), *[Shaped(x.shape[1:], x.dtype) for x in slices]]
-    body = Body(tracer, lambda c, x: check_round(function(c, x), c), (init, xs), inner, "scan")
+    body = Body(tracer, lambda c, x: check_round(function(c, x), c), trees, inner, "scan")
     captured = list(body.captured.items())
-    inputs = [*carry, *slices, *[c.outer for _, c in captured]]
-    is_recorded = any(x.node is not None for x in inputs)
-    kept = [x.value for x in body.arguments[: len(carry)]] if is_recorded else []
+    shared = [c.outer for _, c in captured]
+    is_recorded = any(x.node is not None for x in (*carry, *slices, *shared))
+    kept = [x.value for x in body.arguments[:count]] if is_recorded else []
     graph = body.graph(captured, kept)
     end = len(graph.results)
     if is_recorded:
         graph = return_hosts(graph)
     found = [graph.specs[value] for value in graph.results]
-    count = len(carry)
     outputs = new_outputs(
         tracer, [*found[:count], *[Shaped((length, *s.shape), s.dtype) for s in found[count:]]]
     )
@@ -71,20 +99,14 @@ def trace_scan(
             length,
             values_of(carry),
             values_of([*slices, *body.drawn]),
-            values_of(inputs[count + len(slices) :]),
+            values_of(shared),
             values_of(outputs),
             reverse,
             user_line(),
         )
     )
-    visible = outputs[: end - len(kept)]
-    if is_recorded:
-        hosts = [*body.drawn, *outputs[end:]]
-        trees, direction = (init, xs), (length, reverse)
-        step = ScanCall(tracer, function, trees, direction, inputs, captured, outputs[:end], hosts)
-        record_step(outputs[:end], step)
-    remaining = iter(visible)
-    return map_tree(lambda leaf: next_or_none(remaining, leaf), body.tree)
+    hosts = [*body.drawn, *outputs[end:]]
+    return Rounds(body.tree, outputs[:end], captured, hosts, is_recorded)
 
 
 class ScanCall(Step):
@@ -104,14 +126,12 @@ class ScanCall(Step):
 
     def __init__(
         self,
-        tracer: GraphTracer,
+        tracer: GraphTracer | BatchTracer,
         function: Callable[..., Any],
         trees: tuple[Any, Any],
         direction: tuple[int, bool],
         inputs: Sequence[Tensor],
-        captured: Sequence[tuple[Key, Captured]],
-        outputs: Sequence[Tensor],
-        hosts: Sequence[Tensor],
+        rounds: Rounds,
     ) -> None:
         """Keep inputs, outputs and host values as arrays; the outputs end with the carries."""
         super().__init__(tuple([x.node for x in inputs]))
@@ -121,9 +141,9 @@ class ScanCall(Step):
         self.trees = tuple(map_tree(mark_tensors, tree) for tree in trees)
         self.direction = direction
         self.inputs = [(x.array, x.backend) for x in inputs]
-        self.captured = captured
-        self.outputs = [(x.array, x.backend) for x in outputs]
-        self.hosts = [(x.array, x.backend) for x in hosts]
+        self.captured = rounds.captured
+        self.outputs = [(x.array, x.backend) for x in rounds.outputs]
+        self.hosts = [(x.array, x.backend) for x in rounds.hosts]
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Run the loop backwards: each round runs forward from its carry, and then back."""
@@ -150,7 +170,7 @@ class ScanCall(Step):
 
         def back(state: Any, x: Any) -> Any:
             tracer = current_tracer()
-            assert isinstance(tracer, BodyTracer)
+            assert isinstance(tracer, CapturingTracer)
             d_carry, total = state
             now, parts, d_results, drawn = x
             leaves: list[Leaf] = []

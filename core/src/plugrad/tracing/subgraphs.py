@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from plugrad.graph.graph import Graph
+    from plugrad.tensor.tracer import Tracer
     from plugrad.tracing.backend import GraphTracer
 
 
@@ -85,7 +86,7 @@ def spec_of(x: Tensor) -> Shaped:
     return Shaped(x.shape, x.dtype)
 
 
-def tensors_in(tree: Any, tracer: GraphTracer) -> list[Tensor]:
+def tensors_in(tree: Any, tracer: Tracer) -> list[Tensor]:
     """Return the tensors of a tree, on the tracer."""
     return [copy_to_backend(x, tracer) for x in iter_tensors(tree)]
 

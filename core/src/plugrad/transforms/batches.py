@@ -161,6 +161,16 @@ class BatchTracer(Tracer):
             "in x.to(…)"
         )
 
+    @property
+    def bindings(self) -> list[Any]:
+        """What stands for what is closed over, on the level outside."""
+        return self.outer.bindings if isinstance(self.outer, Tracer) else []
+
+    @bindings.setter
+    def bindings(self, bindings: list[Any]) -> None:
+        if isinstance(self.outer, Tracer):
+            self.outer.bindings = bindings
+
     def read_variable(self, variable: Tensor) -> Any:
         """Return what a variable holds outside."""
         assert isinstance(variable, Variable)
@@ -234,7 +244,36 @@ class BatchTracer(Tracer):
             return array
         return BatchedArray(Tensor(array, self.outer), is_batched=False)
 
-    # --- functions with a gradient of their own --------------------------------------------------
+    # --- functions that are transformed on the levels outside ----------------------------------------
+
+    def call_outside(
+        self,
+        transform: Callable[[Callable[..., Any]], Callable[..., Tensor]],
+        function: Callable[..., Any],
+        args: Sequence[Any],
+    ) -> Tensor:
+        """Return the value of a function to which a transform is applied on the level outside, such as `checkpoint`."""
+        held: list[BatchedArray] = [x.array for x in args if _is_plain(x)]
+        is_batched: list[bool] = []
+
+        def of_all(*tensors: Tensor) -> Any:
+            with self.inside():
+                stand_ins = iter(
+                    [
+                        Tensor(BatchedArray(x, array.is_batched), self)
+                        for x, array in zip(tensors, held, strict=True)
+                    ]
+                )
+                value = function(*[next(stand_ins) if _is_plain(x) else x for x in args])
+                if not isinstance(value, Tensor):
+                    return value
+                result = self._batched_array(value)
+            is_batched[:] = [result.is_batched]
+            return result.tensor
+
+        with self.outside():
+            value = transform(of_all)(*[array.tensor for array in held])
+        return Tensor(BatchedArray(value, *is_batched), self)
 
     def call_custom(
         self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
@@ -418,6 +457,11 @@ def check_finished(backend: Backend) -> None:
             "vmap: a tensor was kept from a function whose call has ended, and hides the axis of its examples; return "
             "it from that function instead"
         )
+
+
+def _is_plain(x: Any) -> bool:
+    """Return whether an argument is a tensor and no variable."""
+    return isinstance(x, Tensor) and not isinstance(x, Variable)
 
 
 class Constants(dict[Any, Any]):

@@ -21,7 +21,9 @@ from plugrad.ops.movement import expand_dims, reshape, stack, unstack
 from plugrad.tape.nodes import InputGradients, Leaf, Node, Step, recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_leaves, map_tree
+from plugrad.transforms.batches import BatchTracer
 from plugrad.transforms.gradients import (
     check_positions,
     grad,
@@ -298,10 +300,12 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         parents = tuple(x.node for x in (*tensors, *variables))
         given = [_detach(x) for x in args]  # the function may assign to its arguments
         named = {name: _detach(x) for name, x in kwargs.items()}
-        renamed = {
-            name: Tensor(x.array, x.backend, x.node) if type(x) is Tensor else x
-            for name, x in kwargs.items()
-        }
+        renamed = _renamed(kwargs)
+        tracer = current_tracer()
+        if isinstance(tracer, BatchTracer) and not any(parents):  # a tape outside may record it
+            return tracer.call_outside(
+                checkpoint, lambda *args: function(*args, **_renamed(renamed)), given
+            )
         token = watched_variables.set(None)
         try:
             value = function(*[_detach(x) for x in args], **renamed)
@@ -322,6 +326,14 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return out
 
     return run_checkpointed
+
+
+def _renamed(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments to which a function may assign without changing those of its caller."""
+    return {
+        name: Tensor(x.array, x.backend, x.node) if type(x) is Tensor else x
+        for name, x in kwargs.items()
+    }
 
 
 def _detach(x: Any) -> Any:

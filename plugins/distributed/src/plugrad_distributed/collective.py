@@ -24,6 +24,10 @@ class Collective(ABC):
 
     name: ClassVar[str]
     """The name under which it is found, such as "mpi"."""
+    library: ClassVar[str] = ""
+    """The module that does the work, which is imported when the collective starts; empty if there is none."""
+    remedy: ClassVar[str] = ""
+    """What to do where the library is missing, such as a command of pip."""
     rank: int
     """The number of this process, from 0 on."""
     size: int

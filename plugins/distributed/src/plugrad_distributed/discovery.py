@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.util import find_spec
 from typing import Final
 
 import plugrad
@@ -58,6 +59,38 @@ def load_collective(name: str) -> type[Collective]:
             f"plugrad_distributed.Collective, not {found!r:.80}"
         )
     return found
+
+
+def describe_collectives() -> dict[str, str]:
+    """Return in words whether each installed collective can start, by name; no library is imported.
+
+    >>> from plugrad_distributed.discovery import describe_collectives
+    >>> describe_collectives()["single"]
+    'ready'
+    """
+    found: dict[str, str] = {}
+    for name in sorted(collectives()):
+        try:
+            found[name] = _describe(load_collective(name))
+        except CollectiveUnavailable as error:
+            found[name] = str(error)
+    return found
+
+
+def _describe(found: type[Collective]) -> str:
+    library = found.library
+    if not library:
+        return "ready"
+    if find_spec(library) is None:
+        return (
+            f"{library} is not installed; {found.remedy}"
+            if found.remedy
+            else f"{library} is not installed"
+        )
+    try:
+        return f"{library} {version(library)}"
+    except PackageNotFoundError:  # a module of another distribution
+        return library
 
 
 def choose_collective(name: str | None) -> tuple[type[Collective], str]:

@@ -29,6 +29,8 @@ class Gloo(Collective):
     """gloo by way of torch.distributed, over TCP."""
 
     name = "gloo"
+    library = "torch"
+    remedy = "pip install torch, of which the build for the processor is enough"
 
     def __init__(self) -> None:
         """Connect.
@@ -41,7 +43,7 @@ class Gloo(Collective):
             distributed: Any = import_module("torch.distributed")
         except (ImportError, OSError) as error:
             raise CollectiveUnavailable(
-                f"gloo: torch cannot be imported ({error}); install it, of which the build for the processor is enough"
+                f"gloo: torch cannot be imported ({error}); {self.remedy}"
             ) from error
         missing = [name for name in LAUNCHED if name not in os.environ]
         if missing:

@@ -37,6 +37,8 @@ class MPI(Collective):
     """MPI by way of mpi4py, with requests that are tested, so that waiting ends at a timeout and spares the core."""
 
     name = "mpi"
+    library = "mpi4py"
+    remedy = 'pip install "plugrad[mpi]"'
 
     def __init__(self) -> None:
         """Connect.
@@ -51,8 +53,7 @@ class MPI(Collective):
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
             raise CollectiveUnavailable(
-                f"mpi: mpi4py cannot be used ({error}); install it with an MPI, as in "
-                'pip install "plugrad[mpi]"'
+                f"mpi: mpi4py cannot be used ({error}); install it with an MPI, as in {self.remedy}"
             ) from error
         self._mpi: Any = MPI
         self._world: Any = MPI.COMM_WORLD.Dup()

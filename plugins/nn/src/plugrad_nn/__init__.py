@@ -18,6 +18,7 @@ from plugrad_nn.attention import (
     MultiHeadAttention as MultiHeadAttention,
     rotate_positions as rotate_positions,
 )
+from plugrad_nn.averages import MovingAverage as MovingAverage
 from plugrad_nn.callbacks import (
     Callback as Callback,
     Checkpoint as Checkpoint,
@@ -49,6 +50,7 @@ from plugrad_nn.layer import (
     Mode as Mode,
     Training as Training,
 )
+from plugrad_nn.loggers import LivePlot as LivePlot, MLflow as MLflow, TensorBoard as TensorBoard
 from plugrad_nn.merging import (
     Add as Add,
     Average as Average,
@@ -83,11 +85,17 @@ from plugrad_nn.pooling import (
     MaxPooling2D as MaxPooling2D,
     MaxPooling3D as MaxPooling3D,
 )
+from plugrad_nn.prefetching import prefetch as prefetch
+from plugrad_nn.rates import (
+    LearningRateScheduler as LearningRateScheduler,
+    ReduceLROnPlateau as ReduceLROnPlateau,
+)
 from plugrad_nn.recurrent import (
     GRU as GRU,
     LSTM as LSTM,
     Bidirectional as Bidirectional,
     ConvLSTM2D as ConvLSTM2D,
+    Masked as Masked,
     SimpleRNN as SimpleRNN,
     TimeDistributed as TimeDistributed,
 )
@@ -98,6 +106,8 @@ from plugrad_nn.shapes import (
     Cropping3D as Cropping3D,
     Permute as Permute,
     PixelShuffle as PixelShuffle,
+    RepeatVector as RepeatVector,
+    Rescaling as Rescaling,
     Reshape as Reshape,
     UpSampling1D as UpSampling1D,
     UpSampling2D as UpSampling2D,

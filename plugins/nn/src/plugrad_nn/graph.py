@@ -114,7 +114,7 @@ class Graph(Layer):
     def build(self, generator: Generator, shape: Any, dtype: DType) -> Params:
         """Return the parameters of the layers, each made for the shapes of its inputs."""
         params: Params = {}
-        for name, step, owner, shapes in self._walk(params, shape):
+        for name, step, owner, shapes in self.walk(params, shape):
             if isinstance(step, Layer) and owner == name:
                 given: Any = shapes[0] if len(shapes) == 1 else shapes
                 own = step.build(generator, given, dtype)
@@ -125,14 +125,14 @@ class Graph(Layer):
     def output_shape(self, params: Params, shape: Any) -> Any:
         """Return the shape of one result, or a tuple of the shapes of all."""
         found = dict(self.check_shape(shape))
-        for _ in self._walk(params, found):
+        for _ in self.walk(params, found):
             pass
         return self._select(found)
 
     def children(self, params: Params, shape: Any) -> list[Child]:
         """Return the nodes in their order; one that shares a layer has no parameters of its own."""
         found = dict(self.check_shape(shape))
-        steps = list(self._walk(params, found))
+        steps = list(self.walk(params, found))
         return [
             Child(
                 name,
@@ -164,7 +164,7 @@ class Graph(Layer):
             )
         return self._select(values)
 
-    def _walk(
+    def walk(
         self, params: Params, shapes: dict[str, Any]
     ) -> Iterator[tuple[str, Any, str, list[Any]]]:
         """Yield the nodes with the shapes of their inputs, and add the shape of each result to `shapes`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -174,7 +175,8 @@ class Dot(Layer):
                 for part in moved
             ]
         first, second = (
-            plugrad.reshape(part, (part.shape[0], -1, part.shape[-1])) for part in moved
+            plugrad.reshape(part, (part.shape[0], math.prod(part.shape[1:-1]), part.shape[-1]))
+            for part in moved
         )
         y = first @ plugrad.matrix_transpose(second)
         others = (*moved[0].shape[1:-1], *moved[1].shape[1:-1])

@@ -18,6 +18,7 @@ from plugrad_nn.arguments import (
     check_sizes,
 )
 from plugrad_nn.layer import INFERENCE, Layer, Mode
+from plugrad_nn.merging import check_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,8 @@ class _Recurrent(Layer):
     return_sequences: bool = False
     kernel_initializer: Initializer = initializers.glorot_uniform
     recurrent_initializer: Initializer = initializers.orthogonal
+    activation: Callable[[Tensor], Tensor] = plugrad.tanh
+    use_bias: bool = True
 
     gates: ClassVar[int]
     states: ClassVar[int]
@@ -45,16 +48,20 @@ class _Recurrent(Layer):
         check_flag(name, "return_sequences", self.return_sequences)
         check_function(name, "kernel_initializer", self.kernel_initializer)
         check_function(name, "recurrent_initializer", self.recurrent_initializer)
+        check_function(name, "activation", self.activation)
+        check_flag(name, "use_bias", self.use_bias)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernels and the bias."""
         self.check_axes(shape, 2, "(time, features)")
         columns = self.gates * self.units
-        return {
+        params: Params = {
             "kernel": self.kernel_initializer(generator, (shape[-1], columns), dtype),
             "recurrent_kernel": self.recurrent_initializer(generator, (self.units, columns), dtype),
-            "bias": self.initial_bias(dtype),
         }
+        if self.use_bias:
+            params["bias"] = self.initial_bias(dtype)
+        return params
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of one result."""
@@ -113,9 +120,10 @@ class _Recurrent(Layer):
     def initial_bias(self, dtype: DType) -> Tensor:
         """Return the first value of the bias."""
 
-    @abstractmethod
     def project_input(self, params: Params, x: Tensor) -> Tensor:
         """Return the part of the gates that depends on the input alone."""
+        y = x @ params["kernel"]
+        return y + self.parameter(params, "bias") if self.use_bias else y
 
     @abstractmethod
     def advance(
@@ -138,7 +146,8 @@ class LSTM(_Recurrent):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997), with the forget gate of Gers et al. (2000).
 
     With ``i, f, g, o = x @ kernel + h @ recurrent_kernel + bias``, split into four along the columns,
-    ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``.
+    ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``; other functions may take the places
+    of tanh and sigmoid.
 
     >>> layer = nn.LSTM(4, return_sequences=True)
     >>> params = layer.init(0, (10, 3))
@@ -154,39 +163,46 @@ class LSTM(_Recurrent):
         return_sequences: whether the result has the outputs of all elements, and not only the last.
         kernel_initializer: see `plugrad_nn.initializers`.
         recurrent_initializer: see `plugrad_nn.initializers`.
+        activation: what stands in the place of tanh.
+        use_bias: whether there is a bias.
+        recurrent_activation: what stands in the place of sigmoid.
 
     Raises:
         ArgumentError, ArgumentValueError: an argument is none of the above.
         ShapeError: in a call, the input is not (batch, time, features).
     """
 
+    recurrent_activation: Callable[[Tensor], Tensor] = plugrad.sigmoid
+
     gates: ClassVar[int] = 4
     states: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_function("LSTM", "recurrent_activation", self.recurrent_activation)
 
     def initial_bias(self, dtype: DType) -> Tensor:
         """Return zeros, and ones for the forget gate."""
         parts = [plugrad.full((self.units,), float(gate == 1), dtype=dtype) for gate in range(4)]
         return plugrad.concat(parts)
 
-    def project_input(self, params: Params, x: Tensor) -> Tensor:
-        """Return the part of the gates that depends on the input alone."""
-        return x @ params["kernel"] + self.parameter(params, "bias")
-
     def advance(
         self, params: Params, inputs: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
         """Return the next (h, c)."""
         h, c = state
-        return _advance_lstm(inputs + h @ self.parameter(params, "recurrent_kernel"), c)
+        gates = inputs + h @ self.parameter(params, "recurrent_kernel")
+        return _advance_lstm(gates, c, self.activation, self.recurrent_activation)
 
 
 @dataclass(frozen=True, repr=False)
 class GRU(_Recurrent):
-    """A gated recurrent unit (Cho et al., 2014), whose reset gate acts after the recurrent product.
+    """A gated recurrent unit (Cho et al., 2014), whose reset gate acts after the recurrent product, or before it.
 
     With ``z, r, g`` the three parts of ``x @ kernel + bias[0]``, and ``z', r', g'`` those of
     ``h @ recurrent_kernel + bias[1]``, the update gate is ``z = sigmoid(z + z')``, the candidate
-    ``tanh(g + sigmoid(r + r') * g')`` and ``h = z * h + (1 - z) * candidate``.
+    ``tanh(g + sigmoid(r + r') * g')`` and ``h = z * h + (1 - z) * candidate``. With ``reset_after=False``, as in the
+    paper, there is one bias, and ``g'`` is the product of ``sigmoid(r + r') * h`` with its part of the kernel.
 
     >>> layer = nn.GRU(4)
     >>> params = layer.init(0, (10, 3))
@@ -194,31 +210,55 @@ class GRU(_Recurrent):
     (2, 4)
 
     Parameters: "kernel" of shape (features, 3 * units), "recurrent_kernel" of shape (units, 3 * units)
-    and "bias" of shape (2, 3 * units). Arguments and errors are as for `LSTM`; the state is ``(h,)``.
+    and "bias" of shape (2, 3 * units), or (3 * units,) with ``reset_after=False``. Other arguments and errors are as
+    for `LSTM`; the state is ``(h,)``.
+
+    Args:
+        reset_after: whether the reset gate acts after the recurrent product.
     """
+
+    recurrent_activation: Callable[[Tensor], Tensor] = plugrad.sigmoid
+    reset_after: bool = True
 
     gates: ClassVar[int] = 3
     states: ClassVar[int] = 1
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_function("GRU", "recurrent_activation", self.recurrent_activation)
+        check_flag("GRU", "reset_after", self.reset_after)
+
     def initial_bias(self, dtype: DType) -> Tensor:
         """Return zeros."""
-        return plugrad.zeros((2, 3 * self.units), dtype=dtype)
+        rows = (2,) if self.reset_after else ()
+        return plugrad.zeros((*rows, 3 * self.units), dtype=dtype)
 
     def project_input(self, params: Params, x: Tensor) -> Tensor:
         """Return the part of the gates that depends on the input alone."""
-        return x @ params["kernel"] + self.parameter(params, "bias")[0]
+        y = x @ params["kernel"]
+        if not self.use_bias:
+            return y
+        bias = self.parameter(params, "bias")
+        return y + (bias[0] if self.reset_after else bias)
 
     def advance(
         self, params: Params, inputs: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
         """Return the next (h,)."""
         (h,) = state
-        from_state = h @ self.parameter(params, "recurrent_kernel") + params["bias"][1]
+        kernel = self.parameter(params, "recurrent_kernel")
         z, r, g = plugrad.split(inputs, 3, axis=-1)
-        z_state, r_state, g_state = plugrad.split(from_state, 3, axis=-1)
-        z = plugrad.sigmoid(z + z_state)
-        candidate = plugrad.tanh(g + plugrad.sigmoid(r + r_state) * g_state)
-        return (z * h + (1 - z) * candidate,)
+        if self.reset_after:
+            from_state = h @ kernel + params["bias"][1] if self.use_bias else h @ kernel
+            z_state, r_state, g_state = plugrad.split(from_state, 3, axis=-1)
+            candidate = g + self.recurrent_activation(r + r_state) * g_state
+        else:
+            gates = h @ kernel[:, : 2 * self.units]
+            z_state, r_state = plugrad.split(gates, 2, axis=-1)
+            reset = self.recurrent_activation(r + r_state) * h
+            candidate = g + reset @ kernel[:, 2 * self.units :]
+        z = self.recurrent_activation(z + z_state)
+        return (z * h + (1 - z) * self.activation(candidate),)
 
 
 @dataclass(frozen=True, repr=False)
@@ -241,15 +281,11 @@ class SimpleRNN(_Recurrent):
         """Return zeros."""
         return plugrad.zeros((self.units,), dtype=dtype)
 
-    def project_input(self, params: Params, x: Tensor) -> Tensor:
-        """Return the part that depends on the input alone."""
-        return x @ params["kernel"] + self.parameter(params, "bias")
-
     def advance(
         self, params: Params, inputs: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
         """Return the next (h,)."""
-        return (plugrad.tanh(inputs + state[0] @ self.parameter(params, "recurrent_kernel")),)
+        return (self.activation(inputs + state[0] @ self.parameter(params, "recurrent_kernel")),)
 
 
 @dataclass(frozen=True, repr=False)
@@ -273,6 +309,8 @@ class ConvLSTM2D(Layer):
         return_sequences: whether the result has the outputs of all elements, and not only the last.
         kernel_initializer: see `plugrad_nn.initializers`.
         recurrent_initializer: see `plugrad_nn.initializers`.
+        activation: what stands in the place of tanh.
+        recurrent_activation: what stands in the place of sigmoid.
 
     Raises:
         ArgumentError, ArgumentValueError: an argument is none of the above.
@@ -286,6 +324,8 @@ class ConvLSTM2D(Layer):
     return_sequences: bool = False
     kernel_initializer: Initializer = initializers.glorot_uniform
     recurrent_initializer: Initializer = initializers.orthogonal
+    activation: Callable[[Tensor], Tensor] = plugrad.tanh
+    recurrent_activation: Callable[[Tensor], Tensor] = plugrad.sigmoid
 
     def __post_init__(self) -> None:
         check_integer("ConvLSTM2D", "filters", self.filters, 1)
@@ -295,6 +335,8 @@ class ConvLSTM2D(Layer):
         check_flag("ConvLSTM2D", "return_sequences", self.return_sequences)
         check_function("ConvLSTM2D", "kernel_initializer", self.kernel_initializer)
         check_function("ConvLSTM2D", "recurrent_initializer", self.recurrent_initializer)
+        check_function("ConvLSTM2D", "activation", self.activation)
+        check_function("ConvLSTM2D", "recurrent_activation", self.recurrent_activation)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernels and the bias."""
@@ -333,7 +375,8 @@ class ConvLSTM2D(Layer):
         def advance(
             state: tuple[Tensor, Tensor], part: Tensor
         ) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
-            new = _advance_lstm(part + plugrad.conv2d(state[0], recurrent, 1, "same"), state[1])
+            gates = part + plugrad.conv2d(state[0], recurrent, 1, "same")
+            new = _advance_lstm(gates, state[1], self.activation, self.recurrent_activation)
             return new, new[0] if self.return_sequences else None
 
         state, outputs = plugrad.scan(
@@ -406,6 +449,53 @@ _MERGES: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
 
 
 @dataclass(frozen=True, repr=False)
+class Masked(Layer):
+    """A recurrent layer that takes sequences and their mask, in a `plugrad_nn.Graph`, for example.
+
+    >>> model = nn.Graph(
+    ...     "words",
+    ...     {
+    ...         "present": (lambda words: words != 0, "words"),
+    ...         "vectors": (nn.Embedding(10, 4), "words"),
+    ...         "state": (nn.Masked(nn.LSTM(3)), "vectors", "present"),
+    ...     },
+    ...     "state",
+    ... )
+    >>> params = model.init(0, (5,))
+    >>> model(params, plugrad.asarray([[1, 2, 3, 0, 0]])).shape
+    (1, 3)
+
+    Parameters: those of the layer. The mask is as for `LSTM`; it may hold numbers, of which 0 counts as False.
+
+    Args:
+        layer: a recurrent layer, or a `Bidirectional`.
+
+    Raises:
+        ArgumentError: it is something else, or in a call, there are not two inputs.
+        ShapeError: in a call, the mask is not (batch, time).
+    """
+
+    layer: _Recurrent | Bidirectional
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layer, _Recurrent | Bidirectional):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(
+                f"Masked: layer={self.layer!r:.80} must be a recurrent layer, such as LSTM(8)"
+            )
+
+    def build(self, generator: Generator, shape: Any, dtype: DType) -> Params:
+        """Return the parameters of the layer."""
+        return self.layer.build(generator, shape[0], dtype)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return what the layer returns for the sequences x[0] with the mask x[1]."""
+        sequences, *masks = check_several(self, x)
+        if len(masks) != 1:
+            raise ArgumentError(f"Masked: x must be a list of two tensors, and not of {len(x)}")
+        return self.layer(params, sequences, mode, mask=plugrad.astype(masks[0], bool_))
+
+
+@dataclass(frozen=True, repr=False)
 class TimeDistributed(Layer):
     """A layer for each element of sequences, with the same parameters.
 
@@ -447,11 +537,16 @@ class TimeDistributed(Layer):
         return plugrad.reshape(y, (*x.shape[:2], *y.shape[1:]))
 
 
-def _advance_lstm(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+def _advance_lstm(
+    gates: Tensor,
+    c: Tensor,
+    activation: Callable[[Tensor], Tensor],
+    recurrent_activation: Callable[[Tensor], Tensor],
+) -> tuple[Tensor, Tensor]:
     """Return the next (h, c), given the gates i, f, g and o along the last axis."""
     i, f, g, o = plugrad.split(gates, 4, axis=-1)
-    c = plugrad.sigmoid(f) * c + plugrad.sigmoid(i) * plugrad.tanh(g)
-    return plugrad.sigmoid(o) * plugrad.tanh(c), c
+    c = recurrent_activation(f) * c + recurrent_activation(i) * activation(g)
+    return recurrent_activation(o) * activation(c), c
 
 
 def check_mask(name: str, mask: Any, x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from plugrad_nn.arguments import (
     check_choice,
     check_integer,
     check_integers,
+    check_number,
     check_sizes,
 )
 from plugrad_nn.layer import INFERENCE, Layer, Mode
@@ -96,6 +97,61 @@ class Permute(Layer):
                 f"Permute: x has shape {x.shape}; it must have the axis of the batch and {len(self.dims)} more"
             )
         return plugrad.permute_dims(x, (0, *self.dims))
+
+
+@dataclass(frozen=True, repr=False)
+class RepeatVector(Layer):
+    """Vectors as sequences that repeat them.
+
+    >>> nn.RepeatVector(3)({}, plugrad.asarray([[1.0, 2.0]])).tolist()
+    [[[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]]
+
+    Args:
+        n: the length of a sequence.
+
+    Raises:
+        ArgumentError, ArgumentValueError: it is not an integer, 1 or more.
+        ShapeError: in a call, the input is not (batch, features).
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        check_integer("RepeatVector", "n", self.n, 1)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the sequences, of shape (batch, n, features)."""
+        x = plugrad.asarray(x)
+        if x.ndim != 2:
+            raise ShapeError(f"RepeatVector: x has shape {x.shape}; it must be (batch, features)")
+        return plugrad.broadcast_to(x[:, None], (x.shape[0], self.n, x.shape[1]))
+
+
+@dataclass(frozen=True, repr=False)
+class Rescaling(Layer):
+    """Each element multiplied by a number, plus another one: pixels from 0 to 255, for example, from -1 to 1.
+
+    >>> nn.Rescaling(1 / 127.5, -1.0)({}, plugrad.asarray([[0.0, 255.0]])).tolist()
+    [[-1.0, 1.0]]
+
+    Args:
+        scale: the factor.
+        offset: what is added.
+
+    Raises:
+        ArgumentError, ArgumentValueError: one is not a finite number.
+    """
+
+    scale: float
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("Rescaling", "scale", self.scale)
+        check_number("Rescaling", "offset", self.offset)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of the shape of x."""
+        return plugrad.asarray(x) * self.scale + self.offset
 
 
 @dataclass(frozen=True, repr=False)

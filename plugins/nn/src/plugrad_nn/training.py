@@ -7,8 +7,6 @@ import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tqdm import tqdm
-
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
 from plugrad_nn.accumulation import Accumulated
@@ -18,6 +16,7 @@ from plugrad_nn.data import batches, iter_leaves, make_batches
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.parameters import assign, leaves
+from plugrad_nn.progress import make_bar
 from plugrad_nn.stopping import EarlyStopping, EarlyStoppingMonitor
 from plugrad_nn.weighting import (
     check_takes_weights,
@@ -124,7 +123,7 @@ def fit(
         on_epoch_end: a function of the number of the epoch, from 1 on, and its results; it may save the
             parameters.
         callbacks: objects whose methods are called before, between and after; see `Callback`.
-        progress: whether to draw a progress bar; by default only on a terminal.
+        progress: whether to draw a progress bar; by default only on a terminal and in a notebook.
         jit: whether to trace the step with `plugrad.jit`. If it cannot be traced, because the model or the loss
             needs values, a warning says why once, and the steps run untraced.
         strategy: how several processes train together, such as ``dist.DataParallel()``: each computes its part of every
@@ -205,12 +204,11 @@ def fit(
         found_batches = _note_batches(
             weighting.weigh(data.batches(_derive_seed(seed, epoch))), notes, loss, accumulate
         )
-        bar = tqdm(
+        bar = make_bar(
             found_batches if strategy is None else strategy.shard(found_batches),
             total=data.steps,
-            desc=f"epoch {epoch + 1}/{epochs}",
-            unit="step",
-            disable=None if progress is None else not progress,
+            title=f"epoch {epoch + 1}/{epochs}",
+            progress=progress,
         )
         for number, batch in enumerate(bar, 1):
             note = notes.popleft()

@@ -41,7 +41,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> None:
     """Print every setting."""
-    if plugins("hooks"):  # hooks may suggest settings
+    if not all(
+        p.manifest.is_for_the_command for p in plugins("hooks")
+    ):  # hooks may suggest settings
         page.run()
     keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - no dict
     records: list[dict[str, Any]] = []

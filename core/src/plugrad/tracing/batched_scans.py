@@ -1,0 +1,144 @@
+"""A scan under `plugrad.vmap` that is traced: one step of the graph, whose body computes a round of all examples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from plugrad.registry.batching import move_axis
+from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import Tracer, current_tracer
+from plugrad.tensor.trees import map_tree
+from plugrad.tracing.body import CapturingTracer
+from plugrad.tracing.carries import check_round, next_or_none
+from plugrad.tracing.subgraphs import tensors_in
+from plugrad.transforms.batched_kernels import BatchedArray, DrawState
+from plugrad.transforms.batches import BatchTracer
+from plugrad.transforms.variable import watched_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from plugrad.tape.nodes import Leaf
+    from plugrad.tensor.backend import Backend
+    from plugrad.tracing.body import Captured, Key
+    from plugrad.transforms.variable import Variable
+    from plugrad.types.dtype import DType
+    from plugrad.types.specs import Shape
+
+
+class BatchedBody(CapturingTracer, BatchTracer):
+    """Runs the body of a loop for many examples; what it closes over of the function around the loop is captured."""
+
+    def __init__(
+        self, parent: BatchTracer, outer: Tracer, watched: Mapping[Variable, Leaf]
+    ) -> None:
+        """Stand for a function that `parent` runs, inside the body of a loop on the level outside."""
+        BatchTracer.__init__(self, outer, parent.size, parent.randomness, [])
+        CapturingTracer.__init__(self, watched)
+        self.parent: BatchTracer = parent
+        self.hosts: list[Tensor] = []
+        """The host values of the function."""
+        self._bound_hosts: Iterator[Tensor] | None = None
+
+    def stand_in(self, outer: Tensor, variable: Variable | None) -> Any:
+        """Return the array itself: the tensor that it holds is captured outside when it is used."""
+        return outer.array if variable is None else BatchTracer.read_variable(self, variable)
+
+    @property
+    def bindings(self) -> list[Any]:
+        """What stands for what the function closes over, of the tracers around it and of those outside."""
+        assert isinstance(self.outer, Tracer)
+        return [self.bound_captured, self.parent.bindings, self.outer.bindings]
+
+    @bindings.setter
+    def bindings(self, bindings: list[Any]) -> None:
+        assert isinstance(self.outer, Tracer)
+        self.bound_captured, self.parent.bindings, self.outer.bindings = bindings
+
+    def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
+        """Let host values be those given; return what they were before."""
+        before, self._bound_hosts = self._bound_hosts, hosts
+        return before
+
+    def draw(self, words: int, next_state: Callable[[int, Backend], Tensor]) -> Tensor:
+        """Return the state for a draw: a new one, or that of another trace of the same function."""
+        if self._bound_hosts is not None:
+            state: BatchedArray = next(self._bound_hosts).array
+            return Tensor(DrawState(state.tensor, is_batched=False), self)
+        self.hosts.append(super().draw(words, next_state))
+        return self.hosts[-1]
+
+    def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
+        """Return a host value: a new one, or that of another trace of the same function."""
+        if self._bound_hosts is not None:
+            return next(self._bound_hosts).array
+        array = super().host_value(function, shape, dtype)
+        self.hosts.append(Tensor(array, self))
+        return array
+
+
+class Rounds(NamedTuple):
+    """What the trace of a loop has found."""
+
+    tree: Any
+    """The structure of the last carry and of the results."""
+    outputs: list[Tensor]
+    """The last carry, the stacked results, and, if the loop is recorded, the carries of all rounds."""
+    captured: list[tuple[Key, Captured]]
+    hosts: list[Tensor]
+    """The host values of all rounds, if the loop is recorded."""
+    is_recorded: bool
+
+
+def batched_rounds(
+    tracer: BatchTracer,
+    function: Callable[..., Any],
+    trees: tuple[Any, Any],
+    tensors: tuple[list[Tensor], list[Tensor]],
+    scan_outside: Callable[[Callable[..., Any], Any, Any], tuple[Any, Any]],
+) -> Rounds:
+    """Return what a loop of all examples gives; `scan_outside` is a scan on the level outside."""
+    carry, slices = tensors
+    watched = watched_variables.get() or {}
+    traced: list[tuple[Any, BatchedBody, bool, list[bool]]] = []
+
+    def round_of_all(held_carry: list[Tensor], held_slices: list[Tensor]) -> Any:
+        outside = current_tracer()
+        assert outside is not None
+        body = BatchedBody(tracer, outside, watched)
+        with body.inside():
+            given = [
+                *[BatchedArray(x, is_batched=True) for x in held_carry],
+                *map(BatchedArray, held_slices, [x.array.is_batched for x in slices]),
+            ]
+            stand_ins = iter([Tensor(array, body) for array in given])
+            c, x = (map_tree(lambda leaf: next_or_none(stand_ins, leaf), t) for t in trees)
+            tree = check_round(function(c, x), c)
+            last, results = (tensors_in(part, body) for part in tree)
+            outer = [c.outer for c in body.captured.values()]
+            is_recorded = any(x.node is not None for x in (*carry, *slices, *outer))
+            if is_recorded:
+                results += [*[Tensor(x, body) for x in given[: len(carry)]], *body.hosts]
+            arrays = [x.array for x in results]
+            with body.outside():
+                held = [body.spread(x.array) for x in last]
+        traced[:] = [(tree, body, is_recorded, [array.is_batched for array in arrays])]
+        return held, [array.tensor for array in arrays]
+
+    with tracer.outside():
+        held_init = [tracer.spread(x.array) for x in carry]
+        held_xs = [
+            move_axis(x.array.tensor, 0, 1) if x.array.is_batched else x.array.tensor
+            for x in slices
+        ]
+        last, stacked = scan_outside(round_of_all, held_init, held_xs)
+        ((tree, body, is_recorded, flags),) = traced
+        results = [
+            move_axis(x, 1, 0) if flag else x for x, flag in zip(stacked, flags, strict=True)
+        ]
+    outputs = [
+        Tensor(BatchedArray(x, flag), tracer)
+        for x, flag in zip((*last, *results), (*[True] * len(carry), *flags), strict=True)
+    ]
+    end = len(outputs) - (len(body.hosts) if is_recorded else 0)
+    return Rounds(tree, outputs[:end], list(body.captured.items()), outputs[end:], is_recorded)

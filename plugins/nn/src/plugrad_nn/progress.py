@@ -1,0 +1,38 @@
+"""The bar that shows how far a training is."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def make_bar(
+    batches: Iterable[Any], *, total: int | None, title: str, progress: bool | None
+) -> Any:
+    """Return a bar of tqdm around batches: that of notebooks in a notebook, and else one of text.
+
+    Args:
+        batches: what is counted.
+        total: the number of batches, if it is known.
+        title: what stands before the bar.
+        progress: whether to draw it; None draws it in notebooks and on terminals.
+    """
+    with warnings.catch_warnings():
+        # It warns that it is new, and in notebooks without ipywidgets, where it draws text.
+        warnings.simplefilter("ignore")
+        from tqdm.autonotebook import tqdm  # not needed where nothing is drawn
+    # tqdm takes the output of a notebook for a file, and draws nothing by itself.
+    if progress is None and is_in_notebook():
+        progress = True
+    is_disabled = None if progress is None else not progress
+    return tqdm(batches, total=total, desc=title, unit="step", disable=is_disabled)
+
+
+def is_in_notebook() -> bool:
+    """Return whether the program runs in a notebook, which shows more than text."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and "IPKernelApp" in shell.config

@@ -1,0 +1,87 @@
+"""Where the weights of layers are in files: their names there and here, and their shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import plugrad
+from plugrad_nn.dense import PReLU
+from plugrad_nn.recurrent import Bidirectional, TimeDistributed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from plugrad import Tensor
+    from plugrad_nn.layer import Layer
+    from plugrad_nn.parameters import Params
+
+CELLS: Final = ("ConvLSTM2D", "GRU", "LSTM", "SimpleRNN")
+PLAIN: Final = (
+    "Conv1D", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense", "DepthwiseConv2D",
+)  # fmt: skip
+PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
+    "BatchNorm": ("gamma", "beta", "moving_mean", "moving_variance"),
+    "Embedding": ("embeddings",),
+    "LayerNorm": ("gamma", "beta"),
+    "PReLU": ("alpha",),
+    "SeparableConv2D": ("depthwise_kernel", "pointwise_kernel", "bias"),
+    **dict.fromkeys(CELLS, ("kernel", "recurrent_kernel", "bias")),
+    **dict.fromkeys(PLAIN, ("kernel", "bias")),
+}
+"""By the names of classes: the parameters of layers, in the order of Keras."""
+STATISTICS: Final = ("moving_mean", "moving_variance")
+OPTIONS: Final = {"bias": "use_bias", "gamma": "scale", "beta": "center"}
+"""Parameters that a layer may lack, and the fields that say so."""
+
+
+def parameters_of(layer: Layer) -> Iterator[tuple[str, str]]:
+    """Yield the names of the parameters of a layer, and those that they have in files."""
+    kind = type(layer).__name__
+    for name in PARAMETERS.get(kind, ()):
+        if name not in OPTIONS or getattr(layer, OPTIONS[name], True):
+            is_other = kind == "DepthwiseConv2D" and name == "kernel"
+            yield name, "depthwise_kernel" if is_other else name
+
+
+def read_params(
+    layer: Layer, found: Mapping[str, Tensor], trainable: bool, prefix: str = ""
+) -> Params:
+    """Return the parameters of a layer, of weights by the rest of their names, such as "forward_lstm/kernel".
+
+    Raises:
+        KeyError: a weight is missing.
+    """
+    if isinstance(layer, TimeDistributed):
+        return read_params(layer.layer, found, trainable, prefix)
+    if isinstance(layer, Bidirectional):
+        return {
+            side: read_params(
+                layer.layer,
+                {name: value for name, value in found.items() if name.startswith(side)},
+                trainable,
+                f"{prefix}{side}.",
+            )
+            for side in ("forward", "backward")
+        }
+    last = {name.rpartition("/")[2].partition(":")[0]: value for name, value in found.items()}
+    params: Params = {}
+    for name, theirs in parameters_of(layer):
+        value = last[theirs]
+        if isinstance(layer, PReLU) and value.size == value.shape[-1]:  # shared by all spatial axes
+            value = plugrad.reshape(value, (value.size,))
+        moves = trainable and name not in STATISTICS
+        params[name] = plugrad.Variable(value, trainable=moves, name=f"{prefix}{name}")
+    return params
+
+
+def written_params(layer: Any, params: Params, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the weights of a layer with their names in files, in the order of Keras."""
+    if isinstance(layer, TimeDistributed):
+        yield from written_params(layer.layer, params, name)
+    elif isinstance(layer, Bidirectional):
+        for side in ("forward", "backward"):
+            inner = f"{name}/{side}_{name}"
+            yield from written_params(layer.layer, params[side], inner)
+    else:
+        for own, theirs in parameters_of(layer):
+            yield f"{name}/{theirs}", params[own]

@@ -1,0 +1,401 @@
+"""From layers and parameters to the files of a model of layers."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+import plugrad
+from plugrad.extend import ArgumentError
+from plugrad_nn import (
+    convolution,
+    dense,
+    dropout,
+    merging,
+    normalization,
+    pooling,
+    recurrent,
+    sequential,
+    shapes,
+    transposed,
+)
+from plugrad_nn.arguments import check_sizes
+from plugrad_nn.graph import Graph
+from plugrad_nn.layer import Layer
+from plugrad_nn.tfjs.activations import activation_name
+from plugrad_nn.tfjs.layers import MERGES
+from plugrad_nn.tfjs.masks import IsPresent, IsWord, Masking
+from plugrad_nn.tfjs.weights import written_params
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from os import PathLike
+
+    from plugrad_nn.parameters import Params
+
+CLASSES: Final[dict[type, str]] = {
+    convolution.Conv1D: "Conv1D", convolution.Conv2D: "Conv2D", convolution.Conv3D: "Conv3D",
+    convolution.DepthwiseConv2D: "DepthwiseConv2D", convolution.SeparableConv2D: "SeparableConv2D",
+    dense.Dense: "Dense", dense.Embedding: "Embedding", dense.Flatten: "Flatten", dense.PReLU: "PReLU",
+    dropout.Dropout: "Dropout", merging.Add: "Add", merging.Average: "Average", merging.Concatenate: "Concatenate",
+    merging.Dot: "Dot", merging.Maximum: "Maximum", merging.Minimum: "Minimum", merging.Multiply: "Multiply",
+    normalization.BatchNorm: "BatchNormalization", normalization.LayerNorm: "LayerNormalization",
+    pooling.AveragePooling1D: "AveragePooling1D", pooling.AveragePooling2D: "AveragePooling2D",
+    pooling.AveragePooling3D: "AveragePooling3D", pooling.GlobalAveragePooling: "GlobalAveragePooling",
+    pooling.GlobalMaxPooling: "GlobalMaxPooling", pooling.MaxPooling1D: "MaxPooling1D",
+    pooling.MaxPooling2D: "MaxPooling2D", pooling.MaxPooling3D: "MaxPooling3D", recurrent.ConvLSTM2D: "ConvLSTM2D",
+    recurrent.GRU: "GRU", recurrent.LSTM: "LSTM", recurrent.SimpleRNN: "SimpleRNN", shapes.Cropping2D: "Cropping2D",
+    shapes.Permute: "Permute", shapes.RepeatVector: "RepeatVector", shapes.Rescaling: "Rescaling",
+    shapes.Reshape: "Reshape", shapes.UpSampling2D: "UpSampling2D", shapes.ZeroPadding2D: "ZeroPadding2D",
+    transposed.Conv2DTranspose: "Conv2DTranspose", transposed.Conv3DTranspose: "Conv3DTranspose",
+}  # fmt: skip
+"""The classes of Keras that TensorFlow.js has, too."""
+RANKS: Final = {
+    "Conv1D": 1, "MaxPooling1D": 1, "AveragePooling1D": 1, "Conv3D": 3, "MaxPooling3D": 3, "AveragePooling3D": 3,
+    "Conv3DTranspose": 3,
+}  # fmt: skip
+FIELDS: Final = (
+    "units", "filters", "use_bias", "padding", "depth_multiplier", "input_dim", "output_dim", "rate", "axis", "axes",
+    "normalize", "epsilon", "center", "scale", "momentum", "return_sequences", "reset_after", "n", "offset",
+    "target_shape", "dims", "interpolation",
+)  # fmt: skip
+"""Fields of layers that have the same name and value in Keras."""
+IMAGES: Final = (
+    "Conv", "Depthwise", "Separable", "MaxPooling2D", "MaxPooling3D", "AveragePooling2D", "AveragePooling3D",
+    "ZeroPadding", "Cropping", "UpSampling",
+)  # fmt: skip
+"""How the names of classes begin that have an order of axes."""
+SIZES: Final = ("kernel_size", "strides", "dilation_rate", "pool_size", "size")
+
+
+def save_layers_model(
+    model: Layer,
+    params: Params,
+    shape: Any,
+    folder: str | PathLike[str],
+    *,
+    quantization: str | None = None,
+) -> None:
+    """Write a model as a model of layers, which TensorFlow.js loads with ``tf.loadLayersModel``, and trains.
+
+    Layers that contain others, such as `plugrad_nn.Sequential`, `plugrad_nn.Residual` and `plugrad_nn.Graph`, become
+    one graph; the names of their layers are joined by underscores. A layer that is shared stays one.
+
+    Args:
+        model: a layer.
+        params: its parameters, as `init` returns them.
+        shape: the shape of one input, without the axis of the batch; for a `plugrad_nn.Graph` with several inputs, a
+            dict of shapes.
+        folder: where ``model.json`` and its weights go. It is made if there is none.
+        quantization: as for `plugrad.tfjs.encode_weights`.
+
+    Raises:
+        ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above.
+        plugrad.errors.UnsupportedModel: TensorFlow.js does not have a layer or a function; the message names it.
+        OSError: a file cannot be written; see `plugrad.save`.
+
+    Examples:
+        >>> import tempfile
+        >>> from plugrad_nn import tfjs
+        >>> model, folder = nn.Sequential(nn.LSTM(4), nn.Dense(2)), tempfile.mkdtemp()
+        >>> tfjs.save_layers_model(model, model.init(0, (10, 3)), (10, 3), folder)
+    """
+    if not isinstance(model, Layer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        raise ArgumentError(f"save_layers_model: model={model!r:.80} must be a layer")
+    writer = _Writer()
+    outputs = writer.model(model, params, shape)
+    document = {
+        "format": "layers-model",
+        "generatedBy": "plugrad",
+        "convertedBy": None,
+        "modelTopology": {
+            "class_name": "Functional",
+            "config": {
+                "name": "model",
+                "layers": writer.layers,
+                "input_layers": [[name, 0, 0] for name in writer.inputs],
+                "output_layers": [list(reference) for reference in outputs],
+            },
+            "keras_version": "tfjs-layers 4.22.0",
+            "backend": "plugrad",
+        },
+    }
+    path = os.fspath(folder)
+    os.makedirs(path, exist_ok=True)
+    file = os.path.join(path, "model.json")
+    plugrad.tfjs.write_model(file, document, writer.weights, quantization=quantization)
+
+
+Reference = tuple[str, int, int]
+MASK: Final[Reference] = ("", 0, 0)
+"""What stands for a mask, which is no result of a layer in Keras."""
+
+
+class _Writer:
+    """Collects the layers of a model."""
+
+    def __init__(self) -> None:
+        self.layers: list[dict[str, Any]] = []
+        self.inputs: list[str] = []
+        self.weights: dict[str, Any] = {}
+        self.made: dict[tuple[str, ...], dict[str, Any]] = {}
+        """Layers by their path in the model, so that one that is called again stays one."""
+        self.taken: set[str] = set()
+
+    def model(self, model: Layer, params: Params, shape: Any) -> list[Reference]:
+        """Write a whole model; return its outputs."""
+        shapes = model.check_shape(shape)
+        names = model.inputs if isinstance(model, Graph) else ("input",)
+        parts: dict[str, Any] = {names[0]: shapes}
+        if isinstance(shapes, dict):
+            parts = cast("dict[str, Any]", shapes)
+        kind = "int32" if _begins_with_embedding(model) else "float32"
+        values: dict[str, tuple[Reference, Any]] = {}
+        for name in names:
+            own = self.name((name,))
+            self.inputs.append(own)
+            sizes = list(parts[name])
+            config = {
+                "batch_input_shape": [None, *sizes],
+                "dtype": kind,
+                "sparse": False,
+                "name": own,
+            }
+            self.layers.append(
+                {"class_name": "InputLayer", "name": own, "config": config, "inbound_nodes": []}
+            )
+            values[name] = ((own, 0, 0), tuple(sizes))
+        found = self.step(model, params, list(values.values()), ())
+        return [reference for reference, _ in found]
+
+    def name(self, path: Sequence[str]) -> str:
+        """Return a name that no layer has yet."""
+        base = "_".join(path)
+        found, number = base, 0
+        while found in self.taken:
+            number += 1
+            found = f"{base}_{number}"
+        self.taken.add(found)
+        return found
+
+    def step(
+        self, step: Any, params: Params, given: list[tuple[Reference, Any]], path: tuple[str, ...]
+    ) -> list[tuple[Reference, Any]]:
+        """Write a layer or a function; return its outputs and their shapes."""
+        if isinstance(step, Graph):
+            return self.graph(step, params, given, path)
+        if isinstance(step, sequential.Sequential):
+            found = given
+            for name, inner in zip(step.names, step.layers, strict=True):
+                found = self.step(inner, params.get(name, {}), found, (*path, name))
+            if isinstance(step, sequential.Residual):
+                found = self.call("Add", {}, [*given, *found], found[0][1], (*path, "add"))
+            return found
+        shapes = [shape for _, shape in given]
+        if isinstance(step, IsWord | IsPresent):
+            self.mark_mask(step, given[0][0])
+            return [(MASK, shapes[0])]
+        if isinstance(step, recurrent.Masked):
+            if given[1][0] != MASK:
+                raise _unsupported(
+                    "a mask that is computed", "let an Embedding or a Masking make it"
+                )
+            step, given, shapes = step.layer, given[:1], shapes[:1]
+        if isinstance(step, Layer):
+            kind, config = config_of(step, shapes[0])
+            result = _shape_of(step, params, shapes)
+        else:
+            kind, config = config_of_function(step)
+            result = shapes[0]
+        outputs = self.call(kind, config, given, result, path)
+        name = outputs[0][0][0]
+        if isinstance(step, dense.PReLU):
+            ones = (1,) * (len(shapes[0]) - 1)
+            self.weights[f"{name}/alpha"] = np.reshape(params["alpha"].numpy(), (*ones, -1))
+        else:
+            self.weights |= dict(written_params(step, params, name))
+        return outputs
+
+    def mark_mask(self, step: IsWord | IsPresent, source: Reference) -> None:
+        """Make the layer of a source pass the mask on that a function finds."""
+        if isinstance(step, IsPresent):  # a layer Masking does
+            return
+        for layer in self.layers:
+            if layer["class_name"] == "Embedding" and [[*source, {}]] in layer["inbound_nodes"]:
+                layer["config"]["mask_zero"] = True
+                return
+        raise _unsupported("a mask of words without vectors", "put the Embedding before its mask")
+
+    def graph(
+        self,
+        graph: Graph,
+        params: Params,
+        given: list[tuple[Reference, Any]],
+        path: tuple[str, ...],
+    ) -> list[tuple[Reference, Any]]:
+        """Write the nodes of a graph."""
+        values = dict(zip(graph.inputs, given, strict=True))
+        owners: dict[str, str] = {}
+        steps: dict[str, Any] = {}
+        for name, (step, *taken) in graph.nodes:
+            owner = owners[name] = owners[step] if isinstance(step, str) else name
+            steps[owner] = steps[owner] if isinstance(step, str) else step
+            inputs = [values[other] for other in taken]
+            found = self.step(steps[owner], params.get(owner, {}), inputs, (*path, owner))
+            values[name] = found[0]
+        outputs = (graph.outputs,) if isinstance(graph.outputs, str) else graph.outputs
+        return [values[name] for name in outputs]
+
+    def call(
+        self, kind: str, config: Mapping[str, Any], given: list[tuple[Reference, Any]], shape: Any,
+        path: tuple[str, ...],
+    ) -> list[tuple[Reference, Any]]:  # fmt: skip
+        """Write one more call of a layer."""
+        if path not in self.made:
+            name = self.name(path or (sequential.snake_case(kind),))
+            own = {"name": name, "trainable": True, **_named(config, name)}
+            layer: dict[str, Any] = {
+                "class_name": kind,
+                "name": name,
+                "config": own,
+                "inbound_nodes": [],
+            }
+            self.made[path] = layer
+            self.layers.append(layer)
+        layer = self.made[path]
+        layer["inbound_nodes"].append([[*reference, {}] for reference, _ in given])
+        return [((layer["name"], len(layer["inbound_nodes"]) - 1, 0), shape)]
+
+
+def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
+    """Return the class and the configuration that Keras has for a layer.
+
+    Raises:
+        UnsupportedModel: TensorFlow.js does not have it.
+    """
+    if isinstance(layer, recurrent.Bidirectional):
+        back = {ours: theirs for theirs, ours in MERGES.items()}
+        return "Bidirectional", {
+            "layer": _inner(layer.layer, shape),
+            "merge_mode": back[layer.merge],
+        }
+    if isinstance(layer, recurrent.TimeDistributed):
+        return "TimeDistributed", {"layer": _inner(layer.layer, shape[1:])}
+    kind = CLASSES.get(type(layer))
+    if kind is None:
+        raise _unsupported(repr(layer)[:80], "save it with plugrad.tfjs.save_graph_model")
+    if kind.startswith("Global"):
+        kind = f"{kind}{len(shape) - 1}D"
+        if kind.endswith("3D"):
+            raise _unsupported(kind, "it pools sequences and images only")
+    config: dict[str, Any] = {f: _plain(getattr(layer, f)) for f in FIELDS if hasattr(layer, f)}
+    rank = RANKS.get(kind, 2)
+    for field in SIZES:
+        if hasattr(layer, field):
+            value = getattr(layer, field)
+            value = getattr(layer, "pool_size", value) if value is None else value
+            config[field] = list(check_sizes(kind, field, value, rank))
+    for field in ("activation", "recurrent_activation"):
+        if hasattr(layer, field):
+            config[field] = _activation(getattr(layer, field))
+    for field in ("padding", "cropping"):
+        if isinstance(layer, shapes.ZeroPadding2D | shapes.Cropping2D) and hasattr(layer, field):
+            config[field] = [list(pair) for pair in layer.pairs(field, getattr(layer, field))]
+    _check(kind, layer, config)
+    return kind, config | _extra(kind, shape)
+
+
+def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
+    """Raise where TensorFlow.js has a class, but not with this configuration."""
+    if kind == "GRU" and layer.reset_after:
+        raise _unsupported("GRU(reset_after=True)", "train it with reset_after=False")
+    if kind == "UpSampling2D" and layer.interpolation != "nearest":
+        raise _unsupported("UpSampling2D with interpolation", "it places pixels differently")
+    if kind == "Conv1D" and layer.padding == "causal":
+        raise _unsupported("Conv1D with causal padding", "pad before it, with padding='valid'")
+    if kind.endswith("Transpose") and max(config["dilation_rate"]) > 1:
+        raise _unsupported(f"{kind} with dilation_rate", "it has none")
+
+
+def _extra(kind: str, shape: Any) -> dict[str, Any]:
+    """Return fields that only Keras has."""
+    extra: dict[str, Any] = {}
+    if kind == "PReLU":
+        extra = {"shared_axes": list(range(1, len(shape)))}
+    elif kind == "LayerNormalization" or kind == "BatchNormalization":
+        extra = {"axis": -1}
+    elif kind == "ConvLSTM2D":
+        extra = {"use_bias": True, "dilation_rate": [1, 1]}
+    if kind.startswith(IMAGES):
+        extra["data_format"] = "channels_last"
+    return extra
+
+
+def config_of_function(function: Any) -> tuple[str, dict[str, Any]]:
+    """Return the class and the configuration that Keras has for a function."""
+    if isinstance(function, Masking):
+        return "Masking", {"mask_value": function.value}
+    if isinstance(function, partial) and function.func is plugrad.leaky_relu:
+        return "LeakyReLU", {"alpha": float(function.keywords.get("alpha", 0.2))}
+    if isinstance(function, partial) and function.func is plugrad.softmax:
+        return "Softmax", {"axis": function.keywords.get("axis", -1)}
+    if function is plugrad.leaky_relu:
+        return "LeakyReLU", {"alpha": 0.2}
+    return "Activation", {"activation": _activation(function)}
+
+
+def _activation(function: Any) -> str:
+    name = activation_name(function)
+    if not name or name == "exponential":
+        shown = getattr(function, "__name__", repr(function))
+        raise _unsupported(f"the function {shown}", "save it with plugrad.tfjs.save_graph_model")
+    return name
+
+
+def _inner(layer: Layer, shape: Any) -> dict[str, Any]:
+    """Return the description of a layer inside of another one; `_named` gives it its name."""
+    kind, config = config_of(layer, shape)
+    return {"class_name": kind, "config": config}
+
+
+def _named(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a configuration in which a layer inside has the name of the outer one."""
+    if "layer" not in config:
+        return dict(config)
+    inner = config["layer"]
+    return {**config, "layer": {**inner, "config": {"name": name, **inner["config"]}}}
+
+
+def _shape_of(layer: Layer, params: Params, given: list[Any]) -> Any:
+    """Return the shape of one result."""
+    if len(given) == 1:
+        return layer.output_shape(params, given[0])
+    return layer(params, [plugrad.zeros((0, *shape)) for shape in given]).shape[1:]
+
+
+def _begins_with_embedding(model: Any) -> bool:
+    """Whether the input of a model are integers."""
+    if isinstance(model, sequential.Sequential):
+        return bool(model.layers) and _begins_with_embedding(model.layers[0])
+    if isinstance(model, Graph):
+        firsts = [step for _, (step, *taken) in model.nodes if set(taken) & set(model.inputs)]
+        return any(isinstance(step, Layer) and _begins_with_embedding(step) for step in firsts)
+    return isinstance(model, dense.Embedding)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    return (
+        [_plain(part) for part in cast("Sequence[Any]", value)]
+        if isinstance(value, tuple)
+        else value
+    )
+
+
+def _unsupported(what: str, remedy: str) -> plugrad.errors.UnsupportedModel:
+    return plugrad.errors.UnsupportedModel(
+        f"save_layers_model: TensorFlow.js has no layer for {what}; {remedy}"
+    )

@@ -1,0 +1,139 @@
+"""Scans under vmap and jit are one step of the graph, with the values and the gradients of plain loops."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.extend import Scan
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3, 4))
+W = RNG.normal(size=4)
+
+
+def tensor(array):
+    return plugrad.asarray(np.asarray(array, np.float64))
+
+
+def recurrent(x, w, reverse=False):
+    """A loop over x that closes over both arguments, counts its rounds, and stacks results."""
+
+    def cell(carry, part):
+        y, count = carry
+        after = plugrad.tanh(y * part + plugrad.sum(w * x))
+        return (after, count + 1), (y * w, count)
+
+    (last, _), (results, counts) = plugrad.scan(
+        cell, (x[0], plugrad.asarray(0)), x, reverse=reverse
+    )
+    return last + plugrad.sum(results) + plugrad.sum(plugrad.astype(counts, x.dtype) * x)
+
+
+def nested(x, w):
+    """A loop in a loop, both of which close over what is around them."""
+
+    def outer(carry, part):
+        def inner(c, _):
+            return plugrad.sin(c * w[0] + part) + carry, c
+
+        last, seen = plugrad.scan(inner, carry * x[1], length=2)
+        return last, plugrad.sum(seen)
+
+    last, sums = plugrad.scan(outer, x[0], x)
+    return last + plugrad.sum(sums)
+
+
+def over_x(f):
+    return plugrad.vmap(f, in_axes=(0, None))
+
+
+def over_both(f):
+    """Return a function of pairs: the examples of x under those of w."""
+    pairs = plugrad.vmap(plugrad.vmap(f, in_axes=(0, None)), in_axes=(None, 0))
+    return lambda x, w: pairs(x, plugrad.stack([w, w * 2, -w]))
+
+
+def total(f):
+    return lambda *args: plugrad.sum(f(*args))
+
+
+CASES = {
+    "value": over_x(recurrent),
+    "reverse": over_x(lambda x, w: recurrent(x, w, reverse=True)),
+    "gradient inside": over_x(plugrad.grad(recurrent, 0)),
+    "gradient inside of what is closed over": over_x(plugrad.grad(recurrent, 1)),
+    "gradient outside": plugrad.grad(total(over_x(recurrent)), 1),
+    "gradients inside and outside": plugrad.grad(total(over_x(plugrad.grad(recurrent, 0))), 1),
+    "second order inside": over_x(plugrad.hessian(recurrent)),
+    "batches in batches": over_both(plugrad.grad(recurrent, 1)),
+    "outside of batches in batches": plugrad.grad(total(over_both(recurrent)), 1),
+    "loops in loops": over_x(plugrad.grad(nested, 1)),
+    "outside of loops in loops": plugrad.grad(total(over_x(nested)), 0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients(name):
+    function, args = CASES[name], (tensor(X), tensor(W))
+    expected = function(*args).numpy()
+    np.testing.assert_allclose(plugrad.jit(function)(*args).numpy(), expected, 1e-11, 1e-12)
+
+
+def test_on_devices(backend):
+    x, w = (plugrad.asarray(a.astype("f4"), device=backend) for a in (X, W))
+    function = over_x(plugrad.grad(recurrent, 1))
+    np.testing.assert_allclose(plugrad.jit(function)(x, w).numpy(), function(x, w), 1e-4, 1e-5)
+
+
+def scans_in(graph):
+    inner = [scan for step in graph.steps for body in step.graphs for scan in scans_in(body)]
+    return [step for step in graph.steps if isinstance(step, Scan)] + inner
+
+
+def test_the_graph_does_not_grow_with_the_number_of_rounds():
+    def steps(length):
+        function = plugrad.jit(over_x(plugrad.grad(recurrent, 1)))
+        graph = function.graph(tensor(np.ones((3, length))), tensor(1.0))
+        assert len(scans_in(graph)) == 2
+        return len(graph.steps)
+
+    assert steps(3) == steps(50)
+
+
+def test_variables():
+    v, x = plugrad.Variable(W), tensor(X)
+
+    def outside(x):
+        loss = lambda: plugrad.sum(plugrad.vmap(lambda x: recurrent(x, v))(x))  # noqa: E731
+        return plugrad.variable_grads(loss, [v])[1][0]
+
+    def inside(x):
+        return plugrad.variable_grads(lambda: recurrent(x, v), [v])[1][0]
+
+    def both(x):
+        loss = lambda: plugrad.sum(plugrad.vmap(inside)(x))  # noqa: E731
+        return plugrad.variable_grads(loss, [v])[1][0]
+
+    for function in (outside, plugrad.vmap(inside), both):
+        expected = function(x).numpy()
+        np.testing.assert_allclose(plugrad.jit(function)(x).numpy(), expected, 1e-11, 1e-12)
+
+
+def noisy(x):
+    def cell(carry, part):
+        return plugrad.tanh(carry * plugrad.random.normal((), dtype="float64") + part), carry
+
+    last, seen = plugrad.scan(cell, x[0], x)
+    return last + plugrad.sum(seen)
+
+
+@pytest.mark.parametrize("randomness", ["different", "same"])
+@pytest.mark.parametrize("wrap", [lambda f: f, plugrad.grad], ids=["value", "gradient"])
+def test_random_numbers(wrap, randomness):
+    function = plugrad.vmap(wrap(noisy), randomness=randomness)
+    found = []
+    for run in (function, plugrad.jit(function)):
+        plugrad.random.seed(7)
+        found.append([run(tensor(X)).numpy() for _ in range(2)])
+    np.testing.assert_allclose(found[0], found[1], 1e-11, 1e-12)
+    assert not np.isin(*found[0]).any()

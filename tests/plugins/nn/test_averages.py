@@ -1,0 +1,78 @@
+"""Moving averages of parameters."""
+
+import numpy as np
+import pytest
+
+import plugrad
+import plugrad_nn as nn
+from plugins.nn.conftest import as_numpy
+from plugrad.extend import ArgumentError, ArgumentValueError
+
+PATH = [1.0, -0.30000000000000004, 0.22, 2.548, 3.6192]
+"""What torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(0.6) has after each update."""
+VALUES = [1.0, -2.25, 1.0, 6.04, 5.226]
+"""The values of a parameter before the updates, in float64."""
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_averages_are_those_of_torch(is_traced):
+    params = nn.Dense(1, use_bias=False).init(0, (1,), "float64")
+    kernel = params["kernel"]
+    kernel.assign([[VALUES[0]]])
+    average = nn.MovingAverage(params, decay=0.6)
+    update = plugrad.jit(average.update) if is_traced else average.update
+    found = [average.params["kernel"].item()]
+    for value in VALUES[1:]:
+        kernel.assign([[value]])
+        update()
+        found.append(average.params["kernel"].item())
+    np.testing.assert_allclose(found, PATH, rtol=1e-12)
+    inside = []
+    with pytest.raises(ZeroDivisionError), average.applied():
+        inside.append(kernel.item() / 0)
+    with average.applied():
+        inside.append(kernel.item())
+    assert inside == [found[-1]]
+    assert kernel.item() == VALUES[-1]
+
+
+def test_fit_averages_after_each_step(backend, rng):
+    """Of batches whose gradients are accumulated, the average takes the steps; statistics are copied."""
+    x, y = rng.normal(size=(20, 3)).astype(np.float32), rng.normal(size=(20, 1)).astype(np.float32)
+    model = nn.Sequential(nn.Dense(2), nn.BatchNorm(), nn.Dense(1))
+    params = model.init(0, (3,))
+    expected, average = as_numpy(params)["dense"]["kernel"], nn.MovingAverage(params, 0.8)
+    steps = []
+
+    class Follow(nn.Callback):
+        def on_batch_end(self, run, step, loss):
+            nonlocal expected
+            if run.optimizer.iterations > len(steps):
+                steps.append(step)
+                expected = expected + (params["dense"]["kernel"].numpy() - expected) * (1 - 0.8)
+
+    nn.fit(
+        model,
+        params,
+        x,
+        y,
+        loss=plugrad.losses.mean_squared_error,
+        optimizer=plugrad.optimizers.SGD(0.1),
+        batch_size=6,
+        accumulate=3,
+        epochs=2,
+        callbacks=[average, Follow()],
+    )
+    assert steps == [3, 4, 3, 4]
+    np.testing.assert_allclose(average.params["dense"]["kernel"], expected, rtol=1e-4, atol=1e-6)
+    mean = average.params["batch_norm"]["moving_mean"]
+    np.testing.assert_array_equal(mean, params["batch_norm"]["moving_mean"])
+    assert not any(variable.trainable for variable in nn.leaves(average.params))
+
+
+def test_what_is_no_average():
+    params = nn.Dense(1).init(0, (1,))
+    with pytest.raises(ArgumentValueError, match=r"MovingAverage: decay=1.0 must be"):
+        nn.MovingAverage(params, 1.0)
+    with pytest.raises(ArgumentError, match="nested dicts"):
+        nn.MovingAverage([1.0])

@@ -1,0 +1,201 @@
+"""Callbacks that write for other programs, draw, and change the learning rate; the bar in notebooks."""
+
+import sys
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import plugrad
+import plugrad_nn as nn
+from plugrad.extend import ArgumentError, ArgumentValueError
+
+X, Y = np.ones((4, 3), np.float32), np.ones((4, 1), np.float32)
+
+
+def fitted(*callbacks, epochs=2, rate=0.1, **options):
+    model, optimizer = nn.Dense(1), plugrad.optimizers.SGD(rate)
+    params = model.init(0, (3,))
+    loss = plugrad.losses.mean_squared_error
+    with plugrad.use("cpu"):
+        results = nn.fit(
+            model,
+            params,
+            X,
+            Y,
+            loss=loss,
+            optimizer=optimizer,
+            epochs=epochs,
+            callbacks=callbacks,
+            validation_data=(X, Y),
+            jit=False,
+            **options,
+        )
+    return results, optimizer
+
+
+class Calls(types.ModuleType):
+    """A library in whose place the calls of its functions are noted."""
+
+    def __init__(self, name, **answers):
+        super().__init__(name)
+        self.calls, self.answers = [], answers
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def call(*args, **kwargs):
+            self.calls.append((name, *args, *kwargs.values()))
+            return self.answers.get(name)
+
+        return call
+
+
+def test_results_are_written_for_tensorboard(monkeypatch, tmp_path):
+    writer = Calls("writer")
+    library = Calls("tensorboardX", SummaryWriter=writer)
+    monkeypatch.setitem(sys.modules, "tensorboardX", library)
+    results, _ = fitted(nn.TensorBoard(tmp_path / "run"))
+    assert library.calls == [("SummaryWriter", str(tmp_path / "run"))]
+    expected = [
+        ("add_scalar", name, value, epoch)
+        for epoch, found in enumerate(results, 1)
+        for name, value in {**found, "learning_rate": 0.1}.items()
+    ]
+    assert [call for call in writer.calls if call[0] == "add_scalar"] == expected
+    assert writer.calls[-2:] == [("flush",), ("close",)]
+
+
+@pytest.mark.parametrize("is_active", [False, True])
+def test_results_are_written_for_mlflow(is_active, monkeypatch):
+    library = Calls("mlflow", active_run="run" if is_active else None)
+    monkeypatch.setitem(sys.modules, "mlflow", library)
+    results, _ = fitted(nn.MLflow("first", "digits"))
+    names = [name for name, *_ in library.calls]
+    new = [] if is_active else ["set_experiment", "start_run"]
+    end = [] if is_active else ["end_run"]
+    assert names == ["active_run", *new, "log_params", "log_metrics", "log_metrics", *end]
+    assert ("log_params", {"optimizer": "SGD", "epochs": 2, "learning_rate": 0.1}) in library.calls
+    assert ("log_metrics", {**results[1], "rate": 0.1}, 2) in library.calls
+
+
+@pytest.mark.parametrize(
+    ("callback", "module", "remedy"),
+    [
+        (lambda: nn.TensorBoard("x"), "tensorboardX", "pip install tensorboardX"),
+        (lambda: nn.MLflow(), "mlflow", "pip install mlflow-skinny"),
+        (lambda: nn.LivePlot("x.png"), "matplotlib.figure", "pip install matplotlib"),
+    ],
+)
+def test_a_library_that_is_missing_is_named(callback, module, remedy, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ArgumentError, match=f"is not installed; run: {remedy}"):
+        fitted(callback())
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """IPython as it is in a notebook without ipywidgets; a list of what is shown."""
+    shown = []
+    handle = types.SimpleNamespace(update=lambda figure: shown.append(("update", figure)))
+
+    def display(figure, display_id):
+        shown.append(("new", figure))
+        return handle
+
+    shell = types.SimpleNamespace(config={"IPKernelApp": {}})
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=display))
+    for name in ("tqdm.autonotebook", "tqdm.notebook", "ipywidgets"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return shown
+
+
+def test_results_are_drawn_to_a_file(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib draws")
+    fitted(nn.LivePlot(tmp_path / "plot.png"))
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ArgumentError, match=r"there is no notebook to draw in; give a file"):
+        fitted(nn.LivePlot())
+
+
+def test_results_are_drawn_in_a_notebook(notebook):
+    pytest.importorskip("matplotlib", reason="matplotlib draws")
+    results, _ = fitted(nn.LivePlot(), epochs=3)
+    assert [what for what, _ in notebook] == ["new", "update", "update"]
+    (axes,) = notebook[-1][1].axes
+    assert [line.get_label() for line in axes.lines] == ["loss", "val_loss"]
+    assert axes.lines[1].get_ydata().tolist() == [found["val_loss"] for found in results]
+    assert axes.lines[1].get_xdata().tolist() == [1, 2, 3]
+
+
+def test_a_bar_is_drawn_in_a_notebook_without_a_warning(notebook, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(epochs=1)
+        assert "epoch 1/1" in capsys.readouterr().err
+        fitted(epochs=1, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+# --- learning rates -------------------------------------------------------------------------------
+
+
+class Script(nn.Callback):
+    """Gives the epochs results, and notes the learning rate of each."""
+
+    def __init__(self, *values):
+        self.values, self.rates = values, []
+
+    def on_epoch_begin(self, run, epoch):
+        self.rates.append(run.optimizer.rate)
+
+    def on_epoch_end(self, run, epoch, results):
+        results["scripted"] = self.values[epoch - 1]
+
+
+class Scripted(nn.ReduceLROnPlateau):
+    """Reads the results of a script, which come to each callback as a copy."""
+
+    def __init__(self, script, **options):
+        super().__init__("scripted", **options)
+        self.script = script
+
+    def on_epoch_end(self, run, epoch, results):
+        super().on_epoch_end(run, epoch, {"scripted": self.script.values[epoch - 1]})
+
+
+@pytest.mark.parametrize(
+    ("options", "values", "rates"),
+    [
+        ({"patience": 2}, [3, 2, 2, 2, 1, 1, 1], [8, 8, 8, 8, 4, 4, 4]),
+        ({"patience": 1, "cooldown": 2}, [1, 1, 1, 1, 1, 1], [8, 8, 4, 4, 2, 2]),
+        ({"patience": 1, "mode": "max", "min_delta": 0.5}, [1, 2, 2.4, 2.6], [8, 8, 8, 4]),
+        ({"patience": 1, "min_lr": 3.0}, [1, 1, 1, 1], [8, 8, 4, 3]),
+    ],
+)
+def test_the_learning_rate_is_reduced_as_by_keras(options, values, rates):
+    script = Script(*values)
+    fitted(script, Scripted(script, factor=0.5, **options), epochs=len(values), rate=8.0)
+    assert script.rates == rates
+
+
+def test_the_learning_rate_of_each_epoch_is_scheduled():
+    script = Script(1, 1, 1)
+    halve = nn.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch > 1 else rate)
+    _, optimizer = fitted(halve, script, epochs=3, rate=8.0)
+    assert script.rates == [8, 4, 2]
+    assert optimizer.rate == 2
+
+
+def test_wrong_arguments_of_learning_rate_callbacks():
+    with pytest.raises(ArgumentError, match=r"schedule=0\.1 must be a function"):
+        nn.LearningRateScheduler(0.1)
+    with pytest.raises(ArgumentValueError, match=r"factor=1\.0"):
+        nn.ReduceLROnPlateau(factor=1.0)
+    with pytest.raises(ArgumentError, match="monitor='accuracy' is not among the results"):
+        fitted(nn.ReduceLROnPlateau("accuracy"))
+    with pytest.raises(ArgumentError, match="the learning rate is the schedule"):
+        fitted(nn.ReduceLROnPlateau(), rate=lambda step: 0.1)
