@@ -68,8 +68,48 @@ def expected(config: pytest.Config) -> list[str]:
 
 def pytest_collection_finish() -> None:
     """Take the tests out of the garbage collector's sight: a walk through all of them takes a second."""
+    freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After a module, do so with what it leaves for good, such as compiled shaders and programs.
+
+    Late tests that collect garbage again and again took a minute each, among millions of objects.
+    """
+    if nextitem is not None and nextitem.path != item.path:
+        freeze()
+
+
+def freeze() -> None:
     gc.collect()
     gc.freeze()
+
+
+class ToldOfChanges(pytest.MonkeyPatch):
+    """Changes to the environment, which plugrad is told of."""
+
+    def setenv(self, name: str, value: str, prepend: str | None = None) -> None:
+        super().setenv(name, value, prepend)
+        plugrad.config.reread()
+
+    def delenv(self, name: str, raising: bool = True) -> None:
+        super().delenv(name, raising)
+        plugrad.config.reread()
+
+    def chdir(self, path: str | os.PathLike[str]) -> None:
+        super().chdir(path)
+        plugrad.config.reread()
+
+    def undo(self) -> None:
+        super().undo()
+        plugrad.config.reread()
+
+
+@pytest.fixture
+def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
+    with ToldOfChanges.context() as patch:
+        yield patch
 
 
 @pytest.hookimpl(trylast=True)
@@ -87,6 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # Else NumPy would compute small arrays, and most tests are about shaders. Those of
         # tests/plugins/webgpu/test_hosting.py are about small arrays.
         os.environ.setdefault("PLUGRAD_WEBGPU_HOST_ELEMENTS", "0")
+        plugrad.config.reread()
     for name in dict.fromkeys((*names_in(config.getoption("--backend")), *expected(config))):
         try:
             open_backend(name)

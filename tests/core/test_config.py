@@ -317,6 +317,17 @@ def test_empty_environment_variable_counts_as_absent(project, monkeypatch):
     assert setting("backend").value == "cpu"
 
 
+def test_environment_is_read_again_when_plugrad_is_told(project):
+    config.get("fallback")
+    with pytest.MonkeyPatch.context() as patch:  # which tells nobody
+        patch.setenv("PLUGRAD_FALLBACK", "silent")
+        assert config.get("fallback") != "silent"
+        config.reread()
+        assert config.explain("fallback").layer == "environment variable PLUGRAD_FALLBACK"
+    config.reread()
+    assert config.explain("fallback").layer == "default"
+
+
 def test_memory_limit_reaches_a_backend_when_it_is_opened(fake):
     config.set("memory_limit", "64KiB")
     assert plugrad.ones(3, device=fake).backend.cap == 65536

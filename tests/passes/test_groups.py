@@ -65,6 +65,27 @@ def test_several_outputs():
     check(graph)
 
 
+def test_groups_that_one_call_needs_become_one():
+    def f(x, row):
+        return plugrad.exp(x) * 2 - plugrad.sin(x) * row + plugrad.cos(row + 1)
+
+    assert grouped(f, X, ROW) == [
+        ["Exp", "Multiply", "Sin", "Multiply", "Sub", "Add"],
+        ["Add", "Cos"],
+    ]
+
+
+def test_groups_between_which_a_sum_stands_do_not_become_one():
+    def f(x):
+        a, b = plugrad.exp(x), plugrad.sin(x)
+        c = b * plugrad.sum(a * 2)  # so b's group is behind a's
+        return c - a, (c * 2) * (a * 3)
+
+    graph = recorded_graph(f, X)
+    check(graph)
+    assert len(find_groups(graph)) == 2
+
+
 def test_what_needs_a_sum_of_a_group_is_no_part_of_it():
     def softmax(x):
         y = plugrad.exp(x - 1)

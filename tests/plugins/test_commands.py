@@ -9,8 +9,6 @@ import pytest
 import plugrad
 from plugins.hostile import HOSTILE, backend_source, install_hostile, write_backend
 from plugins.running import in_new_process
-from plugrad.cli.commands.conformance import LEVELS
-from plugrad.testing.report import LEVELS as KIT_LEVELS
 
 
 @pytest.fixture
@@ -267,10 +265,6 @@ def test_config_shows_what_plugins_suggest(site):
 
 
 # --- conformance ----------------------------------------------------------------------------------
-
-
-def test_levels_are_the_kits():
-    assert LEVELS == KIT_LEVELS
 
 
 def test_conformance_runs_the_kit(site):

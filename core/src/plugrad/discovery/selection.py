@@ -145,20 +145,19 @@ def which() -> Selection:
             )
         check_alive(used.backend, "plugrad.use")
         return used
+    key = config.state, state.generation
+    configured = state.configured
+    if configured is not None and configured[0] == key:
+        selection = configured[1]
+        if not (selection.backend.is_closed or selection.backend.lost):
+            return selection
     setting = config.explain("backend")
-    key = config.state, setting.value, setting.layer
-    if (
-        state.configured is None
-        or state.configured[0] != key
-        or state.configured[1].backend.is_closed
-        or state.configured[1].backend.lost
-    ):
-        if setting.value is None:
-            selection = Selection(_best_automatic_backend(), "automatic choice")
-        else:
-            selection = Selection(first_usable_backend(setting.value, setting.layer), setting.layer)
-        state.configured = key, selection
-    return state.configured[1]
+    if setting.value is None:
+        selection = Selection(_best_automatic_backend(), "automatic choice")
+    else:
+        selection = Selection(first_usable_backend(setting.value, setting.layer), setting.layer)
+    state.configured = (config.state, state.generation), selection
+    return selection
 
 
 def active_backend() -> Backend:

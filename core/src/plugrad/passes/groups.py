@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from plugrad.graph.graph import Call, Graph, Value
+from plugrad.graph.graph import Call, Graph, Step, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from plugrad.types.specs import Shape
 
@@ -53,51 +53,116 @@ def find_groups(
         min_calls: the least number of calls in a group.
     """
     included = is_included or _is_elementwise
-    specs = graph.specs
-    groups: list[list[int]] = []
-    group_of: dict[Value, int] = {}
-    """The group that makes a value."""
-    needed: dict[Value, set[int]] = {}
-    """The groups without whose results a value cannot be made; for one that a group makes, this group."""
-    needed_by_group: list[set[int]] = []
-
-    def needs(group: int, other: int) -> bool:
-        """Return whether a group needs another one, be it through a third."""
-        seen, left = {group}, [group]
-        while left:
-            for each in needed_by_group[left.pop()] - seen:
-                seen.add(each)
-                left.append(each)
-        return other in seen
-
+    found = _Groups(graph, fits)
     for index, step in enumerate(graph.steps):
-        values = [value for value in step.inputs if value is not None]
-        behind = set[int]().union(*[needed.get(value, ()) for value in values])
-        if not isinstance(step, Call) or step.returns_list or not included(step):
-            needed.update((value, behind) for value in step.outputs)
-            continue
-        (output,) = step.outputs
-        shape = specs[output].shape
-        chosen = len(groups)
-        for group in sorted({group_of[v] for v in values if v in group_of}, reverse=True):
-            others = [needed.get(v, set()) for v in values if group_of.get(v) != group]
-            is_fitting = (
-                specs[graph.steps[groups[group][0]].outputs[0]].shape == shape
-                if fits is None
-                else fits(step, [s for i in groups[group] if isinstance(s := graph.steps[i], Call)])
-            )
-            if is_fitting and not any(needs(g, group) for g in set[int]().union(*others)):
-                chosen = group
-                break
+        if isinstance(step, Call) and not step.returns_list and included(step):
+            found.add(index, step)
         else:
-            groups.append([])
-            needed_by_group.append(set())
-        groups[chosen].append(index)
-        needed_by_group[chosen] |= behind - {chosen}
-        group_of[output] = chosen
-        needed[output] = {chosen}
+            found.pass_by(step)
     read = find_readers(graph)
-    return tuple([_group(graph, steps, read) for steps in groups if len(steps) >= min_calls])
+    return tuple([_group(graph, steps, read) for steps in found.steps() if len(steps) >= min_calls])
+
+
+class _Groups:
+    """Groups that grow as the steps of a graph are looked at in their order; two that a call reads may become one."""
+
+    def __init__(self, graph: Graph, fits: Callable[[Call, Sequence[Call]], bool] | None) -> None:
+        self._graph = graph
+        self._fits = fits or self._has_shape
+        self._members: dict[int, list[int]] = {}
+        """The positions of the calls of each group."""
+        self._made: dict[Value, int] = {}
+        """The group that makes a value; it may have become a part of another one."""
+        self._needed: dict[Value, set[int]] = {}
+        """The groups that a value needs which no group makes."""
+        self._read: dict[int, set[int]] = {}
+        """The groups whose results each group reads."""
+        self._behind: dict[int, set[int]] = {}
+        """The groups that each group needs by way of a step outside."""
+        self._parts: dict[int, int] = {}
+        """The group of which each one that was joined has become a part."""
+
+    def steps(self) -> list[list[int]]:
+        """Return the positions of the calls of each group, in the order of the first ones."""
+        return sorted(sorted(members) for members in self._members.values())
+
+    def pass_by(self, step: Step) -> None:
+        """Look at a step that is in no group."""
+        needed = self._needed_by(step.inputs)
+        self._needed.update((value, needed) for value in step.outputs)
+
+    def add(self, index: int, call: Call) -> None:
+        """Let a call join the groups of its inputs, or begin one."""
+        makers = {self._whole(self._made[v]) for v in call.inputs if v in self._made}
+        needed = self._needed_by(v for v in call.inputs if v not in self._made)
+        chosen = index
+        self._members[index] = [index]
+        self._read[index], self._behind[index] = makers, needed
+        self._made[call.outputs[0]] = index
+        for maker in sorted(makers, reverse=True):
+            if self._can_join(chosen, maker):
+                chosen = self._join(maker, chosen)
+
+    def _whole(self, group: int) -> int:
+        """Return the group of which a group is a part."""
+        while group in self._parts:
+            group = self._parts[group]
+        return group
+
+    def _needed_by(self, values: Iterable[Value | None]) -> set[int]:
+        needed: set[int] = set()
+        for value in values:
+            if value in self._made:
+                needed.add(self._whole(self._made[value]))
+            elif value is not None:
+                needed |= self._needed.get(value, set())
+        return needed
+
+    def _before(self, group: int) -> set[int]:
+        """Return the groups that must run before a group."""
+        return {self._whole(g) for g in self._read[group] | self._behind[group]} - {group}
+
+    def _can_join(self, later: int, earlier: int) -> bool:
+        """Return whether two groups can be one: nothing that the later one needs comes between them.
+
+        The earlier one does not need the later one: when a call reads both, it has not joined one that the other needs.
+        """
+        if later == earlier or earlier in map(self._whole, self._behind[later]):
+            return False
+        left = [group for group in self._before(later) if group != earlier]
+        seen = {*left}
+        while left:
+            for group in self._before(left.pop()) - seen:
+                if group == earlier:
+                    return False
+                seen.add(group)
+                left.append(group)
+        return self._is_fitting(later, earlier)
+
+    def _is_fitting(self, later: int, earlier: int) -> bool:
+        """Return whether each call of a group that reads what the earlier one makes may join both."""
+        both = sorted((*self._members[earlier], *self._members[later]))
+        calls = [step for i in both if isinstance(step := self._graph.steps[i], Call)]
+        made = {self._graph.steps[i].outputs[0] for i in self._members[earlier]}
+        later_ones = {*self._members[later]}
+        return all(
+            self._fits(call, calls[:place])
+            for place, (i, call) in enumerate(zip(both, calls, strict=True))
+            if i in later_ones and not made.isdisjoint(call.inputs)
+        )
+
+    def _join(self, earlier: int, later: int) -> int:
+        """Make a group a part of an earlier one, which is returned."""
+        self._members[earlier] += self._members.pop(later)
+        self._read[earlier] |= self._read.pop(later)
+        self._behind[earlier] |= self._behind.pop(later)
+        self._parts[later] = earlier
+        return earlier
+
+    def _has_shape(self, call: Call, group: Sequence[Call]) -> bool:
+        specs = self._graph.specs
+        shape = specs[call.outputs[0]].shape
+        return all(specs[other.outputs[0]].shape == shape for other in group)
 
 
 def _is_elementwise(call: Call) -> bool:

@@ -1,5 +1,6 @@
 """Configuration in layers: what is set, where, and which layer wins.
 
+The environment and the files are read once, when a setting is first asked for, and again after `Config.reread`.
 The first match wins: a block `plugrad.config.override` > `plugrad.config.set` > environment >
 ``plugrad.toml`` or ``[tool.plugrad]`` of the project > the user's ``config.toml`` > the suggestions
 of a plugin's ``plugrad_configure`` > the default.
@@ -92,7 +93,7 @@ class Config:
     """
 
     def __init__(self) -> None:
-        """Start without any value set; files are read when they are first needed."""
+        """Start without any value set; files and the environment are read when they are first needed."""
         self.options_by_backend: Callable[[], Mapping[str, Mapping[str, Option] | None]] = dict
         """The settings that installed backends declare; None for a backend that accepts any."""
         self.suggestions: Callable[[], Suggestions] = list
@@ -101,6 +102,7 @@ class Config:
         """Called with the name of a setting whose value may have changed."""
         self._set: dict[str, Any] = {}
         self._files: list[tuple[str, dict[str, Any]]] | None = None
+        self._environment: dict[str, str] | None = None
         self._lock = RLock()
         self._changes = 0
 
@@ -111,7 +113,7 @@ class Config:
     @property
     def state(self) -> tuple[object, ...]:
         """A key that changes whenever a setting does, for caching decisions that depend on settings."""
-        return self._changes, *overridden_settings().items()
+        return self._changes, overridden_settings()
 
     def keys(self) -> tuple[Key, ...]:
         """Return all settings: name, meaning, accepted values, default, environment variable.
@@ -175,16 +177,30 @@ class Config:
             self._notify_listeners(name)
 
     def reset(self, name: str | None = None) -> None:
-        """Forget the values `set` for one key or all keys, and reread the configuration files when needed."""
+        """Forget the values `set` for one key or all keys, and read files and the environment again; see `reread`."""
         if name is not None:
             self._key(name, "plugrad.config.reset")
         with self._lock:
             changed = [(n, value) for n, value in self._set.items() if name in (n, None)]
-            self._files = None
-            self._changes += 1
-        journal.note_change()
+        self.reread()
         for n, value in changed:
             self._change(n, value, journal.MISSING)
+
+    def reread(self) -> None:
+        """Read the files and the environment again when a setting is next asked for: they have changed.
+
+        >>> import os
+        >>> os.environ["PLUGRAD_FALLBACK"] = "silent"
+        >>> plugrad.config.reread()
+        >>> plugrad.config.get("fallback")
+        'silent'
+        >>> del os.environ["PLUGRAD_FALLBACK"]
+        >>> plugrad.config.reread()
+        """
+        with self._lock:
+            self._files = self._environment = None
+            self._changes += 1
+        journal.note_change()
 
     def _notify_listeners(self, name: str) -> None:
         for listener in self.listeners:
@@ -197,7 +213,7 @@ class Config:
             return Setting(name, values[name], "plugrad.config.override")
         if name in self._set:
             return Setting(name, self._set[name], "plugrad.config.set")
-        if given := os.environ.get(key.variable):
+        if given := self.environment().get(key.variable):
             layer = f"environment variable {key.variable}"
             return Setting(name, self._parse_value(name, given, layer), layer)
         for layer, values in self.files():
@@ -234,9 +250,19 @@ class Config:
     def files(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the configuration files that were found, strongest first, each with its values."""
         if (files := self._files) is None:
-            self.check_environment(os.environ)
+            self.check_environment(self.environment())
             files = self._files = list(self._read_files())
         return files
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the variables of the environment with plugrad's prefix, as they were when they were first needed."""
+        if (found := self._environment) is None:
+            found = self._environment = {
+                name: given
+                for name, given in os.environ.items()
+                if name.startswith(ENVIRONMENT_PREFIX)
+            }
+        return found
 
     def __iter__(self) -> Iterator[Setting]:
         yield from map(self.explain, KEYS)
@@ -302,8 +328,8 @@ class Config:
         """
         known = {key.variable.removeprefix(ENVIRONMENT_PREFIX) for key in KEYS.values()}
         for name in environment.keys() - TEST_VARIABLES:
-            prefix, rest = name[: len(ENVIRONMENT_PREFIX)], name[len(ENVIRONMENT_PREFIX) :]
-            if prefix != ENVIRONMENT_PREFIX or rest in known:
+            rest = name.removeprefix(ENVIRONMENT_PREFIX)
+            if rest in known:
                 continue
             from difflib import get_close_matches  # rarely needed, like the file readers below
 
@@ -324,7 +350,7 @@ class Config:
         """Yield the options of a backend that the environment sets."""
         prefix = f"{ENVIRONMENT_PREFIX}{backend.upper()}_"
         settings = {key.variable for key in KEYS.values()}
-        for variable, given in os.environ.items():
+        for variable, given in self.environment().items():
             is_ours = given and variable.startswith(prefix) and variable not in settings
             if is_ours and self._backend_of_variable(variable) in (backend, None):
                 yield variable.removeprefix(prefix).lower()

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 EXAMPLES = 3
 
 
-def check_batched(row: Row, backend: Backend) -> None:
+def check_batched(
+    row: Row, backend: Backend, *, exact_values: bool = False, exact_gradients: bool = False
+) -> None:
     """Compare a row and its gradient with loops over examples: batched over each input, and over all of them.
 
     The gradient is computed in the batch, and once more traced. A kernel whose shape depends on values must say that
-    it cannot be batched.
+    it cannot be batched. What is exact equals the loop in all bits, else to the tolerance of the row.
     """
     dtype = main_dtype(row, backend)
     examples = _draw(row, dtype)
@@ -55,7 +57,7 @@ def check_batched(row: Row, backend: Backend) -> None:
     if row.kernel.dynamic_shape:
         _check_refusal(lambda: vmap(forward)(*_stacked(examples, places, places)), str(row))
         return
-    _compare(forward, row, examples, places, f"{row} of {dtype}")
+    _compare(forward, row, examples, places, f"{row} of {dtype}", exact_values)
     dtype = next((d for d in PRECISE if d in row.runs_on and _stores(backend, row, d)), "")
     if not dtype or not is_differentiable(row):
         return
@@ -73,8 +75,8 @@ def check_batched(row: Row, backend: Backend) -> None:
         return list(grads(sum_of_sines, allow_unused=True)(*xs[: len(inner)]))
 
     where = f"the gradient of {row} of {dtype}"
-    if _compare(gradient, row, examples, places, where):
-        _compare_traced(gradient, row, examples, places, where)
+    if _compare(gradient, row, examples, places, where, exact_gradients):
+        _compare_traced(gradient, row, examples, places, where, exact_gradients)
 
 
 def _stores(backend: Backend, row: Row, dtype: str) -> bool:
@@ -113,6 +115,7 @@ def _compare(
     examples: Sequence[Sequence[Any]],
     places: Sequence[int],
     where: str,
+    is_exact: bool,
 ) -> bool:
     """Compare a function of the inputs at places, batched over each of them and over all, with the loop.
 
@@ -131,7 +134,8 @@ def _compare(
             return False  # the levels above check what a backend refuses
         together = _call(vmap(function, in_axes=axes), args, row)
         for output, parts in zip(together, zip(*singly, strict=True), strict=True):
-            _equal(output, np.stack([x.numpy() for x in parts]), row, f"{where}, {axes}")
+            expected = np.stack([x.numpy() for x in parts])
+            _equal(output, expected, row, f"{where}, {axes}", is_exact)
     return True
 
 
@@ -141,12 +145,13 @@ def _compare_traced(
     examples: Sequence[Sequence[Any]],
     places: Sequence[int],
     where: str,
+    is_exact: bool,
 ) -> None:
     """Compare the traced call of a batch with the untraced one."""
     args = _stacked(examples, places, list(places))
     batched = vmap(function)
     for x, y in zip(_call(jit(batched), args, row), _call(batched, args, row), strict=True):
-        _equal(x, y.numpy(), row, f"{where}, traced")
+        _equal(x, y.numpy(), row, f"{where}, traced", is_exact)
 
 
 def _call(function: Callable[..., Any], args: Sequence[Tensor], row: Row) -> list[Tensor]:
@@ -164,7 +169,7 @@ def loops_with_reason() -> list[str]:
     return [entry.kernel_name for entry in found if entry is not None and entry.because]
 
 
-def _equal(x: Tensor, expected: Array, row: Row, where: str) -> None:
+def _equal(x: Tensor, expected: Array, row: Row, where: str, is_exact: bool) -> None:
     found = x.numpy()
     if found.shape != expected.shape or found.dtype != expected.dtype:
         raise AssertionError(
@@ -173,7 +178,7 @@ def _equal(x: Tensor, expected: Array, row: Row, where: str) -> None:
     if x.dtype is string:
         np.testing.assert_array_equal(found.astype(TEXT), expected.astype(TEXT), where)
         return
-    tolerance = 2 * row.factor * TOLERANCES.get(str(x.dtype), 0)
+    tolerance = 0 if is_exact else 2 * row.factor * TOLERANCES.get(str(x.dtype), 0)
     largest = np.max(np.abs(expected[np.isfinite(expected)]), initial=1) if tolerance else 1
     np.testing.assert_allclose(
         found, expected, rtol=tolerance, atol=tolerance * largest, err_msg=where

@@ -17,7 +17,7 @@ from plugrad.discovery.selection import first_usable_backend, use
 from plugrad.errors import KernelNotFound, PlugradError, UnsupportedDtype
 from plugrad.registry.kernels import get_kernel
 from plugrad.settings.layers import config as settings
-from plugrad.testing.checks import NotClaimed
+from plugrad.testing.checks import NotClaimed, require_kernel
 from plugrad.testing.report import FLOAT32, LEVELS, Outcome, Report, badge
 from plugrad.testing.xfail import XFAIL_FILE, Excuses
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from plugrad.tensor.backend import Backend
+    from plugrad.testing.rows import Row
 
 KEY: Final = pytest.StashKey["Session"]()
 
@@ -50,6 +51,24 @@ class Session:
                 )
             self.names[spec] = backend.name
             self.report.of(backend.name).device = _description(backend)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Count the rows of kernels that a backend lacks as skipped, without running them.
+
+        Most rows of a small backend are such. A worker of pytest-xdist reports nothing but what it runs.
+        """
+        if hasattr(config, "workerinput"):
+            return
+        opened = {spec: _open_backend(spec) for spec in self.names}
+        left_out: list[pytest.Item] = []
+        for item in items:
+            if (spec := spec_of(item)) and (reason := _reason_not_claimed(item, opened[spec])):
+                self.report.of(opened[spec].name).add(*_about(item), "skipped", reason)
+                left_out.append(item)
+        _leave_out(config, items, left_out)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a result: of the test itself, or of what failed before or after it."""
@@ -249,14 +268,45 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
             if level_of(item) not in session.levels:
                 left_out.append(item)
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
+    _leave_out(config, items, left_out)
     is_about_all = not any("::" in argument for argument in config.args)
     unused = session.excuses.unused(set(session.names.values()))
     if unused and is_about_all and any(map(backend_of, items)):
         raise pytest.UsageError(f"{XFAIL_FILE}: no test is called {', '.join(unused)}")
+
+
+def _leave_out(
+    config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]
+) -> None:
+    """Take some tests out of those that will run."""
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+
+
+def _row_of(item: pytest.Item) -> Row | None:
+    """Return the row that a test runs, if it runs one."""
+    spec = getattr(item, "callspec", None)
+    return spec.params.get("row") if spec else None
+
+
+def _about(item: pytest.Item) -> tuple[str, str, str]:
+    """Return the level, the kernel and the name of a test of the kit."""
+    row = _row_of(item)
+    return level_of(item), row.kernel.name if row else "", name_of(item)
+
+
+def _reason_not_claimed(item: pytest.Item, backend: Backend) -> str:
+    """Return why a test need not run: the backend lacks the kernel of its row, which the level float32 asks for."""
+    row = _row_of(item)
+    if row is None or level_of(item) == FLOAT32:
+        return ""
+    try:
+        require_kernel(row.kernel, backend)
+    except NotClaimed as reason:
+        return str(reason)
+    return ""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -287,7 +337,5 @@ def pytest_runtest_makereport(
     """Add the backend, the level and the kernel to a test's report."""
     report = yield
     if backend := backend_of(item):
-        row = getattr(item, "callspec").params.get("row")  # noqa: B009 - only parametrized tests have one
-        about = backend, level_of(item), row.kernel.name if row else "", name_of(item)
-        report.user_properties.append(("plugrad", about))
+        report.user_properties.append(("plugrad", (backend, *_about(item))))
     return report

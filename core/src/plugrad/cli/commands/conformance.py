@@ -15,22 +15,11 @@ from plugrad.cli.jobs import end_of
 from plugrad.cli.words import one_of
 from plugrad.discovery.listing import MODULE_PREFIX, find
 from plugrad.errors import PluginUnavailable
+from plugrad.testing.report import FLOAT32, LEVELS
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-LEVELS: Final = (
-    "lifecycle",
-    "core",
-    "gradients",
-    "full",
-    "edges",
-    "reopening",
-    "devices",
-    "traced",
-    "batched",
-)
-FLOAT32: Final = "float32"
 BOOTSTRAP: Final = (
     "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('path'); "
     "from plugrad.testing import run_conformance; sys.exit(run_conformance(**request))"
