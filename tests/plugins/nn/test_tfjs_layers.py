@@ -253,7 +253,7 @@ def test_what_only_training_would_know_is_a_warning(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "config", "why"),
     [
-        ("Masking", {}, "no layer of the class 'Masking'"),
+        ("Attention", {}, "no layer of the class 'Attention'"),
         ("Dense", {"units": 2, "activation": "swoosh"}, "activation='swoosh' is none of"),
         ("Conv2D", {"filters": 1, "kernel_size": 2, "data_format": "channels_first"}, "only 'channels_last'"),
         ("LSTM", {"units": 2, "go_backwards": True}, "go_backwards=True; only False"),

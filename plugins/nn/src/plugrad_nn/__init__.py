@@ -95,6 +95,7 @@ from plugrad_nn.recurrent import (
     LSTM as LSTM,
     Bidirectional as Bidirectional,
     ConvLSTM2D as ConvLSTM2D,
+    Masked as Masked,
     SimpleRNN as SimpleRNN,
     TimeDistributed as TimeDistributed,
 )

@@ -18,6 +18,7 @@ from plugrad_nn.arguments import (
     check_sizes,
 )
 from plugrad_nn.layer import INFERENCE, Layer, Mode
+from plugrad_nn.merging import check_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -445,6 +446,53 @@ _MERGES: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
     "multiply": lambda a, b: a * b,
     "average": lambda a, b: (a + b) / 2,
 }
+
+
+@dataclass(frozen=True, repr=False)
+class Masked(Layer):
+    """A recurrent layer that takes sequences and their mask, in a `plugrad_nn.Graph`, for example.
+
+    >>> model = nn.Graph(
+    ...     "words",
+    ...     {
+    ...         "present": (lambda words: words != 0, "words"),
+    ...         "vectors": (nn.Embedding(10, 4), "words"),
+    ...         "state": (nn.Masked(nn.LSTM(3)), "vectors", "present"),
+    ...     },
+    ...     "state",
+    ... )
+    >>> params = model.init(0, (5,))
+    >>> model(params, plugrad.asarray([[1, 2, 3, 0, 0]])).shape
+    (1, 3)
+
+    Parameters: those of the layer. The mask is as for `LSTM`; it may hold numbers, of which 0 counts as False.
+
+    Args:
+        layer: a recurrent layer, or a `Bidirectional`.
+
+    Raises:
+        ArgumentError: it is something else, or in a call, there are not two inputs.
+        ShapeError: in a call, the mask is not (batch, time).
+    """
+
+    layer: _Recurrent | Bidirectional
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layer, _Recurrent | Bidirectional):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(
+                f"Masked: layer={self.layer!r:.80} must be a recurrent layer, such as LSTM(8)"
+            )
+
+    def build(self, generator: Generator, shape: Any, dtype: DType) -> Params:
+        """Return the parameters of the layer."""
+        return self.layer.build(generator, shape[0], dtype)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return what the layer returns for the sequences x[0] with the mask x[1]."""
+        sequences, *masks = check_several(self, x)
+        if len(masks) != 1:
+            raise ArgumentError(f"Masked: x must be a list of two tensors, and not of {len(x)}")
+        return self.layer(params, sequences, mode, mask=plugrad.astype(masks[0], bool_))
 
 
 @dataclass(frozen=True, repr=False)

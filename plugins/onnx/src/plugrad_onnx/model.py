@@ -25,7 +25,7 @@ from plugrad_onnx.elements import (
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.execution import Plan
 from plugrad_onnx.fusion import fused
-from plugrad_onnx.graph import Graph, build
+from plugrad_onnx.graph import NONE, Graph, build
 from plugrad_onnx.reading import read_model
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def load(source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
         UnsupportedModel: it needs something that plugrad-onnx does not do.
     """
     by_path = not isinstance(source, onnx.ModelProto)
-    proto = read_model(source) if by_path else source
+    proto, large = read_model(source) if by_path else (source, NONE)
     folder = Path(source).parent if by_path else None
     try:
-        return Model(proto, build(proto, folder))
+        return Model(proto, build(proto, folder, large))
     except PlugradError:
         raise
     except Exception as error:  # what damaged fields do in the packages that read them

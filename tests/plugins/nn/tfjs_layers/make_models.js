@@ -58,6 +58,8 @@ const MODELS = {
     layers.bidirectional({ layer: layers.lstm({ units: 2, returnSequences: true }), mergeMode: "concat", inputShape: [4, 3] }),
     layers.bidirectional({ layer: layers.gru({ units: 2, returnSequences: true }), mergeMode: "ave" }),
     layers.timeDistributed({ layer: layers.dense({ units: 3, activation: "softsign" }) }), layers.simpleRNN({ units: 3, activation: "relu", useBias: false })),
+  "gaps": () => chain(layers.embedding({ inputDim: 5, outputDim: 3, maskZero: true, inputLength: 6 }), layers.dense({ units: 3 }), layers.lstm({ units: 3, returnSequences: true }), layers.bidirectional({ layer: layers.gru({ units: 2 }), mergeMode: "concat" }), layers.dense({ units: 2 })),
+  "hidden": () => chain(layers.masking({ maskValue: 0, inputShape: [4, 2] }), layers.simpleRNN({ units: 3 })),
   "films": () => chain(layers.convLstm2d({ filters: 2, kernelSize: 2, inputShape: [3, 4, 4, 1], padding: "valid", returnSequences: true }), layers.flatten()),
   "sequences": () => chain(
     layers.conv1d({ filters: 4, kernelSize: 3, padding: "same", inputShape: [6, 2] }), layers.leakyReLU({ alpha: 0.2 }), layers.maxPooling1d({ poolSize: 2 }),
@@ -86,7 +88,9 @@ const plain = (t) => ({ dtype: t.dtype, shape: t.shape, data: Array.from(t.dataS
     const inputs = model.inputs.map((input) => {
       const shape = input.shape.map((n) => n ?? 2), size = shape.reduce((a, b) => a * b, 1);
       const values = Array.from({ length: size }, next);
-      return name === "words" ? tf.tensor(values.map((v) => Math.floor((v + 1) * 5)), shape, "int32") : tf.tensor(values, shape);
+      if (name === "hidden") return tf.tensor(values.map((v, place) => (place % 8 > 3 ? 0 : v)), shape);
+      const words = { words: 5, gaps: 2.5 }[name];
+      return words ? tf.tensor(values.map((v) => Math.floor((v + 1) * words)), shape, "int32") : tf.tensor(values, shape);
     });
     const outputs = [model.predict(inputs.length === 1 ? inputs[0] : inputs)].flat();
     let artifacts;

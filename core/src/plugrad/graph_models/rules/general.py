@@ -12,20 +12,18 @@ from plugrad.graph_models.writing import RULES, ports, rule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from plugrad.graph_models.writing import Calls, Rule, Writer
 
 DIRECT: Final = {
     **{name: name for name in (
-        "Abs", "Acos", "Acosh", "AddN", "Asin", "Asinh", "Atan", "Atan2", "Atanh", "BitwiseAnd",
+        "Abs", "Acos", "Acosh", "AddN", "Asin", "Asinh", "Atan", "Atan2", "Atanh",
         "BroadcastArgs", "Ceil", "Complex", "ComplexAbs", "Cos", "Cosh", "Elu", "Equal", "Erf", "Exp", "Expm1",
-        "FFT", "Floor", "GatherNd", "Greater", "GreaterEqual", "IFFT", "Identity", "Imag", "IsFinite", "IsInf",
+        "FFT", "Floor", "GatherNd", "Greater", "GreaterEqual", "IFFT", "Imag", "IsFinite", "IsInf",
         "IsNan", "Less", "LessEqual", "Log", "Log1p", "LogicalAnd", "LogicalNot", "LogicalOr", "LowerBound",
-        "Maximum", "Minimum", "Neg", "NotEqual", "OnesLike", "Pow", "Prelu", "RaggedRange", "Real",
+        "Maximum", "Minimum", "Neg", "NotEqual", "OnesLike", "Pow", "Prelu", "Real",
         "Reciprocal", "Relu", "Relu6", "Round", "Rsqrt", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus",
-        "SparseFillEmptyRows", "SparseReshape", "SparseSegmentMean", "SparseSegmentSum", "Sqrt", "Square",
-        "SquaredDifference", "Sub", "Tan", "Tanh", "TensorScatterUpdate", "UpperBound", "Where", "ZerosLike",
+        "SparseReshape", "Sqrt", "Square",
+        "SquaredDifference", "Sub", "Tan", "Tanh", "UpperBound", "ZerosLike",
     )},
     "Add": "AddV2", "LogicalXor": "NotEqual", "Mod": "FloorMod", "Multiply": "Mul", "RealDiv": "RealDiv",
     "Select": "SelectV2",
@@ -36,12 +34,10 @@ WITH_ATTRIBUTES: Final = {
     "Einsum": ("equation",),
     "LRN": ("depth_radius", "bias", "alpha", "beta"),
     "StaticRegexReplace": ("pattern", "rewrite", "replace_global"),
-    "StringSplit": ("skip_empty",),
     "StringToHashBucketFast": ("num_buckets",),
 }
 """Kernels that are the operator of their name, with these attributes."""
 ALONG_AXES: Final = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
-SELECTIONS: Final = ("max_output_size", "iou_threshold", "score_threshold", "soft_nms_sigma")
 
 
 def _direct(op: str) -> Rule:
@@ -315,29 +311,6 @@ def blocks(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit(call.kernel, given, T=call.dtype())
 
 
-@rule("Fill")
-def fill(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write one value in a shape."""
-    dtype = call.dtype(out=True)
-    value = writer.constant(np.array(call.attrs["value"], object if dtype == "string" else dtype))
-    return writer.emit("Fill", [writer.integers(*call.shape(out=True)), value], T=dtype)
-
-
-@rule("Range", "LinSpace")
-def numbers(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write numbers at equal distances as a constant."""
-    values = [_numbers(call, attrs) for attrs in (call.calls[0].attrs, call.calls[1].attrs)]
-    return writer.array(values[0], values[1])
-
-
-def _numbers(call: Calls, attrs: Any) -> NDArray[Any]:
-    dtype = call.dtype(out=True)
-    if call.kernel == "Range":
-        count = call.shape(out=True)[0][0]
-        return np.asarray(attrs["start"] + np.arange(count) * attrs["step"], dtype)
-    return np.linspace(attrs["start"], attrs["stop"], attrs["num"], dtype=dtype)
-
-
 # --- indices --------------------------------------------------------------------------------------
 
 
@@ -358,6 +331,14 @@ def scatter(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("SparseToDense", [inputs[0], shape, *inputs[1:]], T=call.dtype(1))
 
 
+@rule("TensorScatterUpdate")
+def scatter_update(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write a tensor with other values at indices; TensorFlow.js changes what it is given, so it gets a copy."""
+    dtype = call.dtype()
+    copy = writer.emit("Mul", [inputs[0], writer.number(1, dtype)], T=dtype)
+    return writer.emit("TensorScatterUpdate", [copy, *inputs[1:]], T=dtype)
+
+
 @rule("OneHot")
 def one_hot(writer: Writer, call: Calls, inputs: list[str]) -> str:
     """Write one value where indices point to."""
@@ -374,12 +355,6 @@ def top_k(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("TopKV2", [inputs[0], k], sorted=bool(call.attrs["sorted"]))
 
 
-@rule("Unique")
-def unique(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write elements once each."""
-    return writer.emit("UniqueV2", [inputs[0], writer.integers([call.attrs["axis"]])])
-
-
 @rule("Bincount", "DenseBincount")
 def count(writer: Writer, call: Calls, inputs: list[str]) -> str:
     """Write how often integers occur."""
@@ -391,22 +366,6 @@ def count(writer: Writer, call: Calls, inputs: list[str]) -> str:
     size = writer.number(call.attrs["size"], "int32")
     weights = inputs[1] or writer.constant(np.zeros(0, np.float32))
     return writer.emit(call.kernel, [inputs[0], size, weights], **flags)
-
-
-@rule("NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5")
-def select_boxes(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write the best boxes."""
-    given = [
-        writer.number(call.attrs[name], "int32" if name == "max_output_size" else "float32")
-        for name in SELECTIONS
-        if name in call.attrs
-    ]
-    padded: dict[str, Any] = (
-        {"pad_to_max_output_size": bool(call.attrs["pad_to_max_output_size"])}
-        if "pad_to_max_output_size" in call.attrs
-        else {}
-    )
-    return writer.emit(call.kernel, [*inputs, *given], **padded)
 
 
 @rule("MatrixBandPart")

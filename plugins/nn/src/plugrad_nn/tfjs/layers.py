@@ -20,6 +20,7 @@ from plugrad_nn import (
 )
 from plugrad_nn.layer import Layer
 from plugrad_nn.tfjs.activations import ACTIVATIONS
+from plugrad_nn.tfjs.masks import Masking
 
 Config: TypeAlias = Mapping[str, Any]
 Step: TypeAlias = Layer | Callable[..., Any] | None
@@ -95,6 +96,10 @@ def _dot(axes: Any = -1, normalize: bool = False) -> Step:
     return merging.Dot(tuple(axes) if isinstance(axes, list) else axes, normalize)
 
 
+def _masking(mask_value: float = 0.0) -> Step:
+    return Masking(float(mask_value))
+
+
 def _embedding(input_dim: int, output_dim: int) -> Step:
     return dense.Embedding(input_dim, output_dim)
 
@@ -139,6 +144,7 @@ RULES: Final[dict[str, Rule]] = {
     "LSTM": Rule(recurrent.LSTM, (*CELL, "recurrent_activation"), {}, PLAIN),
     "LayerNormalization": Rule(normalization.LayerNorm, NORM),
     "LeakyReLU": Rule(_leaky_relu, ("alpha",)),
+    "Masking": Rule(_masking, ("mask_value",)),
     "MaxPooling1D": Rule(pooling.MaxPooling1D, POOL, {}, LAST),
     "MaxPooling2D": Rule(pooling.MaxPooling2D, POOL, {}, LAST),
     "MaxPooling3D": Rule(pooling.MaxPooling3D, POOL, {}, LAST),

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import plugrad
 from plugrad.extend import PlugradError
+from plugrad_nn.dense import Dense
+from plugrad_nn.dropout import Dropout
 from plugrad_nn.graph import Graph
 from plugrad_nn.layer import Layer
 from plugrad_nn.normalization import BatchNorm, LayerNorm
+from plugrad_nn.recurrent import GRU, LSTM, Bidirectional, Masked, SimpleRNN, TimeDistributed
 from plugrad_nn.tfjs.layers import ONLY_IN_TRAINING, Unsupported, make_step
+from plugrad_nn.tfjs.masks import IsPresent, IsWord, Masking
 from plugrad_nn.tfjs.weights import read_params
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
     from plugrad import Tensor
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
     Json = Mapping[str, Any]
 
+PASSING: Final = (Dense, Dropout, BatchNorm, LayerNorm, TimeDistributed)
+"""Layers whose results have the masks of their inputs."""
 MODELS: Final = ("Sequential", "Model", "Functional")
 
 
@@ -108,6 +114,8 @@ class _Reader:
         self.weights = weights
         self.problems: list[str] = []
         self.left_out: set[str] = set()
+        self.masking: dict[str, IsWord | IsPresent] = {}
+        """By the name of a layer: what finds the mask that comes with its result."""
         self.axes: dict[str, int] = {}
         """The axes that layers say, by name, counted from the one of the batch."""
 
@@ -138,20 +146,47 @@ class _Reader:
             nodes, inputs, outputs = self._chain(config, params, prefix)
         else:
             nodes, inputs, outputs = self._functional(config, params, prefix)
-        if self.problems:  # the graph would lack nodes
-            return Graph("x", {"y": (plugrad.positive, "x")}, "y"), params
         passed: dict[str, str] = {}
         kept: dict[str, Any] = {}
-        for node in nodes:
+        for node in self._with_masks(nodes):
             taken = tuple(passed.get(name, name) for name in node.inputs)
             if node.step is None:
                 passed[node.name] = taken[0]
             else:
                 kept[node.name] = (node.step, *taken)
+        if self.problems:  # the graph would lack nodes
+            return Graph("x", {"y": (plugrad.positive, "x")}, "y"), params
         ends = [passed.get(name, name) for name in outputs]
         graph = Graph(inputs, kept, ends[0] if len(ends) == 1 else ends)
         self._check_axes(graph, params, _input_shapes(config))
         return graph, params
+
+    def _with_masks(self, nodes: list[_Node]) -> Iterator[_Node]:
+        """Yield nodes, and one for each mask; recurrent layers take the masks that come with their inputs."""
+        masks: dict[str, str] = {}
+        kept: dict[str, Any] = {}
+        for node in nodes:
+            step = kept[node.name] = kept.get(node.step, node.step)
+            found = [masks[name] for name in node.inputs if name in masks]
+            if node.name in self.masking:
+                yield node
+                masks[node.name] = f"{node.name}/mask"
+                yield _Node(masks[node.name], self.masking[node.name], node.inputs)
+            elif not found:
+                yield node
+            elif isinstance(step, LSTM | GRU | SimpleRNN | Bidirectional) and len(found) == 1:
+                # A string stands for the layer of an earlier node, which takes a mask, too.
+                shared = node.step if isinstance(node.step, str) else Masked(step)
+                yield _Node(node.name, shared, (*node.inputs, found[0]))
+                cell = step.layer if isinstance(step, Bidirectional) else step
+                if cell.return_sequences:
+                    masks[node.name] = found[0]
+            elif isinstance(step, PASSING) or (step is None or not isinstance(step, Layer)):
+                yield node
+                masks[node.name] = found[0]
+            else:
+                self.problems.append(f"layer {node.name!r}: it gets a mask, and none is supported")
+                yield node
 
     def _check_axes(self, graph: Graph, params: Params, shapes: list[Any]) -> None:
         """Note a problem for each layer whose axis is not the last one.
@@ -236,6 +271,10 @@ class _Reader:
         except Unsupported as error:
             self.problems.append(f"layer {name!r} ({kind}): {error}")
             return None
+        if config.get("mask_zero"):
+            self.masking[name] = IsWord()
+        if isinstance(step, Masking):
+            self.masking[name] = IsPresent(step.value)
         if isinstance(step, BatchNorm | LayerNorm):
             axis: Any = config.get("axis", -1)
             axis = int(axis[0] if isinstance(axis, list) else axis)  # pyright: ignore[reportUnknownArgumentType] - what JSON holds

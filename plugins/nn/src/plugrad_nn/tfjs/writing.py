@@ -27,6 +27,7 @@ from plugrad_nn.graph import Graph
 from plugrad_nn.layer import Layer
 from plugrad_nn.tfjs.activations import activation_name
 from plugrad_nn.tfjs.layers import MERGES
+from plugrad_nn.tfjs.masks import IsPresent, IsWord, Masking
 from plugrad_nn.tfjs.weights import written_params
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def save_layers_model(
 
 
 Reference = tuple[str, int, int]
+MASK: Final[Reference] = ("", 0, 0)
+"""What stands for a mask, which is no result of a layer in Keras."""
 
 
 class _Writer:
@@ -192,6 +195,15 @@ class _Writer:
                 found = self.call("Add", {}, [*given, *found], found[0][1], (*path, "add"))
             return found
         shapes = [shape for _, shape in given]
+        if isinstance(step, IsWord | IsPresent):
+            self.mark_mask(step, given[0][0])
+            return [(MASK, shapes[0])]
+        if isinstance(step, recurrent.Masked):
+            if given[1][0] != MASK:
+                raise _unsupported(
+                    "a mask that is computed", "let an Embedding or a Masking make it"
+                )
+            step, given, shapes = step.layer, given[:1], shapes[:1]
         if isinstance(step, Layer):
             kind, config = config_of(step, shapes[0])
             result = _shape_of(step, params, shapes)
@@ -206,6 +218,16 @@ class _Writer:
         else:
             self.weights |= dict(written_params(step, params, name))
         return outputs
+
+    def mark_mask(self, step: IsWord | IsPresent, source: Reference) -> None:
+        """Make the layer of a source pass the mask on that a function finds."""
+        if isinstance(step, IsPresent):  # a layer Masking does
+            return
+        for layer in self.layers:
+            if layer["class_name"] == "Embedding" and [[*source, {}]] in layer["inbound_nodes"]:
+                layer["config"]["mask_zero"] = True
+                return
+        raise _unsupported("a mask of words without vectors", "put the Embedding before its mask")
 
     def graph(
         self,
@@ -314,6 +336,8 @@ def _extra(kind: str, shape: Any) -> dict[str, Any]:
 
 def config_of_function(function: Any) -> tuple[str, dict[str, Any]]:
     """Return the class and the configuration that Keras has for a function."""
+    if isinstance(function, Masking):
+        return "Masking", {"mask_value": function.value}
     if isinstance(function, partial) and function.func is plugrad.leaky_relu:
         return "LeakyReLU", {"alpha": float(function.keywords.get("alpha", 0.2))}
     if isinstance(function, partial) and function.func is plugrad.softmax:

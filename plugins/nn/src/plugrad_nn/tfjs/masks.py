@@ -1,0 +1,44 @@
+"""Masks of sequences in graphs of layers: what Keras passes beside a tensor is a node of its own here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+
+
+@dataclass(frozen=True)
+class IsWord:
+    """Where integers are not 0, which stands for no word."""
+
+    def __call__(self, x: Any) -> Tensor:
+        """Return bools of the shape of x."""
+        return plugrad.asarray(x) != 0
+
+
+@dataclass(frozen=True)
+class IsPresent:
+    """Where the elements of sequences are not vectors of one number alone."""
+
+    value: float
+
+    def __call__(self, x: Any) -> Tensor:
+        """Return bools of the shape of x without its last axis."""
+        return plugrad.any(plugrad.asarray(x) != self.value, axis=-1)
+
+
+@dataclass(frozen=True)
+class Masking:
+    """Sequences with zeros where their elements are vectors of one number alone, which `IsPresent` finds."""
+
+    value: float
+
+    def __call__(self, x: Any) -> Tensor:
+        """Return the result, of the shape of x."""
+        x = plugrad.asarray(x)
+        present = plugrad.any(x != self.value, axis=-1, keepdims=True)
+        return x * plugrad.astype(present, x.dtype)
