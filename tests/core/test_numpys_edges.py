@@ -156,6 +156,18 @@ def test_matplotlib_draws_tensors(backend):
 DTYPES = ["float32", "float64", "int32", "uint8", "bool", "complex64"]
 
 
+def test_ufuncs_and_einsum_compute_in_a_dtype(backend):
+    x, y = plugrad.asarray([1.5, 2.0]), plugrad.asarray([1, 2], dtype="int32")
+    total = np.add(x, y, dtype="float32")
+    assert (total.dtype, total.tolist()) == (plugrad.float32, [2.5, 4.0])
+    product = np.einsum("i,i->", x, y, dtype=plugrad.float32)
+    assert (product.dtype, product.item()) == (plugrad.float32, 5.5)
+    assert issubclass(product.dtype.type, np.floating)
+    for function, dtype in ((np.add, "int32"), (np.greater, "float32")):
+        with pytest.raises(ArgumentError, match="with dtype does not take tensors"):
+            function(x, y, dtype=dtype)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_array_interface_keeps_the_values_alive(dtype, backend):
     if getattr(plugrad, dtype) not in plugrad.which().backend.dtypes():

@@ -317,13 +317,17 @@ def kron(a: TensorLike, b: TensorLike) -> Tensor:
     return movement.reshape(binary.multiply(left, right), shape)
 
 
-def einsum(*operands: Any, optimize: Any = False) -> Tensor:
-    """Return the sums of products that an equation describes; see `plugrad.einsum`."""
+def einsum(*operands: Any, dtype: Any = None, optimize: Any = False) -> Tensor:
+    """Return the sums of products that an equation describes, computed in a dtype; see `plugrad.einsum`."""
     if not isinstance(operands[0], str):
         raise ArgumentError(
             "einsum: lists of axes do not take tensors; write an equation, as in np.einsum('ij,jk->ik', a, b)"
         )
-    return einsums.einsum(operands[0], *operands[1:])
+    if dtype is None:
+        return einsums.einsum(operands[0], *operands[1:])
+    backend = indexing.first_backend(*operands[1:])
+    found = [as_tensor(x, "einsum", backend=backend).astype(dtype) for x in operands[1:]]
+    return einsums.einsum(operands[0], *found)
 
 
 def diag(v: TensorLike, k: int = 0) -> Tensor:

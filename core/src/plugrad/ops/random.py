@@ -340,17 +340,19 @@ class Generator:
         sizes, wanted, backend = _floating_arguments("gamma", shape, dtype, device)
         dtype = _computation_dtype(wanted)
 
-        def draw_normal() -> Tensor:
-            return self._standard_normal(sizes, dtype, backend)
+        count = count_elements(sizes)
 
-        def draw_positive() -> Tensor:
-            return self._positive_unit(sizes, dtype, backend)
+        def draw_normal(count: int) -> Tensor:
+            return self._standard_normal((count,), dtype, backend)
+
+        def draw_positive(count: int) -> Tensor:
+            return self._positive_unit((count,), dtype, backend)
 
         greater = alpha if alpha >= 1 else alpha + 1
-        numbers = distributions.gamma_of_rounds(greater, draw_normal, draw_positive)
+        numbers = distributions.gamma_numbers(greater, count, draw_normal, draw_positive)
         if alpha < 1:
-            numbers = numbers * distributions.gamma_factor(alpha, draw_positive())
-        return cast(numbers / beta, wanted)
+            numbers = numbers * distributions.gamma_factor(alpha, draw_positive(count))
+        return cast(movement.reshape(numbers / beta, shape=sizes), wanted)
 
     # --- integers and choices --------------------------------------------------------------------
 

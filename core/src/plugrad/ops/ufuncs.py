@@ -12,7 +12,7 @@ from plugrad.ops.arguments import as_tensor
 from plugrad.ops.indexing import first_backend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from plugrad.tensor.tensor import Tensor, TensorLike
 
@@ -57,6 +57,20 @@ def _outer(op: Callable[..., Tensor], a: TensorLike, b: TensorLike) -> Tensor:
     return op(movement.reshape(x, x.shape + (1,) * y.ndim), y)
 
 
+def _converted(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Sequence[Any] | None:
+    """Return the inputs of a ufunc that computes in a dtype; None if it has no such loop, or takes no such inputs."""
+    if dtype is None:
+        return inputs
+    letter = np.dtype(dtype).char
+    if f"{letter * ufunc.nin}->{letter * ufunc.nout}" not in ufunc.types:
+        return None
+    backend = first_backend(*inputs)
+    found = [as_tensor(x, ufunc.__name__, backend=backend) for x in inputs]
+    if not all(np.can_cast(x.dtype.numpy, np.dtype(dtype), "same_kind") for x in found):
+        return None
+    return [x.astype(dtype) for x in found]
+
+
 def apply_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """Apply a NumPy ufunc to inputs of which x is the first tensor: the protocol ``__array_ufunc__``.
 
@@ -72,6 +86,11 @@ def apply_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options
             f"np.{name} does not write tensors into arrays, nor do operators such as +=; assign its result to a name, "
             "or pass NumPy's arrays, as in x.numpy()"
         )
+    if method == "__call__" and op is not None and "dtype" in options:
+        converted = _converted(ufunc, inputs, options["dtype"])
+        if converted is not None:
+            inputs = tuple(converted)
+            del options["dtype"]
     lacking = [option for option in options if option not in _OPTIONS.get(method, ())]
     if method in ("reduce", "accumulate"):
         op = (REDUCTIONS if method == "reduce" else ACCUMULATIONS).get(ufunc)

@@ -82,6 +82,7 @@ class Tensor(Methods):
     """
 
     __slots__ = ("__weakref__", "array", "backend", "node")
+    __array_priority__ = 0.0  # which Dask asks for
     array: Any
     backend: Backend
     node: Any
@@ -592,9 +593,8 @@ def disposed_class(kind: type[Tensor]) -> type[Tensor]:
             raise DisposedTensor(
                 "this tensor has been disposed; return it from its tidy block, or protect it with plugrad.keep"
             )
-        raise AttributeError(
-            f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=self
-        )
+        text = f"{kind.__name__!r} object has no attribute {name!r}"
+        raise AttributeError(text, name=name, obj=self)
 
     body = {"__module__": kind.__module__, "__slots__": (), "__getattr__": explain}
     return type(kind.__name__, (kind,), body)

@@ -91,6 +91,11 @@ class DType:
         return self.numpy.char
 
     @property
+    def type(self) -> type[np.generic]:
+        """NumPy's class of single elements, which Dask asks for."""
+        return self.numpy.type
+
+    @property
     def byteorder(self) -> str:
         """NumPy's sign for the order of the bytes: that of the machine, or none for single bytes."""
         return self.numpy.byteorder
