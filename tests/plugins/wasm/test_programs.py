@@ -242,7 +242,7 @@ def test_what_only_a_group_reads_stays_in_the_cache():
         return (plugrad.sqrt(plugrad.abs(x) * 2 + y) - x) * y
 
     (group,) = blocks_of(f, numbers(100_000), numbers(100_000))
-    assert group.scratch_bytes <= 24_576
+    assert group.scratch_bytes <= 32_768
     assert len(group.each) == 6
     assert not blocks_of(f, numbers(100), numbers(100))  # which fit into one block
 

@@ -143,6 +143,11 @@ def fit(
     batch_size = check_integer("fit", "batch_size", batch_size, 1)
     if metrics and validation_data is None:
         raise ArgumentError("fit: metrics are computed with validation_data, which is None")
+    if isinstance(optimizer, plugrad.optimizers.LBFGS):
+        raise ArgumentError(
+            "fit: LBFGS takes all examples in each call of the function; write a function of them, and call "
+            "optimizer.minimize(function, nn.leaves(params))"
+        )
     if not isinstance(optimizer, plugrad.optimizers.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(
             f"fit: optimizer={optimizer!r:.80} must be one of plugrad.optimizers, such as Adam()"

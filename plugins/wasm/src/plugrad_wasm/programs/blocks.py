@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 MODULE: Final = "elementwise"
 BROADCAST: Final = "_broadcast"
-L1_BYTES: Final = 24_576
-"""What the blocks of a loop may take of the cache; the rest is for what streams through."""
+L1_BYTES: Final = 32_768
+"""What the blocks of a loop may take of the first cache."""
 MIN_BLOCK, MAX_BLOCK = 512, 2048
 """Elements. With 256, the calls take a tenth of the time."""
 ITEM_SIZES: Final = (1, 2, 4, 8)

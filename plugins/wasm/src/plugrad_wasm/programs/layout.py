@@ -31,7 +31,7 @@ class Layout:
 
     def __init__(self, recording: Recording, given: int) -> None:
         """Plan the memory of what is neither one of the first blocks, which are given, nor needed by a result."""
-        capacities = recording.memory.capacities
+        self._capacities = capacities = recording.memory.capacities
         ends = {end.block for end in recording.ends if isinstance(end, End)}
         self.outputs: list[int] = sorted(block for block in ends if block >= given)
         """The blocks that results need."""
@@ -54,6 +54,10 @@ class Layout:
         """Where the memory that loops use in turn begins."""
         blocks = [call for call in recording.calls if isinstance(call, Blocks)]
         self.frame_bytes: int = self.scratch + max([c.scratch_bytes for c in blocks], default=0)
+
+    def elements(self, call: Once) -> int:
+        """Return about how many elements a call reads or writes at most, of four bytes each."""
+        return max([self._capacities[block] for block in _blocks_of(call)], default=0) // 4
 
     def operand(self, argument: BlockArgument, first: int = 0) -> Operand:
         """Return the operand of an argument, for blocks from an element on."""

@@ -42,47 +42,61 @@ def pieces_of(
     calls: Sequence[Recorded], layout: Layout, store: Runtime
 ) -> list[Piece | Parts | Shared]:
     """Return the calls as pieces. Long work ends one, because Python raises Ctrl-C between two of them."""
-    pieces: list[Piece | Parts | Shared] = []
-    waiting: list[TableCall] = []
-
-    def piece_in(module: str) -> Piece:
-        last = pieces[-1] if pieces else None
-        if not isinstance(last, Piece) or last.module != module or last.is_long:
-            last = Piece(module, [])
-            pieces.append(last)
-        return last
-
-    def write(module: str, loops: Loops, is_long: bool) -> None:
-        piece = piece_in(module)
-        piece.loops.extend(loops)
-        if is_long:
-            pieces[-1] = piece._replace(is_long=True)
-
+    pieces = _Pieces()
     for call in calls:
         match call:
-            case Numbers(
-                target, numbers
-            ):  # any module writes them: that of the call that reads them does
+            case Numbers(target, numbers):
                 operands = [layout.operand(x) for x in (target, *numbers)]
-                waiting.append(TableCall(None, operands))
-                continue
+                pieces.wait(TableCall(None, operands))
             case Blocks():
                 parts = _parts_of(call, layout, store)
                 if len(parts) > 1:
-                    pieces.append(Parts(call.module, parts, call.scratch_bytes))
+                    pieces.all.append(Parts(call.module, parts, call.scratch_bytes))
                 else:
-                    work = call.items * len(call.each)
-                    write(call.module, parts[0], work >= RELEASE_LOCK_MIN_ELEMENTS)
+                    pieces.write(call.module, parts[0], call.items * len(call.each))
             case Shared(export):
-                if waiting:
-                    write(store.functions[export].module, [(1, 1, waiting)], is_long=False)
-                pieces.append(call)
-                waiting = []
+                pieces.write(store.functions[export].module, [], 0)
+                pieces.all.append(call)
             case Once(export, arguments, is_long):
                 now = TableCall(export, [layout.operand(x) for x in arguments])
-                write(store.functions[export].module, [(1, 1, [*waiting, now])], is_long)
-                waiting = []
-    return pieces
+                work = RELEASE_LOCK_MIN_ELEMENTS if is_long else layout.elements(call)
+                pieces.write(store.functions[export].module, [(1, 1, [now])], work)
+    return pieces.all
+
+
+class _Pieces:
+    """Collects pieces."""
+
+    def __init__(self) -> None:
+        self.all: list[Piece | Parts | Shared] = []
+        self._work = 0
+        """The elementary steps of the last piece, as far as its calls do not say that they are long."""
+        self._waiting: list[TableCall] = []
+
+    def wait(self, call: TableCall) -> None:
+        """Add a call that any module makes: that of the next call does."""
+        self._waiting.append(call)
+
+    def write(self, module: str, loops: Loops, work: int) -> None:
+        """Add loops of so many elementary steps in a module, after what waits."""
+        if self._waiting:
+            loops = [(1, 1, self._waiting), *loops]
+            self._waiting = []
+        if not loops:
+            return
+        last = self.all[-1] if self.all else None
+        if not isinstance(last, Piece) or last.module != module or last.is_long:
+            last = Piece(module, [])
+            self.all.append(last)
+            self._work = 0
+        for loop in loops:
+            if last.loops and loop[:2] == last.loops[-1][:2] == (1, 1):
+                last.loops[-1][2].extend(loop[2])
+            else:
+                last.loops.append(loop)
+        self._work += work
+        if self._work >= RELEASE_LOCK_MIN_ELEMENTS:
+            self.all[-1] = last._replace(is_long=True)
 
 
 def _parts_of(call: Blocks, layout: Layout, store: Runtime) -> list[Loops]:
