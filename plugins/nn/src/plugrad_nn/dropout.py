@@ -41,6 +41,7 @@ class Dropout(Layer):
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the result, of the shape of x."""
+        self.check_mode(mode)
         if isinstance(mode, Training) and self.rate > 0:
             return plugrad.dropout(x, self.rate, seed=mode.generator())
         return plugrad.asarray(x)
