@@ -57,8 +57,42 @@ def path(make, settings, own=None) -> list[list[float]]:
     return places
 
 
+def rosenbrock(w: torch.Tensor) -> torch.Tensor:
+    """Return the value of Rosenbrock's function, whose minimum is in a curved valley."""
+    return (1 - w[0]) ** 2 + 100 * (w[1] - w[0] ** 2) ** 2
+
+
+def regression(w: torch.Tensor) -> torch.Tensor:
+    """Return the loss of a logistic regression of 12 examples, with weight decay."""
+    x = torch.sin(torch.arange(36, dtype=w.dtype) * 1.7).reshape(12, 3)
+    y = (torch.arange(12) % 3 > 0).to(w.dtype)
+    logits = x @ w
+    return torch.nn.functional.binary_cross_entropy_with_logits(logits, y) + 0.01 * (w * w).sum()
+
+
+def minimum(function, start: list[float]) -> dict:
+    """Return where L-BFGS ends, the value there, and how often it has called the function."""
+    w = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    settings = {"max_iter": 100, "history_size": 10, "line_search_fn": "strong_wolfe"}
+    optimizer = torch.optim.LBFGS([w], **settings, tolerance_change=1e-14)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = function(w)
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    calls = optimizer.state[w]["func_evals"]
+    return {"place": w.tolist(), "value": function(w).item(), "evaluations": calls}
+
+
 if __name__ == "__main__":
     paths = {name: path(*made) for name, made in OPTIMIZERS.items()}
     groups = {name: path(*made) for name, made in GROUPS.items()}
-    record = {"torch": torch.__version__, "paths": paths, "groups": groups}
+    minima = {
+        "rosenbrock": minimum(rosenbrock, [-1.2, 1.0]),
+        "regression": minimum(regression, [0.0, 0.0, 0.0]),
+    }
+    record = {"torch": torch.__version__, "paths": paths, "groups": groups, "minima": minima}
     RECORD.write_text(json.dumps(record, indent=1) + "\n")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
+import plugrad.graph_models.operators
 from core.tfjs_models.making import Making, Type, from_json, load_json
 from core.tfjs_models.node import HERE, needs_tfjs, run_jobs
 from core.tfjs_models.operators import CASES, model_of

@@ -115,11 +115,16 @@ def test_the_kit_imports_no_backend():
 # --- the backends ---------------------------------------------------------------------------------
 
 
+ROWS_ELSEWHERE = "not test_traced[ and not test_batched["
+"""What need not run on cpu: tests/passes/test_bits.py and tests/families/test_batching.py check more of every row."""
+
+
 def test_backend_passes_all_that_it_claims(backend, tmp_path):
-    code, printed, report = conformance(tmp_path, backend, badge="badge.svg")
+    only = ["-k", ROWS_ELSEWHERE] if backend == "cpu" else []
+    code, printed, report = conformance(tmp_path, backend, badge="badge.svg", arguments=only)
     assert code == 0, printed
     found = report["backends"][backend]
-    assert list(found["levels"]) == LEVELS
+    assert list(found["levels"]) == (LEVELS[:-1] if backend == "cpu" else LEVELS)
     assert (found["failures"], found["xfailures"]) == ({}, {})
     passed = {name for name, counts in found["kernels"].items() if counts["passed"]}
     has = {config.kernel_name for config in plugrad.get_kernels_for_backend(backend)}

@@ -403,6 +403,6 @@ def absent(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoRe
     remedy = ""
     if key in instead:
         remedy = f": {instead[key]}"
-    elif not name.startswith("__"):  # programs, not people, ask for these; the search takes 4 ms
+    elif not name.startswith("_"):  # programs, not people, ask for these; the search takes 4 ms
         remedy = suggestion(name, dir(namespace))
     raise AttributeError(f"{namespace.__name__} does not have {name!r}{remedy}", name=name)

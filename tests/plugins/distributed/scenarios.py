@@ -6,6 +6,7 @@ Rank 0 prints the results of all as one line of JSON, after a mark.
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 
@@ -205,29 +206,35 @@ def dropped(world):
     return world.submit(world.gather_texts, json.dumps(own)).result()
 
 
+def train_saving(path, first, last, *, load=False, sharded=False, every=12, kill_before=None):
+    """Train from a step to another, saving now and then, and return the weights."""
+    w = plugrad.Variable(plugrad.zeros((4,)))
+    optimizer = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=sharded)
+    if load:
+        saved = dist.load(path)
+        w.assign(saved["w"])
+        optimizer.set_state([w], saved["optimizer"])
+        first = saved["step"]
+    xs = np.random.default_rng(5).normal(size=(12, 8, 4)).astype(np.float32)
+    for step, x in enumerate(dist.shard([(x,) for x in xs[first:last]]), first):
+        if step == kill_before and dist.world().rank == dist.world().size - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        value = plugrad.asarray(x[0])
+        optimizer.minimize(lambda v=value: plugrad.mean(plugrad.square(v @ w - 1)), [w])
+        if (step + 1) % every == 0 or step + 1 == last:
+            tree = {"w": w, "optimizer": optimizer.get_state([w]), "step": step + 1}
+            dist.save(path, tree)
+    return w.tolist()
+
+
 def resumed(world):
     """A training that is saved, sharded, after 6 steps and goes on replicated, and one that is not."""
-    rng = np.random.default_rng(5)
-    xs = rng.normal(size=(12, 8, 4)).astype(np.float32)
-
-    def run(path, first, last, sharded, *, load):
-        w = plugrad.Variable(plugrad.zeros((4,)))
-        optimizer = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=sharded)
-        if load:
-            saved = dist.load(path)
-            w.assign(saved["w"])
-            optimizer.set_state([w], saved["optimizer"])
-        for x in dist.shard([(x,) for x in xs[first:last]]):
-            value = plugrad.asarray(x[0])
-            optimizer.minimize(lambda v=value: plugrad.mean(plugrad.square(v @ w - 1)), [w])
-        if not load:
-            dist.save(path, {"w": w, "optimizer": optimizer.get_state([w])})
-        return w.tolist()
-
     path = os.environ["DISTRIBUTED_FOLDER"] + f"/run-{world.size}.safetensors"
-    run(path, 0, 6, True, load=False)
-    continued = run(path, 6, 12, False, load=True)
-    return {"continued": continued, "whole": run(path + "-2.safetensors", 0, 12, False, load=False)}
+    train_saving(path, 0, 6, sharded=True)
+    return {
+        "continued": train_saving(path, 6, 12, load=True),
+        "whole": train_saving(path + "-2.safetensors", 0, 12),
+    }
 
 
 def profiled(world):
@@ -302,10 +309,15 @@ def raising(world):
 
 
 def killed(world):
-    dist.barrier()
-    if world.rank == world.size - 1:
-        os.kill(os.getpid(), 9)
-    train(world)
+    """A training whose last rank is killed before a step."""
+    path = os.environ["DISTRIBUTED_FOLDER"] + "/killed.safetensors"
+    train_saving(path, 0, 12, every=2, kill_before=int(os.environ["DISTRIBUTED_STEP"]))
+
+
+def restarted(world):
+    """The same from its last checkpoint on."""
+    path = os.environ["DISTRIBUTED_FOLDER"] + "/killed.safetensors"
+    return train_saving(path, 0, 12, load=os.path.exists(path))
 
 
 def leaving(world):

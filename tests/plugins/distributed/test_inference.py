@@ -28,7 +28,7 @@ class Predictor:
 x = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
 params = model.init(0, (3,))
 plugrad.save("params.safetensors", params)
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000)
+ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000)
 ray.data.DataContext.get_current().enable_progress_bars = False
 path = __file__.replace("program.py", "params.safetensors")
 rows = ray.data.from_numpy(x).rename_columns({"data": "x"}).map_batches(

@@ -1,4 +1,4 @@
-"""Ray Train: a worker that dies is replaced, and the training ends with the bits of one that was not disturbed."""
+"""Ray Train: a worker that dies is replaced, or left out, and the training ends as one that was not disturbed."""
 
 import os
 import subprocess
@@ -16,66 +16,116 @@ needs_ray = pytest.mark.skipif(
     reason='Ray Train is not installed; pip install "plugrad[ray]"',
 )
 
-PROGRAM = """
-import os, signal, sys, tempfile
+LOOP = """
+import os, signal, sys, tempfile, threading, time
+import numpy as np
 import ray
 from ray import train
 from plugrad_distributed.ray import PlugradTrainer
 
+xs = np.random.default_rng(0).normal(size=(12, 9, 5)).astype(np.float32)
+
 def loop(config):
-    import numpy as np, plugrad, plugrad_distributed as dist
+    import plugrad, plugrad_distributed as dist
     from plugrad_distributed.ray import report, restore
     w = plugrad.Variable(plugrad.zeros(5))
-    optimizer, first = dist.DataParallel(plugrad.optimizers.Adam(0.1)), 0
+    optimizer, first = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=True), 0
     saved = restore()
     if saved is not None:
         w.assign(saved["w"])
         optimizer.set_state([w], saved["optimizer"])
         first = saved["step"]
-    xs = np.random.default_rng(0).normal(size=(12, 9, 5)).astype(np.float32)
     for step, x in enumerate(dist.shard(list(xs[first:])), first):
-        if step == 7 and dist.world().rank == 1 and not os.path.exists(config["flag"]):
-            open(config["flag"], "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
+        if step == 7:
+            fail(config["flag"], dist.world())
         x = plugrad.asarray(x)
         optimizer.minimize(lambda: plugrad.mean(plugrad.square(x @ w - 1)), [w])
         if step % 4 == 3:
             tree = {"w": w, "optimizer": optimizer.get_state([w]), "step": step + 1}
-            report({"w": w.tolist(), "attempt": dist.world().attempt}, tree)
+            found = {"attempt": dist.world().attempt, "size": dist.world().size}
+            report({"w": w.tolist(), **found}, tree)
 
-ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000)
-found = []
-for flag in (__file__, os.path.join(tempfile.mkdtemp(), "flag")):
-    result = PlugradTrainer(
+def run(workers, flag):
+    failures = train.FailureConfig(max_failures=1)
+    return PlugradTrainer(
         loop,
-        train.ScalingConfig(num_workers=2),
-        run_config=train.RunConfig(
-            storage_path=tempfile.mkdtemp(), failure_config=train.FailureConfig(max_failures=1)
-        ),
+        train.ScalingConfig(num_workers=workers),
+        run_config=train.RunConfig(storage_path=tempfile.mkdtemp(), failure_config=failures),
         train_loop_config={"flag": flag},
-    ).fit()
-    assert os.path.exists(flag)
-    found.append(result.metrics)
-assert found[0]["w"] == found[1]["w"], found
-assert found[0]["attempt"] != found[1]["attempt"] != ""
+    ).fit().metrics
+"""
+REPLACED = """
+def fail(flag, world):
+    if world.rank == 1 and not os.path.exists(flag):
+        open(flag, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+ray.init("local", num_cpus=3, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000)
+flag = os.path.join(tempfile.mkdtemp(), "flag")
+undisturbed, found = run(2, __file__), run(2, flag)
+assert os.path.exists(flag)
+assert found["w"] == undisturbed["w"], (found, undisturbed)
+assert found["attempt"] != undisturbed["attempt"] != ""
 print("the same bits")
+"""
+SHRUNK = """
+from ray.cluster_utils import Cluster
+
+def fail(flag, world):
+    if world.size == 2:
+        open(flag, "w").close()
+        time.sleep(600)  # until the other machine has gone
+
+def remove(cluster, machine, flag):
+    while not os.path.exists(flag):
+        time.sleep(0.1)
+    cluster.remove_node(machine, allow_graceful=False)
+
+options = {"num_cpus": 1, "object_store_memory": 100_000_000}
+cluster = Cluster(initialize_head=True, head_node_args={**options, "include_dashboard": False})
+machine = cluster.add_node(**options)
+ray.init(address=cluster.address, log_to_driver=False)
+flag = os.path.join(tempfile.mkdtemp(), "flag")
+threading.Thread(target=remove, args=(cluster, machine, flag), daemon=True).start()
+found = run((1, 2), flag)
+
+import plugrad
+w = plugrad.Variable(plugrad.zeros(5))
+optimizer = plugrad.optimizers.Adam(0.1)
+for x in xs:
+    optimizer.minimize(lambda: plugrad.mean(plugrad.square(plugrad.asarray(x) @ w - 1)), [w])
+assert os.path.exists(flag) and found["size"] == 1, found
+np.testing.assert_allclose(found["w"], w.numpy(), rtol=1e-5, atol=1e-6)
+ray.shutdown()
+cluster.shutdown()
+print("the same weights")
 """
 
 
-@needs_ray
-def test_a_worker_that_dies_is_replaced_and_the_bits_are_the_same(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+def run_program(folder, source):
+    program = folder / "program.py"
+    program.write_text(LOOP + source)
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, program],
-        env=environment,
+        env={**environment, "PLUGRAD_BACKEND": "cpu"},
         capture_output=True,
         text=True,
         timeout=1200,
         check=False,
     )
-    assert done.stdout.endswith("the same bits\n"), done.stderr[-3000:]
+
+
+@needs_ray
+def test_a_worker_that_dies_is_replaced_and_the_bits_are_the_same(tmp_path):
+    done = run_program(tmp_path, REPLACED)
+    assert "the same bits\n" in done.stdout, done.stderr[-3000:]
+
+
+@needs_ray
+def test_a_training_goes_on_with_fewer_workers_where_a_machine_has_gone(tmp_path):
+    done = run_program(tmp_path, SHRUNK)
+    assert "the same weights\n" in done.stdout, done.stderr[-3000:]
 
 
 def test_wrong_calls_and_a_missing_library_are_named(monkeypatch):

@@ -1,4 +1,7 @@
-"""Worlds of several processes: MPI connects them, and each world is started once for many tests."""
+"""Worlds of several processes: MPI connects them, and each world is started once for many tests.
+
+`matrix` runs more steps on more backends than these tests.
+"""
 
 import json
 import os
@@ -20,6 +23,8 @@ NAMES = (
     *("on_backends", "mixed", "variants", "halves", "fitted", "dropped", "resumed", "profiled"),
     *("overlapping", "disagreeing"),
 )
+NAMES_ALONE = [name for name in NAMES if name not in ("disagreeing", "mixed")]
+LARGEST = 4
 
 needs_mpi = pytest.mark.skipif(
     not MPIEXEC.is_file() and shutil.which("mpiexec") is None,
@@ -39,7 +44,7 @@ def start(size, *names, folder="", backends="cpu", **environment):
     return start_program(size, str(SCENARIOS), *names, **environment)
 
 
-def start_program(size, *arguments, **environment):
+def start_program(size, *arguments, timeout=120, **environment):
     """Run a program of Python in a world, and return the finished process and its seconds."""
     command = [str(MPIEXEC) if MPIEXEC.is_file() else "mpiexec", "-n", str(size)]
     began = time.monotonic()
@@ -48,7 +53,7 @@ def start_program(size, *arguments, **environment):
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout,
         check=False,
     )
     return done, time.monotonic() - began
@@ -76,7 +81,7 @@ def worlds(tmp_path_factory):
             while not answer.exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
         else:
-            names = NAMES if size > 1 else [n for n in NAMES if n not in ("disagreeing", "mixed")]
+            names = {1: NAMES_ALONE, LARGEST: ["on_backends", "conforming"]}.get(size, NAMES)
             done, _ = start(
                 size, *names, folder=root, backends=",".join(BACKENDS if size < 3 else ["cpu"])
             )
@@ -92,7 +97,7 @@ def assert_same_training(found, expected):
     np.testing.assert_allclose(found["weights"], expected["weights"], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, 3, LARGEST])
 def test_losses_and_weights_are_those_of_one_process(worlds, size):
     found, expected = worlds(size)["on_backends"], worlds(1)["on_backends"]
     for name in found:
@@ -183,9 +188,8 @@ def test_ranks_that_disagree_are_told_before_anything_is_reduced(worlds, size):
 # --- ends ----------------------------------------------------------------------------------------
 
 
-def test_mpi_passes_the_kit():
-    done, _ = start(3, "conforming")
-    assert len(results(done.stdout + done.stderr)["conforming"]) == 6
+def test_mpi_passes_the_kit(worlds):
+    assert len(worlds(LARGEST)["conforming"]) == 6
 
 
 def test_a_rank_that_raises_ends_the_others_and_its_traceback_comes_first():
@@ -198,10 +202,19 @@ def test_a_rank_that_raises_ends_the_others_and_its_traceback_comes_first():
     assert text.count("Traceback") == 1 or text.index("Traceback") > text.index("rank 1")
 
 
-def test_a_rank_that_is_killed_ends_the_job():
-    done, seconds = start(2, "killed")
-    assert done.returncode != 0
-    assert seconds < 30
+def test_a_job_with_a_killed_rank_ends_and_its_restart_gives_the_same_bits(
+    worlds, tmp_path, pytestconfig
+):
+    rng = np.random.default_rng()
+    for number in range(pytestconfig.getoption("--tries")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        step = str(rng.integers(12))
+        done, seconds = start(2, "killed", folder=folder, DISTRIBUTED_STEP=step)
+        assert done.returncode != 0
+        assert seconds < 30
+        done, _ = start(2, "restarted", folder=folder)
+        assert results(done.stdout)["restarted"] == worlds(2)["resumed"]["whole"], step
 
 
 def test_a_rank_that_leaves_the_program_ends_the_others():

@@ -394,6 +394,31 @@ def test_products_of_transposed_matrices():
     same(plugrad.value_and_grad(attention, (0, 1)), numbers(16, 32, 32), numbers(32, 32))
 
 
+def test_a_transformer_trains_to_the_same_bits():
+    nn = pytest.importorskip("plugrad_nn")
+    attend = nn.Residual(nn.LayerNorm(), nn.MultiHeadAttention(4, 8, causal=True), nn.Dropout(0.1))
+    think = nn.Residual(nn.LayerNorm(), nn.Dense(64, plugrad.relu), nn.Dense(32))
+    model = nn.Sequential(
+        nn.Embedding(20, 32), nn.PositionEmbedding(32), attend, think, nn.Dense(20)
+    )
+    x, y = (plugrad.asarray(np.random.default_rng(i).integers(20, size=(16, 32))) for i in (0, 1))
+
+    def trained(wrap):
+        params, optimizer = model.init(0, (32,)), plugrad.optimizers.Adam(lambda n: 0.01 / (n + 1))
+        mode = nn.Training(lambda: optimizer.iterations)
+
+        def loss():
+            return nn.losses.sparse_softmax_cross_entropy(y, model(params, x, mode))
+
+        step = wrap(lambda: optimizer.minimize(loss, nn.leaves(params)))
+        return [step().item() for _ in range(3)], [v.numpy() for v in nn.leaves(params)]
+
+    (losses, values), (others, expected) = trained(plugrad.jit), trained(lambda f: f)
+    assert losses == others
+    for a, b in zip(values, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("turned", [{}, {"transpose_a": True}, {"transpose_b": True}])
 @pytest.mark.parametrize("shapes", [((32, 32, 32), (32, 32, 32)), ((32, 32), (16, 32, 32))])
 def test_products_of_many_small_matrices(shapes, turned):

@@ -218,6 +218,11 @@ def test_a_bar_is_drawn_on_a_terminal(stream, progress, is_drawn, examples, monk
     ("options", "error", "message"),
     [
         ({"optimizer": 0.1}, ArgumentError, "optimizer=0.1 must be one of plugrad.optimizers"),
+        (
+            {"optimizer": plugrad.optimizers.LBFGS()},
+            ArgumentError,
+            r"call optimizer.minimize\(func",
+        ),
         ({"loss": "mse"}, ArgumentError, "fit: loss='mse' must be a function"),
         ({"model": None}, ArgumentError, "fit: model=None must be a function"),
         ({"epochs": 1.5}, ArgumentError, "epochs=1.5"),

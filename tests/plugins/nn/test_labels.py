@@ -30,6 +30,17 @@ def test_losses_refuse_labels_that_are_no_classes(loss, form, backend):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_labels_that_a_traced_function_closes_over(loss, backend):
+    logits, labels = plugrad.asarray([[1.0, 2.0, 0.5], [0.1, 0.2, 0.3]]), plugrad.asarray([2, 0])
+    found = plugrad.jit(lambda x: loss(labels, x))(logits)
+    assert abs(found.item() - loss(labels, logits).item()) < 1e-6
+    if backend == "cpu":
+        wrong = plugrad.asarray([2, 3])
+        with pytest.raises(ArgumentValueError, match=WORDS):
+            plugrad.jit(lambda x: loss(wrong, x))(logits)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_negative_labels_do_not_count(loss, backend):
     logits = plugrad.asarray([[1.0, 2.0], [5.0, 0.5]])
     alone = loss([1], logits[:1]).item()

@@ -309,6 +309,34 @@ NORMALIZED = """g (float[n, 4, h, w] x) => (float[n, k] y) {
 }"""
 
 
+def test_what_does_not_depend_on_inputs_is_known_before_a_model_runs(backend, rng):
+    text = """g (float[n, 2, h, w] x) => (float[n, 2, h, w] y) {
+        zero = Constant<value_float = 0.0>()
+        six = Constant<value_float = 6.0>()
+        shape = Shape(f)
+        channels = Slice(shape, start, end)
+        bias = Expand(six, channels)
+        c = Conv(x, f, bias)
+        low = CastLike(zero, c)
+        high = CastLike(six, c)
+        y = Clip(c, low, high)
+    }"""
+    ends = {"start": np.array([0], np.int64), "end": np.array([1], np.int64)}
+    model = plugrad_onnx.load(made(text, f=np.eye(2, dtype=np.float32).reshape(2, 2, 1, 1), **ends))
+    x = plugrad.asarray(rng.normal(size=(1, 2, 3, 3)).astype(np.float32) * 4)
+    np.testing.assert_allclose(model(x).numpy(), np.clip(x.numpy() + 6, 0, 6), rtol=1e-6)
+    graph = plugrad.make_graph(model)(x)
+    kernels = [step.kernel.name for step in graph.steps]
+    assert kernels == ["Transpose", "FusedConv2D", "Transpose"]
+
+
+def test_random_numbers_are_drawn_at_each_call():
+    model = plugrad_onnx.load(
+        made("g (float x) => (float[9] y) { r = RandomNormal<shape = [9]>()  y = Add(r, x) }")
+    )
+    assert (model(np.float32(0)).numpy() != model(np.float32(0)).numpy()).any()
+
+
 def test_normalizations_and_activations_become_a_part_of_convolutions(backend, rng):
     weights = {
         "f": rng.normal(size=(4, 4, 3, 3)),

@@ -10,18 +10,18 @@ import numpy as np
 from plugrad.errors import ArgumentError, ArgumentValueError, UnsupportedModel, short_repr
 from plugrad.graph_models.model import FILE_NAME, GraphModel
 from plugrad.graph_models.reading import read_functions, read_graph
-from plugrad.graph_models.rules import Writer
 from plugrad.graph_models.writing import shape_attribute, tensorflow_dtype
+from plugrad.importing import import_lazily
 from plugrad.ops.creation import asarray
 from plugrad.saving.atomic_files import check_path
 from plugrad.saving.tfjs_weights import DEFAULT_SHARD_BYTES, write_model
-from plugrad.tracing.jit import make_graph
 from plugrad.types.arguments import check_callable, check_flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
+    from plugrad.graph_models.writing import Writer
     from plugrad.tensor.tensor import Tensor
 
 SIZES: Final = (3, 5)
@@ -105,8 +105,9 @@ def _document(
     """Return what stands in the file, and the weights by name."""
     sizes = SIZES if dynamic else (0, 0)
     traced = [[_resized(t, size) if dynamic else t for t in tensors] for size in sizes]
+    make_graph = import_lazily("plugrad.tracing.jit").make_graph
     first, second = (make_graph(function)(*arguments) for arguments in traced)
-    writer = Writer(sizes)
+    writer: Writer = import_lazily("plugrad.graph_models.rules").Writer(sizes)
     known = {value: writer.name(name) for value, name in zip(first.arguments, inputs, strict=True)}
     placeholders = [
         {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from plugrad.errors import DamagedFile
-from plugrad.graph_models.operators.control import truth
+from plugrad.graph_models.host_values import truth
 from plugrad.graph_models.registry import CONTROL
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from plugrad.graph_models.registry import ON_HOST, on_host
+from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -189,3 +190,9 @@ def strided_slice(inputs: Sequence[Values], attributes: Attributes) -> Any:
             last = None if is_set["end"] else end
             index.append(slice(first, last, step))
     return x[tuple(index)]
+
+
+def truth(value: Any) -> bool:
+    """Return what a condition says: a number counts as true unless it is 0."""
+    array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+    return bool(array.ravel()[0])

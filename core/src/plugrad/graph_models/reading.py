@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from plugrad.errors import DamagedFile, UnsupportedModel, short_repr
 from plugrad.graph_models.nodes import Graph, Node, Reference
 from plugrad.graph_models.registry import CONTROL, OPERATORS, REFUSED, SOURCES
+from plugrad.importing import import_lazily
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ def read_graph(topology: Json) -> Graph:
     Raises:
         DamagedFile: it is none.
     """
+    import_lazily("plugrad.graph_models.operators")  # those who read only weights do without
     nodes = _read_nodes(_items(topology, "node"), {})
     consumed = {r.node for node in nodes.values() for r in node.inputs}
     consumed.update(name for node in nodes.values() for name in node.controls)

@@ -22,3 +22,4 @@ from plugrad.optimizers.gradient_transforms import (
     clip_by_value as clip_by_value,
 )
 from plugrad.optimizers.optimizer import Optimizer as Optimizer
+from plugrad.optimizers.quasi_newton import LBFGS as LBFGS

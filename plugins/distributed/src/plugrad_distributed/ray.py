@@ -30,9 +30,9 @@ class PlugradTrainer:
     """A training that Ray places on the machines of its cluster, and starts again from its last checkpoint.
 
     Ray's workers are the ranks of a world, which gloo connects: in `train_loop`, `dist.init` has been called. When a
-    worker dies, Ray ends the others and starts all again, as many as there is room for; `restore` then returns what
-    `report` has written last. Each start is an attempt of its own, which every exchange names, so that nothing of an
-    earlier one is added up.
+    worker dies, Ray ends the others and starts all again, as many as before or as `scaling_config` allows and there is
+    room for; `restore` then returns what `report` has written last. Each start is an attempt of its own, which every
+    exchange names, so that nothing of an earlier one is added up.
 
     Args:
         train_loop: the function that each worker runs, with `train_loop_config` if it takes an argument.

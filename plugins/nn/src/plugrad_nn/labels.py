@@ -63,8 +63,10 @@ def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
         largest = largest_label(given)
     elif is_traced(labels):
         return
-    elif isinstance(labels.array, np.ndarray) or plugrad.config.get("debug"):
-        largest = largest_label(labels)
+    elif isinstance(labels.array, np.ndarray):  # which is read without a kernel, also in a trace
+        largest = largest_label(labels.array)
+    elif plugrad.config.get("debug"):
+        largest = largest_label(labels.numpy())
     else:
         return
     if largest is not None and largest >= classes:

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plugrad
-from plugrad.extend import ArgumentError, ShapeError
+from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_nn.accumulation import Accumulated
 from plugrad_nn.arguments import check_flag, check_function, check_integer
 from plugrad_nn.callbacks import Run
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from plugrad_nn.strategy import Steps, Strategy
 
 
+@explain_wrong_calls
 def fit(
     model: Callable[..., Tensor],
     params: Params,
@@ -143,6 +144,11 @@ def fit(
     batch_size = check_integer("fit", "batch_size", batch_size, 1)
     if metrics and validation_data is None:
         raise ArgumentError("fit: metrics are computed with validation_data, which is None")
+    if isinstance(optimizer, plugrad.optimizers.LBFGS):
+        raise ArgumentError(
+            "fit: LBFGS takes all examples in each call of the function; write a function of them, and call "
+            "optimizer.minimize(function, nn.leaves(params))"
+        )
     if not isinstance(optimizer, plugrad.optimizers.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(
             f"fit: optimizer={optimizer!r:.80} must be one of plugrad.optimizers, such as Adam()"
@@ -250,6 +256,7 @@ def fit(
     return results
 
 
+@explain_wrong_calls
 def evaluate(
     model: Callable[..., Tensor],
     params: Params,
@@ -310,6 +317,7 @@ def evaluate(
     }
 
 
+@explain_wrong_calls
 def predict(
     model: Callable[..., Tensor], params: Params, x: Any, *, batch_size: int = 32
 ) -> Tensor:

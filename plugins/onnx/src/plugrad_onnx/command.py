@@ -72,7 +72,7 @@ def run(arguments: Namespace) -> int | None:
 
 def describe(arguments: Namespace) -> int:
     """Print what is in a model; return 1 if it cannot run here."""
-    proto = read_model(arguments.model)
+    proto, _ = read_model(arguments.model)
     problems = ""
     try:
         load(arguments.model)
@@ -109,7 +109,7 @@ def measure(arguments: Namespace) -> None:
     """
     if arguments.times < 1:
         raise ArgumentValueError(f"--times {arguments.times}: expected a positive number.")
-    proto = read_model(arguments.model)
+    proto, _ = read_model(arguments.model)
     with plugrad.use(arguments.backend) if arguments.backend else nullcontext():
         start = perf_counter()
         model = load(arguments.model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import onnx
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 DEEPEST: Final = 32
 """How deep graphs and functions may be nested."""
+NONE: Final[Mapping[int, NDArray[Any]]] = MappingProxyType({})
+"""The large weights of a model that has all of its weights."""
 EMPTY: Final = inspect.Parameter.empty
 """The default of an attribute that must be there."""
 
@@ -76,8 +79,14 @@ def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 class Builder:
     """Makes graphs of the protobufs of one model; functions are put in place of their calls."""
 
-    def __init__(self, model: onnx.ModelProto, folder: Path | None) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        folder: Path | None,
+        large: Mapping[int, NDArray[Any]] = NONE,
+    ) -> None:
         self.folder = folder
+        self.large = large
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.problems: list[str] = []
         self._count = 0
@@ -94,7 +103,12 @@ class Builder:
         """
         if depth > DEEPEST:
             raise InvalidModel(f"Graphs and functions are nested more than {DEEPEST} deep.")
-        constants = {names[t.name]: read_tensor(t, self.folder) for t in proto.initializer}
+        constants = {
+            names[tensor.name]: self.large[place]
+            if place in self.large and not depth
+            else read_tensor(tensor, self.folder)
+            for place, tensor in enumerate(proto.initializer)
+        }
         for sparse in proto.sparse_initializer:
             constants[names[sparse.values.name]] = read_sparse(sparse, self.folder)
         graph = Graph([], [names[v.name] for v in proto.output], constants)
@@ -283,14 +297,21 @@ class Names:
         return self.known.get(name, self.prefix + name)
 
 
-def build(model: onnx.ModelProto, folder: Path | None) -> Graph:
+def build(
+    model: onnx.ModelProto, folder: Path | None, large: Mapping[int, NDArray[Any]] = NONE
+) -> Graph:
     """Return the graph of a model, whose operators are all known.
+
+    Args:
+        model: The model.
+        folder: Where its external data lie, if it has come from a file.
+        large: Weights that it lacks, by their places among all.
 
     Raises:
         InvalidModel: it breaks a rule of ONNX.
         UnsupportedModel: it needs an operator, or an attribute, that is not known.
     """
-    builder = Builder(model, folder)
+    builder = Builder(model, folder, large)
     opsets = opsets_of(model.opset_import)
     if not opsets:
         raise InvalidModel("The model does not say which version of the operators it uses.")

@@ -24,8 +24,9 @@ from plugrad_onnx.elements import (
 )
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.execution import Plan
+from plugrad_onnx.folding import folded
 from plugrad_onnx.fusion import fused
-from plugrad_onnx.graph import Graph, build
+from plugrad_onnx.graph import NONE, Graph, build
 from plugrad_onnx.reading import read_model
 
 if TYPE_CHECKING:
@@ -56,10 +57,10 @@ def load(source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
         UnsupportedModel: it needs something that plugrad-onnx does not do.
     """
     by_path = not isinstance(source, onnx.ModelProto)
-    proto = read_model(source) if by_path else source
+    proto, large = read_model(source) if by_path else (source, NONE)
     folder = Path(source).parent if by_path else None
     try:
-        return Model(proto, build(proto, folder))
+        return Model(proto, build(proto, folder, large))
     except PlugradError:
         raise
     except Exception as error:  # what damaged fields do in the packages that read them
@@ -159,7 +160,7 @@ class Model:
         key = (device, *((name, _signature(value)) for name, value in sorted(values.items())))
         plan = self._plans.get(key)
         if plan is None:
-            self._fused = self._fused or fused(self._graph, {*self._trained, *self._graph.inputs})
+            self._fused = self._fused or self._prepared()
             plan = Plan(self._fused, device, {*self._trained, *values})
             self._plans[key] = plan
             while len(self._plans) > PLANS:
@@ -185,6 +186,16 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({', '.join(self.inputs)} -> {', '.join(self.outputs)})"
+
+    def _prepared(self) -> Graph:
+        """Return the graph as it runs: what is known is computed, and what follows a convolution joins it."""
+        changing = {*self._trained, *self._graph.inputs}
+        dtypes = {
+            name: numpy_dtype(proto.type.tensor_type.elem_type)
+            for name, proto in self._inputs.items()
+            if _is_tensor(proto) and proto.type.tensor_type.elem_type
+        }
+        return fused(folded(self._graph, changing, dtypes), changing)
 
     def _replan(self) -> None:
         """Forget what was computed from weights."""

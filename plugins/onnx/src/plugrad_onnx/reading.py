@@ -12,30 +12,41 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
+from plugrad_onnx import weights
 from plugrad_onnx.elements import numpy_dtype
 from plugrad_onnx.errors import InvalidModel
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from numpy.typing import NDArray
 
 LARGEST: Final = 1 << 31
 """How many bytes a tensor may have that takes less room in the file than in memory."""
 
 
-def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
-    """Return the model in a file, without external data.
+def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int, NDArray[Any]]]:
+    """Return the model in a file, and its large weights, which it then lacks, by their places among all.
+
+    External data are not read.
 
     Raises:
-        InvalidModel: the file holds no model of ONNX.
+        InvalidModel: the file holds no model of ONNX, or a weight is damaged.
     """
-    content = Path(path).read_bytes()
-    try:
-        proto = onnx.ModelProto.FromString(content)
-    except (DecodeError, ValueError, RuntimeError) as error:
-        raise InvalidModel(f"{path} is no model of ONNX: {error}.") from error
-    if not proto.HasField("graph"):
-        raise InvalidModel(f"{path} has no graph, so it is no model of ONNX, or it is damaged.")
-    return proto
+    with Path(path).open("rb") as file:
+        content, places = weights.split(file) or (file.read(), {})
+        try:
+            proto = onnx.ModelProto.FromString(content)
+        except (DecodeError, ValueError, RuntimeError) as error:
+            raise InvalidModel(f"{path} is no model of ONNX: {error}.") from error
+        if not proto.HasField("graph"):
+            raise InvalidModel(f"{path} has no graph, so it is no model of ONNX, or it is damaged.")
+        large: dict[int, NDArray[Any]] = {}
+        for place, field in places.items():
+            tensor = proto.graph.initializer[place]
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                large[place] = _read_large(file, field, tensor)
+    return proto, large
 
 
 def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
@@ -60,6 +71,17 @@ def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
     except Exception as error:
         raise InvalidModel(
             f"Tensor {name!r}: its data do not fit shape {shape} and dtype {dtype}: {error}"
+        ) from error
+
+
+def _read_large(
+    file: BufferedReader, field: weights.Field, proto: onnx.TensorProto
+) -> NDArray[Any]:
+    try:
+        return weights.read(file, field, proto)
+    except ValueError as error:
+        raise InvalidModel(
+            f"Tensor {proto.name!r}: its data do not fit shape {tuple(proto.dims)}: {error}."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Write thirteen well-known networks as models of ONNX, with what onnxruntime computes with them.
+"""Write well-known networks as models of ONNX, with what onnxruntime computes with them.
 
 It needs torch, transformers, onnxscript and onnxruntime, and nothing of plugrad. `python build.py FOLDER`
 writes networks of common sizes, which benchmarks/against_onnxruntime.py reads. With `--small` it writes those of
@@ -66,25 +66,43 @@ def lenet(small: bool) -> Built:
     return net, (torch.randn(2, 1, 28, 28),)
 
 
-def resnet18(small: bool) -> Built:
-    """He and others, 2015."""
+def residual_network(small: bool, counts: tuple[int, ...], factor: int) -> Built:
+    """Return a network of residual blocks, which have three convolutions if their channels grow by a factor."""
     width = 8 if small else 64
 
-    def block(i: int, o: int, stride: int) -> nn.Module:
-        way = nn.Sequential(convolution(i, o, 3, stride), convolution(o, o, 3, act=None))
+    def block(i: int, inner: int, stride: int) -> nn.Module:
+        o = inner * factor
+        if factor == 1:
+            way = [convolution(i, o, 3, stride), convolution(o, o, 3, act=None)]
+        else:
+            way = [
+                convolution(i, inner, 1),
+                convolution(inner, inner, 3, stride),
+                convolution(inner, o, 1, act=None),
+            ]
         other = convolution(i, o, 1, stride, act=None) if stride > 1 or i != o else None
-        return Residual(way, other, nn.ReLU)
+        return Residual(nn.Sequential(*way), other, nn.ReLU)
 
     blocks: list[nn.Module] = []
     channels = width
-    for stage in range(4):
-        for place in range(2):
+    for stage, count in enumerate(counts):
+        for place in range(count):
             wide = width << stage
             blocks.append(block(channels, wide, 2 if stage and not place else 1))
-            channels = wide
+            channels = wide * factor
     start = [convolution(3, width, 7, 2), nn.MaxPool2d(3, 2, 1)]
     net = nn.Sequential(*start, *blocks, Pooled(channels, 10 if small else 1000))
     return net, (torch.randn(1, 3, *(64, 64) if small else (224, 224)),)
+
+
+def resnet18(small: bool) -> Built:
+    """He and others, 2015."""
+    return residual_network(small, (2, 2, 2, 2), 1)
+
+
+def resnet50(small: bool) -> Built:
+    """The same with more layers."""
+    return residual_network(small, (3, 4, 6, 3), 4)
 
 
 class Fire(nn.Module):
@@ -405,8 +423,8 @@ def whisper(small: bool) -> Built:
 NETWORKS = {
     build.__name__: build
     for build in (
-        lenet, squeezenet, resnet18, mobilenet_v2, efficientnet, shufflenet_v2, unet, yolo, lstm, bert, gpt2, llama, t5,
-        whisper,
+        lenet, squeezenet, resnet18, resnet50, mobilenet_v2, efficientnet, shufflenet_v2, unet, yolo, lstm,
+        bert, gpt2, llama, t5, whisper,
     )
 }  # fmt: skip
 TRAINED = ("bert", "lstm", "squeezenet")
@@ -414,9 +432,16 @@ TRAINED = ("bert", "lstm", "squeezenet")
 
 
 def write(name: str, folder: Path, small: bool) -> None:
-    """Write a model with seeded weights, its inputs, and the outputs of onnxruntime."""
+    """Write a model with seeded weights, its inputs, and the outputs of onnxruntime.
+
+    Weights of common sizes are those with which PyTorch begins, and statistics are random, too.
+    """
     torch.manual_seed(0)
     net, inputs = NETWORKS[name](small)
+    for part in net.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            part.running_mean.normal_(0, 0.1)
+            part.running_var.uniform_(0.5, 1.5)
     with torch.no_grad():
         # The exporter would fold normalizations, which other exporters leave, and change weights.
         kept = name in TRAINED or any(isinstance(part, nn.BatchNorm2d) for part in net.modules())
@@ -430,9 +455,10 @@ def write(name: str, folder: Path, small: bool) -> None:
         for tensor in proto.graph.initializer
         if is_seeded(tensor) and (trained is None or tensor.name in trained)
     ]
-    for tensor in weights:
-        array = seeded(tensor.name, tuple(tensor.dims))
-        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    if small:
+        for tensor in weights:
+            array = seeded(tensor.name, tuple(tensor.dims))
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     plain(proto)
     session = onnxruntime.InferenceSession(
         proto.SerializeToString(), providers=["CPUExecutionProvider"]
@@ -443,7 +469,7 @@ def write(name: str, folder: Path, small: bool) -> None:
     }
     (result,) = session.run(None, given)
     arrays = {key: x for key, x in given.items() if x.dtype.kind == "i"}
-    if name in TRAINED:
+    if small and name in TRAINED:
         arrays |= gradients(name, net, [torch.from_numpy(x) for x in given.values()], result)
     np.savez_compressed(folder / f"{name}.npz", expected=result, **arrays)
     if small:

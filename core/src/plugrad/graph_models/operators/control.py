@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from plugrad.graph_models.host_values import truth
 from plugrad.graph_models.registry import operator
-from plugrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from plugrad.graph_models.registry import Anything, Run
@@ -40,9 +38,3 @@ def run_function(*inputs: Anything, f: str, call: Run) -> tuple[Any, ...]:
 def loop_condition(x: Anything) -> Any:
     """Pass a condition on."""
     return x
-
-
-def truth(value: Any) -> bool:
-    """Return what a condition says: a number counts as true unless it is 0."""
-    array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
-    return bool(array.ravel()[0])

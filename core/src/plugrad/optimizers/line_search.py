@@ -1,0 +1,120 @@
+"""A line search for the strong Wolfe conditions (Nocedal and Wright, Numerical Optimization, 2006, chapter 3)."""
+
+from __future__ import annotations
+
+from math import copysign, inf, isfinite, sqrt
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.tensor.tensor import Tensor
+
+SUFFICIENT_DECREASE: Final = 1e-4
+"""c1: the part of the decrease of the tangent that a step must bring."""
+CURVATURE: Final = 0.9
+"""c2: the part of the first slope below which that of a step must be, in absolute value."""
+MAX_EVALUATIONS: Final = 25
+"""How many points of a line are evaluated, as by torch."""
+MARGIN: Final = 0.1
+"""How far from the ends of an interval the next step must be, as a part of its length."""
+GROWTH: Final = 10.0
+"""The largest step as a multiple of the one before it."""
+
+
+class Point(NamedTuple):
+    """What is known at one step along a line."""
+
+    step: float
+    value: float
+    slope: float
+    """The derivative of the value by the step."""
+    gradient: Tensor
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the function can be computed there."""
+        return isfinite(self.value) and isfinite(self.slope)
+
+
+def search(
+    evaluate: Callable[[float], Point],
+    start: Point,
+    step: float,
+    *,
+    smallest: float,
+    evaluations: int = MAX_EVALUATIONS,
+) -> Point:
+    """Return a point along a line that fulfills the strong Wolfe conditions (algorithm 3.5).
+
+    If none is found, it is the lowest point that was, which may be the start.
+
+    Args:
+        evaluate: returns the point at a step.
+        start: the point at step 0, whose slope is negative.
+        step: the first step to try.
+        smallest: the length of an interval of steps below which the search ends.
+        evaluations: the most points to evaluate.
+    """
+    before = start
+    while evaluations > 0:
+        point = evaluate(step)
+        evaluations -= 1
+        if _is_too_high(point, start) or (before is not start and point.value >= before.value):
+            return _zoom(evaluate, start, before, point, evaluations, smallest)
+        if abs(point.slope) <= -CURVATURE * start.slope:
+            return point
+        if point.slope >= 0:
+            return _zoom(evaluate, start, point, before, evaluations, smallest)
+        least, most = point.step + MARGIN * (point.step - before.step), GROWTH * point.step
+        is_steeper = point.slope < before.slope  # so that no minimum is in sight
+        step = most if is_steeper else min(max(_interpolate(before, point), least), most)
+        before = point
+    return before
+
+
+def _zoom(
+    evaluate: Callable[[float], Point],
+    start: Point,
+    low: Point,
+    high: Point,
+    evaluations: int,
+    smallest: float,
+) -> Point:
+    """Return a point between two, of which the low one is the lowest so far (algorithm 3.6)."""
+    while evaluations > 0 and abs(high.step - low.step) > smallest:
+        length = high.step - low.step
+        part = (_interpolate(low, high) - low.step) / length
+        point = evaluate(low.step + length * min(max(part, MARGIN), 1 - MARGIN))
+        evaluations -= 1
+        if _is_too_high(point, start) or point.value >= low.value:
+            high = point
+            continue
+        if abs(point.slope) <= -CURVATURE * start.slope:
+            return point
+        if point.slope * length >= 0:
+            high = low
+        low = point
+    return low
+
+
+def _is_too_high(point: Point, start: Point) -> bool:
+    """Return whether a point does not bring the sufficient decrease (3.7a), or cannot be computed."""
+    if not point.is_finite:
+        return True
+    return point.value > start.value + SUFFICIENT_DECREASE * point.step * start.slope
+
+
+def _interpolate(a: Point, b: Point) -> float:
+    """Return the step at which the cubic through two values and slopes is least (3.59), or the middle."""
+    middle = (a.step + b.step) / 2
+    if not (a.is_finite and b.is_finite):
+        return middle
+    length = b.step - a.step
+    first = a.slope + b.slope - 3 * (a.value - b.value) / (a.step - b.step)
+    square = first * first - a.slope * b.slope
+    if not 0 <= square < inf:
+        return middle
+    second = copysign(sqrt(square), length)
+    divisor = b.slope - a.slope + 2 * second
+    return b.step - length * (b.slope + second - first) / divisor if divisor else middle

@@ -1,0 +1,79 @@
+"""What of a graph is known before anything runs: nodes whose inputs are constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.errors import PlugradError
+from plugrad_onnx.elements import is_array
+from plugrad_onnx.execution import Scope, evaluate
+from plugrad_onnx.graph import Graph, Node
+from plugrad_onnx.storage import converted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+LARGEST: Final = 1 << 20
+"""Of how many numbers an array is at most that is computed before anything runs."""
+KEEPING: Final = frozenset(
+    [
+        "Abs", "Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "ConvTranspose", "Div",
+        "Dropout", "Elu", "Erf", "Exp", "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool",
+        "GlobalMaxPool", "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization",
+        "LayerNormalization", "LeakyRelu", "MatMul", "MaxPool", "Mul", "Neg", "Pad", "Pow", "PRelu",
+        "ReduceMax", "ReduceMean", "ReduceSum", "Relu", "Reshape", "Resize", "Sigmoid", "Slice", "Softmax",
+        "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze",
+    ]
+)  # fmt: skip
+"""Operators whose outputs have the dtype of their first input."""
+
+
+def folded(graph: Graph, changing: set[str], dtypes: Mapping[str, np.dtype[Any]]) -> Graph:
+    """Return a graph without the nodes whose outputs are known.
+
+    Args:
+        graph: A graph.
+        changing: The names of inputs and of weights that are trained, which are no constants.
+        dtypes: The dtypes of the inputs.
+    """
+    known = {name: array for name, array in graph.constants.items() if name not in changing}
+    types = dict(dtypes) | {name: array.dtype for name, array in graph.constants.items()}
+    result = Graph(graph.inputs, graph.outputs, dict(graph.constants))
+    for node in graph.nodes:
+        values = _values(node, known, types)
+        if values is None:
+            result.nodes.append(node)
+            kind = types.get(node.inputs[0]) if node.inputs else None
+            if kind is not None and node.operator.name in KEEPING and not node.operator.domain:
+                types[node.outputs[0]] = kind
+            continue
+        for name, value in values.items():
+            known[name] = result.constants[name] = value
+            types[name] = value.dtype
+    return result
+
+
+def _values(
+    node: Node, known: Mapping[str, NDArray[Any]], types: Mapping[str, np.dtype[Any]]
+) -> dict[str, NDArray[Any]] | None:
+    """Return the outputs of a node by name, if they are known and small."""
+    names = [name for name in node.inputs if name]
+    if node.graphs or not node.operator.pure:
+        return None
+    if node.operator.name == "CastLike" and names[0] in known and names[-1] in types:
+        value = converted(known[names[0]], types[names[-1]])
+        return {node.outputs[0]: np.asarray(value)} if is_array(value) else None
+    if not all(name in known for name in names) or sum(known[n].size for n in names) > LARGEST:
+        return None
+    scope = Scope("cpu", {name: known[name] for name in names}, set(names), {})
+    try:
+        evaluate(node, scope)
+    except PlugradError:
+        return None  # it is said when the node runs
+    values = {name: scope.values[name] for name in node.outputs if name}
+    small = all(is_array(value) and value.size <= LARGEST for value in values.values())
+    return values if small else None

@@ -1,0 +1,148 @@
+"""Large weights of a file, which are read into arrays at once: protobuf would copy each of them twice.
+
+A message of protobuf is a sequence of fields: a number that says which field it is and how it is
+written, then the value (https://protobuf.dev/programming-guides/encoding). A model has its graph in one
+field, the graph its weights, and a weight its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from plugrad_onnx.elements import NAMES, numpy_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import BufferedReader
+
+    from numpy.typing import NDArray
+
+GRAPH: Final = 7
+INITIALIZER: Final = 5
+RAW_DATA: Final = 9
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+LARGE: Final = 1 << 14
+"""From how many bytes on a weight is read by itself."""
+
+
+class Field(NamedTuple):
+    """Where a field of a message lies: from `start` to `end`, its value from `value` on."""
+
+    number: int
+    kind: int
+    start: int
+    value: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes the value has."""
+        return self.end - self.value
+
+
+def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
+    """Return a model without the numbers of its large weights, and where these lie, by their place among all weights.
+
+    Returns None if the file cannot be read in this way, since it is damaged, not regular, or unusual.
+    """
+    try:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            graphs = [f for f in _fields(data, 0, len(data)) if f.number == GRAPH]
+            if len(graphs) != 1 or graphs[0].kind != BYTES:
+                return None
+            (graph,) = graphs
+            content, places = _without_weights(data, graph)
+            return b"".join((data[: graph.start], content, data[graph.end :])), places
+    except (OSError, ValueError):
+        return None
+
+
+def read(file: BufferedReader, field: Field, proto: onnx.TensorProto) -> NDArray[Any]:
+    """Return the numbers of a weight that `split` has left out.
+
+    Raises:
+        ValueError: there are not as many numbers as its shape says.
+    """
+    dtype, shape = numpy_dtype(proto.data_type), tuple(proto.dims)
+    file.seek(field.value)
+    if dtype.name not in NAMES:
+        data = file.read(field.size)
+        raw = onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=data)
+        return numpy_helper.to_array(raw)
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != field.size:
+        raise ValueError(f"there are {field.size} bytes")
+    array: Any = np.empty(math.prod(shape), dtype.newbyteorder("<"))
+    if file.readinto(array) != field.size:
+        raise ValueError("the file ends before")
+    return array.reshape(shape)
+
+
+def _without_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Field]]:
+    """Return the field of a graph without the numbers of large weights, and where these lie."""
+    parts: list[bytes] = []
+    places: dict[int, Field] = {}
+    count = 0
+    for field in _fields(data, graph.value, graph.end):
+        if field.number != INITIALIZER or field.kind != BYTES:
+            parts.append(data[field.start : field.end])
+            continue
+        raw = [f for f in _fields(data, field.value, field.end) if f.number == RAW_DATA]
+        if len(raw) == 1 and raw[0].kind == BYTES and raw[0].size >= LARGE:
+            places[count] = raw[0]
+            rest = data[field.value : raw[0].start] + data[raw[0].end : field.end]
+            parts.append(_written(INITIALIZER, rest))
+        else:
+            parts.append(data[field.start : field.end])
+        count += 1
+    return _written(GRAPH, b"".join(parts)), places
+
+
+def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
+    """Yield the fields of a message.
+
+    Raises:
+        ValueError: it is none.
+    """
+    while start < end:
+        key, value = _varint(data, start, end)
+        kind = key & 7
+        if kind == BYTES:
+            size, value = _varint(data, value, end)
+            stop = value + size
+        elif kind == VARINT:
+            stop = _varint(data, value, end)[1]
+        elif kind in (FIXED64, FIXED32):
+            stop = value + (8 if kind == FIXED64 else 4)
+        else:
+            raise ValueError(f"{kind} is no kind of field")
+        if stop > end:
+            raise ValueError("a field ends after its message")
+        yield Field(key >> 3, kind, start, value, stop)
+        start = stop
+
+
+def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
+    """Return a number that is written in groups of seven bits, the lowest first, and where it ends."""
+    number = 0
+    for place in range(start, min(end, start + 10)):
+        byte = data[place]
+        number |= (byte & 0x7F) << 7 * (place - start)
+        if byte < 0x80:
+            return number, place + 1
+    raise ValueError("a number does not end")
+
+
+def _written(number: int, value: bytes) -> bytes:
+    """Return a field of bytes."""
+    head = [number << 3 | BYTES]
+    size = len(value)
+    while size >= 0x80:
+        head.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes([*head, size]) + value

@@ -1,0 +1,190 @@
+"""L-BFGS against torch.optim.LBFGS, and its line search against the conditions of Wolfe."""
+
+import math
+
+import numpy as np
+import pytest
+
+import plugrad
+from core.test_optimizers import RECORD
+from plugrad import optimizers
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
+from plugrad.optimizers.line_search import Point, search
+
+STARTS = {"rosenbrock": [-1.2, 1.0], "regression": [0.0, 0.0, 0.0]}
+X = np.sin(np.arange(36) * 1.7).reshape(12, 3)
+Y = (np.arange(12) % 3 > 0).astype(float)
+
+
+def rosenbrock(w):
+    return (1 - w[0]) ** 2 + 100 * (w[1] - w[0] ** 2) ** 2
+
+
+def regression(w):
+    dtype = str(w.dtype)
+    loss = plugrad.losses.sigmoid_cross_entropy(Y.astype(dtype), X.astype(dtype) @ w)
+    return loss + 0.01 * plugrad.sum(w * w)
+
+
+FUNCTIONS = {"rosenbrock": rosenbrock, "regression": regression}
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+@pytest.mark.parametrize("name", STARTS)
+def test_the_minimum_is_that_of_torch(name, is_traced):
+    w, expected = plugrad.Variable(np.array(STARTS[name])), RECORD["minima"][name]
+    function = lambda: FUNCTIONS[name](w)  # noqa: E731
+    optimizer = optimizers.LBFGS(max_iterations=100, tolerance_change=1e-14)
+    first = function().item()
+    before = optimizer.minimize(plugrad.jit(function) if is_traced else function, [w])
+    assert before.item() == pytest.approx(first)
+    np.testing.assert_allclose(w.numpy(), expected["place"], atol=1e-6)
+    assert function().item() <= expected["value"] + 1e-12
+    assert optimizer.has_converged
+    assert optimizer.evaluations <= 1.2 * expected["evaluations"] + 1
+
+
+def test_float32_variables_of_several_shapes(backend):
+    """A least-squares fit, whose solution NumPy knows."""
+    kernel, bias = plugrad.Variable(np.zeros((3, 1), np.float32)), plugrad.Variable([0.0])
+    x, y = X.astype(np.float32), (X @ [[1.0], [-2.0], [0.5]] + 3 + Y[:, None]).astype(np.float32)
+    optimizer = optimizers.LBFGS(max_iterations=30)
+    loss = plugrad.jit(lambda: plugrad.mean((x @ kernel + bias - y) ** 2))
+    optimizer.minimize(loss, [kernel, bias])
+    solution = np.linalg.lstsq(np.c_[X, np.ones(12)], y.astype(float), rcond=None)[0][:, 0]
+    found = [*kernel.numpy()[:, 0], bias.item()]
+    np.testing.assert_allclose(found, solution, rtol=2e-3, atol=2e-3)
+    assert kernel.dtype is plugrad.float32
+
+
+def test_calls_go_on_with_what_was_learnt():
+    w, v = plugrad.Variable(np.array([-1.2, 1.0])), plugrad.Variable(np.array([-1.2, 1.0]))
+    short, forgetful = (
+        optimizers.LBFGS(max_iterations=3),
+        lambda: optimizers.LBFGS(max_iterations=3),
+    )
+    for _ in range(14):
+        short.minimize(lambda: rosenbrock(w), [w])
+        forgetful().minimize(lambda: rosenbrock(v), [v])
+    assert rosenbrock(w).item() < 1e-9 < rosenbrock(v).item()
+    assert short.iterations <= 42
+    other = plugrad.Variable(np.array([2.0]))
+    short.minimize(lambda: plugrad.sum(other**2), [other])  # of another size
+    assert abs(other.item()) < 1e-6
+
+
+def test_the_number_of_calls_is_kept():
+    w, calls = plugrad.Variable(np.array([-1.2, 1.0])), []
+    optimizer = optimizers.LBFGS(max_iterations=50, max_evaluations=7)
+    optimizer.minimize(lambda: calls.append(1) or rosenbrock(w), [w])
+    assert 7 <= len(calls) == optimizer.evaluations < 12  # a step that has begun ends
+    assert not optimizer.has_converged
+
+
+def test_a_step_into_what_cannot_be_computed_is_shortened():
+    w = plugrad.Variable(np.array([5.0]))
+    optimizer = optimizers.LBFGS(30.0, max_iterations=30, max_evaluations=90)
+    optimizer.minimize(lambda: plugrad.sum(w - plugrad.log(w)), [w])  # NaN where w < 0
+    assert w.item() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_an_error_leaves_the_last_step():
+    w, places = plugrad.Variable(np.array([-1.2, 1.0])), []
+
+    def function():
+        places.append(plugrad.stop_gradient(w).tolist())
+        if len(places) == 9:
+            raise ZeroDivisionError
+        return rosenbrock(w)
+
+    optimizer = optimizers.LBFGS(max_iterations=50)
+    with pytest.raises(ZeroDivisionError):
+        optimizer.minimize(function, [w])
+    assert w.tolist() in places[:8]
+    assert w.tolist() != places[0]
+    assert optimizer.evaluations == 9
+
+
+def test_the_start_may_be_the_minimum():
+    w, optimizer = plugrad.Variable(np.array([1.0, 1.0])), optimizers.LBFGS()
+    assert optimizer.minimize(lambda: rosenbrock(w), [w]).item() == 0
+    assert (optimizer.iterations, optimizer.evaluations, optimizer.has_converged) == (0, 1, True)
+
+
+def test_what_is_not_trainable_stays():
+    w, fixed = plugrad.Variable([3.0]), plugrad.Variable([2.0], trainable=False)
+    optimizers.LBFGS().minimize(lambda: plugrad.sum((w - fixed) ** 2), [w, fixed])
+    assert (w.item(), fixed.item()) == (pytest.approx(2.0), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: optimizers.LBFGS(-1.0), ArgumentValueError, r"LBFGS: learning_rate=-1.0 must be"),
+        (lambda: optimizers.LBFGS(max_iterations=0), ArgumentValueError, "max_iterations=0"),
+        (lambda: optimizers.LBFGS(history_size=2.5), ArgumentError, "history_size=2.5"),
+        (lambda: optimizers.LBFGS(lr=1), ArgumentError, "LBFGS: it has no argument 'lr'"),
+        (
+            lambda: optimizers.LBFGS().minimize(
+                lambda: None, [plugrad.Variable([1.0]), plugrad.Variable(np.float64(1))]
+            ),
+            DTypeError,
+            "the variables are float32, float64; they must have one floating dtype",
+        ),
+    ],
+)
+def test_what_lbfgs_does_not_take(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+# --- the line search ------------------------------------------------------------------------------
+
+LINES = {
+    "parabola": (lambda a: (a - 3) ** 2, lambda a: 2 * (a - 3)),
+    "far": (lambda a: (a - 300) ** 2, lambda a: 2 * (a - 300)),
+    "more_thuente": (lambda a: -a / (a * a + 2), lambda a: (a * a - 2) / (a * a + 2) ** 2),
+    "steep": (
+        lambda a: (a + 0.004) ** 5 - 2 * (a + 0.004) ** 4,
+        lambda a: 5 * (a + 0.004) ** 4 - 8 * (a + 0.004) ** 3,
+    ),
+    "wavy": (lambda a: a * a / 50 - math.sin(a), lambda a: a / 25 - math.cos(a)),
+    "wall": (
+        lambda a: -math.sqrt(9 - a) - a if a < 9 else math.nan,
+        lambda a: 0.5 / math.sqrt(9 - a) - 1 if a < 9 else math.nan,
+    ),
+}
+
+
+@pytest.mark.parametrize("first", [1e-3, 0.1, 1.0, 20.0])
+@pytest.mark.parametrize("name", LINES)
+def test_steps_fulfill_the_conditions(name, first):
+    value, slope = LINES[name]
+    calls = []
+
+    def evaluate(step):
+        calls.append(step)
+        return Point(step, value(step), slope(step), None)
+
+    start = Point(0.0, value(0.0), slope(0.0), None)
+    found = search(evaluate, start, first, smallest=0.0)
+    assert found.value <= start.value + 1e-4 * found.step * start.slope
+    assert abs(found.slope) <= 0.9 * abs(start.slope)
+    assert found.step > 0
+    assert len(calls) < 25
+
+
+def test_a_line_search_that_ends_early_returns_the_lowest_point():
+    value, slope = LINES["far"]
+    points = []
+
+    def evaluate(step):
+        points.append(Point(step, value(step), slope(step), None))
+        return points[-1]
+
+    start = Point(0.0, value(0.0), slope(0.0), None)
+    found = search(evaluate, start, 1e-3, evaluations=3, smallest=0.0)
+    assert found.value == min(p.value for p in points)
+    rising = Point(0.0, 0.0, -1.0, None)
+    up = search(lambda a: Point(a, 1.0 + a, 1.0, None), rising, 1.0, evaluations=5, smallest=0.0)
+    assert up is rising

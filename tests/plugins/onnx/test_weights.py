@@ -1,0 +1,78 @@
+"""Large weights are read from the file at once, and are those that protobuf reads."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+import onnx
+
+import plugrad_onnx
+from plugins.onnx.making import made
+from plugrad_onnx import InvalidModel, weights
+
+ROWS = 2000
+W = np.arange(ROWS * 3, dtype=np.float32).reshape(ROWS, 3)
+NET = "g (float[n, 2000] x) => (float[n, 3] y) { y = MatMul(x, w) }"
+
+
+def written(path, **arrays):
+    proto = made(NET, w=W, **arrays)
+    onnx.save(proto, path)
+    return proto
+
+
+def left_out(path):
+    with path.open("rb") as file:
+        return weights.split(file)
+
+
+def test_weights_are_those_that_protobuf_reads(tmp_path, rng):
+    path = tmp_path / "f.onnx"
+    arrays = {
+        "flags": rng.random(20000) < 0.5,
+        "small": np.ones(3),
+        "half": rng.normal(size=(100, 100)).astype(np.float16),
+        "brain": rng.normal(size=10000).astype(ml_dtypes.bfloat16),
+        "nibbles": rng.integers(-8, 8, 50000).astype(ml_dtypes.int4),
+    }
+    proto = written(path, **arrays)
+    content, places = left_out(path)
+    assert sorted(places) == [0, 1, 3, 4, 5]
+    assert len(content) < 1000
+    one, two = plugrad_onnx.load(path).weights, plugrad_onnx.load(proto).weights
+    for name in ("w", *arrays):
+        assert one[name].dtype == two[name].dtype
+        np.testing.assert_array_equal(one[name], two[name])
+
+
+def test_a_model_is_saved_with_its_large_weights(tmp_path):
+    written(tmp_path / "f.onnx")
+    model = plugrad_onnx.load(tmp_path / "f.onnx")
+    model.weights["w"] = W + 1
+    model.save(tmp_path / "g.onnx")
+    np.testing.assert_array_equal(plugrad_onnx.load(tmp_path / "g.onnx").weights["w"], W + 1)
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path):
+    proto = made(NET, w=W)
+    proto.graph.initializer[0].dims[0] = ROWS + 1
+    onnx.save(proto, tmp_path / "f.onnx")
+    with pytest.raises(InvalidModel, match=r"'w': its data do not fit shape \(2001, 3\)"):
+        plugrad_onnx.load(tmp_path / "f.onnx")
+
+
+def test_what_is_unusual_is_read_by_protobuf(tmp_path):
+    path = tmp_path / "f.onnx"
+    content = written(path).SerializeToString()
+    path.write_bytes(
+        content + onnx.ModelProto(graph=onnx.GraphProto(doc_string="more")).SerializeToString()
+    )
+    assert left_out(path) is None
+    np.testing.assert_array_equal(plugrad_onnx.load(path).weights["w"], W)
+    for damaged in (b"", content[:-5], content[:5000], b"\xff" * 20, b"\x3b\x00"):
+        path.write_bytes(damaged)
+        assert left_out(path) is None
+        with pytest.raises(InvalidModel):
+            plugrad_onnx.load(path)
