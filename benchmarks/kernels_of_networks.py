@@ -302,7 +302,7 @@ def normalization(cases: Cases) -> None:
     )
     cases.add(
         "layer_norm",
-        lambda x, b, w: plugrad.layer_norm(x, b, w),
+        lambda x, b, w: plugrad.layer_norm(x, offset=b, scale=w),
         lambda x, b, w: functional.layer_norm(x, w.shape, w, b),
         table,
         row,

@@ -187,14 +187,14 @@ def transformer() -> Step:
     def loss(w: dict[str, plugrad.Tensor]) -> plugrad.Tensor:
         x = w["x"]
         batch, length, width = x.shape
-        h = plugrad.layer_norm(x, w["offset1"], w["scale1"])
+        h = plugrad.layer_norm(x, offset=w["offset1"], scale=w["scale1"])
         h = (h @ w["query_key_value"] + w["query_key_value_bias"]).reshape(
             batch, length, 3, heads, width // heads
         )
         h = plugrad.attention(*plugrad.unstack(plugrad.permute_dims(h, (2, 0, 3, 1, 4))))
         h = plugrad.permute_dims(h, (0, 2, 1, 3)).reshape(batch, length, width)
         x = x + (h @ w["out"] + w["out_bias"])
-        h = plugrad.layer_norm(x, w["offset2"], w["scale2"])
+        h = plugrad.layer_norm(x, offset=w["offset2"], scale=w["scale2"])
         h = plugrad.gelu(h @ w["wide"] + w["wide_bias"], approximate=True)
         x = x + (h @ w["narrow"] + w["narrow_bias"])
         return plugrad.mean(x * x)

@@ -121,7 +121,7 @@ def normalizations(x):
         plugrad.batch_norm(x, mean, variance),
         plugrad.batch_norm(x, mean, variance, mean, variance, variance_epsilon=0.1),
         plugrad.batch_norm(x, x[:1] * 0, x[:1] * 0 + 1),
-        plugrad.layer_norm(x, mean, variance),
+        plugrad.layer_norm(x, offset=mean, scale=variance),
         plugrad.local_response_normalization(x, 1, 1.5, 0.5, 0.75),
         plugrad.prelu(x, mean),
         plugrad.leaky_relu(x, 0.1),

@@ -193,7 +193,7 @@ WRITTEN |= {
     ),
     "attention": call(F, F, F, np.ones((2, 2), bool), scale=0.5),
     "batch_norm_training": call(F, V, V, axis=-1, variance_epsilon=0.1),
-    "layer_norm": call(F, V, V, axis=-1, variance_epsilon=0.1),
+    "layer_norm": call(F, offset=V, scale=V, axis=-1, variance_epsilon=0.1),
     "batch_norm": call(F, V, V, V, V, variance_epsilon=0.1),
     "batch_to_space_nd": call(IMG[:2].repeat(2, 0), [2, 2], [[0, 1], [1, 0]]),
     "space_to_batch_nd": call(IMG, [2, 2], [[0, 2], [1, 1]]),

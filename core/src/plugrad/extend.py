@@ -69,6 +69,7 @@ from plugrad.tensor.backend import (
 from plugrad.tensor.effects import on_failure as on_failure
 from plugrad.tensor.tensor import Tensor as Tensor
 from plugrad.tensor.tracer import is_traced as is_traced, static_value as static_value
+from plugrad.types.arguments import explain_wrong_calls as explain_wrong_calls
 from plugrad.types.contractions import (
     Contraction as Contraction,
     Preparation as Preparation,

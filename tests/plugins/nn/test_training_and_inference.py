@@ -76,6 +76,28 @@ def test_dropout_depends_on_the_seed_and_the_name(backend):
         np.testing.assert_array_equal(first, model({}, x, nn.Training(1)))
 
 
+@pytest.mark.parametrize(
+    ("layer", "mean", "deviation"),
+    [
+        (nn.GaussianNoise(0.5), 3.0, 0.5),
+        (nn.GaussianDropout(0.2), 3.0, 1.5),
+        (nn.SpatialDropout(0.2), 3.0, 1.5),
+    ],
+)
+def test_noise_has_its_mean_and_deviation_in_training_only(layer, mean, deviation, backend):
+    x = plugrad.full((500, 4), 3.0)
+    assert (layer({}, x).numpy() == 3.0).all()
+    y = layer({}, x, nn.Training(seed=1)).numpy()
+    assert abs(y.mean() - mean) < 0.15
+    assert abs(y.std() - deviation) < 0.15
+
+
+def test_spatial_dropout_drops_whole_channels(backend):
+    y = nn.SpatialDropout(0.5)({}, plugrad.ones((4, 3, 2, 5)), nn.Training(seed=0)).numpy()
+    assert set(np.unique(y)) == {0.0, 2.0}
+    assert (y == y[:, :1, :1]).all()
+
+
 def test_dropout_is_the_same_when_a_checkpoint_computes_it_again(backend):
     layer, x = nn.Dropout(0.5), plugrad.ones((30,))
 

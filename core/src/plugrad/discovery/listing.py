@@ -376,6 +376,10 @@ def _add_module(name: str) -> None:
     add(plugin)
 
 
+NAMES_OF_GPUS: Final = frozenset({"cuda", "gpu", "hip", "mps", "rocm", "xpu"})
+"""What other frameworks call the devices that the backend webgpu has."""
+
+
 def _not_found(name: str, kind: Kind) -> BackendNotFound | PluginNotFound:
     known = [p.name for p in plugins(kind)]
     extras = {name.rpartition("-")[2] for name in first_party_distributions()}
@@ -386,6 +390,8 @@ def _not_found(name: str, kind: Kind) -> BackendNotFound | PluginNotFound:
             f"no installed plugin brings {noun} called {name!r}{suggestion(name, known)}; {installed}"
         )
     remedy = f'; install it with: pip install "plugrad[{name}]"' if name in extras else ""
+    if name in NAMES_OF_GPUS:
+        remedy = '; every GPU is one of the backend webgpu: pip install "plugrad[webgpu]", then plugrad.use("webgpu")'
     hint = "" if remedy else suggestion(name, [*known, *extras])
     return BackendNotFound(
         f"no installed plugin brings a backend called {name!r}{hint}{remedy}; {installed}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -122,7 +123,8 @@ class GraphModel:
         self._functions = functions
         self._weights = weights
         self._trained: dict[str, Variable] = {}
-        self._copies: dict[str, dict[int, Tensor]] = {}
+        # By device, with which copies of constants end.
+        self._copies: WeakKeyDictionary[Backend, dict[int, Tensor]] = WeakKeyDictionary()
         self._inputs, self._outputs = _signature(document, graph)
         nodes = plan_for(graph, tuple(self._outputs.values())).nodes
         check_operators(nodes, functions)
@@ -272,7 +274,7 @@ class GraphModel:
         """Return what runs the model on a backend; constants lie on the device for which a trace is."""
         while isinstance(backend, Tracer):
             backend = backend.target
-        copies = self._copies.setdefault(backend.label, {})
+        copies = self._copies.setdefault(backend, {})
         return Runner({**self._weights, **self._trained}, self._functions, copies, backend)
 
     def _find(self, name: str) -> Reference:

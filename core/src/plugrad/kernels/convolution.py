@@ -81,9 +81,11 @@ def check_images(axes: int, image: Shape, filter: Shape) -> None:
             f"images and filters of a convolution have {axes + 2} axes; the shapes are {image} and {filter}"
         )
     if image[-1] != filter[-2]:
+        axes_now = (0, *range(2, axes + 2), 1)
+        remedy = f"; if axis 1 has the channels, write plugrad.permute_dims(images, {axes_now})"
         raise ShapeError(
             f"images of shape {image}, channels last, have {image[-1]} channels but filters of shape {filter} "
-            f"expect {filter[-2]}"
+            f"expect {filter[-2]}{remedy if image[1] == filter[-2] else ''}"
         )
 
 

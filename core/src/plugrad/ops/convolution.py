@@ -8,6 +8,7 @@ from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import convolution, movement
 from plugrad.ops.arguments import check_floats, promote_operands
 from plugrad.ops.windows import as_given, as_kernels_take, resolve_window
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import as_shape
 from plugrad.types.windows import as_sizes, is_channels_first, parse_padding, sliding_window
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     )
 
 
+@explain_wrong_calls
 def conv1d(
     x: TensorLike,
     filter: TensorLike,
@@ -87,6 +89,7 @@ def conv1d(
     return as_given(movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first)
 
 
+@explain_wrong_calls
 def conv2d(
     x: TensorLike,
     filter: TensorLike,
@@ -132,6 +135,7 @@ def conv2d(
     return run_convolution(convolution.conv2d, "conv2d", 2, x, filter, *how)
 
 
+@explain_wrong_calls
 def conv2d_transpose(
     x: TensorLike,
     filter: TensorLike,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugrad.kernels import convolution3d
 from plugrad.ops.convolution import run_convolution, run_transposed
+from plugrad.types.arguments import explain_wrong_calls
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from plugrad.types.windows import PaddingLike, Rounding, VolumeFormat
 
 
+@explain_wrong_calls
 def conv3d(
     x: TensorLike,
     filter: TensorLike,
@@ -56,6 +58,7 @@ def conv3d(
     return run_convolution(convolution3d.conv3d, "conv3d", 3, x, filter, *how)
 
 
+@explain_wrong_calls
 def conv3d_transpose(
     x: TensorLike,
     filter: TensorLike,

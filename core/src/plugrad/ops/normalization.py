@@ -15,6 +15,7 @@ from plugrad.ops.arguments import (
 )
 from plugrad.ops.attributes import check_finite, check_integer
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import promote
 from plugrad.types.shapes import normalize_axis
 
@@ -60,6 +61,7 @@ def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
     return with_attributes(normalization.log_softmax, x, axis=axis)
 
 
+@explain_wrong_calls
 def batch_norm(
     x: TensorLike,
     mean: TensorLike,
@@ -170,11 +172,12 @@ def batch_norm_training(
     return BatchNormTraining(y, mean, variance)
 
 
+@explain_wrong_calls
 def layer_norm(
     x: TensorLike,
+    *,
     offset: TensorLike | None = None,
     scale: TensorLike | None = None,
-    *,
     axis: int = -1,
     variance_epsilon: float = 1e-5,
 ) -> Tensor:
@@ -183,12 +186,12 @@ def layer_norm(
     ``(x - m) / sqrt(v + variance_epsilon) * scale + offset``, where the mean m and the variance v are
     over one axis and all axes after it. See Ba, Kiros and Hinton, "Layer normalization" (2016).
 
-    >>> plugrad.layer_norm([[1.0, 3.0], [10.0, 30.0]], [0.0, 5.0], variance_epsilon=0.0)
+    >>> plugrad.layer_norm([[1.0, 3.0], [10.0, 30.0]], offset=[0.0, 5.0], variance_epsilon=0.0)
     tensor([[-1.,  6.],
             [-1.,  6.]], dtype=float32)
 
-    The result has the shape of x, and the dtype to which all tensors promote; integers and bools
-    become float32.
+    Offset and scale have names, because frameworks differ in their order. The result has the shape of x, and the dtype
+    to which all tensors promote; integers and bools become float32.
 
     Args:
         x: numbers, with at least one axis.

@@ -8,6 +8,7 @@ from plugrad.kernels import pooling, pooling3d
 from plugrad.ops.arguments import as_supported_dtype, check_floats
 from plugrad.ops.attributes import check_choice, check_flag, is_sequence, to_list
 from plugrad.ops.windows import as_given, as_kernels_take, check_axes, resolve_window
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.windows import as_sizes, is_channels_first, pool_window
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _KERNELS_WITHOUT_DILATION: Final[dict[tuple[PoolingType, int], Kernel[..., Tenso
 }
 
 
+@explain_wrong_calls
 def max_pool(
     x: TensorLike,
     window_size: ShapeLike,
@@ -66,6 +68,7 @@ def max_pool(
     return run_pooling("max_pool", "max", 2, x, window_size, *how)
 
 
+@explain_wrong_calls
 def avg_pool(
     x: TensorLike,
     window_size: ShapeLike,

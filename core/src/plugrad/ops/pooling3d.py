@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.ops.pooling import run_pooling
+from plugrad.types.arguments import explain_wrong_calls
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from plugrad.types.windows import PaddingLike, Rounding, VolumeFormat
 
 
+@explain_wrong_calls
 def max_pool3d(
     x: TensorLike,
     window_size: ShapeLike,
@@ -52,6 +54,7 @@ def max_pool3d(
     return run_pooling("max_pool3d", "max", 3, x, window_size, *how)
 
 
+@explain_wrong_calls
 def avg_pool3d(
     x: TensorLike,
     window_size: ShapeLike,

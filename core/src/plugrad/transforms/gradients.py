@@ -138,7 +138,7 @@ def _make_gradient_function(
                 if not allow_unused:
                     raise GradientNotFound(
                         "grad: the result does not depend on differentiated tensor number "
-                        f"{i}; pass allow_unused=True for zeros"
+                        f"{i}; pass allow_unused=True for zeros. Numbers that item() or float() return have no gradient"
                     )
                 gradients[i] = zeros_like(Tensor(*inputs[i]))
         remaining = iter(gradients)
@@ -335,7 +335,8 @@ def variable_grads(
     unused = [v.name for v, g in pairs if g is None]
     if unused and not allow_unused:
         raise GradientNotFound(
-            f"variable_grads: the result does not depend on variable {unused[0]!r}; pass allow_unused=True for zeros"
+            f"variable_grads: the result does not depend on variable {unused[0]!r}; pass allow_unused=True for zeros. "
+            "Numbers that item() or float() return have no gradient"
         )
     return value, [zeros_like(v) if g is None else g for v, g in pairs]
 
@@ -425,8 +426,10 @@ def _detach(x: Tensor) -> Tensor:
 
 def _check_result(value: Any) -> Tensor:
     if not isinstance(value, Tensor):
+        is_number = isinstance(value, int | float)
+        remedy = "; item() and float() return numbers, which have no gradient: return the tensor"
         raise ArgumentError(
-            f"grad: the function must return one tensor, not {type(value).__name__}"
+            f"grad: the function must return one tensor, not {type(value).__name__}{remedy if is_number else ''}"
         )
     if value.array.dtype not in _INEXACT_DTYPES:
         raise _not_floating_error("the result", value)

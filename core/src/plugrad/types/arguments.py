@@ -4,16 +4,40 @@ from __future__ import annotations
 
 from functools import wraps
 from os import fspath
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from plugrad.errors import ArgumentError, ArgumentValueError, short_repr, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Class = TypeVar("Class", bound=type[Any])
+
+
+KEYWORDS_ELSEWHERE: Final = {
+    "bias": ("use_bias", "offset"),
+    "channels": ("filters",),
+    "dim": ("axis",),
+    "dims": ("axis", "axes"),
+    "embedding_dim": ("output_dim", "units"),
+    "eps": ("epsilon", "variance_epsilon"),
+    "hidden_size": ("units",),
+    "keepdim": ("keepdims",),
+    "kernel_size": ("window_size", "pool_size"),
+    "lr": ("learning_rate",),
+    "num_embeddings": ("input_dim",),
+    "optimiser": ("optimizer",),
+    "out_channels": ("filters",),
+    "out_features": ("units",),
+    "p": ("rate",),
+    "pad": ("padding",),
+    "pool_size": ("window_size",),
+    "stride": ("strides",),
+    "weight": ("scale",),
+}
+"""What other frameworks call an argument, and what it may be called here."""
 
 
 def explain_wrong_calls(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -55,7 +79,7 @@ def _describe_mistake(
     parameters = called.parameters
     takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
     for unknown in () if takes_any else kwargs.keys() - parameters.keys():
-        mistake = f"it has no argument {unknown!r}{suggestion(unknown, parameters)}"
+        mistake = f"it has no argument {unknown!r}{_right_name(unknown, parameters)}"
     written = [
         p.replace(annotation=Parameter.empty)
         for p in parameters.values()
@@ -69,6 +93,14 @@ def _describe_mistake(
     if name.endswith(".__init__"):
         name = type(args[0]).__name__
     return f"{name}: {mistake}; write {name}{form}"
+
+
+def _right_name(unknown: str, known: Iterable[str]) -> str:
+    """Return a hint how an argument is called here, if one of the known names is it."""
+    for name in KEYWORDS_ELSEWHERE.get(unknown, ()):
+        if name in known:
+            return f" (did you mean {name!r}?)"
+    return suggestion(unknown, known)
 
 
 def check_string(value: object, op: str, name: str) -> str:

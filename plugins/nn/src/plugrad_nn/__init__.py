@@ -40,7 +40,12 @@ from plugrad_nn.dense import (
     PositionEmbedding as PositionEmbedding,
     PReLU as PReLU,
 )
-from plugrad_nn.dropout import Dropout as Dropout
+from plugrad_nn.dropout import (
+    Dropout as Dropout,
+    GaussianDropout as GaussianDropout,
+    GaussianNoise as GaussianNoise,
+    SpatialDropout as SpatialDropout,
+)
 from plugrad_nn.graph import (
     Graph as Graph,
 )

@@ -113,4 +113,8 @@ def check_choice(owner: str, name: str, value: Any, known: Iterable[str]) -> Non
     known = tuple(known)
     if value not in known:
         allowed = " or ".join(map(repr, known))
-        raise ArgumentValueError(f"{owner}: {name}={value!r:.80} must be {allowed}")
+        is_number = name == "padding" and isinstance(value, int | tuple)
+        remedy = (
+            "; a layer such as nn.ZeroPadding2D(1) before it pads by numbers" if is_number else ""
+        )
+        raise ArgumentValueError(f"{owner}: {name}={value!r:.80} must be {allowed}{remedy}")

@@ -1,7 +1,8 @@
-"""Dropout."""
+"""Layers of random numbers, which act in training only."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,87 @@ class Dropout(Layer):
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the result, of the shape of x."""
+        self.check_mode(mode)
         if isinstance(mode, Training) and self.rate > 0:
             return plugrad.dropout(x, self.rate, seed=mode.generator())
         return plugrad.asarray(x)
+
+
+@dataclass(frozen=True, repr=False)
+class SpatialDropout(Dropout):
+    """In training, random channels of examples set to 0 and the others divided by ``1 - rate`` (Tompson et al., 2015).
+
+    >>> layer = nn.SpatialDropout(0.5)
+    >>> y = layer({}, plugrad.ones((2, 5, 4)), nn.Training(seed=0))
+    >>> bool(plugrad.all(y == y[:, :1]))
+    True
+
+    Arguments and errors are as for `Dropout`; the axes between the batch and the channels are spatial.
+    """
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of the shape of x."""
+        x = plugrad.asarray(x)
+        if not isinstance(mode, Training) or self.rate == 0:
+            return x
+        ones = plugrad.ones((x.shape[0], *(1,) * (x.ndim - 2), x.shape[-1]), dtype=x.dtype)
+        return x * plugrad.dropout(ones, self.rate, seed=mode.generator())
+
+
+@dataclass(frozen=True, repr=False)
+class GaussianNoise(Layer):
+    """In training, each element plus a random number of the normal distribution.
+
+    >>> layer = nn.GaussianNoise(0.1)
+    >>> layer({}, plugrad.ones((1, 2)))
+    tensor([[1., 1.]], dtype=float32)
+
+    Args:
+        stddev: the standard deviation, 0 or more.
+
+    Raises:
+        ArgumentError: it is not a number.
+        ArgumentValueError: it is negative.
+    """
+
+    stddev: float
+
+    def __post_init__(self) -> None:
+        check_number("GaussianNoise", "stddev", self.stddev, least=0)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of the shape of x."""
+        x = plugrad.asarray(x)
+        if not isinstance(mode, Training):
+            return x
+        return x + mode.generator().normal(x.shape, 0.0, self.stddev, dtype=x.dtype)
+
+
+@dataclass(frozen=True, repr=False)
+class GaussianDropout(Layer):
+    """In training, each element times a random number around 1, with the variance of dropout (Srivastava et al., 2014).
+
+    >>> layer = nn.GaussianDropout(0.5)
+    >>> layer({}, plugrad.ones((1, 2)))
+    tensor([[1., 1.]], dtype=float32)
+
+    Args:
+        rate: the numbers have the standard deviation ``sqrt(rate / (1 - rate))``; at least 0 and less than 1.
+
+    Raises:
+        ArgumentError: the rate is not a number.
+        ArgumentValueError: it is out of range.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        check_number("GaussianDropout", "rate", self.rate, least=0, below=1)
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of the shape of x."""
+        x = plugrad.asarray(x)
+        if not isinstance(mode, Training):
+            return x
+        deviation = math.sqrt(self.rate / (1 - self.rate))
+        return x * mode.generator().normal(x.shape, 1.0, deviation, dtype=x.dtype)

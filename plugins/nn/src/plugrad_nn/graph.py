@@ -146,6 +146,7 @@ class Graph(Layer):
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Any:
         """Return the result, or a tuple of all."""
+        self.check_mode(mode)
         if len(self.inputs) == 1 and not isinstance(x, Mapping):
             values: dict[str, Any] = {self.inputs[0]: plugrad.asarray(x)}
         else:

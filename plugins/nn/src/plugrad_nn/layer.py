@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import plugrad
-from plugrad.extend import ArgumentError, ShapeError
+from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_nn.arguments import check_integer, check_integers
 from plugrad_nn.parameters import Params, as_variables, assign_some
 
@@ -125,7 +125,25 @@ class Child(NamedTuple):
     """The shape of one result."""
 
 
-class Layer(ABC):
+class LayerType(ABCMeta):
+    """The type of layers, whose wrong arguments are explained: Python does not name the right ones."""
+
+    if not TYPE_CHECKING:  # type checkers know the arguments
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            """Return a layer.
+
+            Raises:
+                ArgumentError: there is no such argument, or one is missing.
+            """
+            try:
+                return super().__call__(*args, **kwargs)
+            except TypeError:
+                explain_wrong_calls(cls.__init__)(object.__new__(cls), *args, **kwargs)
+                raise
+
+
+class Layer(metaclass=LayerType):
     """A description from which parameters are made, and a pure function of parameters and input.
 
     A subclass is a frozen dataclass. It implements ``__call__``, and `build` if it has parameters.
@@ -202,6 +220,18 @@ class Layer(ABC):
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of one result for inputs of a shape, computed with a batch of none."""
         return self(params, plugrad.zeros((0, *shape))).shape[1:]
+
+    def check_mode(self, mode: object) -> None:
+        """Raise unless the third argument of a call is a mode.
+
+        Raises:
+            ArgumentError: it is not.
+        """
+        if not isinstance(mode, Mode):
+            raise ArgumentError(
+                f"{type(self).__name__}: the third argument is the mode of the call, nn.Training(seed) for a step of "
+                f"training or nn.INFERENCE, and not {mode!r:.80}"
+            )
 
     def parameter(self, params: Params, name: str) -> Any:
         """Return the parameter of a name, or the parameters of the layer of that name.

@@ -83,7 +83,7 @@ class LayerNorm(_Normalization):
         """Return the result, of the shape of x."""
         x = plugrad.asarray(x)
         gamma, beta = self.scale_and_offset(params, x)
-        return plugrad.layer_norm(x, beta, gamma, variance_epsilon=self.epsilon)
+        return plugrad.layer_norm(x, offset=beta, scale=gamma, variance_epsilon=self.epsilon)
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,6 +198,7 @@ class BatchNorm(_Normalization):
                 f"BatchNorm: x has shape {x.shape}; it must be (batch, …, {mean.size}), because the "
                 "parameters are for as many channels"
             )
+        self.check_mode(mode)
         if not isinstance(mode, Training):
             return plugrad.batch_norm(x, mean, variance, beta, gamma, variance_epsilon=self.epsilon)
         epsilon = self.epsilon

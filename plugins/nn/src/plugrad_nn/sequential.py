@@ -98,6 +98,7 @@ class Sequential(Layer):
             raise ArgumentError(
                 f"{type(self).__name__}: params must be what init returned, and not {params!r:.80}"
             )
+        self.check_mode(mode)
         y = plugrad.asarray(x)
         for name, step in zip(self.names, self.layers, strict=True):
             y = step(params.get(name, {}), y, mode[name]) if isinstance(step, Layer) else step(y)

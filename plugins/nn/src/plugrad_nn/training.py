@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plugrad
-from plugrad.extend import ArgumentError, ShapeError
+from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_nn.accumulation import Accumulated
 from plugrad_nn.arguments import check_flag, check_function, check_integer
 from plugrad_nn.callbacks import Run
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from plugrad_nn.strategy import Steps, Strategy
 
 
+@explain_wrong_calls
 def fit(
     model: Callable[..., Tensor],
     params: Params,
@@ -255,6 +256,7 @@ def fit(
     return results
 
 
+@explain_wrong_calls
 def evaluate(
     model: Callable[..., Tensor],
     params: Params,
@@ -315,6 +317,7 @@ def evaluate(
     }
 
 
+@explain_wrong_calls
 def predict(
     model: Callable[..., Tensor], params: Params, x: Any, *, batch_size: int = 32
 ) -> Tensor:

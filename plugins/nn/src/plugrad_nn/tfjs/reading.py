@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import plugrad
 from plugrad.extend import PlugradError
 from plugrad_nn.dense import Dense
-from plugrad_nn.dropout import Dropout
+from plugrad_nn.dropout import Dropout, GaussianDropout, GaussianNoise
 from plugrad_nn.graph import Graph
 from plugrad_nn.layer import Layer
 from plugrad_nn.normalization import BatchNorm, LayerNorm
@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 
     Json = Mapping[str, Any]
 
-PASSING: Final = (Dense, Dropout, BatchNorm, LayerNorm, TimeDistributed)
+PASSING: Final = (
+    Dense,
+    Dropout,
+    GaussianDropout,
+    GaussianNoise,
+    BatchNorm,
+    LayerNorm,
+    TimeDistributed,
+)
 """Layers whose results have the masks of their inputs."""
 MODELS: Final = ("Sequential", "Model", "Functional")
 

@@ -40,7 +40,9 @@ CLASSES: Final[dict[type, str]] = {
     convolution.Conv1D: "Conv1D", convolution.Conv2D: "Conv2D", convolution.Conv3D: "Conv3D",
     convolution.DepthwiseConv2D: "DepthwiseConv2D", convolution.SeparableConv2D: "SeparableConv2D",
     dense.Dense: "Dense", dense.Embedding: "Embedding", dense.Flatten: "Flatten", dense.PReLU: "PReLU",
-    dropout.Dropout: "Dropout", merging.Add: "Add", merging.Average: "Average", merging.Concatenate: "Concatenate",
+    dropout.Dropout: "Dropout", dropout.GaussianDropout: "GaussianDropout",
+    dropout.GaussianNoise: "GaussianNoise", dropout.SpatialDropout: "SpatialDropout1D",
+    merging.Add: "Add", merging.Average: "Average", merging.Concatenate: "Concatenate",
     merging.Dot: "Dot", merging.Maximum: "Maximum", merging.Minimum: "Minimum", merging.Multiply: "Multiply",
     normalization.BatchNorm: "BatchNormalization", normalization.LayerNorm: "LayerNormalization",
     pooling.AveragePooling1D: "AveragePooling1D", pooling.AveragePooling2D: "AveragePooling2D",
@@ -58,9 +60,9 @@ RANKS: Final = {
     "Conv3DTranspose": 3,
 }  # fmt: skip
 FIELDS: Final = (
-    "units", "filters", "use_bias", "padding", "depth_multiplier", "input_dim", "output_dim", "rate", "axis", "axes",
-    "normalize", "epsilon", "center", "scale", "momentum", "return_sequences", "reset_after", "n", "offset",
-    "target_shape", "dims", "interpolation",
+    "units", "filters", "stddev", "use_bias", "padding", "depth_multiplier", "input_dim", "output_dim", "rate",
+    "axis", "axes", "normalize", "epsilon", "center", "scale", "momentum", "return_sequences", "reset_after", "n",
+    "offset", "target_shape", "dims", "interpolation",
 )  # fmt: skip
 """Fields of layers that have the same name and value in Keras."""
 IMAGES: Final = (
@@ -287,6 +289,8 @@ def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
     kind = CLASSES.get(type(layer))
     if kind is None:
         raise _unsupported(repr(layer)[:80], "save it with plugrad.tfjs.save_graph_model")
+    if kind == "SpatialDropout1D" and len(shape) != 2:
+        raise _unsupported(f"{layer!r} of images", "it drops channels of sequences only")
     if kind.startswith("Global"):
         kind = f"{kind}{len(shape) - 1}D"
         if kind.endswith("3D"):

@@ -113,7 +113,7 @@ def layer_normalization(
     """Normalize all axes from one on; return mean and reciprocal deviation, too, if they are used."""
     if outputs == 1 and axis in (-1, x.ndim - 1) and scale.shape == x.shape[-1:]:
         zeros = offset if offset is not None else plugrad.zeros_like(scale)
-        return plugrad.layer_norm(x, zeros, scale, variance_epsilon=epsilon)
+        return plugrad.layer_norm(x, offset=zeros, scale=scale, variance_epsilon=epsilon)
     axes = tuple(range(axis % x.ndim, x.ndim))
     mean, variance = plugrad.moments(x, axis=axes, keepdims=True)
     inverse = plugrad.rsqrt(plugrad.add(variance, like(epsilon, variance)))

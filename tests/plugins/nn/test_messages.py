@@ -1,0 +1,123 @@
+"""What is said to those who write what other frameworks take."""
+
+import pytest
+
+import plugrad
+import plugrad_nn as nn
+from plugrad.errors import ArgumentError, ArgumentValueError, BackendNotFound, GradientNotFound
+from plugrad.extend import ShapeError
+
+with plugrad.use("cpu"):
+    X = plugrad.ones((2, 3))
+    IMAGES = plugrad.ones((2, 3, 8, 8))
+    ONES = plugrad.ones(3)
+MODEL = nn.Sequential(nn.Dense(4, plugrad.relu), nn.Dropout(0.5), nn.Dense(2))
+FUNCTIONAL = nn.Graph(["x"], {"y": (nn.Dense(2), "x")}, "y")
+
+
+def fitted(**options):
+    return nn.fit(MODEL, MODEL.init(0, (3,)), X, X, loss=nn.losses.dice_loss, **options)
+
+
+def called(layer, shape, x, *more):
+    return layer(layer.init(0, shape), x, *more)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: nn.Dense(4, activaton=plugrad.relu),
+            "Dense: .*'activaton' .did you mean 'activation'",
+        ),
+        (
+            lambda: nn.Dense(4, bias=False),
+            "'bias' .did you mean 'use_bias'.*write Dense.units, activ",
+        ),
+        (
+            lambda: nn.Dense(),
+            r"Dense: missing a required.*'units'; write Dense\(units, activation=None",
+        ),
+        (lambda: nn.Dropout(p=0.5), "'p' .did you mean 'rate'"),
+        (lambda: nn.LSTM(hidden_size=4), "'hidden_size' .did you mean 'units'"),
+        (lambda: nn.LayerNorm(eps=1e-3), "'eps' .did you mean 'epsilon'"),
+        (lambda: nn.Conv2D(4, 3, stride=2), "'stride' .did you mean 'strides'"),
+        (lambda: nn.Conv2D(4, 3, pad="same"), "'pad' .did you mean 'padding'"),
+        (lambda: nn.Embedding(5, embedding_dim=3), "'embedding_dim' .did you mean 'output_dim'"),
+        (lambda: fitted(optimiser=None), "fit: .*'optimiser' .did you mean 'optimizer'"),
+        (
+            lambda: plugrad.conv2d(IMAGES, ONES, pad="same"),
+            "conv2d: .*'pad' .did you mean 'padding'",
+        ),
+        (lambda: plugrad.max_pool(IMAGES, kernel_size=2), "max_pool: .*mean 'window_size'"),
+        (
+            lambda: plugrad.layer_norm(X, weight=ONES),
+            "layer_norm: .*'weight' .did you mean 'scale'",
+        ),
+        (lambda: plugrad.layer_norm(X, dim=-1), "layer_norm: .*'dim' .did you mean 'axis'"),
+    ],
+)
+def test_the_right_keyword_is_named(call, message):
+    with plugrad.use("cpu"), pytest.raises(ArgumentError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: nn.Conv2D(4, 3, padding=1),
+            ArgumentValueError,
+            r"ZeroPadding2D\(1\) before it pads",
+        ),
+        (
+            lambda: called(nn.Conv2D(4, 3), (8, 8, 3), IMAGES),
+            ShapeError,
+            r"channels last.*write plugrad.permute_dims\(images, \(0, 2, 3, 1\)\)",
+        ),
+        (
+            lambda: plugrad.conv3d(plugrad.ones((1, 3, 4, 4, 4)), plugrad.ones((3, 3, 3, 3, 1))),
+            ShapeError,
+            r"if axis 1 has the channels, write plugrad.permute_dims\(images, \(0, 2, 3, 4, 1\)\)",
+        ),
+        (
+            lambda: plugrad.layer_norm(X, ONES, ONES),
+            ArgumentError,
+            r"too many positional arguments; write layer_norm\(x, \*, offset=None, scale=None",
+        ),
+        (
+            lambda: called(MODEL, (3,), X, True),
+            ArgumentError,
+            r"Sequential: the third argument is the mode of the call, nn.Training\(seed\).*not True",
+        ),
+        (
+            lambda: FUNCTIONAL(FUNCTIONAL.init(0, {"x": (3,)}), X, 0),
+            ArgumentError,
+            "Graph: the third",
+        ),
+        (lambda: called(nn.BatchNorm(), (3,), X, True), ArgumentError, "BatchNorm: the third arg"),
+        (
+            lambda: plugrad.grad(lambda x: plugrad.sum(x * x).item())(X),
+            ArgumentError,
+            r"must return one tensor, not float; item\(\) and float\(\) return numbers",
+        ),
+        (
+            lambda: plugrad.grad(lambda x: plugrad.asarray(plugrad.sum(x).item()))(X),
+            GradientNotFound,
+            r"Numbers that item\(\) or float\(\) return have no gradient",
+        ),
+        (
+            lambda: plugrad.use("cuda"),
+            BackendNotFound,
+            r"called 'cuda'; every GPU is one of the backend webgpu.*plugrad.use\(\"webgpu\"\)",
+        ),
+        (
+            lambda: X.to("mps"),
+            BackendNotFound,
+            "called 'mps'; every GPU is one of the backend webgpu",
+        ),
+    ],
+)
+def test_the_remedy_is_named(call, error, message):
+    with plugrad.use("cpu"), pytest.raises(error, match=message):
+        call()
