@@ -100,6 +100,29 @@ ray.shutdown()
 cluster.shutdown()
 print("the same weights")
 """
+READING = """
+def read(config):
+    import plugrad, plugrad_distributed as dist
+    from plugrad_distributed.ray import iter_batches, report
+    rows, total = 0, 0.0
+    for batch in iter_batches(size=4):
+        assert type(batch["x"]) is plugrad.Tensor and dist.world().examples == len(batch["x"])
+        rows += len(batch["x"])
+        total += plugrad.sum(batch["x"]).item()
+    found = dict(zip(("rows", "total"), dist.sum_numbers([rows, total])))
+    report(found, {"done": plugrad.ones(1)})  # without a checkpoint, Ray forgets the metrics
+
+ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000)
+ray.data.DataContext.get_current().enable_progress_bars = False
+found = PlugradTrainer(
+    read,
+    train.ScalingConfig(num_workers=2),
+    run_config=train.RunConfig(storage_path=tempfile.mkdtemp()),
+    datasets={"train": ray.data.from_numpy(np.arange(18, dtype=np.float32)).rename_columns({"data": "x"})},
+).fit().metrics
+assert found == {"rows": 18, "total": 153.0}, found
+print("all rows once")
+"""
 
 
 def run_program(folder, source):
@@ -126,6 +149,12 @@ def test_a_worker_that_dies_is_replaced_and_the_bits_are_the_same(tmp_path):
 def test_a_training_goes_on_with_fewer_workers_where_a_machine_has_gone(tmp_path):
     done = run_program(tmp_path, SHRUNK)
     assert "the same weights\n" in done.stdout, done.stderr[-3000:]
+
+
+@needs_ray
+def test_datasets_of_ray_are_divided_among_the_workers(tmp_path):
+    done = run_program(tmp_path, READING)
+    assert "all rows once\n" in done.stdout, done.stderr[-3000:]
 
 
 def test_wrong_calls_and_a_missing_library_are_named(monkeypatch):

@@ -81,7 +81,7 @@ class PlugradTrainer:
         )
 
     def fit(self) -> Any:
-        """Run the training, and return Ray's result: the last metrics and the last checkpoint.
+        """Run the training, and return Ray's result: the last checkpoint, and the metrics reported with it.
 
         Raises:
             ray.train.TrainingFailedError: it has failed more often than `run_config` allows.
@@ -117,6 +117,8 @@ def main() -> None:
 
 def report(metrics: Mapping[str, Any], tree: Any = None) -> None:
     """Tell Ray the metrics, and write a checkpoint by `plugrad.save` on rank 0; all ranks call it.
+
+    Ray's result has the metrics of the last checkpoint; those without one are for its logs and callbacks.
 
     Args:
         metrics: numbers by name.
