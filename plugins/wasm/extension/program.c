@@ -63,16 +63,17 @@ static void write_numbers(const operand *x, int count, const int64_t *bases) {
     for (int i = 1; i < count; i++) target[i - 1] = (int32_t)value_of(x + i, bases, 0);
 }
 
-static const call *run(const call *now, const int64_t *bases, int64_t first) {
+static const call *run(const call *now, const char *limit, const int64_t *bases, int64_t first) {
     const operand *x = (const operand *)(now + 1);
+    if (limit < (const char *)x) __builtin_trap();
     const int count = now->operands, number = now->function;
+    if (count < 0 || count > (limit - (const char *)x) / (int)sizeof(operand)) __builtin_trap();
     const call *next = (const call *)(x + count);
     if (number == count_of_functions) {
         write_numbers(x, count, bases);
         return next;
     }
-    if ((unsigned)number > (unsigned)count_of_functions || (unsigned)count > MAX_OPERANDS)
-        __builtin_trap();
+    if (number < 0 || number > count_of_functions || count > MAX_OPERANDS) __builtin_trap();
     int64_t a[MAX_OPERANDS];
     for (int i = 0; i < count; i++) a[i] = value_of(x + i, bases, first);
     const function called = functions[number];
@@ -100,10 +101,7 @@ __attribute__((export_name(NAME))) void run_program(const char *table, int bytes
             const int64_t left = now->count - first;
             const call *next = (const call *)(now + 1);
             bases[ITEMS] = left < now->block ? left : now->block;
-            for (int i = 0; i < now->calls; i++) {
-                if ((const char *)next >= table) __builtin_trap();
-                next = run(next, bases, first);
-            }
+            for (int i = 0; i < now->calls; i++) next = run(next, table, bases, first);
         }
     }
 }

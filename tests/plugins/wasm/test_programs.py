@@ -3,6 +3,7 @@
 import signal
 import struct
 import threading
+from contextlib import suppress
 from importlib import import_module
 
 import numpy as np
@@ -138,6 +139,29 @@ def test_a_table_that_ends_early_traps(place, length):
     store, x, y, run = place
     with pytest.raises(wasmtime.Trap):
         run(relu(store, x, y)[:length])
+
+
+def test_whatever_a_table_has_stays_in_the_sandbox(opened):
+    """Numbers of a table, and its length, are exchanged; only how often a loop runs is left, which takes time."""
+    run = opened()
+    store = run.backend.linear.store
+    rng = np.random.default_rng(0)
+    numbers = [-1, 0, 1, 2, 1000, 1 << 20, (1 << 31) - 1, -(1 << 31)]
+    calls = {"relu_float32": 3, "add_float32": 6, "select_4": 8, None: 4}
+    for _ in range(50):
+        data, bases = run.put(np.zeros(64, "f4")), run.put(np.zeros(5, "i8"))
+        made = [
+            TableCall(name, [*[Operand(0, data.address)] * 2, *[Operand(0, 9)] * (count - 2)])
+            for name, count in calls.items()
+        ]
+        table = bytearray(write_table([(3, 2, made)], "elementwise", store.functions, 5))
+        for _ in range(3):
+            place = 4 * rng.integers(1, len(table) // 4)
+            struct.pack_into("<i", table, place, numbers[rng.integers(len(numbers))])
+        length = [len(table), int(rng.integers(-5, 2 * len(table)))][rng.integers(2)]
+        code = run.put(np.frombuffer(table, "u1"))
+        with suppress(wasmtime.Trap):
+            store.short["program_elementwise"](code.address, length, bases.address)
 
 
 def test_what_no_module_has_is_not_written(place):

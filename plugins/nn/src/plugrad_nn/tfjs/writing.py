@@ -61,8 +61,8 @@ RANKS: Final = {
 }  # fmt: skip
 FIELDS: Final = (
     "units", "filters", "stddev", "use_bias", "padding", "depth_multiplier", "input_dim", "output_dim", "rate",
-    "axis", "axes", "normalize", "epsilon", "center", "scale", "momentum", "return_sequences", "reset_after", "n", "offset",
-    "target_shape", "dims", "interpolation",
+    "axis", "axes", "normalize", "epsilon", "center", "scale", "momentum", "return_sequences", "reset_after", "n",
+    "offset", "target_shape", "dims", "interpolation",
 )  # fmt: skip
 """Fields of layers that have the same name and value in Keras."""
 IMAGES: Final = (

@@ -93,7 +93,7 @@ def _record_group(
     found = elementwise_calls(calls[start:], memory.store.functions)
     specs = _specs_of_places(known, arrays)
     if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK:
-        kept = frozenset(place.block for v in body.results if (place := _place_of(arrays[v])))
+        kept = frozenset([_place_of(arrays[v]).block for v in body.results])
         operands = Operands(shape, specs, kept, first_block)
         calls[start:] = [as_blocks(found, operands, memory)]
 
