@@ -20,6 +20,7 @@ PICTURES = Path(__file__).parents[2] / "docs" / "examples"
 SMALL = {
     "ecosystem": {"COUNT": 200},
     "autoencoder": {"EPOCHS": 3, "BATCH": 512},
+    "fine_tuning": {"EPOCHS": 1, "STEPS": 3},
     "images": {"SIZE": 48},
     "pendulum": {"MOMENTS": 9, "STEPS": 4},
     "reaction_diffusion": {"SIZE": 24, "STEPS": 8},
@@ -75,7 +76,7 @@ def on_cpu(name):
         return run(name)
 
 
-@pytest.mark.parametrize("name", ["autoencoder", "pendulum"])
+@pytest.mark.parametrize("name", ["autoencoder", "fine_tuning", "pendulum"])
 def test_what_learns_does_so_as_on_the_cpu(name, backend):
     losses = run(name)["losses"]
     assert losses[-1] < losses[0]

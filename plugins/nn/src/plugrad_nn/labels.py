@@ -56,15 +56,15 @@ def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
     Raises:
         ArgumentValueError: a label is no class.
     """
-    batch = _batch.get()
+    batch, array = _batch.get(), labels.array
     if batch is not None and batch[0] is labels:
         largest = batch[1]
     elif given is not labels:
         largest = largest_label(given)
     elif is_traced(labels):
         return
-    elif isinstance(labels.array, np.ndarray):  # which is read without a kernel, also in a trace
-        largest = largest_label(labels.array)
+    elif isinstance(array, np.ndarray):  # which is read without a kernel, also in a trace
+        largest = largest_label(array)
     elif plugrad.config.get("debug"):
         largest = largest_label(labels.numpy())
     else:
