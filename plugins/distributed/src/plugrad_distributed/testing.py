@@ -103,7 +103,7 @@ def _check_barrier_and_timeout(c: Collective, timeout: float) -> None:
         return
     late = c.size - 1
     if c.rank == late:
-        time.sleep(SHORT * 10)
+        time.sleep(SHORT * 6)  # longer than the others need to find out who is missing
         return
     try:
         c.all_reduce(np.zeros(3, np.float32), timeout=SHORT)
@@ -111,6 +111,7 @@ def _check_barrier_and_timeout(c: Collective, timeout: float) -> None:
         _expect(f"the rank {late} in the message of a timeout", f"rank {late}" in str(error), error)
     else:
         _expect("CollectiveTimeout of all_reduce without the last rank", False, "none")
+    time.sleep(SHORT)  # others may still need this rank to find out who is missing
 
 
 CHECKS: Final[tuple[Callable[[Collective, float], None], ...]] = (

@@ -63,6 +63,12 @@ def adapters() -> tuple[GPUAdapter, ...]:
 @cache
 def _adapters_and_process() -> tuple[int, tuple[GPUAdapter, ...]]:
     """Return the usable adapters and the process that may use them."""
+    if wgpu.version_info[:2] == KNOWN_WGPU:
+        # Imported here, because other versions may lack what it imports.
+        with suppress(ImportError, AttributeError):
+            from plugrad_webgpu.driver.parsing import parse_types
+
+            parse_types()
     # OpenGL lists every device a second time, slower and with lower limits. The choice must be made
     # before the first adapter of the process, so another user of wgpu may have made it already.
     with suppress(RuntimeError):
@@ -177,7 +183,7 @@ def wrap_device(device: GPUDevice) -> Device:
 
 
 KNOWN_WGPU: Final = (0, 32)
-"""The version of wgpu-py whose private parts `native` uses."""
+"""The version of wgpu-py whose private parts `native` and `parsing` use."""
 
 
 def choose_driver(device: GPUDevice) -> tuple[Driver, RawDevice]:
