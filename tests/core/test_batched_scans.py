@@ -43,6 +43,32 @@ def nested(x, w):
     return last + plugrad.sum(sums)
 
 
+def batches_in_loops(x, w):
+    """A loop whose body runs loops for a batch."""
+
+    def cell(carry, _):
+        def row(r):
+            inner = lambda a, b: (plugrad.sin(a * b + plugrad.sum(carry)), a)  # noqa: E731
+            return plugrad.scan(inner, r[0], r)[0]
+
+        y = plugrad.vmap(row)(x)
+        return carry * 0.5 + plugrad.sum(y) * 0.1, y
+
+    last, seen = plugrad.scan(cell, w, length=3)
+    return plugrad.sum(last) + plugrad.sum(seen)
+
+
+def choosing(x, w):
+    """A loop with a choice and a loop of unknown length in it."""
+
+    def cell(carry, part):
+        grown = plugrad.while_loop(lambda y: y < 2, lambda y: y * 2 + 0.1, plugrad.abs(carry) + 0.1)
+        return plugrad.cond(part > 0, lambda c: c * part, lambda c: c - w[0], grown), carry
+
+    last, seen = plugrad.scan(cell, x[0], x)
+    return last + plugrad.sum(seen)
+
+
 def over_x(f):
     return plugrad.vmap(f, in_axes=(0, None))
 
@@ -68,6 +94,9 @@ CASES = {
     "batches in batches": over_both(plugrad.grad(recurrent, 1)),
     "outside of batches in batches": plugrad.grad(total(over_both(recurrent)), 1),
     "loops in loops": over_x(plugrad.grad(nested, 1)),
+    "checkpoint": plugrad.grad(total(over_x(plugrad.checkpoint(recurrent))), 1),
+    "batches in loops": plugrad.grad(batches_in_loops, 1),
+    "choices and loops in loops": over_x(choosing),
     "outside of loops in loops": plugrad.grad(total(over_x(nested)), 0),
 }
 

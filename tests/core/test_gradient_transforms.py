@@ -79,8 +79,13 @@ def test_steps_begin_with_the_transforms(is_traced, backend):
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
-        (lambda g: g[:1], ArgumentError, "transform .* must return 2 tensors, as many as it got"),
-        (lambda g: [1.0, 2.0], ArgumentError, "must return 2 tensors"),
+        (
+            lambda g: g[:1],
+            ArgumentError,
+            "transform .* must return a list of 2 tensors, as many as",
+        ),
+        (lambda g: None, ArgumentError, "must return a list of 2 tensors.*it returned None"),
+        (lambda g: [1.0, 2.0], ArgumentError, "must return a list of 2 tensors"),
         (lambda g: [g[1], g[0]], ShapeError, r"variable 'w' has shape \(2,\), its gradient \(3,\)"),
         (lambda g: [x.astype("float64") for x in g], DTypeError, "cast it"),
     ],
@@ -186,6 +191,16 @@ def test_coefficients_of_groups_are_checked(make, own, error, message):
     assert optimizer.group_of(w) == {}
     with pytest.raises(ArgumentError, match=r"set_group: 1\.0 is not a Variable"):
         optimizer.set_group([1.0], learning_rate=0.1)
+
+
+def test_an_optimizer_of_ones_own_must_keep_its_arguments():
+    class Forgetful(optimizers.SGD):
+        def __init__(self, learning_rate, factor):
+            super().__init__(learning_rate * factor)
+
+    message = r"Forgetful does not keep its argument 'factor'.*store it as self.factor"
+    with pytest.raises(ArgumentError, match=message):
+        Forgetful(0.1, 2.0).set_group([plugrad.Variable([1.0])], learning_rate=0.5)
 
 
 def test_a_schedule_of_a_group_that_fails_counts_nothing():

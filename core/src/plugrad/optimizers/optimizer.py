@@ -10,18 +10,18 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
-from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, short_repr
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.interruptions import run_uninterrupted
 from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.creation import asarray, host_value, zeros
 from plugrad.ops.optimizers import make_update
+from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
 from plugrad.tensor.effects import on_failure, run_logged
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer, static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
 from plugrad.transforms.variable import Variable, assign_all
 from plugrad.types.arguments import check_callable, explain_wrong_calls
-from plugrad.types.dtype import promote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -188,13 +188,18 @@ class Optimizer(ABC):
                 variables, so that it cannot be that of a group alone.
             ArgumentValueError: a coefficient is out of range.
         """
-        found = _all_variables(variables, "set_group")
+        found = check_variables(variables, "set_group")
         if not coefficients:
             for variable in found:
                 self._groups.pop(variable, None)
             return
-        names = _constructor_names(type(self))
-        shared = tuple(name for name in names if name not in coefficients)
+        shared = tuple(n for n in _constructor_names(type(self)) if n not in coefficients)
+        for name in shared:
+            if not hasattr(self, name):
+                raise ArgumentError(
+                    f"set_group: {self._name} does not keep its argument {name!r}, which a group must know; store "
+                    f"it as self.{name}"
+                )
         # What makes an optimizer checks its coefficients.
         member = type(self)(**{name: getattr(self, name) for name in shared}, **coefficients)
         if member._step != self._step or member._slot_names() != self._slot_names():
@@ -257,11 +262,11 @@ class Optimizer(ABC):
         """
         pairs = as_list(pairs, "apply_gradients", "pairs")
         for pair in pairs:
-            if not _is_pair(pair):
+            if not is_pair(pair):
                 raise ArgumentError(
                     "apply_gradients: the argument must be pairs of a Variable and a Tensor"
                 )
-            _check_gradient(*pair)
+            check_gradient(*pair)
         pairs = self._transformed(pairs)
         step, names = static_value(lambda: (self._step, self._slot_names()))
         moves: list[_Move] = []
@@ -304,14 +309,9 @@ class Optimizer(ABC):
         variables = [variable for variable, _ in pairs]
         gradients = [gradient for _, gradient in pairs]
         for function in functions:
-            gradients = list(function(gradients))
-            if len(gradients) != len(pairs) or not all(isinstance(g, Tensor) for g in gradients):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
-                raise ArgumentError(
-                    f"apply_gradients: the transform {short_repr(function)} must return {len(pairs)} tensors, as many "
-                    f"as it got; it returned {short_repr(gradients)}"
-                )
+            gradients = check_transformed(function, function(gradients), len(pairs))
         for variable, gradient in zip(variables, gradients, strict=True):
-            _check_gradient(variable, gradient)
+            check_gradient(variable, gradient)
         return [*zip(variables, gradients, strict=True)]
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
@@ -323,7 +323,7 @@ class Optimizer(ABC):
         >>> momentum.get_state([w])
         {'iterations': 1, 'variables': [{'steps': 1, 'momentum': array([2.], dtype=float32)}]}
         """
-        states = [self._states.get(v, State()) for v in _all_variables(variables, "get_state")]
+        states = [self._states.get(v, State()) for v in check_variables(variables, "get_state")]
         return {
             "iterations": self.iterations,
             "variables": [
@@ -342,7 +342,7 @@ class Optimizer(ABC):
                 optimizer.
             ShapeError: a tensor of the state does not have the shape of its variable.
         """
-        variables = _all_variables(variables, "set_state")
+        variables = check_variables(variables, "set_state")
         known = list(state) if isinstance(state, Mapping) else []  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         if "iterations" not in known or "variables" not in known:
             raise ArgumentError(
@@ -547,46 +547,3 @@ def _constructor_names(kind: type[Optimizer]) -> list[str]:
     from inspect import signature  # not needed by programs without groups
 
     return list(signature(kind).parameters)
-
-
-def _check_gradient(variable: Variable, gradient: Tensor) -> None:
-    """Raise unless a gradient can move a variable.
-
-    Raises:
-        ShapeError: it does not have the shape of the variable.
-        DTypeError: it would change the dtype of the variable.
-    """
-    value, direction = variable.array, gradient.array
-    if direction.shape != value.shape:
-        raise ShapeError(
-            f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, its gradient {gradient.shape}"
-        )
-    if value.dtype is not direction.dtype and (
-        promote(variable.dtype, gradient.dtype) is not variable.dtype
-    ):
-        raise DTypeError(
-            f"apply_gradients: variable {variable.name!r} is {variable.dtype}, its gradient {gradient.dtype}; cast it "
-            "with astype"
-        )
-
-
-def _is_pair(pair: object) -> bool:
-    return (
-        isinstance(pair, tuple | list)
-        and len(pair) == 2
-        and isinstance(pair[0], Variable)
-        and isinstance(pair[1], Tensor)
-    )
-
-
-def _all_variables(variables: object, function: str) -> list[Variable]:
-    """Return a sequence of variables as a list.
-
-    Raises:
-        ArgumentError: it is something else.
-    """
-    found = as_list(variables, function, "variables")
-    for x in found:
-        if not isinstance(x, Variable):
-            raise ArgumentError(f"{function}: {short_repr(x)} is not a Variable")
-    return found

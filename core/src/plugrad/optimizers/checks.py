@@ -1,0 +1,74 @@
+"""Checks of what optimizers are given: pairs of variables and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from plugrad.errors import ArgumentError, DTypeError, ShapeError, short_repr
+from plugrad.ops.attributes import as_list
+from plugrad.tensor.tensor import Tensor
+from plugrad.transforms.variable import Variable
+from plugrad.types.dtype import promote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def check_gradient(variable: Variable, gradient: Tensor) -> None:
+    """Raise unless a gradient can move a variable.
+
+    Raises:
+        ShapeError: it does not have the shape of the variable.
+        DTypeError: it would change the dtype of the variable.
+    """
+    value, direction = variable.array, gradient.array
+    if direction.shape != value.shape:
+        raise ShapeError(
+            f"apply_gradients: variable {variable.name!r} has shape {variable.shape}, its gradient {gradient.shape}"
+        )
+    if value.dtype is not direction.dtype and (
+        promote(variable.dtype, gradient.dtype) is not variable.dtype
+    ):
+        raise DTypeError(
+            f"apply_gradients: variable {variable.name!r} is {variable.dtype}, its gradient {gradient.dtype}; cast it "
+            "with astype"
+        )
+
+
+def check_transformed(function: Callable[..., Any], gradients: object, count: int) -> list[Tensor]:
+    """Return what a transform has made of gradients, as a list.
+
+    Raises:
+        ArgumentError: it is not as many tensors.
+    """
+    found = list(cast("Sequence[Any]", gradients)) if isinstance(gradients, Sequence) else []
+    if len(found) != count or not all(isinstance(g, Tensor) for g in found):
+        raise ArgumentError(
+            f"apply_gradients: the transform {short_repr(function)} must return a list of {count} tensors, as many as "
+            f"it got; it returned {short_repr(gradients)}"
+        )
+    return found
+
+
+def is_pair(pair: object) -> bool:
+    """Return whether something is a pair of a variable and a tensor."""
+    return (
+        isinstance(pair, tuple | list)
+        and len(pair) == 2
+        and isinstance(pair[0], Variable)
+        and isinstance(pair[1], Tensor)
+    )
+
+
+def check_variables(variables: object, function: str) -> list[Variable]:
+    """Return a sequence of variables as a list.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    found = as_list(variables, function, "variables")
+    for x in found:
+        if not isinstance(x, Variable):
+            raise ArgumentError(f"{function}: {short_repr(x)} is not a Variable")
+    return found
