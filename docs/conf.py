@@ -98,10 +98,11 @@ class Extended(SphinxTransform):
         """Complete the names of types such as ``Graph``."""
         for link in self.document.findall(pending_xref):
             module, name = link.get("py:module"), link["reftarget"]
-            if not module or module.partition(".")[0] != "plugrad" or "." in name:
+            if not module or "." in name:
                 continue
             complete = f"plugrad.extend.{name}"
-            if f"{module}.{name}" not in reference.places() and complete in reference.places():
+            own = {f"{module}.{name}", f"{module.partition('.')[0]}.{name}"}
+            if complete in reference.places() and own.isdisjoint(reference.places()):
                 link["reftarget"] = complete
 
 

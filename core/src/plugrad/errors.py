@@ -294,7 +294,8 @@ class DamagedFile(PlugradError, ValueError):
 class UnsupportedModel(PlugradError, NotImplementedError):
     """A model needs something that plugrad does not do.
 
-    Example: ``plugrad.tfjs.load_graph_model("model")`` of a model with hash tables.
+    Example: ``plugrad.tfjs.load_graph_model("model")`` of a model with hash tables, or one in ONNX with an unknown
+    operator.
 
     Remedy: it is raised when the model is read or written, before anything runs. The message names each node and
     what could be done about it.

@@ -12,8 +12,8 @@ from onnx import numpy_helper
 
 import plugrad_onnx
 from plugins.onnx.making import made
-from plugrad.errors import PlugradError
-from plugrad_onnx import InvalidModel, UnsupportedModel
+from plugrad.errors import PlugradError, UnsupportedModel
+from plugrad_onnx import InvalidModel
 
 NET = "g (float[n, 3] x) => (float[n, 2] y) { h = MatMul(x, w)  i = Relu(h)  y = Softmax(i) }"
 W = np.arange(6, dtype=np.float32).reshape(3, 2)

@@ -12,7 +12,7 @@ import onnx
 import plugrad
 import plugrad_nn as nn
 import plugrad_onnx
-from plugrad_onnx import UnsupportedModel
+from plugrad.errors import UnsupportedModel
 
 try:
     import onnxruntime as ort

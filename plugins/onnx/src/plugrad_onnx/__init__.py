@@ -4,7 +4,6 @@ from plugrad_onnx import operators as _operators
 from plugrad_onnx.errors import (
     InvalidModel as InvalidModel,
     NodeFailed as NodeFailed,
-    UnsupportedModel as UnsupportedModel,
 )
 from plugrad_onnx.exporting import export as export
 from plugrad_onnx.model import Model as Model, load as load

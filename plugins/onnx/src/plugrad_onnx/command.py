@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import plugrad
-from plugrad.errors import ArgumentValueError
+from plugrad.errors import ArgumentValueError, UnsupportedModel
 from plugrad_onnx.elements import as_array, numpy_dtype
-from plugrad_onnx.errors import UnsupportedModel
 from plugrad_onnx.graph import opsets_of
 from plugrad_onnx.model import load
 from plugrad_onnx.reading import read_model

@@ -13,14 +13,6 @@ class InvalidModel(PlugradError, ValueError):
     """
 
 
-class UnsupportedModel(PlugradError, NotImplementedError):
-    """The model needs something that plugrad-onnx does not do.
-
-    It is raised when the model is loaded, before anything runs, with one line for each node. Each
-    names the node, its operator, the version of the operators, and what could be done.
-    """
-
-
 class NodeFailed(PlugradError, RuntimeError):
     """A node of the model cannot compute its outputs from these inputs.
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import onnx
 
-from plugrad_onnx.errors import InvalidModel, UnsupportedModel
+from plugrad.errors import UnsupportedModel
+from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.reading import read_sparse, read_tensor
 from plugrad_onnx.registry import OPERATORS, Operator, find
 from plugrad_onnx.remembering import Call, remembered, resolved

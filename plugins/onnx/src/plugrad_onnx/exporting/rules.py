@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import element_type
-from plugrad_onnx.errors import UnsupportedModel
 from plugrad_onnx.exporting.writer import RULES, Calls, Writer, rule
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ import onnx
 from onnx import helper
 
 import plugrad
-from plugrad.errors import ArgumentValueError
+from plugrad.errors import ArgumentValueError, UnsupportedModel
 from plugrad_onnx.elements import as_array, element_type
-from plugrad_onnx.errors import UnsupportedModel
 from plugrad_onnx.exporting.writer import Writer
 from plugrad_onnx.model import load
 

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import as_array, element_type
-from plugrad_onnx.errors import UnsupportedModel
 from plugrad_onnx.remembering import REMEMBERED, remember
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
+from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import element_type
-from plugrad_onnx.errors import UnsupportedModel
 from plugrad_onnx.execution import Scope, run_graph
 from plugrad_onnx.graph import Builder, Graph, Names, check_order
 from plugrad_onnx.registry import operator

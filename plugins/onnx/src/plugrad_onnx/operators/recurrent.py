@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad_onnx.errors import UnsupportedModel
+from plugrad.errors import UnsupportedModel
 from plugrad_onnx.operators import activation
 from plugrad_onnx.operators.common import like
 from plugrad_onnx.registry import operator
