@@ -149,10 +149,22 @@ PLACES = {
     "ops/reduction.py": {"_max_or_minus_one"},  # bincount without size
     "ops/streams.py": {"spawn"},  # of arrays of NumPy
     "optimizers/optimizer.py": {"get_state"},
+    "optimizers/quasi_newton.py": {
+        "aim",
+        "evaluate",
+        "largest_of",
+        "_iterate",
+    },  # a line search looks at values
     "transforms/batches.py": {"to_numpy"},  # of a batched array, which raises
     "plugrad_nn/initializers.py": {"__call__"},  # of orthogonal matrices
-    "plugrad_nn/labels.py": {"largest_label"},  # on the host, and once for a data set
-    "plugrad_nn/training.py": {"fit", "evaluate"},  # once for each epoch, and for the progress bar
+    "plugrad_nn/labels.py": {
+        "largest_label",  # on the host, and once for a data set
+        "check_labels",  # with debug
+    },
+    "plugrad_nn/training.py": {
+        "fit",  # for the progress bar
+        "_as_float",  # once for each epoch
+    },
 }
 """Where code that computes calls `numpy`, `item` or `tolist`: files and functions."""
 
