@@ -266,15 +266,15 @@ def _dynamic(contract: Kernel[..., Any]) -> TracingError:
     )
 
 
-_told: Final[set[str]] = set()
+_warned_kernels: Final[set[str]] = set()
 """The kernels of which a warning has said that they run as a loop."""
 
 
 def _loop(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
     """Run a kernel for one example after the other, and stack the results."""
     kernel, size, flags = batch
-    if kernel.name not in _told:
-        _told.add(kernel.name)
+    if kernel.name not in _warned_kernels:
+        _warned_kernels.add(kernel.name)
         entry = find_batching(kernel.name)
         reason = f", {entry.because}" if entry is not None and entry.because else ""
         remedy = "" if reason else "; plugrad.extend.register_batching gives it a rule"
