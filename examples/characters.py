@@ -31,11 +31,11 @@ def language_model(characters: int) -> nn.Sequential:
 
 
 @plugrad.jit
-def learn(model: nn.Layer, params: nn.Params, optimizer: Adam, numbers: plugrad.Tensor):
-    mode, loss = nn.Training(lambda: optimizer.iterations), nn.losses.sparse_softmax_cross_entropy
-    starts = mode.generator().integers((16, 1), 0, len(numbers) - LENGTH)
-    x, y = (numbers[starts + plugrad.arange(i, LENGTH + i)] for i in (0, 1))
-    return optimizer.minimize(lambda: loss(y, model(params, x, mode)), nn.leaves(params))
+def learn(model: nn.Layer, params: nn.Params, adam: Adam, data: plugrad.Tensor) -> plugrad.Tensor:
+    mode, loss = nn.Training(lambda: adam.iterations), nn.losses.sparse_softmax_cross_entropy
+    starts = mode.generator().integers((16, 1), 0, len(data) - LENGTH)
+    x, y = (data[starts + plugrad.arange(i, LENGTH + i)] for i in (0, 1))
+    return adam.minimize(lambda: loss(y, model(params, x, mode)), nn.leaves(params))
 
 
 def written(model: nn.Layer, params: nn.Params, numbers: np.ndarray, count: int) -> np.ndarray:
@@ -47,8 +47,8 @@ def written(model: nn.Layer, params: nn.Params, numbers: np.ndarray, count: int)
 
 def main(file: str = TEXT, steps: str = "300", to: str = "outputs/characters.safetensors") -> None:
     alphabet, numbers = np.unique(list(Path(file).read_text("utf-8")), return_inverse=True)
-    model, optimizer, data = language_model(len(alphabet)), Adam(0.003), np.int32(numbers)
-    params, losses, path = model.init(0, (LENGTH,)), list[float](), Path(to)
+    model, data = language_model(len(alphabet)), plugrad.asarray(numbers, dtype="int32")
+    params, losses, path, optimizer = model.init(0, (LENGTH,)), list[float](), Path(to), Adam(0.003)
     if path.exists():
         params, losses, state = plugrad.load(path)
         optimizer.set_state(nn.leaves(params), state)

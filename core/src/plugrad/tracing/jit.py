@@ -7,7 +7,7 @@ import sys
 from functools import cached_property, partial, update_wrapper
 from threading import RLock
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     # By its whole name, because the site knows another class of this name.
     import plugrad.graph.graph
@@ -90,11 +90,12 @@ def jit(function: Any = None, *, static: Sequence[str] = ()) -> Any:
 
 
 def _check_static(function: Callable[..., Any], static: Sequence[str]) -> frozenset[str]:
-    names: Any = (static,) if isinstance(static, str) else static
-    if not isinstance(names, tuple | list | set | frozenset):
+    given: Any = (static,) if isinstance(static, str) else static
+    if not isinstance(given, tuple | list | set | frozenset):
         raise ArgumentError(
             f"jit: static must be a sequence of names of parameters, not {short_repr(static)}"
         )
+    names = cast("Collection[Any]", given)
     known = _parameter_names(function)
     for name in names:
         if name not in known:

@@ -108,7 +108,9 @@ def _check_excluded(excluded: Any) -> list[int]:
     Raises:
         ArgumentError: they are something else.
     """
-    found = list(excluded) if isinstance(excluded, Collection) else [excluded]  # pyright: ignore[reportUnknownArgumentType]
+    found: list[Any] = (
+        [*cast("Collection[Any]", excluded)] if isinstance(excluded, Collection) else [excluded]
+    )
     if not all(isinstance(place, int) for place in found):
         raise ArgumentError(
             f"vectorize: excluded={short_repr(excluded)} must be positions of arguments, such as {{0}}"
