@@ -151,3 +151,10 @@ def test_a_traced_graph():
     assert "test_pictures.py:" in tooltips
     assert "inside: " in tooltips
     assert plugrad.plot_graph(plugrad.make_graph(lambda x: x)(v * 1)).kernels == []
+
+
+def test_nested_lists_without_end_are_an_error():
+    endless = []
+    endless.append(endless)
+    with pytest.raises(ArgumentError, match="contains itself"):
+        plugrad.plot_graph(lambda x: plugrad.relu(x[0]), [plugrad.ones(2), endless])

@@ -23,6 +23,7 @@ NOT_CALLED = {
     "__dir__": "takes no argument",
     "__getattr__": "an unknown name is an AttributeError, as in Python",
     "image.write_png": "writes files",
+    "tfjs.GraphModel": "load_graph_model makes it",
     "losses.Reduction": "a type for annotations",
     "optimizers.Optimizer": "abstract; its methods are those of the others",
     "random.default": "an object; its methods are those of random.Generator",
@@ -556,6 +557,8 @@ def targets():
     for name in ("read_weights", "write_weights"):
         weights = {"path": ["weights"], "weights": [{"a": F}], "manifest": ["weights/model.json"]}
         found[f"tfjs.{name}"] = with_file(getattr(plugrad.tfjs, name), **weights)
+    found["tfjs.load_graph_model"] = with_file(plugrad.tfjs.load_graph_model, folder=["weights"])
+    found["tfjs.read_model"] = with_file(plugrad.tfjs.read_model)
     info = plugrad.__array_namespace_info__()
     for name in ("default_dtypes", "dtypes"):
         found[f"__array_namespace_info__.{name}"] = free(getattr(info, name), device=["cpu"])

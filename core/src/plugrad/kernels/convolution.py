@@ -13,7 +13,7 @@ Args:
 """
 
 from plugrad.contract.kernel import check_same_dtype, kernel
-from plugrad.errors import ShapeError
+from plugrad.errors import ShapeError, short_repr
 from plugrad.types.dtype import FLOATING
 from plugrad.types.specs import Shape, Shaped, Spec
 from plugrad.types.windows import Window, check_window
@@ -96,4 +96,6 @@ def check_gradient(dy: Spec, image: Shape, expected: Shape, label: str = "dy") -
         ShapeError: it has another shape.
     """
     if dy.shape != expected:
-        raise ShapeError(f"{label} has shape {dy.shape}; images of shape {image} give {expected}")
+        raise ShapeError(
+            f"{label} has shape {dy.shape}; images of shape {image} give {short_repr(expected)}"
+        )

@@ -23,7 +23,7 @@ from plugrad.ops.creation import asarray, ones_like
 from plugrad.tape.nodes import Node as Step, next_order
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.trees import iter_tensors, map_tree
+from plugrad.tensor.trees import iter_tensors, map_tree, too_deep_error
 from plugrad.transforms.gradients import vjp
 from plugrad.transforms.variable import Variable
 from plugrad.types.dtype import as_dtype
@@ -175,13 +175,24 @@ def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
 
 
 def _named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the leaves of a tree in order, with paths such as ``weights['k0']``."""
+    """Yield the leaves of a tree in order, with paths such as ``weights['k0']``.
+
+    Raises:
+        ArgumentError: the tree contains itself, or has too many levels.
+    """
+    try:
+        yield from _walk(tree, name)
+    except RecursionError:
+        raise too_deep_error() from None
+
+
+def _walk(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
     if isinstance(tree, dict):
         for key, part in cast("dict[Any, Any]", tree).items():
-            yield from _named_leaves(part, f"{name}[{key!r}]")
+            yield from _walk(part, f"{name}[{key!r}]")
     elif isinstance(tree, list | tuple):
         for i, part in enumerate(cast("Sequence[Any]", tree)):
-            yield from _named_leaves(part, f"{name}[{i}]")
+            yield from _walk(part, f"{name}[{i}]")
     else:
         yield name, tree
 

@@ -34,9 +34,9 @@ def broadcast(*shapes: Shape) -> Shape:
     for column in zip_longest(*(reversed(s) for s in shapes), fillvalue=1):
         wide = {n for n in column if n != 1}
         if len(wide) > 1:
-            listed = " and ".join(str(s) for s in shapes)
+            listed = " and ".join(map(short_repr, shapes))
             raise ShapeError(
-                f"shapes {listed} do not broadcast: sizes {sorted(wide)} meet on axis {-len(sizes) - 1}; "
+                f"shapes {listed} do not broadcast: sizes {short_repr(sorted(wide))} meet on axis {-len(sizes) - 1}; "
                 "sizes must be equal or 1, counted from the right"
             )
         sizes.append(wide.pop() if wide else 1)
