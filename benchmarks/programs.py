@@ -5,8 +5,8 @@
     python benchmarks/programs.py --backend wasm
     python benchmarks/programs.py --compile              torch.compile as well, which needs a compiler and takes minutes
 
-A program is a function of tensors with the same name in `programs_plugrad` and `programs_torch`, each written as its users
-would write it. Both get the same arrays, and what they return is compared first. One run, one thread: the sides take
+A program is a function of tensors with the same name in `programs_plugrad` and `programs_torch`, each written as
+its users would write it. Both get the same arrays, and what they return is compared first. One run, one thread: the sides take
 turns, and the ratio of the least times counts.
 """
 
@@ -146,17 +146,14 @@ def hmc() -> Arrays:
 
 def decoding() -> Arrays:
     size = 128
+    shapes = ((size, 3 * size), (size, size), (size, 4 * size), (4 * size, size))
     return {
         "start": integers(50, 1),
         "embedding": normal(50, size, scale=0.1),
         "layers": [
             [
-                normal(size, 3 * size, scale=0.08, seed=i),
-                normal(size, size, scale=0.08, seed=i + 10),
-            ]
-            + [
-                normal(size, 4 * size, scale=0.08, seed=i + 20),
-                normal(4 * size, size, scale=0.05, seed=i + 30),
+                normal(rows, columns, scale=0.08, seed=10 * number + i)
+                for number, (rows, columns) in enumerate(shapes)
             ]
             for i in range(2)
         ],
