@@ -6,8 +6,8 @@
     python benchmarks/programs.py --compile              torch.compile as well, which needs a compiler and takes minutes
 
 A program is a function of tensors with the same name in `programs_plugrad` and `programs_torch`, each written as
-its users would write it. Both get the same arrays, and what they return is compared first. One run, one thread: the sides take
-turns, and the ratio of the least times counts.
+its users would write it. Both get the same arrays, and what they return is compared first. One run, one thread: the
+sides take turns, and the ratio of the least times counts.
 """
 
 from __future__ import annotations
