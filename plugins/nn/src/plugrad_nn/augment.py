@@ -38,7 +38,7 @@ def flip(
 
     >>> images = plugrad.asarray([[[[1.0], [2.0]]]] * 4)
     >>> nn.augment.flip(images, seed=7)[:, 0, :, 0].tolist()
-    [[2.0, 1.0], [2.0, 1.0], [1.0, 2.0], [2.0, 1.0]]
+    [[2.0, 1.0], [2.0, 1.0], [1.0, 2.0], [1.0, 2.0]]
 
     Args:
         images: see `plugrad_nn.augment`; any dtype.
