@@ -119,7 +119,12 @@ KINDS = {"int": "i", "int32_t": "i", "uint64_t": "b", "int64_t": "b", "float": "
 POINTERS = {"const void *": "r", "void *": "w", "const void *const *": "R", "void *const *": "W"}
 ITEM_BYTES = {
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
-    **{"boolean": 1, "half": 2, "float": 4, "double": 8, "complex64": 8, "complex128": 16},
+    "boolean": 1,
+    "half": 2,
+    "float": 4,
+    "double": 8,
+    "complex64": 8,
+    "complex128": 16,
 }
 """The bytes of an item by its type in C."""
 ITEMS = {

@@ -316,10 +316,18 @@ static int read_operand(reader *r, int kind, int cell, int64_t *total) {
     }
 }
 
+// Whether some array of a call moves by steps that are not 0; functions may take one array for such a one if none does.
+static int has_steps(const reader *r, const need *needed) {
+    for (; needed->array; needed++)
+        if (needed->step && r->given[needed->step - 1].number) return 1;
+    return 0;
+}
+
 // The items that an array needs while a loop has n of its own; -1 if nobody can tell.
-static int64_t needed_items(const reader *r, const need *needed, int64_t n) {
+static int64_t needed_items(const reader *r, const need *needed, int is_stepping, int64_t n) {
     const operand *given = r->given - 1; // arguments are counted from 1
-    if (needed->step && given[needed->step].tag == NUMBER && !given[needed->step].number) return 1;
+    if (is_stepping && needed->step && given[needed->step].tag == NUMBER && !given[needed->step].number)
+        return 1;
     int64_t items = 1;
     for (int i = 0; i < MOST_FACTORS && needed->factors[i]; i++) {
         const operand *factor = given + needed->factors[i];
@@ -341,11 +349,12 @@ static int has_bytes(const operand *given, int64_t n, int64_t items, int64_t ite
 // them, so it is enough to look at the shortest and the longest block.
 static int are_large_enough(const reader *r, const need *needed) {
     const int64_t longest = r->loop->count < r->loop->block ? r->loop->count : r->loop->block;
+    const int is_stepping = has_steps(r, needed);
     for (; needed->array; needed++) {
         const operand *given = r->given + needed->array - 1;
         if (given->tag != PLACE) continue;
         for (int64_t n = 1;; n = longest) {
-            if (!has_bytes(given, n, needed_items(r, needed, n), needed->item_bytes))
+            if (!has_bytes(given, n, needed_items(r, needed, is_stepping, n), needed->item_bytes))
                 return is_wrong("an array of a call has fewer items than its numbers say");
             if (n == longest) break;
         }
