@@ -260,7 +260,7 @@ class Jitted(Generic[Params, Result]):
             if known is not None:
                 return known
             name = _name_of(self.function)
-            function = self._of_tensors(args, kwargs)
+            function = self._of_tensors(args, dict(sorted(kwargs.items())))  # as in the key
             backend: Backend = key[-1]
             make = CheckedProgram if config.get("debug") else Program
             try:
