@@ -26,8 +26,8 @@ def find_delayed(graph: Graph, is_in_group: Callable[[Step], bool]) -> frozenset
         graph: the graph.
         is_in_group: says whether a call may be a part of a loop over elements.
 
-    A *stage* is the number of steps on the way to a value that are in no group. A call waits if all its readers have later
-    stages, and its inputs are in memory until then anyway.
+    A *stage* is the number of steps on the way to a value that are in no group. A call waits if all its readers have
+    later stages, and its inputs are in memory until then anyway.
     """
     specs = graph.specs
     stages: dict[Value, int] = {}
