@@ -56,6 +56,7 @@ OPS_ONLY = {
     "array_functions",
     "attributes",
     "chained",
+    "groups",
     "methods",
     "numpy_functions",
     "numpy_shapes",
