@@ -96,7 +96,7 @@ def conv(
             f"Images have {x.shape[-1]} channels; filters take {filters.shape[-2]} in each of "
             f"{group} groups and give {filters.shape[-1]}."
         )
-    result = _grouped(x, filters, window, group)
+    result = _convolve_groups(x, filters, window, group)
     return result if bias is None else plugrad.add(result, bias)
 
 
@@ -156,13 +156,13 @@ def conv_transpose(
     extra = tuple(output_padding or (0,) * rank)
     cut = _cut_of_transposed(spatial, window, extra, output_shape, auto_pad)
     if rank in (2, 3) and _in_one_kernel(window) and min(map(min, cut)) >= 0:
-        result = _transposed(x, filters, replace(window, pads=tuple(cut)), extra, group)
+        result = _convolve_transposed(x, filters, replace(window, pads=tuple(cut)), extra, group)
     else:
         result = _transposed_by_zeros(x, filters, window, cut, extra, group)
     return result if bias is None else plugrad.add(result, bias)
 
 
-def _transposed(
+def _convolve_transposed(
     x: Tensor, filters: Tensor, window: Window, extra: Sequence[int], group: int
 ) -> Tensor:
     """Return a transposed convolution by the kernel that is the gradient of a convolution."""
@@ -211,7 +211,7 @@ def _transposed_by_zeros(
     moved = Window(window.size, (1,) * rank, window.dilations, ((0, 0),) * rank)
     images = plugrad.split(x, (x.shape[-1] // group,) * group, -1)
     parts = plugrad.split(turned, (turned.shape[-2] // group,) * group, -2)
-    results = [_convolved(i, f, moved) for i, f in zip(images, parts, strict=True)]
+    results = [_convolve(i, f, moved) for i, f in zip(images, parts, strict=True)]
     return results[0] if group == 1 else plugrad.concat(results, axis=-1)
 
 
@@ -231,7 +231,7 @@ def deform_conv(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     """Cross-correlate images with filters whose taps are moved by offsets."""
-    from plugrad_onnx.operators.image import sampled
+    from plugrad_onnx.operators.image import sample_at
 
     window = window_of(x.shape[2:], filters.shape[2:], strides, dilations, pads, "NOTSET")
     n, channels = x.shape[:2]
@@ -244,7 +244,7 @@ def deform_conv(
         for part in range(offset_group):
             where = [grids[a] + offsets[:, part, tap[0], tap[1], a] for a in range(2)]
             width = channels // offset_group
-            taken = sampled(x[:, part * width : (part + 1) * width], where)
+            taken = sample_at(x[:, part * width : (part + 1) * width], where)
             if mask is not None:
                 weights = plugrad.reshape(mask, (n, offset_group, *size, *out))
                 taken = taken * plugrad.expand_dims(weights[:, part, tap[0], tap[1]], axis=1)
@@ -304,10 +304,10 @@ def _in_one_kernel(window: Window) -> bool:
     return max(window.strides) == 1 or max(window.dilations) == 1
 
 
-def _grouped(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
+def _convolve_groups(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
     """Return the convolution of groups of channels, one by one where no kernel takes them together."""
     if group == 1:
-        return _convolved(x, filters, window)
+        return _convolve(x, filters, window)
     if len(window.size) == 2 and filters.shape[-2] == 1 and _in_one_kernel(window):
         own = plugrad.reshape(filters, (*window.size, group, filters.shape[-1] // group))
         return plugrad.depthwise_conv2d(
@@ -315,11 +315,11 @@ def _grouped(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
         )
     images = plugrad.split(x, (x.shape[-1] // group,) * group, -1)
     parts = plugrad.split(filters, (filters.shape[-1] // group,) * group, -1)
-    results = [_convolved(i, f, window) for i, f in zip(images, parts, strict=True)]
+    results = [_convolve(i, f, window) for i, f in zip(images, parts, strict=True)]
     return plugrad.concat(results, axis=-1)
 
 
-def _convolved(x: Tensor, filters: Tensor, window: Window) -> Tensor:
+def _convolve(x: Tensor, filters: Tensor, window: Window) -> Tensor:
     """Return a convolution of any rank; kernels take strides or dilations, but not both."""
     rank = len(window.size)
     if rank > 3:
