@@ -17,7 +17,7 @@ FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.
 
 LAYERS = (
     ("interruptions",),
-    ("errors", "importing"),
+    ("errors", "importing", "absent"),
     ("deprecation",),
     ("types",),
     ("settings",),
