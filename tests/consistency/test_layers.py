@@ -17,7 +17,8 @@ FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.
 
 LAYERS = (
     ("interruptions",),
-    ("errors", "importing", "absent"),
+    ("errors", "importing"),
+    ("absent",),
     ("deprecation",),
     ("types",),
     ("settings",),

@@ -15,6 +15,7 @@ from math import (
     pi as pi,
 )
 
+import plugrad.absent  # pyright: ignore[reportUnusedImport] - __getattr__ uses it
 import plugrad.batching  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
 import plugrad.composites  # pyright: ignore[reportUnusedImport] - the registry asks it for bodies
 import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
@@ -549,7 +550,7 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
             namespace = plugrad.importing.import_lazily(f"plugrad.{name}")
             # Set here and not written there, so that type checkers know the names of the namespace.
             if not hasattr(namespace, "__getattr__"):  # `extend` has its own
-                namespace.__getattr__ = functools.partial(_raise_absent, namespace)
+                namespace.__getattr__ = functools.partial(plugrad.absent.raise_absent, namespace)
             return namespace
         if name in _MODULE_OF_EXPORT:
             found = getattr(
@@ -559,16 +560,11 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
             return found
         if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything
             return [public for public in __dir__() if not public.startswith("_")]
-        return _raise_absent(sys.modules[__name__], name)
-
-    def _raise_absent(namespace: typing.Any, name: str) -> typing.NoReturn:
-        from plugrad.absent import MISSING_NAME_HINTS  # needed only when something is wrong
-
-        errors.absent(namespace, MISSING_NAME_HINTS, name)
+        return plugrad.absent.raise_absent(sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
     own = {name for name, value in globals().items() if type(value) is not type(errors)}
-    own -= {"_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_NAMESPACES", "_raise_absent"}
+    own -= {"_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_NAMESPACES"}
     return sorted(own | _NAMESPACES | _MODULE_OF_EXPORT.keys() | {"errors"})

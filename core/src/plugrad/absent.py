@@ -1,8 +1,13 @@
-"""What to write instead of names that people know from other frameworks."""
+"""The error for names that plugrad does not have, and what to write instead of those of other frameworks."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from plugrad.errors import absent
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 MISSING_NAME_HINTS: Final = {
     "backend": "plugrad.which() tells which backend is active, and plugrad.backends() which are installed",
@@ -34,3 +39,12 @@ MISSING_NAME_HINTS: Final = {
     "transpose": "write plugrad.permute_dims(x, axes), or x.T for a matrix",
 }
 """What other frameworks have under a name, and plugrad has under none that is similar."""
+
+
+def raise_absent(namespace: ModuleType, name: str) -> NoReturn:
+    """Raise the error for a name that a public page does not have.
+
+    Raises:
+        AttributeError: always; it says what to write instead, or suggests a similar name.
+    """
+    absent(namespace, MISSING_NAME_HINTS, name)
