@@ -15,6 +15,7 @@ from math import (
     pi as pi,
 )
 
+import plugrad.absent  # pyright: ignore[reportUnusedImport] - __getattr__ uses it
 import plugrad.batching  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
 import plugrad.composites  # pyright: ignore[reportUnusedImport] - the registry asks it for bodies
 import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
@@ -560,38 +561,6 @@ _MODULE_OF_EXPORT = {
     name: module for module, names in _LAZY_EXPORTS.items() for name in names.split()
 }
 
-
-_MISSING_NAME_HINTS = {
-    "backend": "plugrad.which() tells which backend is active, and plugrad.backends() which are installed",
-    "cast": "write plugrad.astype(x, dtype)",
-    "clamp": "write plugrad.clip(x, least, most)",
-    "compile": "write plugrad.jit(function)",
-    "constant": "write plugrad.asarray(data)",
-    "convert_to_tensor": "write plugrad.asarray(data)",
-    "device": "write plugrad.use(name), for a block or from there on; x.device is the device of a tensor",
-    "from_numpy": "write plugrad.asarray(array)",
-    "gather": "write plugrad.take(x, positions, axis=0)",
-    "losses.cross_entropy": "write plugrad.losses.softmax_cross_entropy(labels, logits)",
-    "losses.mae": "write plugrad.losses.absolute_difference(labels, predictions)",
-    "losses.mse": "write plugrad.losses.mean_squared_error(labels, predictions)",
-    "manual_seed": "write plugrad.random.seed(seed)",
-    "nn": 'layers are a package of their own: pip install "plugrad[nn]", and import plugrad_nn as nn',
-    "no_grad": "only functions given to plugrad.grad are recorded; plugrad.stop_gradient(x) leaves a part out",
-    "print": "write print(x)",
-    "rand": "write plugrad.random.uniform(shape)",
-    "randn": "write plugrad.random.normal(shape)",
-    "random.rand": "write plugrad.random.uniform(shape)",
-    "random.randint": "write plugrad.random.integers(shape, least, end)",
-    "random.randn": "write plugrad.random.normal(shape)",
-    "scalar": "write plugrad.asarray(number)",
-    "set_backend": "write plugrad.use(name)",
-    "hard_swish": "write plugrad.hard_silu(x)",
-    "swish": "write plugrad.silu(x)",
-    "tensor": "write plugrad.asarray(data)",
-    "transpose": "write plugrad.permute_dims(x, axes), or x.T for a matrix",
-}
-"""What other frameworks have under a name, and plugrad has under none that is similar."""
-
 # The package of that name is none of plugrad's public names, and other frameworks have a function `tensor`.
 globals().pop("tensor")
 
@@ -604,9 +573,7 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
             namespace = plugrad.importing.import_lazily(f"plugrad.{name}")
             # Set here and not written there, so that type checkers know the names of the namespace.
             if not hasattr(namespace, "__getattr__"):  # `extend` has its own
-                namespace.__getattr__ = functools.partial(
-                    errors.absent, namespace, _MISSING_NAME_HINTS
-                )
+                namespace.__getattr__ = functools.partial(plugrad.absent.raise_absent, namespace)
             return namespace
         if name in _MODULE_OF_EXPORT:
             found = getattr(
@@ -616,11 +583,11 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
             return found
         if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything
             return [public for public in __dir__() if not public.startswith("_")]
-        return errors.absent(sys.modules[__name__], _MISSING_NAME_HINTS, name)
+        return plugrad.absent.raise_absent(sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
     own = {name for name, value in globals().items() if type(value) is not type(errors)}
-    own -= {"_MISSING_NAME_HINTS", "_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_NAMESPACES"}
+    own -= {"_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_NAMESPACES"}
     return sorted(own | _NAMESPACES | _MODULE_OF_EXPORT.keys() | {"errors"})
