@@ -36,7 +36,7 @@ def accuracy(
     labels, logits = check_classes("accuracy", labels, logits)
     predicted = plugrad.argmax(logits, axis=-1)
     is_right = predicted == plugrad.astype(labels, predicted.dtype)
-    return _fraction(is_right, count_labels("accuracy", labels, weights, ignore_index))
+    return _fraction(is_right, label_weights("accuracy", labels, weights, ignore_index))
 
 
 def top_k_accuracy(
@@ -63,7 +63,7 @@ def top_k_accuracy(
     own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
     larger = plugrad.count_nonzero(logits > own, axis=-1)
     is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
-    counted = count_labels("top_k_accuracy", labels, weights, ignore_index)
+    counted = label_weights("top_k_accuracy", labels, weights, ignore_index)
     return _fraction(plugrad.logical_and(larger < k, is_class), counted)
 
 
@@ -82,7 +82,7 @@ def binary_accuracy(labels: Any, logits: Any, weights: Any = None) -> Tensor:
         ShapeError: the shapes differ, or the weights do not broadcast to them.
     """
     truth, predicted = check_decisions("binary_accuracy", labels, logits)
-    counted = count_labels("binary_accuracy", truth, weights, None)
+    counted = label_weights("binary_accuracy", truth, weights, None)
     return _fraction(truth == predicted, counted)
 
 
@@ -133,7 +133,7 @@ def roc_auc(labels: Any, logits: Any, weights: Any = None) -> Tensor:
     """
     truth, _ = check_decisions("roc_auc", labels, logits)
     scores = plugrad.asarray(logits).reshape(-1)
-    counted = count_labels("roc_auc", truth, weights, None)
+    counted = label_weights("roc_auc", truth, weights, None)
     each = plugrad.ones_like(scores, dtype=plugrad.float32) if counted is None else counted
     is_true = plugrad.astype(truth, plugrad.float32).reshape(-1)
     true = is_true * each.reshape(-1)
@@ -191,14 +191,14 @@ def count_decisions(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return how many labels are 1 and have a positive logit, are 1, and have a positive logit."""
     truth, predicted = check_decisions(op, labels, logits)
-    counted = count_labels(op, truth, weights, None)
+    counted = label_weights(op, truth, weights, None)
     both = plugrad.logical_and(truth, predicted)
     of_all = [sum_true(x, counted) for x in (both, truth, predicted)]
     return of_all[0], of_all[1], of_all[2]
 
 
-def count_labels(op: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor | None:
-    """Return how much each label counts; None if all count alike.
+def label_weights(op: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor | None:
+    """Return the weight of each label; None if all weigh the same.
 
     Raises:
         ShapeError: the weights do not broadcast to the labels.

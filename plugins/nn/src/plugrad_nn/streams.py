@@ -11,7 +11,7 @@ import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError
 from plugrad_nn.arguments import check_choice, check_integer
 from plugrad_nn.losses import sparse_softmax_cross_entropy
-from plugrad_nn.scores import check_classes, check_decisions, count_labels
+from plugrad_nn.scores import check_classes, check_decisions, label_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,7 +125,7 @@ class Accuracy(Metric):
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
         """Return the weights of what is right, and of all."""
         labels, logits = check_classes("Accuracy", labels, predictions)
-        counted = _weights("Accuracy", labels, weights, self.ignore_index)
+        counted = _all_weights("Accuracy", labels, weights, self.ignore_index)
         is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
         own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
         is_found = plugrad.count_nonzero(logits > own, axis=-1) < self.k
@@ -239,7 +239,7 @@ class _OfDecisions(Metric):
         owner = type(self).__name__
         if self.classes is None:
             truth, decided = check_decisions(owner, labels, predictions)
-            counted = _weights(owner, truth, weights, None)
+            counted = _all_weights(owner, truth, weights, None)
             true = plugrad.where(truth, counted, 0.0)
             made = plugrad.where(decided, counted, 0.0)
             both = plugrad.where(decided, true, 0.0)
@@ -349,7 +349,7 @@ class AUC(Metric):
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
         """Return the histograms of a batch."""
         truth, _ = check_decisions("AUC", labels, predictions)
-        counted = _weights("AUC", truth, weights, None).reshape(-1)
+        counted = _all_weights("AUC", truth, weights, None).reshape(-1)
         scaled = plugrad.sigmoid(plugrad.asarray(predictions).reshape(-1)) * self.bins
         places = plugrad.clip(
             plugrad.astype(plugrad.floor(scaled), plugrad.int32), 0, self.bins - 1
@@ -391,7 +391,7 @@ class Perplexity(Metric):
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
         """Return the weighted sum of losses, and that of the weights."""
         labels, logits = check_classes("Perplexity", labels, predictions)
-        counted = _weights("Perplexity", labels, weights, self.ignore_index)
+        counted = _all_weights("Perplexity", labels, weights, self.ignore_index)
         counted = plugrad.where(labels >= 0, counted, 0.0)
         loss = sparse_softmax_cross_entropy(labels, logits, counted, reduction="sum")
         return {"loss": loss, "count": plugrad.sum(counted)}
@@ -451,9 +451,9 @@ class BLEU:
         self.translations.clear()
 
 
-def _weights(owner: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor:
+def _all_weights(owner: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor:
     """Return how much each label counts, in the shape of the labels."""
-    found = count_labels(owner, labels, weights, ignore_index)
+    found = label_weights(owner, labels, weights, ignore_index)
     return plugrad.ones_like(labels, dtype=plugrad.float32) if found is None else found
 
 
@@ -470,7 +470,7 @@ def _mark_classes(
         raise ArgumentValueError(
             f"{owner}: there are {logits.shape[-1]} logits, and classes={metric.classes}"
         )
-    counted = _weights(owner, labels, weights, metric.ignore_index)
+    counted = _all_weights(owner, labels, weights, metric.ignore_index)
     truth = plugrad.one_hot(labels.reshape(-1), metric.classes) * counted.reshape(-1, 1)
     decided = plugrad.argmax(logits, axis=-1).reshape(-1)
     return truth, plugrad.one_hot(decided, metric.classes)
