@@ -105,7 +105,8 @@ def test_an_interrupted_recording_does_not_spoil_the_next_call(function, op, mon
         with monkeypatch.context() as patch:
             patch.setattr(native, function, interrupted)
             with pytest.raises(KeyboardInterrupt):
-                op(other).numpy()
+                waits = op(other)
+                waits.backend.synchronize()  # which records before signals have to wait
         second = plugrad.matrix_transpose(b)
         np.testing.assert_array_equal(second.numpy(), (x + 1).T)
         np.testing.assert_array_equal(first.numpy(), x.T)
@@ -253,7 +254,7 @@ def test_a_device_whose_work_another_thread_cut_in_two_is_lost_and_opened_again(
     if not backend.lost:  # it came between two calls
         assert (before + 1).tolist() == [2.0, 3.0]
         return
-    with pytest.raises(DeviceLost, match="another thread raised has cut its work in two"):
+    with pytest.raises(DeviceLost, match="raised has cut its work in two"):
         before.numpy()
     assert (plugrad.asarray([1.0, 2.0], device="webgpu") + 1).tolist() == [2.0, 3.0]
 
@@ -261,7 +262,7 @@ def test_a_device_whose_work_another_thread_cut_in_two_is_lost_and_opened_again(
 def test_other_threads_do_not_wait_for_a_device_whose_work_was_cut():
     x = plugrad.asarray([1.0], device="webgpu")
     x.backend._device._lock.acquire()  # and never released: the exception came before
-    assert x.backend.interrupted()
+    assert x.backend.interrupted(is_deferrable=False)
     seen = []
 
     def work():
