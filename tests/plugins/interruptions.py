@@ -117,8 +117,9 @@ def thread_exceptions(tries):
 class Tracer:
     """Raises `Late` at one of plugrad's lines, as a handler of a signal would; counts the lines until then."""
 
-    def __init__(self, line):
+    def __init__(self, line, functions=()):
         self.line = line
+        self.functions = functions
         self.seen = set()
         self.place = ""
 
@@ -129,6 +130,8 @@ class Tracer:
     def __call__(self, frame, event, argument):
         if "plugrad" not in frame.f_code.co_filename:
             return None
+        if self.functions and frame.f_code.co_name not in self.functions:
+            return self
         if event == "line" and (place := self.event(frame)) not in self.seen:
             self.seen.add(place)
             if len(self.seen) == self.line:
@@ -139,7 +142,7 @@ class Tracer:
 
 
 class RepeatedTracer(Tracer):
-    """Counts a line each time that it runs."""
+    """Counts a line each time that it runs, in some functions if they are given."""
 
     def event(self, frame):
         return len(self.seen)
@@ -150,9 +153,14 @@ def first_use(tries):
     return at_lines(tries, Tracer, lambda: None, lambda nothing: compute())
 
 
+SUBMITTING = ("_end", "end", "fetch", "map", "submit")
+"""The functions of webgpu between the end of a pass and the wait for its results."""
+
+
 def first_read(tries):
     """The first read-back, which waits for all work before it, is interrupted at some of its lines."""
-    return at_lines(tries, RepeatedTracer, results, read)
+    functions = SUBMITTING if plugrad.config.get("backend") == "webgpu" else ()
+    return at_lines(tries, lambda line: RepeatedTracer(line, functions), results, read)
 
 
 def at_lines(tries, make, prepare, use):
