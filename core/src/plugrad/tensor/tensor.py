@@ -6,9 +6,10 @@ attaches them.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
-from weakref import finalize
+from weakref import ref
 
 import numpy as np
 
@@ -58,6 +59,11 @@ class UniqueInverse(NamedTuple):
 
     values: Tensor
     inverse_indices: Tensor
+
+
+_copy_numbers = count()
+_copies: dict[int, tuple[ref[Tensor], Any]] = {}
+"""The copies whose address `Tensor.ctypes` has given, until the tensor dies."""
 
 
 class Tensor(Methods):
@@ -207,8 +213,10 @@ class Tensor(Methods):
         values = self._read("ctypes")
         packed = np.asarray(values, order="C")
         if packed is not values or not isinstance(self.array, np.ndarray):
-            # The address of a copy says nothing of how long it is needed.
-            finalize(self, packed.view)
+            # The address of a copy says nothing of how long it is needed. What removes it is of C: Python drops what
+            # a handler of signals raises in a callback, as `weakref.finalize` has one.
+            number = next(_copy_numbers)
+            _copies[number] = ref(self, partial(_copies.pop, number)), packed
         return packed.ctypes
 
     def tobytes(self) -> bytes:
