@@ -52,6 +52,7 @@ OPS_ONLY = {
     "array_functions",
     "attributes",
     "chained",
+    "groups",
     "methods",
     "numpy_functions",
     "numpy_shapes",

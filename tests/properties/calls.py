@@ -216,6 +216,18 @@ WRITTEN |= {
         dilation=1,
         dim_rounding_mode="floor",
     ),
+    "conv1d_transpose": call(
+        ROW,
+        np.ones((2, 2, 3), "float32"),
+        (2, 5, 2),
+        1,
+        "valid",
+        data_format="NWC",
+        dilation=1,
+        dim_rounding_mode="floor",
+        groups=1,
+        output_padding=0,
+    ),
     "conv2d": call(IMG, FLT, 1, "valid", **SLIDE),
     "conv2d_transpose": call(
         IMG, np.ones((2, 2, 2, 3), "float32"), (2, 5, 5, 2), 1, "valid", **SLIDE

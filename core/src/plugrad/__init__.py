@@ -187,6 +187,7 @@ if typing.TYPE_CHECKING:
     )
     from plugrad.ops.convolution import (
         conv1d as conv1d,
+        conv1d_transpose as conv1d_transpose,
         conv2d as conv2d,
         conv2d_transpose as conv2d_transpose,
     )
@@ -477,7 +478,7 @@ _LAZY_EXPORTS = {
         "bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor"
     ),
     "ops.complex": "complex conj imag real",
-    "ops.convolution": "conv1d conv2d conv2d_transpose",
+    "ops.convolution": "conv1d conv1d_transpose conv2d conv2d_transpose",
     "ops.convolution3d": "conv3d conv3d_transpose",
     "ops.creation": (
         "arange asarray empty empty_like eye full full_like linspace ones ones_like "

@@ -73,6 +73,7 @@ class Chained(Generic[T]):
             data_format: Literal["NWC", "NCW"] = "NWC",
             dilation: int = 1,
             dim_rounding_mode: Rounding = None,
+            groups: int = 1,
         ) -> T: ...
         def conv2d(
             self,
@@ -83,17 +84,20 @@ class Chained(Generic[T]):
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
+            groups: int = 1,
         ) -> T: ...
         def conv2d_transpose(
             self,
             filter: Like[T],
-            output_shape: ShapeLike,
+            output_shape: ShapeLike | None = None,
             strides: ShapeLike = 1,
             padding: PaddingLike = "valid",
             *,
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
+            groups: int = 1,
+            output_padding: ShapeLike = 0,
         ) -> T: ...
         def cos(self) -> T: ...
         def cosh(self) -> T: ...

@@ -96,7 +96,7 @@ def _check_static(function: Callable[..., Any], static: Sequence[str]) -> frozen
             f"jit: static must be a sequence of names of parameters, not {short_repr(static)}"
         )
     names = cast("Collection[Any]", given)
-    known = _parameter_names(function)
+    known = _parameter_names(function) if names else ()
     for name in names:
         if name not in known:
             raise ArgumentError(
@@ -169,9 +169,13 @@ class Jitted(Generic[Params, Result]):
     def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> plugrad.graph.graph.Graph:
         """Return the graph that a call with these arguments runs; the function is traced, but not run."""
         tensors: list[Tensor] = []
-        check_hashable(self._named(args, kwargs))
         key = self._key(args, kwargs, tensors)
-        return (self._find(key) or self._trace(key, tensors, args, kwargs)).graph
+        try:
+            known = self._find(key)
+        except TypeError:
+            check_hashable(self._named(args, kwargs))
+            raise
+        return (known or self._trace(key, tensors, args, kwargs)).graph
 
     def explain(self, *args: Params.args, **kwargs: Params.kwargs) -> str:
         """Return why a call with these arguments would be traced, or that it would not be.
@@ -256,7 +260,7 @@ class Jitted(Generic[Params, Result]):
             if known is not None:
                 return known
             name = _name_of(self.function)
-            function = self._of_tensors(args, kwargs)
+            function = self._of_tensors(args, dict(sorted(kwargs.items())))  # as in the key
             backend: Backend = key[-1]
             make = CheckedProgram if config.get("debug") else Program
             try:

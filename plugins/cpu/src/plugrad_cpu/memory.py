@@ -282,6 +282,12 @@ def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
     return y.transpose(sorted(range(x.ndim), key=order.__getitem__))
 
 
+def owns_memory(array: Array) -> bool:
+    """Return whether an array of NumPy is no view: whoever sees its memory refers to it."""
+    base: Any = array.base
+    return type(array) is np.ndarray and (base is None or type(base) is Block)
+
+
 def track_allocation(array: Array) -> Array:
     """Return an array that NumPy has made, with its memory tracked if it is large."""
     if array.nbytes >= TRACKED_MIN_BYTES:

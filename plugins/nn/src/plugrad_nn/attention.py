@@ -23,8 +23,6 @@ from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
     from plugrad import Tensor
-    from plugrad.extend import DType
-    from plugrad.random import Generator
     from plugrad_nn.initializers import Initializer
     from plugrad_nn.parameters import Params
 
@@ -100,17 +98,17 @@ class MultiHeadAttention(Layer):
     def _kv_heads(self) -> int:
         return self.num_heads if self.num_kv_heads is None else self.num_kv_heads
 
-    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the parameters of the four projections."""
+    def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
+        """Return the four projections."""
         self.check_axes(shape, 2, "(length, features)")
         width = self.num_heads * self.key_dim
-        widths = {"query": width} | dict.fromkeys(("key", "value"), self._kv_heads * self.key_dim)
-        params = {
-            name: self._make_projection(columns).build(generator, shape, dtype)
-            for name, columns in widths.items()
+        few = self._make_projection(self._kv_heads * self.key_dim)
+        return {
+            "query": (self._make_projection(width), shape),
+            "key": (few, shape),
+            "value": (few, shape),
+            "output": (self._make_projection(shape[-1]), (*shape[:-1], width)),
         }
-        params["output"] = self._make_projection(shape[-1]).build(generator, (width,), dtype)
-        return params
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of one result."""

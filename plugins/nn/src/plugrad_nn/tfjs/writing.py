@@ -70,6 +70,8 @@ IMAGES: Final = (
     "ZeroPadding", "Cropping", "UpSampling",
 )  # fmt: skip
 """How the names of classes begin that have an order of axes."""
+WINDOWS: Final = ("Conv1D", "Conv2D", "Conv3D", "Depthwise", "Separable")
+"""How the names of classes begin that have strides or dilations."""
 SIZES: Final = ("kernel_size", "strides", "dilation_rate", "pool_size", "size")
 
 
@@ -322,6 +324,12 @@ def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
         raise _unsupported("Conv1D with causal padding", "pad before it, with padding='valid'")
     if kind.endswith("Transpose") and max(config["dilation_rate"]) > 1:
         raise _unsupported(f"{kind} with dilation_rate", "it has none")
+    if getattr(layer, "groups", 1) != 1 and kind.startswith("Conv"):
+        raise _unsupported(f"{kind} with groups", "save it with plugrad.tfjs.save_graph_model")
+    if getattr(layer, "output_padding", None) is not None:
+        raise _unsupported(f"{kind} with output_padding", "it has none")
+    if kind.startswith(WINDOWS) and max(config["dilation_rate"]) > 1 < max(config["strides"]):
+        raise _unsupported(f"{kind} with strides and dilation_rate", "it has only one of them")
 
 
 def _extra(kind: str, shape: Any) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[st
     _finished(writer, call, _channels_last(writer, y, rank), inputs[2:], outputs)
 
 
-@rule("Conv2DBackpropInput", "Conv3DBackpropInputV2")
+@rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
 def transposed_convolution(
     writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
 ) -> None:
@@ -119,10 +119,15 @@ def transposed_convolution(
             strict=True,
         )
     ]
-    filters = writer.emit("Transpose", [inputs[1]], perm=[rank + 1, rank, *range(rank)])
+    *_, one, two = call.shape(1)[0]
+    filters, group = writer.emit("Transpose", [inputs[1]], perm=[rank + 1, rank, *range(rank)]), 1
+    if "Depthwise" in call.calls[0].kernel.name:
+        turned = writer.emit("Transpose", [inputs[1]], perm=[rank, rank + 1, *range(rank)])
+        shape = writer.integers([one * two, 1, *window.size])
+        filters, group = writer.emit("Reshape", [turned, shape]), one
     x = _channels_second(writer, inputs[0], rank)
     y = writer.emit(
-        "ConvTranspose", [x, filters], dilations=list(window.dilations), output_padding=extra,
+        "ConvTranspose", [x, filters], group=group, dilations=list(window.dilations), output_padding=extra,
         **_moving(window),
     )  # fmt: skip
     writer.emit("Identity", [_channels_last(writer, y, rank)], outputs)
