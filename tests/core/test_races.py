@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 import sys
 import threading
 import time
@@ -387,6 +388,23 @@ def test_one_of_several_threads_registers_a_name(name, monkeypatch):
     assert sorted(added) == list(range(rounds))
 
 
+def test_what_threads_read_again_is_the_environment(monkeypatch):
+    """Whoever reads it again, all threads see one of its values, and in the end the last one."""
+
+    def change(policy):
+        def act():
+            os.environ["PLUGRAD_FALLBACK"] = policy
+            plugrad.config.reread()
+            assert plugrad.config.get("fallback") in ("silent", "error")
+
+        return act
+
+    monkeypatch.setenv("PLUGRAD_FALLBACK", "error")
+    together(change("silent"), change("error"), change("silent"))
+    plugrad.config.reread()
+    assert plugrad.config.get("fallback") == os.environ["PLUGRAD_FALLBACK"]
+
+
 def test_memory_limits_that_threads_set_at_once_are_those_of_one_of_them():
     """Also for the device when it is opened again."""
     device = open_backend("cpu")
@@ -413,6 +431,7 @@ STATELESS = {
 TRIED_ELSEWHERE = {
     "config.set": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
     "config.reset": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
+    "config.reread": "test_what_threads_read_again_is_the_environment",
     "config.override": "test_block_is_seen_in_its_own_thread_only",
     "set_memory_limit": "test_memory_limits_that_threads_set_at_once_are_those_of_one_of_them",
     "unregister_kernel": "test_one_of_several_threads_takes_a_name_back",
@@ -449,7 +468,7 @@ def public_changes():
                     for part, method in inspect.getmembers(value, inspect.isfunction)
                     if not part.startswith("_") and enters(method)
                 }
-    parts = [n for n in dir(plugrad.config) if n.startswith(("override", *CHANGING))]
+    parts = [n for n in dir(plugrad.config) if n.startswith(("override", "reset", "reread", "set"))]
     return found | {f"config.{name}" for name in parts}
 
 
