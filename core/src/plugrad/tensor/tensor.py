@@ -6,10 +6,8 @@ attaches them.
 
 from __future__ import annotations
 
-from functools import cache, partial
-from itertools import count
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
-from weakref import ref
 
 import numpy as np
 
@@ -25,6 +23,7 @@ from plugrad.errors import (
 )
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, read_array
+from plugrad.tensor.keeping import keep_alive
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
 
@@ -59,11 +58,6 @@ class UniqueInverse(NamedTuple):
 
     values: Tensor
     inverse_indices: Tensor
-
-
-_copy_numbers = count()
-_copies: dict[int, tuple[ref[Tensor], Any]] = {}
-"""The copies whose address `Tensor.ctypes` has given, until the tensor dies."""
 
 
 class Tensor(Methods):
@@ -213,10 +207,8 @@ class Tensor(Methods):
         values = self._read("ctypes")
         packed = np.asarray(values, order="C")
         if packed is not values or not isinstance(self.array, np.ndarray):
-            # The address of a copy says nothing of how long it is needed. What removes it is of C: Python drops what
-            # a handler of signals raises in a callback, as `weakref.finalize` has one.
-            number = next(_copy_numbers)
-            _copies[number] = ref(self, partial(_copies.pop, number)), packed
+            # The address of a copy says nothing of how long it is needed.
+            keep_alive(packed, self)
         return packed.ctypes
 
     def tobytes(self) -> bytes:
