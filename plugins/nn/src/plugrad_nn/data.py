@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 import plugrad
-from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError, is_interruption
 from plugrad_nn.arguments import check_flag, check_integer, check_number, check_sizes
 from plugrad_nn.batching import check_arrays, take_examples
 
@@ -261,6 +262,8 @@ class ImageFolder:
                 if pixels.size != (width, height):
                     pixels = pixels.resize((width, height), self._library.Resampling.BILINEAR)
         except (OSError, SyntaxError, ValueError) as error:
+            if is_interruption(error):
+                raise
             raise ArgumentValueError(f"ImageFolder: {str(path)!r} is damaged: {error}") from error
         values = np.asarray(pixels, np.float32) / np.float32(255)
         return values.reshape(height, width, -1)
@@ -383,7 +386,9 @@ def read_idx(path: PathLike) -> NDArray[Any]:
     try:
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
+        if is_interruption(error):
+            raise
         raise ArgumentValueError(f"read_idx: {os.fspath(path)!r} is damaged: {error}") from error
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in IDX_DTYPES:
         raise ArgumentValueError(f"read_idx: {os.fspath(path)!r} does not begin as an IDX file")
@@ -418,6 +423,8 @@ def read_npz(path: PathLike) -> dict[str, NDArray[Any]]:
     except FileNotFoundError:
         raise
     except Exception as error:  # of NumPy, zipfile and zlib, which differ by what is damaged
+        if is_interruption(error):
+            raise
         raise ArgumentValueError(
             f"read_npz: {os.fspath(path)!r} cannot be read: {error}"
         ) from error
