@@ -222,6 +222,9 @@ if typing.TYPE_CHECKING:
         confusion_matrix as confusion_matrix,
         in_top_k as in_top_k,
     )
+    from plugrad.ops.histograms import (
+        histogram as histogram,
+    )
     from plugrad.ops.indexing import (
         gather_nd as gather_nd,
         nonzero as nonzero,
@@ -239,6 +242,15 @@ if typing.TYPE_CHECKING:
         tril as tril,
         triu as triu,
         vecdot as vecdot,
+    )
+    from plugrad.ops.missing import (
+        nanmax as nanmax,
+        nanmean as nanmean,
+        nanmin as nanmin,
+        nanprod as nanprod,
+        nanstd as nanstd,
+        nansum as nansum,
+        nanvar as nanvar,
     )
     from plugrad.ops.morphology import (
         dilation2d as dilation2d,
@@ -274,11 +286,18 @@ if typing.TYPE_CHECKING:
         avg_pool as avg_pool,
         max_pool as max_pool,
         max_pool_with_argmax as max_pool_with_argmax,
+        max_unpool as max_unpool,
         pool as pool,
     )
     from plugrad.ops.pooling3d import (
         avg_pool3d as avg_pool3d,
         max_pool3d as max_pool3d,
+    )
+    from plugrad.ops.quantiles import (
+        median as median,
+        nanmedian as nanmedian,
+        nanquantile as nanquantile,
+        quantile as quantile,
     )
     from plugrad.ops.ragged import (
         ragged_gather as ragged_gather,
@@ -339,7 +358,9 @@ if typing.TYPE_CHECKING:
         upper_bound as upper_bound,
     )
     from plugrad.ops.statistics import (
+        corrcoef as corrcoef,
         count_nonzero as count_nonzero,
+        cov as cov,
         diff as diff,
         euclidean_norm as euclidean_norm,
         log_sum_exp as log_sum_exp,
@@ -489,8 +510,10 @@ _LAZY_EXPORTS = {
     "ops.dlpack": "from_dlpack",
     "ops.einsum": "einsum",
     "ops.evaluation": "confusion_matrix in_top_k",
+    "ops.histograms": "histogram",
     "ops.indexing": "gather_nd nonzero one_hot take take_along_axis unsorted_segment_sum",
     "ops.linalg": "diag dot matmul matrix_transpose tensordot tril triu vecdot",
+    "ops.missing": "nanmax nanmean nanmin nanprod nanstd nansum nanvar",
     "ops.morphology": "dilation2d",
     "ops.movement": (
         "broadcast_arrays broadcast_shapes broadcast_to concat ensure_shape expand_dims flip "
@@ -499,8 +522,9 @@ _LAZY_EXPORTS = {
     "ops.normalization": (
         "batch_norm batch_norm_training layer_norm local_response_normalization log_softmax softmax"
     ),
-    "ops.pooling": "avg_pool max_pool max_pool_with_argmax pool",
+    "ops.pooling": "avg_pool max_pool max_pool_with_argmax max_unpool pool",
     "ops.pooling3d": "avg_pool3d max_pool3d",
+    "ops.quantiles": "median nanmedian nanquantile quantile",
     "ops.ragged": "ragged_gather ragged_range ragged_tensor_to_tensor",
     "ops.rearrangement": (
         "batch_to_space_nd broadcast_args depth_to_space meshgrid mirror_pad repeat roll "
@@ -512,7 +536,7 @@ _LAZY_EXPORTS = {
     "ops.scatter": "scatter_nd sparse_to_dense tensor_scatter_update",
     "ops.sets": "isin setdiff1d unique unique_all unique_counts unique_inverse unique_values",
     "ops.sorting": "argsort lower_bound searchsorted sort top_k upper_bound",
-    "ops.statistics": "count_nonzero diff euclidean_norm log_sum_exp moments std var",
+    "ops.statistics": "corrcoef count_nonzero cov diff euclidean_norm log_sum_exp moments std var",
     "ops.subscript": "boolean_mask strided_slice",
     "ops.training": "dropout moving_average",
     "ops.transfer": "stop_gradient to_device",
