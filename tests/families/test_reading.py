@@ -162,7 +162,6 @@ PLACES = {
         "largest_label",  # on the host, and once for a data set
         "check_labels",  # with debug
     },
-    "plugrad_nn/streams.py": {"add_up", "plot"},  # once for an evaluation, and a picture
     "plugrad_nn/training.py": {
         "fit",  # for the progress bar
         "_as_float",  # once for each epoch

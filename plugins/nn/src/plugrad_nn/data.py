@@ -43,7 +43,7 @@ class Table:
     x: NDArray[np.float32]
     """The inputs, of shape (rows, features)."""
     y: NDArray[Any] | None
-    """The labels, of shape (rows,): integers of classes, or float32; None without `target`."""
+    """The labels of the rows, integers of classes or float32; None without `target`."""
     features: tuple[str, ...]
     """The names of the columns of `x`. A column of texts has one for each of them, such as ``"colour=red"``."""
     classes: tuple[str, ...] | None

@@ -15,10 +15,10 @@ from plugrad_nn.batching import batches, iter_leaves, make_batches, to_tensors
 from plugrad_nn.callbacks import Run
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
+from plugrad_nn.metrics.streams import Metric
 from plugrad_nn.parameters import assign, leaves
 from plugrad_nn.progress import make_bar
 from plugrad_nn.stopping import EarlyStopping, EarlyStoppingMonitor
-from plugrad_nn.streams import Metric
 from plugrad_nn.weighting import (
     check_takes_weights,
     count_examples,

@@ -11,7 +11,7 @@ import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError
 from plugrad_nn.arguments import check_choice, check_integer
 from plugrad_nn.losses import sparse_softmax_cross_entropy
-from plugrad_nn.scores import check_classes, check_decisions, label_weights
+from plugrad_nn.metrics.scores import check_classes, check_decisions, label_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,7 +19,7 @@ Weights say how much each example counts: sums of weights take the place of numb
 ``sample_weight``. They are numbers or bools of 0 or more in a shape that broadcasts to that of the labels.
 """
 
-from plugrad_nn.scores import (
+from plugrad_nn.metrics.scores import (
     accuracy as accuracy,
     binary_accuracy as binary_accuracy,
     f1_score as f1_score,
@@ -28,7 +28,7 @@ from plugrad_nn.scores import (
     roc_auc as roc_auc,
     top_k_accuracy as top_k_accuracy,
 )
-from plugrad_nn.streams import (
+from plugrad_nn.metrics.streams import (
     AUC as AUC,
     BLEU as BLEU,
     F1 as F1,
