@@ -139,7 +139,7 @@ def catalog() -> dict[str, list[Entry]]:
         pages[f"plugrad.{name}"] += public(import_module(f"plugrad.{name}"))
     for name in ("plugrad.testing", *PLUGINS, *OF_LAYERS, *NUMERICS):
         pages[name] = public(import_module(name))
-    return dict(pages)
+    return {page: entries for page, entries in pages.items() if entries}
 
 
 @cache
@@ -270,7 +270,9 @@ def index_text() -> str:
         "Tensors, derivatives, backends": sorted(TITLES),
         "Ops by family": sorted(ops),
         "Namespaces": sorted(spaces),
-        "Plugins of this project": sorted([*PLUGINS, *OF_LAYERS, *NUMERICS]),
+        "Plugins of this project": [
+            page for page in sorted([*PLUGINS, *OF_LAYERS, *NUMERICS]) if page in catalog()
+        ],
     }
     lines = [*heading("All public names"), "Made of the docstrings.", ""]
     for title, pages in groups.items():
