@@ -286,6 +286,7 @@ if typing.TYPE_CHECKING:
         avg_pool as avg_pool,
         max_pool as max_pool,
         max_pool_with_argmax as max_pool_with_argmax,
+        max_unpool as max_unpool,
         pool as pool,
     )
     from plugrad.ops.pooling3d import (
@@ -521,7 +522,7 @@ _LAZY_EXPORTS = {
     "ops.normalization": (
         "batch_norm batch_norm_training layer_norm local_response_normalization log_softmax softmax"
     ),
-    "ops.pooling": "avg_pool max_pool max_pool_with_argmax pool",
+    "ops.pooling": "avg_pool max_pool max_pool_with_argmax max_unpool pool",
     "ops.pooling3d": "avg_pool3d max_pool3d",
     "ops.quantiles": "median nanmedian nanquantile quantile",
     "ops.ragged": "ragged_gather ragged_range ragged_tensor_to_tensor",
