@@ -41,6 +41,7 @@ OPS_ONLY = {
     "losses",
     "norms",
     "recurrent",
+    "sampling",
     "sets",
     "statistics",
     "streams",
