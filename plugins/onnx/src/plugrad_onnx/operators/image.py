@@ -118,7 +118,7 @@ def grid_sample(
     return same_dtype(plugrad.permute_dims(result, (0, rank + 1, *range(1, rank + 1))), x)
 
 
-def sampled(x: Tensor, where: Sequence[Tensor]) -> Tensor:
+def sample_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
     """Return images (N, C, …) between their pixels, at one tensor (N, …) of coordinates for each spatial axis."""
     sizes = x.shape[2:]
     images = plugrad.reshape(plugrad.permute_dims(x, (0, *range(2, x.ndim), 1)), (-1, x.shape[1]))
