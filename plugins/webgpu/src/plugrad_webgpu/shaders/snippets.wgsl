@@ -82,6 +82,11 @@ fn wrapped_i8(x: i32) -> i32 {
   return (x << 24u) >> 24u;
 }
 
+// The lowest 16 bits as a signed number
+fn wrapped_i16(x: i32) -> i32 {
+  return (x << 16u) >> 16u;
+}
+
 // The nearest float16; of two, the even one. Every float16 is a normal f32, so that no driver changes it.
 fn rounded_to_half(x: f32) -> f32 {
   let bits = bitcast<u32>(x) & 0x7fffffffu;
