@@ -552,3 +552,14 @@ def test_200_interrupts_of_a_training_loop_lose_nothing(mode):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
+
+
+def test_other_shapes_of_large_constants(rng):
+    """A reshaped constant that is too large to be computed at the trace lies where the constant does."""
+    w = plugrad.asarray(rng.normal(size=(1, 64, 32)).astype(np.float32), device="cpu")
+
+    def f(x):
+        return plugrad.tanh(plugrad.tanh(x @ plugrad.reshape(w, (64, 32))) + 1)
+
+    x = plugrad.asarray(rng.normal(size=(8, 64)).astype(np.float32), device="cpu")
+    np.testing.assert_array_equal(plugrad.jit(f)(x).numpy(), f(x).numpy())
