@@ -58,11 +58,11 @@ def resize(
 ) -> Tensor:
     """The images in another size; a pixel is at its centre.
 
-    >>> image = plugrad.asarray([[[0.0], [8.0], [0.0], [8.0]]])
+    >>> image = plugrad.asarray([[[0.0], [8.0], [16.0], [24.0]]])
     >>> plugrad.image.resize(image, (1, 2), "cubic")[0, :, 0]
-    tensor([4., 4.], dtype=float32)
-    >>> plugrad.image.resize(image, (1, 2), "linear", antialias=True)[0, :, 0]
-    tensor([3.4285715, 4.571428 ], dtype=float32)
+    tensor([ 3.25, 20.75], dtype=float32)
+    >>> plugrad.image.resize(image, (1, 2), "nearest")[0, :, 0]
+    tensor([ 8., 24.], dtype=float32)
 
     The values are those of ``torch.nn.functional.interpolate``, for "nearest" with the mode "nearest-exact". The
     result has the axes and the dtype of the images; integers become float32 unless the method is "nearest".
