@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,6 +125,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--schedules") == "gpu":
         compute_as_gpus_do()
     if "webgpu" in chosen(config):
+        choose_no_gpu_automatically()
         # Else NumPy would compute small arrays, and most tests are about shaders. Those of
         # tests/plugins/webgpu/test_hosting.py are about small arrays.
         os.environ.setdefault("PLUGRAD_WEBGPU_HOST_ELEMENTS", "0")
@@ -151,6 +153,15 @@ def compute_as_gpus_do() -> None:
 
     make = adapters.Device
     adapters.Device = lambda *args, is_software: make(*args, is_software=False)
+
+
+def choose_no_gpu_automatically() -> None:
+    """Leave GPUs to the tests that ask for webgpu: others expect what is chosen where there is none, and float64."""
+    with suppress(ImportError):
+        from plugrad_webgpu.device import adapters
+
+        describe = adapters.describe
+        adapters.describe = lambda *args: describe(*args)._replace(is_software=True)
 
 
 WITHOUT_PACKS = "-without-packs"

@@ -321,4 +321,5 @@ def test_tiles_of_software_devices(run, monkeypatch, sizes, subgroup, expected):
 def test_a_measured_tile_that_is_impossible_is_not_used(run, monkeypatch):
     monkeypatch.setattr(run.device, "tiles", {problem_kind(1, (64, 64, 64)): "broadcast 32"})
     monkeypatch.setattr(run.device, "_subgroup", 4)
+    monkeypatch.setattr(run.device, "is_software", True)
     assert choose_tile(run.device, 1, (64, 64, 64)) == "direct"
