@@ -139,6 +139,10 @@ def generator(seed=0):
     return plugrad.random.Generator(seed)
 
 
+def is_gpu(x):
+    return x.backend.name == "webgpu" and not x.backend.opened.is_software
+
+
 @pytest.mark.parametrize("name", DRAWS)
 def test_the_same_seed_gives_the_same_numbers_on_every_backend(name, backend):
     y = DRAWS[name](generator(0))
@@ -147,7 +151,8 @@ def test_the_same_seed_gives_the_same_numbers_on_every_backend(name, backend):
         there = DRAWS[name](generator(0))
     assert (y.shape, y.dtype) == (there.shape, there.dtype)
     if y.dtype == "float32":
-        np.testing.assert_array_max_ulp(y.numpy(), there.numpy(), 2)
+        # GPUs divide with an error of up to 3 ulp, and truncated normal numbers divide several times.
+        np.testing.assert_array_max_ulp(y.numpy(), there.numpy(), 16 if is_gpu(y) else 2)
     else:
         np.testing.assert_array_equal(y.numpy(), there.numpy())
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
-MULTIPLY_ADD = {"f32": "fma(vec4(a), b, sum)"}  # else the driver may round the product
 SUMS = dict.fromkeys(NUMBERS, "a + b") | {int64: "sum_i64(a, b)"}
 add_parts: Final = reduction(SUMS, dict.fromkeys(SUMS, 0))
 
@@ -275,7 +274,6 @@ def _program(
         store=_store_statements(columns_whole),
         join=join_function("total", "a + b", f"vec4<{stored}>", has_subgroups, tile.workgroup),
         **lane_parameters(has_subgroups),
-        multiply_add=MULTIPLY_ADD.get(stored, "sum + a * b"),
         **_a_access(source, is_transposed[0], arrays["a"]),
         **_b_access(is_transposed[1], b_whole, depth_whole, arrays["b"]),
         **dict(source.substitutions),
@@ -293,7 +291,6 @@ def _sizes(tile: Tile, block: tuple[int, int], is_transposed: tuple[bool, bool])
         "rows": tile.rows if tile.schedule == "shared" else (lines if blocks == 1 else 4 * blocks),
         "vectors": tile.vectors,
         "steps": tile.steps,
-        "halves": tile.halves,
         "down": tile.down,
         "across": tile.across,
         "invocations": tile.workgroup,

@@ -44,8 +44,6 @@ class Tile(NamedTuple):
     """Blocks of rows of one invocation."""
     across: int = 1
     """Vectors of columns of one invocation."""
-    halves: int = 1
-    """How many tiles of the operands shared memory has: with two, the next ones are written while others compute."""
     invocations: int = BROADCAST_SUBGROUP_SIZE
     """Of a workgroup, where its blocks do not say it."""
 
@@ -59,11 +57,7 @@ class Tile(NamedTuple):
     @property
     def shared_bytes(self) -> int:
         """The shared memory that a workgroup needs."""
-        return (
-            64 * self.halves * self.steps * (self.rows + self.vectors)
-            if self.schedule == "shared"
-            else 0
-        )
+        return 64 * self.steps * (self.rows + self.vectors) if self.schedule == "shared" else 0
 
 
 TILES: Final[dict[str, Tile]] = {

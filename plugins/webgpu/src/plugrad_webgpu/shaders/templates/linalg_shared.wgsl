@@ -14,12 +14,9 @@ const INVOCATIONS = ${invocations}u;
 const GROUPS_ACROSS = ACROSS / 8u;
 // The vectors of each step are in another order, so that neighbours do not wait for the same bank of memory.
 const ORDERS = 8u / STEPS;
-const HALVES = ${halves}u;
 
-var<workgroup> a_tile: array<vec4<$T>, 4 * HALVES * ROWS * STEPS>;
-var<workgroup> b_tile: array<vec4<$T>, 4 * HALVES * VECTORS * STEPS>;
-
-fn multiply_add(a: $T, b: vec4<$T>, sum: vec4<$T>) -> vec4<$T> { return $multiply_add; }
+var<workgroup> a_tile: array<vec4<$T>, 4 * ROWS * STEPS>;
+var<workgroup> b_tile: array<vec4<$T>, 4 * VECTORS * STEPS>;
 
 @compute @workgroup_size(INVOCATIONS)
 fn main(
@@ -44,7 +41,6 @@ fn main(
   let row = warp / GROUPS_ACROSS * 4u + local % 32u / 8u;
   let vector = warp % GROUPS_ACROSS * 8u + local % 8u;
   @repeat(g, down) @repeat(i, 4) @repeat(j, across) var sum${g}_${i}_$j = vec4<$T>();
-  var part = 0u;
   for (var begin = tile.first; begin < tile.end + STEPS; begin += STEPS) {
     var next_a = Block();
     var next_b = Block();
@@ -58,23 +54,23 @@ fn main(
     }
     if (begin > tile.first) {
       for (var step = 0u; step < STEPS; step++) {
-        let a_at = (part + step) * 4u * ROWS;
-        let b_at = (part + step) * 4u * VECTORS;
+        let a_at = step * 4u * ROWS;
+        let b_at = step * 4u * VECTORS;
         @repeat(g, down) let row$g = a_at + ((row + ${g}u * DOWN) ^ (ORDERS * step));
         @repeat(j, across) let vector$j = b_at + ((vector + ${j}u * ACROSS) ^ (ORDERS * step));
         @repeat(k, 4) {
           @repeat(g, down) let a${k}_$g = a_tile[${k}u * ROWS + row$g];
           @repeat(j, across) let b${k}_$j = b_tile[${k}u * VECTORS + vector$j];
-          @repeat(g, down) @repeat(i, 4) @repeat(j, across) sum${g}_${i}_$j = multiply_add(a${k}_$g[$i], b${k}_$j, sum${g}_${i}_$j);
+          @repeat(g, down) @repeat(i, 4) @repeat(j, across) sum${g}_${i}_$j += a${k}_$g[$i] * b${k}_$j;
         }
       }
-      if (HALVES == 1u) { workgroupBarrier(); } else { part = STEPS - part; }
+      workgroupBarrier();
     }
     if (loads_a) {
-      @repeat(k, 4) a_tile[((part + a_step) * 4u + ${k}u) * ROWS + (a_row ^ (ORDERS * a_step))] = next_a.lines[$k];
+      @repeat(k, 4) a_tile[(a_step * 4u + ${k}u) * ROWS + (a_row ^ (ORDERS * a_step))] = next_a.lines[$k];
     }
     if (loads_b) {
-      @repeat(k, 4) b_tile[((part + b_step) * 4u + ${k}u) * VECTORS + (b_vector ^ (ORDERS * b_step))] = next_b.lines[$k];
+      @repeat(k, 4) b_tile[(b_step * 4u + ${k}u) * VECTORS + (b_vector ^ (ORDERS * b_step))] = next_b.lines[$k];
     }
     workgroupBarrier();
   }
