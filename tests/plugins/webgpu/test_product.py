@@ -166,7 +166,10 @@ def test_every_tile_loads_its_blocks_at_once():
     for tile in TILES.values():
         if tile.schedule == "shared":
             assert tile.steps * max(tile.rows, tile.vectors) <= tile.workgroup
-            assert 64 * tile.steps * (tile.rows + tile.vectors) <= 16_384  # bytes, of every adapter
+            # Every adapter has 16 KiB, which the largest tile need not fit: others take its place.
+            assert tile is TILES["shared 128"] or tile.shared_bytes <= 16_384
+            # Neighbours of 32 are 4 by 8.
+            assert (tile.rows // tile.down) % 4 == (tile.vectors // tile.across) % 8 == 0
 
 
 @pytest.mark.parametrize("has_long_words", [True, False])
@@ -300,6 +303,12 @@ def test_tiles_of_gpus(run, monkeypatch, batch, sizes, expected):
     monkeypatch.setattr(run.device, "is_software", False)
     monkeypatch.setattr(run.device, "tiles", {})
     assert choose_tile(run.device, batch, sizes) == expected
+
+
+def test_devices_with_little_shared_memory_take_smaller_tiles(run, monkeypatch):
+    monkeypatch.setattr(run.device, "is_software", False)
+    monkeypatch.setattr(run.device, "shared_bytes", 16_384)
+    assert choose_tile(run.device, 1, (4096, 4096, 4096)) == "shared 64"
 
 
 def test_long_sums_of_few_rows_are_shared_by_a_workgroup(run, monkeypatch):

@@ -66,10 +66,14 @@ TILES: Final[dict[str, Tile]] = {
     "joined": Tile("joined", 1, 2, 1024, invocations=64),
     "broadcast 64": Tile("broadcast", 8, 16, 16, across=2),
     "broadcast 32": Tile("broadcast", 8, 8, 16),
-    "shared 128": Tile("shared", 32, 32, 256, steps=4, down=2, across=2),
-    "shared 64": Tile("shared", 16, 16, 256, steps=4),
-    "shared 32": Tile("shared", 8, 8, 256, steps=8),
+    "shared 128": Tile("shared", 32, 32, 256, steps=8, down=2, across=2),
+    "shared 64": Tile("shared", 16, 16, 256, steps=4, across=2),
+    "shared 32": Tile("shared", 8, 8, 256, steps=4),
 }
+
+
+NARROW_TILES: Final = ("narrow", "joined")
+"""Those of GPUs for few rows or columns."""
 
 
 def choose_tile(
