@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--wire", action="store_true", help="exchange by TCP, and count the bytes")
     arguments = parser.parse_args()
-    if "PMI_RANK" in os.environ or "RANK" in os.environ:
+    if {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK"} & set(os.environ):
         run_rank(arguments)
         return
     program = [sys.executable, *sys.argv]
@@ -46,6 +46,8 @@ def main() -> None:
         if arguments.wire:  # not by shared memory
             environment |= {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"}
             environment |= {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+            environment |= {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}  # Open MPI's words
+            environment |= {"OMPI_MCA_btl_tcp_if_include": "lo"}
         mpiexec = str(Path(sys.executable).with_name("mpiexec"))
         command = [mpiexec, "-n", str(arguments.ranks), *program]
         sys.exit(subprocess.run(command, env=environment, check=False).returncode)
@@ -68,7 +70,8 @@ def run_rank(arguments) -> None:
     import plugrad_distributed as dist
 
     cores = sorted(os.sched_getaffinity(0))
-    rank = int(os.environ.get("PMI_RANK") or os.environ["RANK"])
+    names = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK")
+    rank = int(next(os.environ[name] for name in names if name in os.environ))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})  # and the threads that are started later
     world = dist.init(arguments.collective)
 

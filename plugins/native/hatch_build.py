@@ -117,6 +117,25 @@ DECLARATION = re.compile(r'visibility\("hidden"\)\)\) (\w+) (\w+)\(([^)]*)\)')
 KINDS = {"int": "i", "int32_t": "i", "uint64_t": "b", "int64_t": "b", "float": "f", "double": "f"}
 """The kinds of arguments that extension/table.h tells apart, by the types of C; others are narrow integers."""
 POINTERS = {"const void *": "r", "void *": "w", "const void *const *": "R", "void *const *": "W"}
+ITEM_BYTES = {
+    **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
+    "boolean": 1,
+    "half": 2,
+    "float": 4,
+    "double": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
+"""The bytes of an item by its type in C."""
+ITEMS = {
+    ("count",): dict.fromkeys(
+        ("x", "values", "left", "right", "condition", "yes", "no", "out", "target"), ("count",)
+    ),
+    ("rows", "count"): dict.fromkeys(("x", "out"), ("rows", "count")),
+    ("outer", "length", "inner"): dict.fromkeys(("x", "out"), ("outer", "length", "inner")),
+    ("outer", "reduced", "inner"): {"x": ("outer", "reduced", "inner"), "out": ("outer", "inner")},
+}
+"""How many items the arrays of a kernel have, by the first numbers that it takes: the product of some of them."""
 PYTHON = re.compile(r"FROM_PYTHON .*?(\w+)(?:, \*(\w+))?(?:, \*(\w+))?(?:\(.*\))?;")
 VARIABLES = ("_Py_NoneStruct", "PyExc_")
 
@@ -226,6 +245,9 @@ def table_of(kernels: list[tuple[str, str, str]]) -> str:
     """
     lines = ['#include "table.h"', '#include "common.h"', "", "typedef uint16_t half;", ""]
     entries: list[str] = []
+    needs: dict[tuple[str, ...], int] = {}
+    """Where those of kernels begin that need the same."""
+    need_count = 0
     for result, name, parameters in kernels:
         types = [
             "const " * p.strip().startswith("const")
@@ -242,10 +264,40 @@ def table_of(kernels: list[tuple[str, str, str]]) -> str:
         lines.append(f"{result} {name}({', '.join(types)});")
         lines.append(f"static int64_t run_{name}(const value *a) {{ {body} }}")
         has_result = int(result != "void")
-        entries.append(
-            f'    {{"{name}", "{"".join(kinds)}", {len(kinds)}, {has_result}, run_{name}}},'
-        )
-    return "\n".join([*lines, "", "const kernel kernels[] = {", *entries, "    {},", "};", ""])
+        needed = needs_of(parameters)
+        if needed not in needs:
+            needs[needed] = need_count
+            need_count += len(needed)
+        entry = f'"{name}", "{"".join(kinds)}", {len(kinds)}, {has_result}, {needs[needed]}'
+        entries.append(f"    {{{entry}, run_{name}}},")
+    lines += ["", "const kernel kernels[] = {", *entries, "    {},", "};"]
+    lines += [
+        "",
+        "const need needs[] = {",
+        *[f"    {n}," for each in needs for n in each],
+        "};",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def needs_of(parameters: str) -> tuple[str, ...]:
+    """Return what table.h calls the needs of a kernel, as initializers in C."""
+    declared = [re.findall(r"\w+|\*", p) for p in parameters.split(",")]
+    places = {words[-1]: place for place, words in enumerate(declared, 1)}
+    numbers = [words[-1] for words in declared if "*" not in words]
+    known = next(
+        (items for first, items in ITEMS.items() if tuple(numbers[: len(first)]) == first), {}
+    )
+    found: list[str] = []
+    for words in declared:
+        name, *_ = reversed(words)
+        size = next((ITEM_BYTES[word] for word in words if word in ITEM_BYTES), 0)
+        if words.count("*") == 1 and name in known and size:
+            factors = ", ".join(str(places[factor]) for factor in known[name])
+            step = places.get(f"{name}_step", 0)
+            found.append(f"{{{places[name]}, {size}, {step}, {{{factors}}}}}")
+    return (*found, "{}")
 
 
 def import_library(triple: str, folder: Path) -> str:

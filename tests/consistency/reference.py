@@ -30,7 +30,8 @@ ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/src/plugrad_*/__init__.py"))
 SPACES = sorted(plugrad._NAMESPACES - {"kernels"})
 OF_LAYERS = [
-    f"plugrad_nn.{name}" for name in ("initializers", "losses", "metrics", "schedules", "tfjs")
+    f"plugrad_nn.{name}"
+    for name in ("convert", "initializers", "losses", "metrics", "schedules", "tfjs")
 ]
 
 # Where the names of `plugrad` are that are not ops: the longest prefix of where they are defined counts. Others are

@@ -39,6 +39,19 @@ def test_containers_are_nested():
     assert list(result) == ["sum", "point", 3]
 
 
+@pytest.mark.parametrize("static", [(), ("scale",)])
+def test_arguments_by_name_come_in_any_order(static):
+    def f(z, a, *, scale):
+        return z - 2 * a + scale
+
+    jitted = plugrad.jit(f, static=static)
+    expected = plugrad.asarray([-19.0 + 3.0])
+    z, a = plugrad.asarray([1.0]), plugrad.asarray([10.0])
+    same(jitted(z=z, a=a, scale=3.0), expected)
+    same(jitted(a=a, scale=3.0, z=z), expected)
+    same(jitted(z, scale=3.0, a=a), expected)
+
+
 def test_a_function_without_results_or_arguments():
     assert plugrad.jit(lambda: None)() is None
     assert plugrad.jit(lambda x: ())(X) == ()

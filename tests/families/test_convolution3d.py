@@ -192,11 +192,6 @@ REFUSALS = [
         ["conv3d: strides=(1, 2)", "one or 3"],
     ),
     Refusal(
-        lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), 2, dilations=2),
-        ArgumentValueError,
-        ["conv3d: strides=(2, 2, 2)", "both"],
-    ),
-    Refusal(
         lambda: plugrad.conv3d(ones(1, 4, 4, 4, 1), ones(2, 2, 2, 1, 1), dilations=0),
         ArgumentValueError,
         ["conv3d: dilations=0", "at least 1"],

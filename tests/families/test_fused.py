@@ -351,11 +351,6 @@ REFUSALS = [
         ["conv2d", "3 or 4 axes", "(4, 4)"],
     ),
     Refusal(
-        lambda: plugrad.fused.conv2d(ones(1, 4, 4, 1), ones(2, 2, 1, 1), 2, dilations=2),
-        ArgumentValueError,
-        ["conv2d: strides=(2, 2)", "both"],
-    ),
-    Refusal(
         lambda: plugrad.fused.depthwise_conv2d(ones(1, 4, 4, 3), ones(2, 2, 4, 1)),
         ShapeError,
         ["FusedDepthwiseConv2D", "3 channels", "expect 4"],

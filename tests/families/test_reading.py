@@ -163,7 +163,7 @@ PLACES = {
     },
     "plugrad_nn/training.py": {
         "fit",  # for the progress bar
-        "_as_float",  # once for each epoch, and weights in each batch of several processes
+        "_as_float",  # once for each epoch
     },
 }
 """Where code that computes calls `numpy`, `item` or `tolist`: files and functions."""

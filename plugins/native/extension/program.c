@@ -27,9 +27,10 @@ typedef struct {
 
 typedef struct {
     const kernel *kernel;
-    loop_of_numpy *loop; // or that of a ufunc, which takes so many arrays
+    loop_of_numpy *loop; // or that of a ufunc, which takes so many arrays of these types
     void *data;
-    int arrays;
+    const char *types;
+    int arrays, is_matmul;
 } function;
 
 typedef struct {
@@ -219,9 +220,16 @@ static PyObject *run_program(PyObject *self, PyObject *const *arguments, ptrdiff
 
 // ---- checks ----
 
+// What a table gives for an argument of a call: a number or a factor, or a place.
+typedef struct {
+    int64_t tag, number, step, bytes;
+    const int64_t *constant; // what lies there, if it is a constant
+} operand;
+
 typedef struct {
     const int64_t *at, *end;
     program *p;
+    operand given[MOST_ARGUMENTS], *operand; // of the call that is being read
     const function *functions;
     int function_count, calls, places, counts, positions;
     const part *part; // those being read
@@ -257,6 +265,9 @@ static int read_place(reader *r, int cell, int is_written, int64_t *total) {
     if (first < 0 || end > size) return is_wrong("a place does not lie inside its array");
     p->place[r->places++] = (place){cell, (int)slot, offset, step, turn};
     *total += step * items + bytes;
+    const int constant = (int)slot - 1 - p->inputs - p->outputs;
+    r->operand->step = step, r->operand->bytes = bytes;
+    if (constant >= 0 && !step && !turn && !offset) r->operand->constant = p->constant[constant].buf;
     return 1;
 }
 
@@ -265,6 +276,7 @@ static int read_operand(reader *r, int kind, int cell, int64_t *total) {
     program *p = r->p;
     int64_t tag, number, start = 0;
     if (!read(r, NUMBER, LIST, &tag)) return 0;
+    *r->operand = (operand){.tag = tag};
     const int is_pointer = kind == READ || kind == WRITTEN;
     const int is_list = kind == ALL_READ || kind == ALL_WRITTEN;
     switch (tag) {
@@ -273,13 +285,14 @@ static int read_operand(reader *r, int kind, int cell, int64_t *total) {
         if (kind == INTEGER ? !read(r, INT32_MIN, INT32_MAX, &number)
                             : !read(r, INT64_MIN, INT64_MAX, &number))
             return 0;
-        p->template[cell].integer = number;
+        p->template[cell].integer = r->operand->number = number;
         return 1;
     case COUNT:
     case POSITION:
         if (kind != INTEGER) return is_wrong("a count stands for something else");
         if (!read(r, 1, INT32_MAX / r->loop->count, &number)) return 0;
         if (tag == POSITION && !read(r, 0, INT32_MAX - number * r->loop->count, &start)) return 0;
+        r->operand->number = number;
         const multiple found = {cell, (int)number, (int)start};
         if (tag == COUNT)
             p->count[r->counts++] = found;
@@ -303,12 +316,85 @@ static int read_operand(reader *r, int kind, int cell, int64_t *total) {
     }
 }
 
-// Read what a loop of NumPy takes: a count, the sizes or nothing, the steps, and the arrays.
-static int read_ufunc(reader *r, call *c, int64_t *total) {
-    r->p->cells += 3 + c->pointers;
-    for (int i = 0; i < 3 + c->pointers; i++) {
-        const int kind = i == 0 ? INTEGER : i == 2 + c->pointers ? WRITTEN : READ;
-        if (!read_operand(r, kind, c->first + i, total)) return 0;
+// Whether some array of a call moves by steps that are not 0; functions may take one array for such a one if none does.
+static int has_steps(const reader *r, const need *needed) {
+    for (; needed->array; needed++)
+        if (needed->step && r->given[needed->step - 1].number) return 1;
+    return 0;
+}
+
+// The items that an array needs while a loop has n of its own; -1 if nobody can tell.
+static int64_t needed_items(const reader *r, const need *needed, int is_stepping, int64_t n) {
+    const operand *given = r->given - 1; // arguments are counted from 1
+    if (is_stepping && needed->step && given[needed->step].tag == NUMBER && !given[needed->step].number)
+        return 1;
+    int64_t items = 1;
+    for (int i = 0; i < MOST_FACTORS && needed->factors[i]; i++) {
+        const operand *factor = given + needed->factors[i];
+        const int64_t number = factor->tag == COUNT ? factor->number * n : factor->number;
+        if (factor->tag == POSITION || (number > 0 && __builtin_mul_overflow(items, number, &items)))
+            return -1;
+        if (number <= 0) return 0;
+    }
+    return items;
+}
+
+// Whether a place has so many bytes behind it while a loop has n items.
+static int has_bytes(const operand *given, int64_t n, int64_t items, int64_t item_bytes) {
+    return items >= 0 && items <= INT64_MAX / item_bytes &&
+           items * item_bytes <= given->step * (n - 1) + given->bytes;
+}
+
+// Whether the arrays of a call are as large as its numbers say. Needs grow at least as fast as what places have behind
+// them, so it is enough to look at the shortest and the longest block.
+static int are_large_enough(const reader *r, const need *needed) {
+    const int64_t longest = r->loop->count < r->loop->block ? r->loop->count : r->loop->block;
+    const int is_stepping = has_steps(r, needed);
+    for (; needed->array; needed++) {
+        const operand *given = r->given + needed->array - 1;
+        if (given->tag != PLACE) continue;
+        for (int64_t n = 1;; n = longest) {
+            if (!has_bytes(given, n, needed_items(r, needed, is_stepping, n), needed->item_bytes))
+                return is_wrong("an array of a call has fewer items than its numbers say");
+            if (n == longest) break;
+        }
+    }
+    return 1;
+}
+
+// The bytes of an item by the number of its type in NumPy; 0 for what no loop of a program reads.
+static int bytes_of_type(int type) {
+    static const char bytes[] = {1, 1, 1, 2, 2, 4, 4, sizeof(long), sizeof(long), 8, 8, 4, 8, 0, 8, 16};
+    enum { HALF = 23 };
+    return type >= 0 && type < (int)sizeof bytes ? bytes[type] : type == HALF ? 2 : 0;
+}
+
+// Whether the arrays of a loop of NumPy are as large as its numbers say: an elementwise one, or products of matrices.
+static int are_ufuncs_large_enough(const reader *r, const function *f) {
+    const operand *count = r->given, *sizes = r->given + 1, *steps = r->given + 2;
+    const int64_t longest = r->loop->count < r->loop->block ? r->loop->count : r->loop->block;
+    const int64_t n = count->tag == COUNT ? count->number * longest : count->number;
+    const int is_elementwise = sizes->tag == ABSENT;
+    const int step_count = f->arrays + (is_elementwise ? 0 : 6);
+    if (count->tag == POSITION || !steps->constant || steps->bytes < step_count * 8 ||
+        (!is_elementwise && (!f->is_matmul || !sizes->constant || sizes->bytes < 4 * 8)))
+        return is_wrong("a loop of NumPy has no steps or sizes");
+    const int64_t *by = steps->constant, *size = sizes->constant;
+    const int axes[3][2] = {{1, 2}, {2, 3}, {1, 3}}; // of the matrices: rows, what is summed, columns
+    for (int i = 0; i < f->arrays; i++) {
+        const operand *given = r->given + 3 + i;
+        int64_t bytes = bytes_of_type(f->types[i]), behind = given->step * (longest - 1) + given->bytes;
+        if (!bytes || given->tag != PLACE) return is_wrong("a loop of NumPy has no array of numbers");
+        const int64_t most = (is_elementwise ? n : size[0]) - 1;
+        int is_wide = __builtin_mul_overflow(most > 0 ? most : 0, by[i], &behind) || by[i] < 0;
+        bytes += behind;
+        for (int axis = 0; !is_elementwise && axis < 2; axis++) {
+            const int64_t length = size[axes[i][axis]], step = by[3 + 2 * i + axis];
+            is_wide |= length < 1 || step < 0 || __builtin_mul_overflow(length - 1, step, &behind) ||
+                       __builtin_add_overflow(bytes, behind, &bytes);
+        }
+        if (is_wide || bytes < 0 || bytes > given->step * (longest - 1) + given->bytes)
+            return is_wrong("an array of a loop of NumPy has fewer items than its numbers say");
     }
     return 1;
 }
@@ -317,14 +403,22 @@ static int read_call(reader *r, int64_t *total) {
     program *p = r->p;
     int64_t number;
     if (!read(r, 0, r->function_count - 1, &number)) return 0;
-    const function f = r->functions[number];
+    const function *f = r->functions + number;
     call *c = p->call + r->calls++;
-    *c = (call){f.kernel, f.loop, f.data, p->cells, f.arrays};
-    if (!f.kernel) return read_ufunc(r, c, total);
-    p->cells += f.kernel->count;
-    for (int i = 0; i < f.kernel->count; i++)
-        if (!read_operand(r, f.kernel->kinds[i], c->first + i, total)) return 0;
-    return 1;
+    *c = (call){f->kernel, f->loop, f->data, p->cells, f->arrays};
+    // A loop of NumPy takes a count, the sizes or nothing, the steps, and the arrays.
+    const int arguments = f->kernel ? f->kernel->count : 3 + f->arrays;
+    p->cells += arguments;
+    for (int i = 0; i < arguments; i++) {
+        const int kind = f->kernel ? f->kernel->kinds[i]
+                         : i == 0  ? INTEGER
+                         : i == arguments - 1 ? WRITTEN
+                                              : READ;
+        r->operand = r->given + i;
+        if (!read_operand(r, kind, c->first + i, total)) return 0;
+    }
+    return f->kernel ? are_large_enough(r, needs + f->kernel->first_need)
+                     : are_ufuncs_large_enough(r, f);
 }
 
 static int read_loop(reader *r, int64_t *total) {
@@ -382,7 +476,9 @@ static int find_function(PyObject *item, PyObject *ufunc_type, function *to) {
     if (!is_ufunc || u->outputs != 1 || u->arrays != u->inputs + 1 || u->arrays > MOST_POINTERS ||
         number < 0 || number >= u->loop_count)
         return is_wrong("a pair is not a ufunc of one result and the number of a loop");
-    *to = (function){.loop = u->loops[number], .data = u->data[number], .arrays = u->arrays};
+    *to = (function){.loop = u->loops[number], .data = u->data[number],
+                     .types = u->types + number * u->arrays, .arrays = u->arrays,
+                     .is_matmul = strcmp(u->name, "matmul") == 0};
     return to->loop != NULL || is_wrong("a ufunc has no such loop");
 }
 

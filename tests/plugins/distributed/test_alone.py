@@ -8,6 +8,7 @@ import pytest
 
 import plugrad
 import plugrad_distributed as dist
+import plugrad_nn as nn
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from plugrad_distributed.reduction import make_buckets
 from plugrad_distributed.world import World
@@ -161,3 +162,45 @@ def test_importing_it_imports_no_library():
         "assert not {'mpi4py', 'torch', 'ray', 'plugrad_nn'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"class_weight": [1.0, 0.5]}, {"ignore_index": 1}])
+@pytest.mark.parametrize("make", [np.asarray, plugrad.asarray])
+def test_weights_are_not_read_in_each_batch(alone, monkeypatch, options, make):
+    def count_reads(batches):
+        x, y = np.ones((4 * batches, 2), np.float32), np.arange(4 * batches, dtype=np.int32) % 2
+        reads.clear()
+        nn.fit(
+            nn.Dense(2),
+            params,
+            make(x),
+            make(y),
+            sample_weight=make(y.astype(np.float32)),
+            loss=nn.losses.sparse_softmax_cross_entropy,
+            optimizer=plugrad.optimizers.SGD(0.1),
+            batch_size=4,
+            strategy=dist.DataParallel(),
+            jit=False,
+            **options,
+        )
+        return len(reads)
+
+    params = nn.Dense(2).init(0, (2,))
+    reads = []
+    backend = params["kernel"].backend
+    read = backend.to_numpy
+    monkeypatch.setattr(backend, "to_numpy", lambda array: [reads.append(array), read(array)][1])
+    assert count_reads(9) == count_reads(2)
+
+
+def test_weights_of_an_iterable_may_be_tensors_or_arrays(alone):
+    def train(convert):
+        params = nn.Dense(2).init(0, (2,))
+        batch = (x, convert(y), convert(np.float32([0, 1, 2])))
+        optimizer = plugrad.optimizers.SGD(0.1)
+        options = {"loss": nn.losses.sparse_softmax_cross_entropy, "optimizer": optimizer}
+        options |= {"class_weight": [1.0, 0.5], "strategy": dist.DataParallel()}
+        return nn.fit(nn.Dense(2), params, [batch], **options), params["kernel"].tolist()
+
+    x, y = np.float32([[1, 2], [3, 4], [5, 6]]), np.int32([0, 1, 0])
+    assert train(np.asarray) == train(plugrad.asarray) == train(lambda a: a.tolist())

@@ -17,13 +17,14 @@ needs_ray = pytest.mark.skipif(
 )
 
 LOOP = """
-import os, signal, sys, tempfile, threading, time
+import os, random, signal, sys, tempfile, threading, time
 import numpy as np
 import ray
 from ray import train
 from plugrad_distributed.ray import PlugradTrainer
 
-xs = np.random.default_rng(0).normal(size=(12, 9, 5)).astype(np.float32)
+kills = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+xs = np.random.default_rng(0).normal(size=(12 * kills, 9, 5)).astype(np.float32)
 
 def loop(config):
     import plugrad, plugrad_distributed as dist
@@ -36,8 +37,7 @@ def loop(config):
         optimizer.set_state([w], saved["optimizer"])
         first = saved["step"]
     for step, x in enumerate(dist.shard(list(xs[first:])), first):
-        if step == 7:
-            fail(config["flag"], dist.world())
+        fail(config["flags"], step, dist.world())
         x = plugrad.asarray(x)
         optimizer.minimize(lambda: plugrad.mean(plugrad.square(x @ w - 1)), [w])
         if step % 4 == 3:
@@ -45,25 +45,33 @@ def loop(config):
             found = {"attempt": dist.world().attempt, "size": dist.world().size}
             report({"w": w.tolist(), **found}, tree)
 
-def run(workers, flag):
-    failures = train.FailureConfig(max_failures=1)
+def run(workers, flags):
+    failures = train.FailureConfig(max_failures=kills)
     return PlugradTrainer(
         loop,
         train.ScalingConfig(num_workers=workers),
         run_config=train.RunConfig(storage_path=tempfile.mkdtemp(), failure_config=failures),
-        train_loop_config={"flag": flag},
+        train_loop_config={"flags": flags},
     ).fit().metrics
 """
 REPLACED = """
-def fail(flag, world):
-    if world.rank == 1 and not os.path.exists(flag):
-        open(flag, "w").close()
+def fail(flags, step, world):
+    flag = f"{flags}/{step}"
+    if os.path.exists(flag) and open(flag).read() == str(world.rank):
+        os.remove(flag)
         os.kill(os.getpid(), signal.SIGKILL)
 
 ray.init("local", num_cpus=3, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000)
-flag = os.path.join(tempfile.mkdtemp(), "flag")
-undisturbed, found = run(2, __file__), run(2, flag)
-assert os.path.exists(flag)
+flags = tempfile.mkdtemp()
+undisturbed = run(2, flags)
+for step in random.sample(range(len(xs)), kills):  # a file for each kill, which says the rank
+    with open(f"{flags}/{step}", "w") as file:
+        file.write(str(random.randrange(2)))
+planned = sorted(map(int, os.listdir(flags)))
+start = time.monotonic()
+found = run(2, flags)
+print(f"killed before steps {planned}: {time.monotonic() - start:.0f} s")
+assert not os.listdir(flags), "a worker was to be killed, and was not"
 assert found["w"] == undisturbed["w"], (found, undisturbed)
 assert found["attempt"] != undisturbed["attempt"] != ""
 print("the same bits")
@@ -71,8 +79,8 @@ print("the same bits")
 SHRUNK = """
 from ray.cluster_utils import Cluster
 
-def fail(flag, world):
-    if world.size == 2:
+def fail(flag, step, world):
+    if step == 7 and world.size == 2:
         open(flag, "w").close()
         time.sleep(600)  # until the other machine has gone
 
@@ -125,12 +133,12 @@ print("all rows once")
 """
 
 
-def run_program(folder, source):
+def run_program(folder, source, *arguments):
     program = folder / "program.py"
     program.write_text(LOOP + source)
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, program],
+        [sys.executable, program, *arguments],
         env={**environment, "PLUGRAD_BACKEND": "cpu"},
         capture_output=True,
         text=True,
@@ -140,8 +148,8 @@ def run_program(folder, source):
 
 
 @needs_ray
-def test_a_worker_that_dies_is_replaced_and_the_bits_are_the_same(tmp_path):
-    done = run_program(tmp_path, REPLACED)
+def test_workers_that_die_are_replaced_and_the_bits_are_the_same(tmp_path, pytestconfig):
+    done = run_program(tmp_path, REPLACED, str(pytestconfig.getoption("--tries")))
     assert "the same bits\n" in done.stdout, done.stderr[-3000:]
 
 

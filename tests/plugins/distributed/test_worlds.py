@@ -38,6 +38,14 @@ BACKENDS = sorted(
 )
 
 
+OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+"""What Open MPI needs, if it is the MPI here: it starts neither as root nor more ranks than there are cores."""
+
+
 def start(size, *names, folder="", backends="cpu", **environment):
     """Run scenarios in a world, and return the finished process and its seconds."""
     environment |= {"DISTRIBUTED_BACKENDS": backends, "DISTRIBUTED_FOLDER": str(folder)}
@@ -50,7 +58,7 @@ def start_program(size, *arguments, timeout=120, **environment):
     began = time.monotonic()
     done = subprocess.run(
         [*command, sys.executable, *arguments],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment},
+        env={**os.environ, **OPEN_MPI, "OPENBLAS_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -21,7 +22,7 @@ open_backend("cpu")
 compiler = import_module("plugrad_native.programs.compile")
 elementwise = import_module("plugrad_native.programs.elementwise")
 
-PLACE, NUMBER, COUNT = 4, 0, 1
+PLACE, NUMBER, COUNT, ABSENT = 4, 0, 1, 3
 
 
 def numbers(*shape, dtype="float32", seed=0):
@@ -61,10 +62,9 @@ TURNS = (10, 16)
 """How far places move from time to time, of a part that runs once."""
 HARMLESS = {0, 3, *TURNS}
 """With them, how often it runs, and the size of a block."""
-FACTOR = len(RELU) - 1
 
 
-@pytest.mark.parametrize("position", range(FACTOR))
+@pytest.mark.parametrize("position", range(len(RELU)))
 @pytest.mark.parametrize("number", [-1, 100, 2**31, 2**62])
 def test_any_number_that_is_out_of_range_is_an_error(position, number):
     words = [*RELU]
@@ -79,6 +79,68 @@ def test_any_number_that_is_out_of_range_is_an_error(position, number):
 def test_a_table_that_ends_early_is_an_error(length):
     with pytest.raises(ValueError, match="table"):
         program(RELU[:length])
+
+
+ADD = [1, 1, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+"""The steps of both operands follow."""
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_arrays_have_the_items_that_numbers_say(step):
+    run = program([*ADD, NUMBER, 1, NUMBER, step], functions=("add_float32",))
+    x, y = np.arange(10, dtype="f4"), np.empty(10, "f4")
+    run(x, y)
+    np.testing.assert_array_equal(y, x + (x if step else np.repeat([0, 4, 8], [4, 4, 2])))
+
+
+@pytest.mark.parametrize("factor", [2, 3, 1000])
+@pytest.mark.parametrize("step", [0, 1])
+def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
+    words = [*ADD[:-1], factor, NUMBER, 1, NUMBER, step]
+    with pytest.raises(ValueError, match="fewer items"):
+        program(words, functions=("add_float32",))
+
+
+@pytest.mark.parametrize("outer", [1, 2, 3, 2**30])
+def test_sums_of_more_items_than_there_are_are_errors(outer):
+    """The sums of ten numbers each, of twenty that are there, in the room for two."""
+    places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
+    words = [1, 1, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
+    make = partial(program, words, (0, 1, 1, 80, 8), ("sum_float32",))
+    if outer > 2:
+        with pytest.raises(ValueError, match="fewer items"):
+            make()
+    else:
+        make()(np.ones(20, "f4"), y := np.zeros(2, "f4"))
+        np.testing.assert_array_equal(y, [10] * outer + [0] * (2 - outer))
+
+
+@pytest.mark.parametrize("step", [4, 8])
+@pytest.mark.parametrize("count", [1, 2])
+def test_loops_of_numpy_do_not_leave_their_arrays(step, count):
+    places = [PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4]
+    steps = [PLACE, 3, 0, 0, 0, 16]
+    words = [1, 1, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
+    functions = ((np.absolute, np.absolute.types.index("f->f")),)
+    make = partial(program, words, functions=functions, constants=(np.array([4, step]),))
+    if step == 4 and count == 1:
+        make()(np.full(10, -1, "f4"), y := np.empty(10, "f4"))
+        assert (y == 1).all()
+    else:
+        with pytest.raises(ValueError, match="fewer items"):
+            make()
+
+
+@pytest.mark.parametrize("changed", range(4))
+def test_products_of_numpy_do_not_leave_their_matrices(changed):
+    sizes = [1, 2, 3, 4]
+    sizes[changed] += 1
+    steps = np.array([24, 48, 32, 12, 4, 16, 4, 16, 4])
+    places = [PLACE, 1, 0, 0, 0, 24, PLACE, 2, 0, 0, 0, 48, PLACE, 3, 0, 0, 0, 32]
+    words = [1, 1, 1, 1, 1, 0, NUMBER, 0, PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72, *places]
+    functions = ((np.matmul, np.matmul.types.index("ff->f")),)
+    with pytest.raises(ValueError, match="fewer items"):
+        program(words, (0, 2, 1, 24, 48, 32), functions, (np.array(sizes), steps))
 
 
 def test_wrong_functions_sizes_and_arrays_are_errors():

@@ -64,11 +64,17 @@ def depthwise(x, kernel, strides, padding):
     return np.concatenate(parts, -1)
 
 
-def transposed(x, kernel, strides, padding, dilations=None):
+def in_groups(convolve, x, kernel, groups, *how):
+    """Return the convolutions of groups of channels; the last axis of a kernel is divided."""
+    parts = zip(np.split(x, groups, -1), np.split(kernel, groups, -1), strict=True)
+    return np.concatenate([convolve(*part, *how) for part in parts], -1)
+
+
+def transposed(x, kernel, strides, padding, dilations=None, shape=None):
     """Add the product of each element and the filter to a window of the result."""
     size = kernel.shape[:-2]
     dilations = dilations or [1] * len(size)
-    shape = [
+    shape = shape or [
         n * s + (max(e - s, 0) if padding == "valid" else 0)
         for n, s, e in zip(x.shape[1:-1], strides, extents(size, dilations), strict=True)
     ]

@@ -59,7 +59,27 @@ CASES = [
         (4, 3, 2),
         plus(lambda k, x: ref.depthwise(x, k, [2, 2], "same")),
     ),
+    Case(
+        nn.Conv2D(4, 2, 2, dilation_rate=2, groups=2),
+        (6, 5, 6),
+        plus(lambda k, x: ref.in_groups(ref.convolved, x, k, 2, [2, 2], "valid", [2, 2])),
+    ),
+    Case(
+        nn.Conv1D(6, 3, padding="causal", groups=3),
+        (5, 3),
+        plus(lambda k, x: ref.in_groups(ref.convolved, x, k, 3, [1], "causal")),
+    ),
     # transposed convolutions
+    Case(
+        nn.Conv2DTranspose(4, 3, 2, "same", groups=2, output_padding=0),
+        (3, 2, 6),
+        plus(lambda k, x: ref.in_groups(ref.transposed, x, k, 2, [2, 2], "same", None, [5, 3])),
+    ),
+    Case(
+        nn.Conv1DTranspose(2, 2, 3, output_padding=2),
+        (3, 4),
+        plus(lambda k, x: ref.transposed(x, k, [3], "valid", None, [10])),
+    ),
     Case(
         nn.Conv1DTranspose(3, 3, 2), (4, 2), plus(lambda k, x: ref.transposed(x, k, [2], "valid"))
     ),

@@ -31,6 +31,11 @@ LAYERS = {
     "Conv1DTranspose": (nn.Conv1DTranspose(4, 3, strides=2), (5, 3)),
     "Conv2D": (nn.Conv2D(4, 3, strides=2, padding="same"), (7, 7, 3)),
     "Conv2D with gaps": (nn.Conv2D(4, 3, dilation_rate=2), (7, 7, 3)),
+    "Conv2D in groups": (nn.Conv2D(4, 2, 2, dilation_rate=2, groups=2), (6, 5, 6)),
+    "Conv2DTranspose in groups": (
+        nn.Conv2DTranspose(6, 3, 2, groups=6, output_padding=1),
+        (3, 2, 6),
+    ),
     "Conv2DTranspose": (nn.Conv2DTranspose(4, 3, strides=2, padding="same"), (5, 5, 3)),
     "Conv3D": (nn.Conv3D(4, 2), (4, 4, 4, 2)),
     "Conv3DTranspose": (nn.Conv3DTranspose(2, 2, strides=2), (3, 3, 3, 2)),

@@ -54,6 +54,27 @@ def test_a_block_without_an_interrupt_changes_nothing():
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+def test_no_signal_is_lost_or_late_at_the_end_of_a_block():
+    whole, calls = Uninterruptible(), []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: calls.append(number))
+    try:
+        for _ in range(20):
+            signal.setitimer(signal.ITIMER_REAL, 1e-5, 2e-5)
+            for _ in range(50):
+                with whole:
+                    pass
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            time.sleep(0.005)  # the last one may be on its way
+            count = len(calls)
+            with whole:
+                pass
+            assert len(calls) == count  # a late one would come at the end of the next block
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert calls
+
+
 def test_an_interrupt_that_is_ignored_stays_ignored():
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

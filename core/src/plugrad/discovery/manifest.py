@@ -133,14 +133,16 @@ def _load_toml(path: Path, loader: object) -> Mapping[str, Any] | None:
     """Return the contents of a manifest, or None if there is no such file; never wait, whatever kind of file it is."""
     try:
         archive = getattr(loader, "archive", None)  # a zip file's loader has one
-        return parse_toml(read_regular_file(path) if archive is None else _zipped(archive, path))
+        return parse_toml(
+            read_regular_file(path) if archive is None else _read_from_zip(archive, path)
+        )
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise ManifestError(f"{path}: {error}") from error
 
 
-def _zipped(archive: str, path: Path) -> bytes:
+def _read_from_zip(archive: str, path: Path) -> bytes:
     """Return the bytes of a file in a zip file."""
     from zipfile import BadZipFile, ZipFile  # slow to import, and plugins are rarely zipped
 

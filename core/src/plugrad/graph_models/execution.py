@@ -27,7 +27,7 @@ class Plan:
     """The order of the nodes that outputs need, and which values nobody uses after each."""
 
     def __init__(self, graph: Graph, outputs: tuple[Reference, ...]) -> None:
-        self.nodes = graph.needed(outputs)
+        self.nodes = graph.dependencies(outputs)
         self.has_frames = any(node.op in CONTROL - {"LoopCond"} for node in self.nodes)
         self.steps: list[tuple[Node, tuple[str, ...]]] = []
         later = {reference.node for reference in outputs}
@@ -162,11 +162,11 @@ class Runner:
             return asarray(value, device=self.backend)
         if id(value) not in self.copies:
             # Outside of what is being traced, where the copy would be a step of the trace.
-            self.copies[id(value)] = Context().run(_copied, value, self.backend)
+            self.copies[id(value)] = Context().run(_copy_to, value, self.backend)
         return self.copies[id(value)]
 
 
-def _copied(value: Any, backend: Backend) -> Tensor:
+def _copy_to(value: Any, backend: Backend) -> Tensor:
     return asarray(value, device=backend)
 
 

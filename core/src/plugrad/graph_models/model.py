@@ -230,7 +230,7 @@ class GraphModel:
         backend = backend or active_backend()
         with active_on(backend):
             values = {
-                self._inputs[name].node: self._checked(name, value, backend)
+                self._inputs[name].node: self._convert_input(name, value, backend)
                 for name, value in given.items()
             }
             runner = self._runner(backend)
@@ -288,7 +288,7 @@ class GraphModel:
             )
         return Reference(node, int(port or 0))
 
-    def _checked(self, name: str, value: Any, backend: Backend) -> Tensor:
+    def _convert_input(self, name: str, value: Any, backend: Backend) -> Tensor:
         """Return an input as a tensor of the dtype and the shape that the model says."""
         attributes = self._graph.nodes[self._inputs[name].node].attributes
         dtype = attributes.get("dtype", "float32")

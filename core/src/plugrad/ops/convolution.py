@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ShapeError
 from plugrad.kernels import convolution, movement
 from plugrad.ops.arguments import check_floats, promote_operands
+from plugrad.ops.groups import convolve_groups, transpose_groups
 from plugrad.ops.windows import as_given, as_kernels_take, resolve_window
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import as_shape
@@ -19,11 +20,9 @@ if TYPE_CHECKING:
     from plugrad.types.windows import (
         DataFormat,
         ImageFormat,
-        Padding,
         PaddingLike,
         Rounding,
         SequenceFormat,
-        Window,
     )
 
 
@@ -37,6 +36,7 @@ def conv1d(
     data_format: SequenceFormat = "NWC",
     dilation: int = 1,
     dim_rounding_mode: Rounding = None,
+    groups: int = 1,
 ) -> Tensor:
     """The cross-correlation of sequences with filters.
 
@@ -50,42 +50,88 @@ def conv1d(
     Args:
         x: sequences of shape (batch, width, channels), or (batch, channels, width) for "NCW"; the
             batch axis may be absent, and is then absent from the result.
-        filter: filters of shape (width, input channels, output channels).
+        filter: filters of shape (width, input channels of a group, output channels).
         stride: the distance between neighbouring positions of the filter.
         padding: "valid", "same", a number of cells, or ((before, after),).
         data_format: "NWC" or "NCW".
         dilation: the distance between neighbouring cells of the filter.
         dim_rounding_mode: as for `conv2d`.
+        groups: as for `conv2d`.
 
     Raises:
         DTypeError: x or filter is a tensor or an array that does not hold floats.
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument is none of the above.
     """
-    check_floats("conv1d", x=x, filter=filter)
-    sequences, filters = promote_operands(x, filter, convolution.conv2d, "conv1d")
-    if sequences.ndim not in (2, 3) or filters.ndim != 3:
-        raise ShapeError(
-            "conv1d: x must have 2 or 3 axes and filter 3; the shapes are "
-            f"{sequences.shape} and {filters.shape}"
-        )
-    is_first = is_channels_first(data_format, 1, "conv1d")
+    op = "conv1d"
+    sequences, filters = _promote_sequences(convolution.conv2d, op, x, filter)
+    is_first = is_channels_first(data_format, 1, op)
+    how = _steps_of_height_1(op, stride, padding, dilation, dim_rounding_mode)
     # Sequences are images of height 1.
     images = movement.expand_dims(as_kernels_take(sequences, 1, is_first), dim=1)
-    cells = parse_padding(padding, 1, "conv1d", dim_rounding_mode)
     try:
-        y = correlate(
-            *(convolution.conv2d, "conv1d", images, movement.expand_dims(filters, dim=0)),
-            strides=(1, *as_sizes(stride, 1, "conv1d: stride")),
-            padding=cells if isinstance(cells, str) else ((0, 0), *cells),
-            dilations=(1, *as_sizes(dilation, 1, "conv1d: dilation")),
-            rounding=dim_rounding_mode,
+        y = convolve_groups(
+            *(convolution.conv2d, op, images, movement.expand_dims(filters, dim=0)), *how, groups
         )
-    except ShapeError as error:  # it names the shapes of the images
-        raise ShapeError(
-            f"conv1d: x of shape {sequences.shape} and filter of shape {filters.shape} do not fit; as "
-            f"images of height 1: {error}"
-        ) from None
+    except ShapeError as error:
+        raise _name_sequences(op, sequences, filters, error) from None
+    return as_given(movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first)
+
+
+@explain_wrong_calls
+def conv1d_transpose(
+    x: TensorLike,
+    filter: TensorLike,
+    output_shape: ShapeLike | None = None,
+    stride: int = 1,
+    padding: PaddingLike = "valid",
+    *,
+    data_format: SequenceFormat = "NWC",
+    dilation: int = 1,
+    dim_rounding_mode: Rounding = None,
+    groups: int = 1,
+    output_padding: int = 0,
+) -> Tensor:
+    """The transposed convolution of sequences: the product of each element and a filter, added to a window.
+
+    >>> steps = plugrad.asarray([[1.0], [2.0]])
+    >>> plugrad.conv1d_transpose(steps, plugrad.ones((3, 1, 1)), stride=2)[:, 0]
+    tensor([1., 1., 3., 2., 2.], dtype=float32)
+
+    This is the gradient of `conv1d` with respect to sequences of the shape of the result, which has
+    the dtype to which x and filter promote.
+
+    Args:
+        x: sequences as for `conv1d`.
+        filter: filters of shape (width, output channels of a group, input channels).
+        output_shape: the shape of the result, as for `conv2d_transpose`.
+        stride: the distance between the windows of neighbouring elements.
+        padding: as for `conv1d`; the padding is cut off from the result.
+        data_format: "NWC" or "NCW".
+        dilation: the distance between neighbouring cells of the filter.
+        dim_rounding_mode: as for `conv2d`.
+        groups: as for `conv2d_transpose`.
+        output_padding: as for `conv2d_transpose`.
+
+    Raises:
+        DTypeError: x or filter is a tensor or an array that does not hold floats.
+        ShapeError: the shapes do not match.
+        ArgumentValueError: another argument is none of the above.
+    """
+    op, kernel = "conv1d_transpose", convolution.conv2d_input_gradient
+    sequences, filters = _promote_sequences(kernel, op, x, filter)
+    is_first = is_channels_first(data_format, 1, op)
+    shape = _kernels_shape(op, output_shape, sequences, 1, is_first)
+    wide = shape and (shape[0], 1, *shape[1:])
+    how = _steps_of_height_1(op, stride, padding, dilation, dim_rounding_mode)
+    extra = 0, *as_sizes(output_padding, 1, f"{op}: output_padding", least=0)
+    images = movement.expand_dims(as_kernels_take(sequences, 1, is_first), dim=1)
+    try:
+        y = transpose_groups(
+            *(kernel, op, images, movement.expand_dims(filters, dim=0), wide), *how, groups, extra
+        )
+    except ShapeError as error:
+        raise _name_sequences(op, sequences, filters, error) from None
     return as_given(movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first)
 
 
@@ -99,6 +145,7 @@ def conv2d(
     data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
+    groups: int = 1,
 ) -> Tensor:
     """The cross-correlation of images with filters.
 
@@ -116,22 +163,25 @@ def conv2d(
     Args:
         x: images of shape (batch, height, width, channels), or (batch, channels, height, width) for
             "NCHW"; the batch axis may be absent, and is then absent from the result.
-        filter: filters of shape (height, width, input channels, output channels).
+        filter: filters of shape (height, width, input channels of a group, output channels).
         strides: the distance between neighbouring positions of the filter, one number or (vertical,
             horizontal).
         padding: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
         data_format: "NHWC" or "NCHW".
         dilations: the distance between neighbouring cells of the filter, one number or (vertical,
-            horizontal); strides and dilations cannot both exceed 1.
+            horizontal).
         dim_rounding_mode: what to do with a last, partial stride: "floor" (the default), "ceil" or
             "round".
+        groups: into how many equal groups the channels of x, and the output channels of the filter, are
+            divided; each group of channels gives one group of output channels. As many groups as
+            channels are `depthwise_conv2d`.
 
     Raises:
         DTypeError: x or filter is a tensor or an array that does not hold floats.
         ShapeError: the shapes do not match, or the filter does not fit.
         ArgumentValueError: another argument is none of the above.
     """
-    how = data_format, strides, padding, dilations, dim_rounding_mode
+    how = data_format, strides, padding, dilations, dim_rounding_mode, groups
     return run_convolution(convolution.conv2d, "conv2d", 2, x, filter, *how)
 
 
@@ -139,13 +189,15 @@ def conv2d(
 def conv2d_transpose(
     x: TensorLike,
     filter: TensorLike,
-    output_shape: ShapeLike,
+    output_shape: ShapeLike | None = None,
     strides: ShapeLike = 1,
     padding: PaddingLike = "valid",
     *,
     data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
+    groups: int = 1,
+    output_padding: ShapeLike = 0,
 ) -> Tensor:
     """The transposed convolution of images: the product of each pixel and a filter, added to a window of the result.
 
@@ -153,22 +205,27 @@ def conv2d_transpose(
     >>> plugrad.conv2d_transpose(images, plugrad.ones((1, 2, 1, 1)), (1, 4, 1), 2, "same")[0, :, 0]
     tensor([1., 1., 2., 2.], dtype=float32)
 
-    This is the gradient of `conv2d` with respect to images of shape `output_shape`. The result has
+    This is the gradient of `conv2d` with respect to images of the shape of the result, which has
     the dtype to which x and filter promote.
 
     Args:
         x: images as for `conv2d`.
-        filter: filters of shape (height, width, output channels, input channels).
+        filter: filters of shape (height, width, output channels of a group, input channels).
         output_shape: the shape of the result: the channels, and the batch axis if x has one,
             included. Images of this shape must give the shape of x in `conv2d` with the other
-            arguments.
+            arguments. By default an axis of n pixels gives ``(n - 1) * stride + extent - padding +
+            output_padding``, or ``n * stride`` with ``padding="same"``.
         strides: the distance between the windows of neighbouring pixels, one number or (vertical,
             horizontal).
         padding: as for `conv2d`; the padding is cut off from the result.
         data_format: "NHWC" or "NCHW".
         dilations: the distance between neighbouring cells of the filter, one number or (vertical,
-            horizontal); strides and dilations cannot both exceed 1.
+            horizontal).
         dim_rounding_mode: as for `conv2d`.
+        groups: into how many equal groups the channels of x, and those of the result, are divided.
+        output_padding: how much larger than necessary the result is at the end of each axis, one
+            number or (vertical, horizontal), less than the stride or the dilation; without
+            `output_shape`.
 
     Raises:
         DTypeError: x or filter is a tensor or an array that does not hold floats.
@@ -176,7 +233,7 @@ def conv2d_transpose(
         ArgumentValueError: another argument is none of the above.
     """
     op = "conv2d_transpose"
-    how = data_format, strides, padding, dilations, dim_rounding_mode
+    how = data_format, strides, padding, dilations, dim_rounding_mode, groups, output_padding
     return run_transposed(convolution.conv2d_input_gradient, op, 2, x, filter, output_shape, *how)
 
 
@@ -191,16 +248,15 @@ def run_convolution(
     padding: PaddingLike,
     dilations: ShapeLike,
     rounding: Rounding,
+    groups: int = 1,
 ) -> Tensor:
     """Return the result of a convolution kernel for filters and images, as they are given to an op."""
     check_floats(op, x=x, filter=filter)
     images, filters = promote_operands(x, filter, kernel, op)
     is_first = is_channels_first(data_format, axes, op)
     batch = add_batch_axis(op, axes, images, filters, is_first)
-    return as_given(
-        correlate(kernel, op, batch, filters, strides, padding, dilations, rounding),
-        *(images, is_first),
-    )
+    how = strides, padding, dilations, rounding
+    return as_given(convolve_groups(kernel, op, batch, filters, *how, groups), images, is_first)
 
 
 def correlate(
@@ -217,7 +273,7 @@ def correlate(
 ) -> Tensor:
     """Return the result of a convolution kernel for filters and images (batch, spatial axes …, channels)."""
     how = strides, padding, dilations, rounding
-    window = resolve_window(op, filter_window, images.shape, filters.shape[:-2], *how)
+    window = resolve_window(op, sliding_window, images.shape, filters.shape[:-2], *how)
     return kernel(images, filters, *others, window=window, **attrs)
 
 
@@ -227,48 +283,81 @@ def run_transposed(
     axes: int,
     x: TensorLike,
     filter: TensorLike,
-    output_shape: ShapeLike,
+    output_shape: ShapeLike | None,
     data_format: DataFormat,
     strides: ShapeLike,
     padding: PaddingLike,
     dilations: ShapeLike,
     rounding: Rounding,
+    groups: int,
+    output_padding: ShapeLike,
 ) -> Tensor:
     """Return the result of the kernel of an input gradient, for images as they are given to an op."""
     check_floats(op, x=x, filter=filter)
     images, filters = promote_operands(x, filter, kernel, op)
-    shape = as_shape(output_shape, name=f"{op}: output_shape")
-    if len(shape) != images.ndim:
-        raise ShapeError(
-            f"{op}: output_shape={shape} must have as many sizes as x, whose shape is {images.shape}"
-        )
     is_first = is_channels_first(data_format, axes, op)
+    shape = _kernels_shape(op, output_shape, images, axes, is_first)
     batch = add_batch_axis(op, axes, images, filters, is_first)
-    shape = shape if len(shape) == axes + 2 else (1, *shape)
-    shape = (shape[0], *shape[2:], shape[1]) if is_first else shape
-    how = strides, padding, dilations, rounding
-    window = resolve_window(op, filter_window, shape, filters.shape[:-2], *how)
-    return as_given(kernel(batch, filters, input_shape=shape, window=window), images, is_first)
+    how = strides, padding, dilations, rounding, groups, output_padding
+    return as_given(transpose_groups(kernel, op, batch, filters, shape, *how), images, is_first)
 
 
-def filter_window(
-    image: Shape,
-    size: Shape,
-    strides: Shape,
-    padding: Padding,
-    dilations: Shape,
-    rounding: Rounding,
-) -> Window:
-    """Return how a filter slides over an image; see `sliding_window`.
+def _kernels_shape(
+    op: str, output_shape: ShapeLike | None, x: Tensor, axes: int, is_first: bool
+) -> Shape | None:
+    """Return the shape of a result as kernels take it, with the batch axis and the channels last.
 
     Raises:
-        ArgumentValueError: strides and dilations both exceed 1.
+        ShapeError: it does not have as many sizes as x has axes.
     """
-    if max(strides) > 1 and max(dilations) > 1:
-        raise ArgumentValueError(
-            f"strides={strides} and dilations={dilations} cannot both exceed 1"
+    if output_shape is None:
+        return None
+    shape = as_shape(output_shape, name=f"{op}: output_shape")
+    if len(shape) != x.ndim:
+        raise ShapeError(
+            f"{op}: output_shape={shape} must have as many sizes as x, whose shape is {x.shape}"
         )
-    return sliding_window(image, size, strides, padding, dilations, rounding)
+    shape = shape if len(shape) == axes + 2 else (1, *shape)
+    return (shape[0], *shape[2:], shape[1]) if is_first else shape
+
+
+def _promote_sequences(
+    kernel: Kernel[..., Tensor], op: str, x: TensorLike, filter: TensorLike
+) -> tuple[Tensor, Tensor]:
+    """Return sequences and filters as tensors of one dtype.
+
+    Raises:
+        DTypeError: they do not hold floats.
+        ShapeError: they do not have the axes of sequences and filters.
+    """
+    check_floats(op, x=x, filter=filter)
+    sequences, filters = promote_operands(x, filter, kernel, op)
+    if sequences.ndim not in (2, 3) or filters.ndim != 3:
+        raise ShapeError(
+            f"{op}: x must have 2 or 3 axes and filter 3; the shapes are {sequences.shape} and {filters.shape}"
+        )
+    return sequences, filters
+
+
+def _steps_of_height_1(
+    op: str, stride: int, padding: PaddingLike, dilation: int, rounding: Rounding
+) -> tuple[Shape, PaddingLike, Shape, Rounding]:
+    """Return strides, padding, dilations and rounding of sequences as those of images of height 1."""
+    cells = parse_padding(padding, 1, op, rounding)
+    return (
+        (1, *as_sizes(stride, 1, f"{op}: stride")),
+        cells if isinstance(cells, str) else ((0, 0), *cells),
+        (1, *as_sizes(dilation, 1, f"{op}: dilation")),
+        rounding,
+    )
+
+
+def _name_sequences(op: str, x: Tensor, filter: Tensor, error: ShapeError) -> ShapeError:
+    """Return an error that names the shapes of sequences and filters, for one that names those of images."""
+    return ShapeError(
+        f"{op}: x of shape {x.shape} and filter of shape {filter.shape} do not fit; as images of height "
+        f"1: {error}"
+    )
 
 
 def add_batch_axis(op: str, axes: int, images: Tensor, filters: Tensor, is_first: bool) -> Tensor:

@@ -48,7 +48,7 @@ def depthwise_conv2d(
         padding: "valid", "same", a number of cells, or ((top, bottom), (left, right)).
         data_format: "NHWC" or "NCHW".
         dilations: the distance between neighbouring cells of the filter, one number or (vertical,
-            horizontal); strides and dilations cannot both exceed 1.
+            horizontal).
         dim_rounding_mode: what to do with a last, partial stride: "floor" (the default), "ceil" or
             "round".
 

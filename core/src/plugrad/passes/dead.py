@@ -16,7 +16,7 @@ def remove_dead_steps(graph: Graph, *, keeps_effects: bool = True) -> Graph:
     live: set[Value | None] = {*graph.results, *(value for _, value in graph.updates)}
     kept: list[Step] = []
     for step in reversed(graph.steps):
-        if (keeps_effects and has_effect(step)) or not live.isdisjoint(step.outputs):
+        if not live.isdisjoint(step.outputs) or (keeps_effects and has_effect(step)):
             live.update(step.inputs)
             kept.append(step)
     live.update(graph.arguments)

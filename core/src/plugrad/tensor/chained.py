@@ -47,6 +47,7 @@ class Chained(Generic[T]):
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
+            count_include_pad: bool = False,
         ) -> T: ...
         def batch_norm(
             self,
@@ -73,6 +74,7 @@ class Chained(Generic[T]):
             data_format: Literal["NWC", "NCW"] = "NWC",
             dilation: int = 1,
             dim_rounding_mode: Rounding = None,
+            groups: int = 1,
         ) -> T: ...
         def conv2d(
             self,
@@ -83,17 +85,20 @@ class Chained(Generic[T]):
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
+            groups: int = 1,
         ) -> T: ...
         def conv2d_transpose(
             self,
             filter: Like[T],
-            output_shape: ShapeLike,
+            output_shape: ShapeLike | None = None,
             strides: ShapeLike = 1,
             padding: PaddingLike = "valid",
             *,
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
+            groups: int = 1,
+            output_padding: ShapeLike = 0,
         ) -> T: ...
         def cos(self) -> T: ...
         def cosh(self) -> T: ...
@@ -241,6 +246,7 @@ class Chained(Generic[T]):
             data_format: DataFormat | None = None,
             dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
+            count_include_pad: bool = False,
         ) -> T: ...
         def pow(self, b: Like[T]) -> T: ...
         def prelu(self, alpha: Like[T]) -> T: ...

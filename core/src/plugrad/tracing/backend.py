@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class TracedArray:
     """A value of a graph in the place of a backend's array."""
 
-    __slots__ = ("__weakref__", "dtype", "shape", "value")
+    __slots__ = ("dtype", "shape", "value")
 
     def __init__(self, value: int, spec: Shaped) -> None:
         """Represent a value by its number."""
@@ -78,7 +78,7 @@ class GraphTracer(Tracer):
         """Nodes of the tape that are older are not part of the trace."""
         self.specs: dict[int, Shaped] = {}
         self.steps: list[Step] = []
-        self.traced_arrays: list[ref[TracedArray]] = []
+        self.traced_arrays: list[TracedArray] = []
         self.fixed: dict[int, Any] = {}
         """The constants of the graph by value."""
         self._fixed_by_identity: dict[int, TracedArray] = {}
@@ -103,7 +103,7 @@ class GraphTracer(Tracer):
         """Return an array for a new value."""
         array = TracedArray(len(self.specs), spec)
         self.specs[array.value] = spec
-        self.traced_arrays.append(ref(array))
+        self.traced_arrays.append(array)
         return array
 
     def constant(self, array: Any) -> TracedArray:

@@ -96,7 +96,7 @@ def _check_static(function: Callable[..., Any], static: Sequence[str]) -> frozen
             f"jit: static must be a sequence of names of parameters, not {short_repr(static)}"
         )
     names = cast("Collection[Any]", given)
-    known = _parameter_names(function)
+    known = _parameter_names(function) if names else ()
     for name in names:
         if name not in known:
             raise ArgumentError(
@@ -141,7 +141,7 @@ class Jitted(Generic[Params, Result]):
         try:
             programs = self._programs.get(key, ())
         except TypeError:
-            check_hashable(self._named(args, kwargs))
+            check_hashable(self._arguments_by_name(args, kwargs))
             raise
         for program in programs:
             if not program.guards or program.holds():
@@ -169,9 +169,13 @@ class Jitted(Generic[Params, Result]):
     def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> plugrad.graph.graph.Graph:
         """Return the graph that a call with these arguments runs; the function is traced, but not run."""
         tensors: list[Tensor] = []
-        check_hashable(self._named(args, kwargs))
         key = self._key(args, kwargs, tensors)
-        return (self._find(key) or self._trace(key, tensors, args, kwargs)).graph
+        try:
+            known = self._find(key)
+        except TypeError:
+            check_hashable(self._arguments_by_name(args, kwargs))
+            raise
+        return (known or self._trace(key, tensors, args, kwargs)).graph
 
     def explain(self, *args: Params.args, **kwargs: Params.kwargs) -> str:
         """Return why a call with these arguments would be traced, or that it would not be.
@@ -186,7 +190,7 @@ class Jitted(Generic[Params, Result]):
         >>> f.explain(plugrad.ones(4), 0.5)
         "it is traced: unlike in trace 1, argument 'x' is [(4,), float32] instead of [(3,), float32]"
         """
-        check_hashable(self._named(args, kwargs))
+        check_hashable(self._arguments_by_name(args, kwargs))
         is_known = self._find(self._key(args, kwargs, [])) is not None
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)  # pyright: ignore[reportAssignmentType] - as they are given on
@@ -256,7 +260,7 @@ class Jitted(Generic[Params, Result]):
             if known is not None:
                 return known
             name = _name_of(self.function)
-            function = self._of_tensors(args, kwargs)
+            function = self._of_tensors(args, dict(sorted(kwargs.items())))  # as in the key
             backend: Backend = key[-1]
             make = CheckedProgram if config.get("debug") else Program
             try:
@@ -319,8 +323,8 @@ class Jitted(Generic[Params, Result]):
         """The names of the parameters."""
         return _parameter_names(self.function)
 
-    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name; those that are compared by identity are wrapped."""
+    def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's arguments by parameter name; those that are compared by identity are wrapped."""
         if self.static:
             args, kwargs = self._with_identities(tuple(args), dict(kwargs))
         names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
@@ -348,7 +352,11 @@ class Jitted(Generic[Params, Result]):
             what, last = "the arguments or settings differ", ""
             if changing:
                 place = changing[0]
-                name = place if isinstance(place, str) else [*self._named(args, kwargs)][place]
+                name = (
+                    place
+                    if isinstance(place, str)
+                    else [*self._arguments_by_name(args, kwargs)][place]
+                )
                 what, last = f"argument {name!r} differs", short_repr(_without_end(kind[place]))
             warn(
                 f"jit: {_name_of(self.function)} has been traced {MANY_TRACES + 1} times, because {what} from call to "

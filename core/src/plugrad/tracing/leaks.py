@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from sys import getrefcount
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad.errors import TracingError
 from plugrad.transforms.variable import get_array
@@ -55,5 +55,10 @@ def _tracers(tracer: GraphTracer) -> Iterator[GraphTracer]:
         yield from _tracers(body)
 
 
+_LISTED: Final = 3
+"""The references to an array of the list that is looked through: its own, the name's and the one to the argument."""
+
+
 def _alive(tracer: GraphTracer) -> list[TracedArray]:
-    return [array for made in tracer.traced_arrays if (array := made()) is not None]
+    """Return the arrays to which something refers that is not the tracer."""
+    return [array for array in tracer.traced_arrays if getrefcount(array) > _LISTED]

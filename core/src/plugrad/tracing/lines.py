@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.graph.graph import Line
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
 
 _own: Final[dict[int, dict[str, Any]]] = {}
 """The globals of plugrad's and its plugins' modules by identity, which is what a trace compares hundreds of times."""
+_lines: Final[dict[tuple[int, int], tuple[Line, CodeType]]] = {}
+"""The lines that have been asked for, by identity of the code and by instruction, with the code, which stays alive."""
+MAX_KEPT_LINES: Final = 4096
 
 
 def _is_own(names: dict[str, Any]) -> bool:
@@ -28,10 +31,24 @@ def user_line() -> Line:
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
     while frame is not None:
         names = frame.f_globals
-        if id(names) not in _own and not _is_own(names):
-            return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+        if id(names) not in _own:
+            code = frame.f_code
+            known = _lines.get((id(code), frame.f_lasti))
+            if known is not None:
+                return known[0]
+            if not _is_own(names):
+                return _keep_line(frame, code)
         frame = frame.f_back
     return Line("<plugrad>", 0, "")
+
+
+def _keep_line(frame: FrameType, code: CodeType) -> Line:
+    """Return the line that a frame is at, and remember it."""
+    if len(_lines) >= MAX_KEPT_LINES:
+        _lines.clear()
+    line = Line(code.co_filename, frame.f_lineno, code.co_qualname)
+    _lines[id(code), frame.f_lasti] = line, code
+    return line
 
 
 def asked_operation() -> str:

@@ -86,6 +86,8 @@ class Program:
         self.variables = list(self.graph.variables.values())
         self.updated = [v for v, _ in self.graph.updates]
         self.has_effects = any(map(has_effect, self.graph.steps))
+        self.has_state = self.has_effects or bool(self.variables or self.updated)
+        """Whether a call reads or changes more than its arguments."""
         self.run = compile_graph(self.graph)
         self.gradients: dict[Any, Program] = {}
         """The programs of the backward pass, by which inputs and outputs take part."""
@@ -99,8 +101,8 @@ class Program:
         backend = self.backend
         if backend.is_closed or backend.lost:
             check_alive(backend, self.name)
-        arrays: list[Any] = []
         is_recorded = watched_variables.get() is not None
+        arrays: list[Any] = []
         for x in tensors:
             arrays.append(x.array)
             if x.node is not None:
@@ -109,7 +111,11 @@ class Program:
             nodes = [*[x.node for x in tensors], *[v.node for v in self.variables]]
             if any(nodes):
                 return self._call_recorded(tensors, nodes)
-        outputs = self._execute(self.run, [*arrays, *map(array_of, self.variables)])
+        if self.has_state:
+            arrays += map(array_of, self.variables)
+            outputs = self._execute(self.run, arrays)
+        else:
+            outputs = self.run(*arrays)
         result = self.rebuild(outputs, backend)
         scope = active_scope()
         if scope is not None:

@@ -20,6 +20,7 @@ from plugrad_cpu.memory import (
     empty as empty,
     empty_like as empty_like,
     make_room as make_room,
+    owns_memory as owns_memory,
     track_allocation as track_allocation,
     zeros as zeros,
 )

@@ -21,6 +21,11 @@ LAUNCHED: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun, and other launchers in its way, set in the environment of each process."""
 ROLL_CALL: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
+STAR_MAX_BYTES: Final = 1 << 16
+"""Up to how many bytes of all ranks but one go through rank 0. A ring of N ranks sends as many bytes, in N times as
+many messages, of which each has some 650 bytes of headers, announcements and receipts."""
+STAR_MAX_RANKS: Final = 8
+"""Up to how many ranks do so: rank 0 sends and receives as many times as there are others."""
 START_TIMEOUT: Final = 120.0
 """The seconds in which all processes must have started."""
 
@@ -80,12 +85,25 @@ class Gloo(Collective):
 
     def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
         """Replace an array by its sum over all ranks."""
+        self._count += 1
+        if self._is_small(array):
+            rows = self._gather("all_reduce", array, timeout)
+            if rows is not None:
+                np.sum(rows, axis=0, dtype=array.dtype, out=array)
+            self._broadcast("all_reduce", array, 0, timeout)
+            return
         tensor = self._torch.from_numpy(array)
         self._finish("all_reduce", timeout, self._distributed.all_reduce, tensor)
 
     def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
         """Return the arrays of all ranks as rows."""
+        self._count += 1
         rows = np.empty((self.size, *array.shape), array.dtype)
+        if self._is_small(rows):
+            found = self._gather("all_gather", array, timeout)
+            rows = rows if found is None else found
+            self._broadcast("all_gather", rows, 0, timeout)
+            return rows
         targets = [self._torch.from_numpy(row) for row in rows]
         source = self._torch.from_numpy(array)
         self._finish("all_gather", timeout, self._distributed.all_gather, targets, source)
@@ -93,22 +111,39 @@ class Gloo(Collective):
 
     def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
         """Replace an array by that of one rank."""
-        tensor = self._torch.from_numpy(array)
-        self._finish("broadcast", timeout, self._distributed.broadcast, tensor, root)
+        self._count += 1
+        self._broadcast("broadcast", array, root, timeout)
 
     def close(self) -> None:
         """Leave the group."""
         self._distributed.destroy_process_group(self._group)
         self._group = self._store = None  # its threads end here, and not while Python does
 
+    def _is_small(self, array: NDArray[Any]) -> bool:
+        return array.nbytes <= STAR_MAX_BYTES and 1 < self.size <= STAR_MAX_RANKS
+
+    def _gather(self, operation: str, array: NDArray[Any], timeout: float) -> NDArray[Any] | None:
+        """Return the arrays of all ranks as rows on rank 0, and None on the others."""
+        rows: NDArray[Any] | None = None
+        targets: list[Any] | None = None
+        if self.rank == 0:
+            rows = np.empty((self.size, *array.shape), array.dtype)
+            targets = [self._torch.from_numpy(row) for row in rows]
+        source = self._torch.from_numpy(array)
+        self._finish(operation, timeout, self._distributed.gather, source, targets, 0)
+        return rows
+
+    def _broadcast(self, operation: str, array: NDArray[Any], root: int, timeout: float) -> None:
+        tensor = self._torch.from_numpy(array)
+        self._finish(operation, timeout, self._distributed.broadcast, tensor, root)
+
     def _finish(self, operation: str, timeout: float, function: Any, *args: Any) -> None:
-        """Begin an exchange and wait until it has ended.
+        """Begin an exchange, or a part of one, and wait until it has ended.
 
         Raises:
             CollectiveTimeout: it takes longer than `timeout` seconds.
             CollectiveFailed: a connection has ended, or gloo reports another error.
         """
-        self._count += 1
         start = time.monotonic()
         try:
             work = function(*args, group=self._group, async_op=True)

@@ -9,6 +9,7 @@
 from typing import TYPE_CHECKING
 
 from plugrad_nn import (
+    convert as convert,
     initializers as initializers,
     losses as losses,
     metrics as metrics,

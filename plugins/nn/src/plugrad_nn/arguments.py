@@ -88,15 +88,17 @@ def check_integers(owner: str, name: str, value: Any, least: int = 0) -> tuple[i
     return tuple(check_integer(owner, name, size, least) for size in value)  # pyright: ignore[reportUnknownVariableType]
 
 
-def check_sizes(owner: str, name: str, value: Any, count: int) -> tuple[int, ...]:
-    """Return `count` positive integers, given one for all or one for each.
+def check_sizes(
+    owner: str, name: str, value: Any, count: int, *, least: int = 1
+) -> tuple[int, ...]:
+    """Return `count` integers of at least `least`, given one for all or one for each.
 
     Raises:
         ArgumentError: the value is neither.
-        ArgumentValueError: it has another length, or a size is not positive.
+        ArgumentValueError: it has another length, or a size is too small.
     """
     given: Any = value if isinstance(value, Sequence) else (value,) * count  # pyright: ignore[reportUnknownVariableType]
-    found = check_integers(owner, name, given, 1)
+    found = check_integers(owner, name, given, least)
     if len(found) != count:
         raise ArgumentValueError(
             f"{owner}: {name}={found} must be one number, or one for each of {count} spatial axes"

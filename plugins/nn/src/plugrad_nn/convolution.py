@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import plugrad
-from plugrad.extend import ArgumentValueError
+from plugrad.extend import ArgumentValueError, ShapeError
 from plugrad_nn import initializers
 from plugrad_nn.arguments import Sizes, check_choice, check_flag, check_integer, check_sizes
 from plugrad_nn.dense import check_activation
@@ -51,13 +51,6 @@ class _Convolution(Layer):
         check_activation(self)
         check_flag(name, "use_bias", self.use_bias)
 
-    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the kernel and the bias."""
-        self.check_axes(shape, self.rank + 1, AXES[self.rank])
-        size = check_sizes("", "kernel_size", self.kernel_size, self.rank)
-        kernel = self.kernel_initializer(generator, (*size, shape[-1], self.filters), dtype)
-        return {"kernel": kernel, **self.initial_bias(generator, self.filters, dtype)}
-
     def initial_bias(self, generator: Generator, channels: int, dtype: DType) -> Params:
         """Return the bias, if there is one."""
         if not self.use_bias:
@@ -72,26 +65,62 @@ class _Convolution(Layer):
 
 
 @dataclass(frozen=True, repr=False)
-class Conv1D(_Convolution):
+class _GroupedConvolution(_Convolution):
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = type(self).__name__
+        if self.filters % check_integer(name, "groups", self.groups, 1):
+            raise ArgumentValueError(
+                f"{name}: groups={self.groups} must divide filters={self.filters}"
+            )
+
+    def channels_of_a_group(self, channels: int) -> int:
+        """Return how many of the channels of the input each group has.
+
+        Raises:
+            ShapeError: the groups would not be equal.
+        """
+        if channels % self.groups:
+            raise ShapeError(
+                f"{type(self).__name__}: groups={self.groups} must divide the {channels} channels of the input"
+            )
+        return channels // self.groups
+
+
+@dataclass(frozen=True, repr=False)
+class _DenseConvolution(_GroupedConvolution):
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the kernel and the bias."""
+        self.check_axes(shape, self.rank + 1, AXES[self.rank])
+        size = check_sizes("", "kernel_size", self.kernel_size, self.rank)
+        channels = self.channels_of_a_group(shape[-1])
+        kernel = self.kernel_initializer(generator, (*size, channels, self.filters), dtype)
+        return {"kernel": kernel, **self.initial_bias(generator, self.filters, dtype)}
+
+
+@dataclass(frozen=True, repr=False)
+class Conv1D(_DenseConvolution):
     """A convolution of sequences, of shape (batch, width, channels): `plugrad.conv1d` plus a bias.
 
     >>> layer = nn.Conv1D(4, 3, padding="causal")
     >>> layer(layer.init(0, (8, 2)), plugrad.ones((1, 8, 2))).shape
     (1, 8, 4)
 
-    Parameters: "kernel" of shape (width, channels, filters) and "bias" of shape (filters,).
+    Parameters: "kernel" of shape (width, channels / groups, filters) and "bias" of shape (filters,).
 
     Args:
         filters: the number of output channels.
         kernel_size: the width of a filter.
         strides: the distance between neighbouring positions of a filter.
         padding: "valid", "same", or "causal", where an element depends on none after it.
-        dilation_rate: the distance between neighbouring cells of a filter; strides and dilations
-            cannot both exceed 1.
+        dilation_rate: the distance between neighbouring cells of a filter.
         activation: a function of the result, such as `plugrad.relu`.
         use_bias: whether there is a bias.
         kernel_initializer: see `plugrad_nn.initializers`.
         bias_initializer: see `plugrad_nn.initializers`.
+        groups: into how many equal groups channels and filters are divided, each a convolution of its own.
 
     Raises:
         ArgumentError, ArgumentValueError: an argument is none of the above.
@@ -110,31 +139,32 @@ class Conv1D(_Convolution):
         )
         before = (kernel.shape[0] - 1) * dilation
         padding: Any = ((before, 0),) if self.padding == "causal" else self.padding
-        y = plugrad.conv1d(x, kernel, stride, padding, dilation=dilation)
+        y = plugrad.conv1d(x, kernel, stride, padding, dilation=dilation, groups=self.groups)
         return self.add_bias_and_activate(params, y)
 
 
 @dataclass(frozen=True, repr=False)
-class Conv2D(_Convolution):
+class Conv2D(_DenseConvolution):
     """A convolution of images, of shape (batch, height, width, channels): `plugrad.conv2d` plus a bias.
 
     >>> layer = nn.Conv2D(4, 3, activation=plugrad.relu)
     >>> layer(layer.init(0, (8, 8, 2)), plugrad.ones((1, 8, 8, 2))).shape
     (1, 6, 6, 4)
 
-    Parameters: "kernel" of shape (height, width, channels, filters) and "bias" of shape (filters,).
+    Parameters: "kernel" of shape (height, width, channels / groups, filters) and "bias" of shape
+    (filters,).
 
     Args:
         filters: the number of output channels.
         kernel_size: the size of a filter, one number or (height, width).
         strides: the distance between neighbouring positions of a filter, likewise.
         padding: "valid" or "same".
-        dilation_rate: the distance between neighbouring cells of a filter, likewise; strides and
-            dilations cannot both exceed 1.
+        dilation_rate: the distance between neighbouring cells of a filter, likewise.
         activation: a function of the result, such as `plugrad.relu`.
         use_bias: whether there is a bias.
         kernel_initializer: see `plugrad_nn.initializers`.
         bias_initializer: see `plugrad_nn.initializers`.
+        groups: into how many equal groups channels and filters are divided, each a convolution of its own.
 
     Raises:
         ArgumentError, ArgumentValueError: an argument is none of the above.
@@ -148,21 +178,26 @@ class Conv2D(_Convolution):
         """Return the result, of shape (batch, rows, columns, filters)."""
         kernel = self.parameter(params, "kernel")
         y = plugrad.conv2d(
-            x, kernel, self.strides, _as_pad(self.padding), dilations=self.dilation_rate
+            x,
+            kernel,
+            self.strides,
+            _as_pad(self.padding),
+            dilations=self.dilation_rate,
+            groups=self.groups,
         )
         return self.add_bias_and_activate(params, y)
 
 
 @dataclass(frozen=True, repr=False)
-class Conv3D(_Convolution):
+class Conv3D(_DenseConvolution):
     """A convolution of volumes, of shape (batch, depth, height, width, channels): `plugrad.conv3d` plus a bias.
 
     >>> layer = nn.Conv3D(4, (1, 3, 3))
     >>> layer(layer.init(0, (2, 8, 8, 2)), plugrad.ones((1, 2, 8, 8, 2))).shape
     (1, 2, 6, 6, 4)
 
-    Parameters: "kernel" of shape (depth, height, width, channels, filters) and "bias" of shape
-    (filters,). Arguments and errors are as for `Conv2D`, with three spatial axes.
+    Parameters: "kernel" of shape (depth, height, width, channels / groups, filters) and "bias" of
+    shape (filters,). Arguments and errors are as for `Conv2D`, with three spatial axes.
     """
 
     rank: ClassVar[int] = 3
@@ -171,7 +206,12 @@ class Conv3D(_Convolution):
         """Return the result, of shape (batch, depth, rows, columns, filters)."""
         kernel = self.parameter(params, "kernel")
         y = plugrad.conv3d(
-            x, kernel, self.strides, _as_pad(self.padding), dilations=self.dilation_rate
+            x,
+            kernel,
+            self.strides,
+            _as_pad(self.padding),
+            dilations=self.dilation_rate,
+            groups=self.groups,
         )
         return self.add_bias_and_activate(params, y)
 
@@ -192,8 +232,7 @@ class DepthwiseConv2D(Layer):
         strides: the distance between neighbouring positions of a filter, likewise.
         padding: "valid" or "same".
         depth_multiplier: the number of filters for each channel.
-        dilation_rate: the distance between neighbouring cells of a filter, likewise; strides and
-            dilations cannot both exceed 1.
+        dilation_rate: the distance between neighbouring cells of a filter, likewise.
         activation: a function of the result, such as `plugrad.relu`.
         use_bias: whether there is a bias.
         kernel_initializer: see `plugrad_nn.initializers`; each filter has one input channel.
@@ -265,8 +304,7 @@ class SeparableConv2D(_Convolution):
         kernel_size: the size of a filter, one number or (height, width).
         strides: the distance between neighbouring positions of a filter, likewise.
         padding: "valid" or "same".
-        dilation_rate: the distance between neighbouring cells of a filter, likewise; strides and
-            dilations cannot both exceed 1.
+        dilation_rate: the distance between neighbouring cells of a filter, likewise.
         activation: a function of the result, such as `plugrad.relu`.
         use_bias: whether there is a bias.
         kernel_initializer: see `plugrad_nn.initializers`, for both kernels.
@@ -319,16 +357,12 @@ def check_window(layer: Any, rank: int) -> None:
     """Raise unless the filters of a layer have a size, strides and dilations for each spatial axis.
 
     Raises:
-        ArgumentError, ArgumentValueError: they do not, or strides and dilations both exceed 1.
+        ArgumentError, ArgumentValueError: they do not.
     """
     name = type(layer).__name__
     check_sizes(name, "kernel_size", layer.kernel_size, rank)
-    strides = check_sizes(name, "strides", layer.strides, rank)
-    dilations = check_sizes(name, "dilation_rate", layer.dilation_rate, rank)
-    if max(strides) > 1 and max(dilations) > 1:
-        raise ArgumentValueError(
-            f"{name}: strides={strides} and dilation_rate={dilations} cannot both exceed 1"
-        )
+    check_sizes(name, "strides", layer.strides, rank)
+    check_sizes(name, "dilation_rate", layer.dilation_rate, rank)
 
 
 def _as_pad(padding: str) -> Any:

@@ -16,6 +16,8 @@ from plugrad_nn.arguments import check_flag, check_integer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from plugrad import Tensor
 
 
@@ -52,7 +54,7 @@ def batches(
     order = None if seed is None else _random_order("batches", seed, count)
     end = count - count % size if drop_remainder else count
     return (
-        tuple(_take_range(array, start, min(start + size, end), order) for array in examples)
+        to_tensors([_select(x, slice(start, min(start + size, end)), order) for x in examples])
         for start in range(0, end, size)
     )
 
@@ -96,8 +98,19 @@ def make_batches(
     *,
     size: int,
     steps_per_epoch: int | None = None,
+    on_host: Sequence[int] = (),
 ) -> Source:
     """Return the batches of arrays, or of an iterable that yields them.
+
+    Args:
+        function: what is called, for messages.
+        x: the inputs, or the iterable.
+        y: the labels, if `x` is no iterable.
+        weights: the weights of the examples, likewise.
+        size: the number of examples in a batch.
+        steps_per_epoch: the number of batches in an epoch; None for all.
+        on_host: which parts of a batch remain NumPy arrays: 1 for the labels, and 2 for the weights. Tensors that an
+            iterable yields remain tensors.
 
     Raises:
         ArgumentError: `x` is neither arrays for labels `y` nor an iterable of batches, or a generator without a number
@@ -107,13 +120,21 @@ def make_batches(
     if y is not None:
         whole_batch = (x, y) if weights is None else (x, y, weights)
         examples, count = _check_arrays(function, [*iter_leaves(whole_batch)])
+        found = iter(examples)
+        parts = [map_leaves(lambda _: next(found), part) for part in whole_batch]
+        for i in set(on_host) & set(range(len(parts))):
+            parts[i] = map_leaves(_as_array, parts[i])  # once, and not for each batch
 
         def from_arrays(seed: int | None) -> Iterator[tuple[Any, ...]]:
-            for batch in batches(*examples, size=size, seed=seed):
-                parts = iter(batch)
-                yield map_leaves(lambda _: next(parts), whole_batch)  # noqa: B023 - called at once
+            order = None if seed is None else _random_order(function, seed, count)
+            for start in range(0, count, size):
+                places = slice(start, min(start + size, count))
+                batch = [map_leaves(lambda x: _select(x, places, order), p) for p in parts]  # noqa: B023 - called at once
+                yield to_tensors(batch, on_host)
 
-        return Source(_limited(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // size))
+        return Source(
+            _limit_steps(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // size)
+        )
     if weights is not None:
         raise ArgumentError(
             f"{function}: sample_weight is for arrays; an iterable yields triples (inputs, labels, weights)"
@@ -131,20 +152,20 @@ def make_batches(
 
     def from_iterable(seed: int | None) -> Iterator[tuple[Any, ...]]:
         for batch in whole:
-            yield _as_batch(function, batch)
+            yield _as_batch(function, batch, on_host)
 
     known = len(whole) if isinstance(whole, Sized) else None
-    return Source(_limited(from_iterable, steps_per_epoch), steps_per_epoch or known)
+    return Source(_limit_steps(from_iterable, steps_per_epoch), steps_per_epoch or known)
 
 
-def _limited(
+def _limit_steps(
     all_of: Callable[[int | None], Iterator[tuple[Any, ...]]], steps: int | None
 ) -> Callable[[int | None], Iterator[tuple[Any, ...]]]:
     return all_of if steps is None else lambda seed: islice(all_of(seed), steps)
 
 
-def _as_batch(function: str, batch: Any) -> tuple[Any, ...]:
-    """Return inputs, labels and maybe weights as tensors.
+def _as_batch(function: str, batch: Any, on_host: Sequence[int]) -> tuple[Any, ...]:
+    """Return inputs, labels and maybe weights as tensors, or as arrays of the host.
 
     Raises:
         ArgumentError: the batch is neither a pair nor a triple.
@@ -154,11 +175,27 @@ def _as_batch(function: str, batch: Any) -> tuple[Any, ...]:
             f"{function}: x must yield pairs (inputs, labels), or triples with weights, and not a "
             f"{type(batch).__name__}"
         )
-    return tuple(map_leaves(_as_tensor, part) for part in cast("list[Any]", batch))
+    return to_tensors(cast("list[Any]", batch), on_host)
+
+
+def to_tensors(parts: Sequence[Any], on_host: Sequence[int] = ()) -> tuple[Any, ...]:
+    """Return the parts of a batch as tensors; those on the host as NumPy arrays, unless they are tensors already."""
+    return tuple(
+        map_leaves(_keep_on_host if i in on_host else _as_tensor, part)
+        for i, part in enumerate(parts)
+    )
 
 
 def _as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, plugrad.Tensor) else plugrad.asarray(x)
+
+
+def _keep_on_host(x: Any) -> Any:
+    return x if isinstance(x, plugrad.Tensor) else _as_array(x)
+
+
+def _as_array(x: Any) -> NDArray[Any]:
+    return np.asarray(x)
 
 
 def iter_leaves(tree: Any) -> Iterator[Any]:
@@ -210,13 +247,13 @@ def _random_order(function: str, seed: int, count: int) -> Any:
     return np.random.default_rng(check_integer(function, "seed", seed)).permutation(count)
 
 
-def _take_range(array: Any, start: int, end: int, order: Any) -> Tensor:
+def _select(array: Any, places: slice, order: Any) -> Any:
+    """Return the examples at some places of an order, a tensor of a tensor and else an array."""
     if order is None:
-        part = array[start:end]
-        return part if isinstance(part, plugrad.Tensor) else plugrad.asarray(part)
+        return array[places]
     if isinstance(array, plugrad.Tensor):
-        return _take(array, order[start:end])
-    return plugrad.asarray(array[order[start:end]])
+        return _take(array, order[places])
+    return array[order[places]]
 
 
 def _take(x: Tensor, order: Any) -> Tensor:

@@ -146,7 +146,8 @@ class LayerType(ABCMeta):
 class Layer(metaclass=LayerType):
     """A description from which parameters are made, and a pure function of parameters and input.
 
-    A subclass is a frozen dataclass. It implements ``__call__``, and `build` if it has parameters.
+    A subclass is a frozen dataclass. It implements ``__call__``, and `build` if it has parameters, or `parts` if they
+    are those of other layers.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -213,9 +214,19 @@ class Layer(metaclass=LayerType):
         """Return the layers that this one consists of; none if it does not consist of others."""
         return []
 
-    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the parameters as tensors; a `Variable` that is not trainable holds statistics."""
+    def parts(self, shape: Any) -> dict[str, tuple[Layer, Any]]:
+        """Return the layers whose parameters this one has, by name, each with the shape of its input."""
         return {}
+
+    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
+        """Return the parameters as tensors, by default those of the parts.
+
+        A `Variable` that is not trainable holds statistics.
+        """
+        return {
+            name: layer.build(generator, own, dtype)
+            for name, (layer, own) in self.parts(shape).items()
+        }
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of one result for inputs of a shape, computed with a batch of none."""

@@ -12,7 +12,7 @@ from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_nn.accumulation import Accumulated
 from plugrad_nn.arguments import check_flag, check_function, check_integer
 from plugrad_nn.callbacks import Run
-from plugrad_nn.data import batches, iter_leaves, make_batches
+from plugrad_nn.data import batches, iter_leaves, make_batches, to_tensors
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.parameters import assign, leaves
@@ -129,7 +129,8 @@ def fit(
             needs values, a warning says why once, and the steps run untraced.
         strategy: how several processes train together, such as ``dist.DataParallel()``: each computes its part of every
             batch, and all end with the same parameters and results, which are those of one process. All call `fit`
-            with the same arguments, and `on_epoch_end` runs in all of them.
+            with the same arguments, and `on_epoch_end` runs in all of them. An iterable should then yield weights as
+            NumPy arrays: tensors on a device have to be waited for in each batch.
 
     Raises:
         ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above, a label is no class, or there
@@ -167,8 +168,16 @@ def fit(
         strategy.prepare(variables)
         steps, moments = strategy.with_optimizer(optimizer), strategy.moments
         progress = progress if strategy.is_first else False
+    # What says how many examples of a share count: reading it on a device would wait, in each batch.
+    counted = () if strategy is None else (1, 2) if weighting.needs_labels else (2,)
     data = make_batches(
-        "fit", x, y, sample_weight, size=batch_size, steps_per_epoch=steps_per_epoch
+        "fit",
+        x,
+        y,
+        sample_weight,
+        size=batch_size,
+        steps_per_epoch=steps_per_epoch,
+        on_host=counted,
     )
     # Once: reading labels of each batch would wait for the device.
     largest = _largest_label(y)
@@ -221,6 +230,7 @@ def fit(
             own = note.examples
             if strategy is not None:
                 own = _count_share(strategy, batch, loss)
+                batch = to_tensors(batch)
             examples = _as_scalar(note.examples) if isinstance(steps, Accumulated) else None
             before = run(batch, examples, note.is_last)
             position = 0 if note.is_last else position + 1

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad import Tensor
-    from plugrad.extend import DType
-    from plugrad.random import Generator
     from plugrad_nn.parameters import Params
 
 LAYER_NORM: Final = LayerNorm()
@@ -45,7 +43,9 @@ class _TransformerBlock(Layer):
         check_flag(name, "norm_first", self.norm_first)
         check_flag(name, "causal", self.causal)
 
-    def _attention(self, features: int, causal: bool) -> MultiHeadAttention:
+    def _attention(self, shape: tuple[int, ...], causal: bool) -> MultiHeadAttention:
+        self.check_axes(shape, 0, "(…, features)")
+        features = shape[-1]
         if features % self.num_heads:
             raise ShapeError(
                 f"{type(self).__name__}: num_heads={self.num_heads} does not divide the {features} features"
@@ -55,24 +55,20 @@ class _TransformerBlock(Layer):
     def _feed_forward(self, features: int) -> tuple[Dense, Dense]:
         return Dense(self.hidden_units, self.activation), Dense(features)
 
-    def _build_part(
-        self, name: str, layer: Layer, generator: Generator, shape: tuple[int, ...], dtype: DType
-    ) -> Params:
-        """Return the parameters of a part and of its normalization."""
-        return {
-            name: layer.build(generator, shape, dtype),
-            f"{name}_norm": self.normalization.build(generator, shape, dtype),
-        }
-
-    def _build_feed_forward(
-        self, generator: Generator, shape: tuple[int, ...], dtype: DType
-    ) -> Params:
+    def _parts(
+        self, attentions: dict[str, MultiHeadAttention], shape: tuple[int, ...]
+    ) -> dict[str, tuple[Layer, tuple[int, ...]]]:
+        """Return the parts, each followed by its normalization."""
+        self.check_axes(shape, 2, "(length, features)")
         hidden, output = self._feed_forward(shape[-1])
-        return {
-            "hidden": hidden.build(generator, shape, dtype),
-            "output": output.build(generator, (*shape[:-1], self.hidden_units), dtype),
-            "output_norm": self.normalization.build(generator, shape, dtype),
-        }
+        found: dict[str, tuple[Layer, tuple[int, ...]]] = {}
+        for name, attention in attentions.items():
+            found[name] = (attention, shape)
+            found[f"{name}_norm"] = (self.normalization, shape)
+        found["hidden"] = (hidden, shape)
+        found["output"] = (output, (*shape[:-1], self.hidden_units))
+        found["output_norm"] = (self.normalization, shape)
+        return found
 
     def _add(
         self, params: Params, name: str, x: Tensor, part: Callable[[Tensor], Tensor], mode: Mode
@@ -129,21 +125,16 @@ class TransformerEncoderBlock(_TransformerBlock):
         ShapeError: the input is not (batch, length, features), or the heads do not divide the features.
     """
 
-    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the parameters of the parts."""
-        self.check_axes(shape, 2, "(length, features)")
-        attention = self._attention(shape[-1], self.causal)
-        return {
-            **self._build_part("attention", attention, generator, shape, dtype),
-            **self._build_feed_forward(generator, shape, dtype),
-        }
+    def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
+        """Return the parts."""
+        return self._parts({"attention": self._attention(shape, self.causal)}, shape)
 
     def __call__(
         self, params: Params, x: Any, mode: Mode = INFERENCE, *, mask: Any = None
     ) -> Tensor:
         """Return the result, of the shape of x; `mask` is as for `MultiHeadAttention`."""
         x = plugrad.asarray(x)
-        attention = self._attention(x.shape[-1], self.causal)
+        attention = self._attention(x.shape, self.causal)
 
         def part(x: Tensor) -> Tensor:
             own = self.parameter(params, "attention")
@@ -151,6 +142,28 @@ class TransformerEncoderBlock(_TransformerBlock):
 
         x = self._add(params, "attention", x, part, mode)
         return self._add_feed_forward(params, x, mode)
+
+    def initial_state(self, params: Params, batch: int, places: int) -> tuple[Tensor, ...]:
+        """Return the state of attention before the first position; see `MultiHeadAttention.step`."""
+        own = self.parameter(params, "attention")
+        features = self.parameter(self.parameter(own, "output"), "kernel").shape[-1:]
+        return self._attention(features, self.causal).initial_state(own, batch, places)
+
+    def step(
+        self, params: Params, x: Any, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the result for the positions that come next, and the new state; see `MultiHeadAttention.step`."""
+        x = plugrad.asarray(x)
+        after = state
+
+        def part(x: Tensor) -> Tensor:
+            nonlocal after
+            own = self.parameter(params, "attention")
+            y, after = self._attention(x.shape, self.causal).step(own, x, state)
+            return y
+
+        x = self._add(params, "attention", x, part, INFERENCE)
+        return self._add_feed_forward(params, x, INFERENCE), after
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,16 +182,13 @@ class TransformerDecoderBlock(_TransformerBlock):
 
     causal: bool = True
 
-    def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the parameters of the parts."""
-        self.check_axes(shape, 2, "(length, features)")
-        attention = self._attention(shape[-1], self.causal)
-        to_context = self._attention(shape[-1], False)
-        return {
-            **self._build_part("attention", attention, generator, shape, dtype),
-            **self._build_part("context_attention", to_context, generator, shape, dtype),
-            **self._build_feed_forward(generator, shape, dtype),
+    def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
+        """Return the parts."""
+        attentions = {
+            "attention": self._attention(shape, self.causal),
+            "context_attention": self._attention(shape, False),
         }
+        return self._parts(attentions, shape)
 
     def __call__(
         self,
@@ -201,10 +211,9 @@ class TransformerDecoderBlock(_TransformerBlock):
             context_mask: where they may attend to places of the context.
         """
         x = plugrad.asarray(x)
-        features = x.shape[-1]
         attention, to_context = (
-            self._attention(features, self.causal),
-            self._attention(features, False),
+            self._attention(x.shape, self.causal),
+            self._attention(x.shape, False),
         )
 
         def attend(x: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import plugrad
 from plugrad.extend import ShapeError
-from plugrad_nn.arguments import check_sizes
-from plugrad_nn.convolution import AXES, _Convolution  # pyright: ignore[reportPrivateUsage]
+from plugrad_nn.arguments import Sizes, check_sizes
+from plugrad_nn.convolution import AXES, _GroupedConvolution  # pyright: ignore[reportPrivateUsage]
 from plugrad_nn.layer import INFERENCE, Mode
 
 if TYPE_CHECKING:
@@ -19,12 +19,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class _Transposed(_Convolution):
+class _Transposed(_GroupedConvolution):
+    output_padding: Sizes | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.output_padding is not None:
+            check_sizes(
+                type(self).__name__, "output_padding", self.output_padding, self.rank, least=0
+            )
+
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernel and the bias."""
         self.check_axes(shape, self.rank + 1, AXES[self.rank])
         size = check_sizes("", "kernel_size", self.kernel_size, self.rank)
-        drawn = self.kernel_initializer(generator, (*size, shape[-1], self.filters), dtype)
+        self.channels_of_a_group(shape[-1])
+        filters = self.filters // self.groups
+        drawn = self.kernel_initializer(generator, (*size, shape[-1], filters), dtype)
         kernel = plugrad.matrix_transpose(drawn)  # plugrad's order: outputs before inputs
         return {"kernel": kernel, **self.initial_bias(generator, self.filters, dtype)}
 
@@ -40,31 +51,37 @@ class _Transposed(_Convolution):
             )
         strides = check_sizes(name, "strides", self.strides, rank)
         dilations = check_sizes(name, "dilation_rate", self.dilation_rate, rank)
-        # What a convolution would need: with "same", each element makes `stride` of them; with
-        # "valid", the last filter sticks out. A stride beyond the filter leaves zeros at the end.
-        larger = [
-            n * stride
-            + (max((cells - 1) * dilation + 1 - stride, 0) if self.padding == "valid" else 0)
-            for n, stride, dilation, cells in zip(
-                x.shape[1:-1], strides, dilations, kernel.shape, strict=False
+        sizes = [
+            self._size_of_result(n, stride, (cells - 1) * dilation + 1, extra)
+            for n, stride, dilation, cells, extra in zip(
+                x.shape[1:-1], strides, dilations, kernel.shape, self._extra(), strict=False
             )
         ]
+        shape = (x.shape[0], *sizes, self.filters)
         pad: Any = self.padding
-        if rank == 1:  # sequences are images of height 1
-            y = plugrad.conv2d_transpose(
-                plugrad.expand_dims(x, axis=1),
-                plugrad.expand_dims(kernel, axis=0),
-                (x.shape[0], 1, *larger, self.filters),
-                (1, *strides),
-                pad,
-                dilations=(1, *dilations),
+        if rank == 1:
+            y = plugrad.conv1d_transpose(
+                x, kernel, shape, strides[0], pad, dilation=dilations[0], groups=self.groups
             )
-            y = plugrad.squeeze(y, axis=1)
         else:
             transpose = plugrad.conv2d_transpose if rank == 2 else plugrad.conv3d_transpose
-            shape = (x.shape[0], *larger, self.filters)
-            y = transpose(x, kernel, shape, strides, pad, dilations=dilations)
+            y = transpose(x, kernel, shape, strides, pad, dilations=dilations, groups=self.groups)
         return self.add_bias_and_activate(params, y)
+
+    def _extra(self) -> tuple[int | None, ...]:
+        """Return the output padding of each axis, if there is one."""
+        if self.output_padding is None:
+            return (None,) * self.rank
+        return check_sizes("", "output_padding", self.output_padding, self.rank, least=0)
+
+    def _size_of_result(self, n: int, stride: int, extent: int, extra: int | None) -> int:
+        """Return what an axis of n elements becomes; a convolution of it gives n elements again."""
+        if extra is None and self.padding == "same":
+            return n * stride
+        if extra is None:  # a stride beyond the filter leaves zeros at the end
+            return n * stride + max(extent - stride, 0)
+        cut = extent // 2 * 2 if self.padding == "same" else 0
+        return (n - 1) * stride + extent - cut + extra
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +92,7 @@ class Conv1DTranspose(_Transposed):
     >>> layer(layer.init(0, (8, 2)), plugrad.ones((1, 8, 2))).shape
     (1, 16, 4)
 
-    Parameters: "kernel" of shape (width, filters, channels) and "bias" of shape (filters,). Arguments
+    Parameters: "kernel" of shape (width, filters / groups, channels) and "bias" of shape (filters,). Arguments
     and errors are as for `Conv2DTranspose`, with one spatial axis.
     """
 
@@ -92,7 +109,8 @@ class Conv2DTranspose(_Transposed):
 
     An axis of size n becomes ``n * stride`` with the padding "same", and
     ``n * stride + max(extent - stride, 0)`` with "valid", where the extent of a filter is
-    ``(size - 1) * dilation + 1``. Parameters: "kernel" of shape (height, width, filters, channels) and
+    ``(size - 1) * dilation + 1``. With an output padding, these are ``(n - 1) * stride + extent + padding``, less
+    ``extent // 2 * 2`` with "same". Parameters: "kernel" of shape (height, width, filters / groups, channels) and
     "bias" of shape (filters,).
 
     Args:
@@ -100,12 +118,14 @@ class Conv2DTranspose(_Transposed):
         kernel_size: the size of a filter, one number or (height, width).
         strides: the distance between the filters of neighbouring pixels, likewise.
         padding: "valid" or "same".
-        dilation_rate: the distance between neighbouring cells of a filter, likewise; strides and
-            dilations cannot both exceed 1.
+        dilation_rate: the distance between neighbouring cells of a filter, likewise.
         activation: a function of the result, such as `plugrad.relu`.
         use_bias: whether there is a bias.
         kernel_initializer: see `plugrad_nn.initializers`.
         bias_initializer: see `plugrad_nn.initializers`.
+        groups: into how many equal groups channels and filters are divided, each a convolution of its own.
+        output_padding: how much larger the result is at the end of an axis, one number or (height, width), less than
+            the stride; by default the sizes are those above.
 
     Raises:
         ArgumentError, ArgumentValueError: an argument is none of the above.
@@ -124,8 +144,8 @@ class Conv3DTranspose(_Transposed):
     >>> layer(layer.init(0, (2, 3, 3, 2)), plugrad.ones((1, 2, 3, 3, 2))).shape
     (1, 4, 6, 6, 4)
 
-    Parameters: "kernel" of shape (depth, height, width, filters, channels) and "bias" of shape
-    (filters,). Arguments and errors are as for `Conv2DTranspose`, with three spatial axes.
+    Parameters: "kernel" of shape (depth, height, width, filters / groups, channels) and "bias" of
+    shape (filters,). Arguments and errors are as for `Conv2DTranspose`, with three spatial axes.
     """
 
     rank: ClassVar[int] = 3

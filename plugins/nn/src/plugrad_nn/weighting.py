@@ -16,8 +16,6 @@ from plugrad_nn.arguments import check_integer, check_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from plugrad import Tensor
-
 
 class Weighting(NamedTuple):
     """What a training or an evaluation says about the weights of its examples."""
@@ -29,29 +27,41 @@ class Weighting(NamedTuple):
     ignore_index: int | None = None
     """The label that does not count."""
 
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the weights of examples depend on their labels."""
+        return self.class_weights is not None or self.ignore_index is not None
+
     def weigh(self, batches: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """Yield batches with weights, if there is anything that makes weights."""
         for inputs, labels, *given in batches:
-            if self.class_weights is None and self.ignore_index is None:
-                yield inputs, labels, *given
-            else:
+            if self.needs_labels:
                 yield inputs, labels, self._weights_of(labels, *given)
+            else:
+                yield inputs, labels, *given
 
-    def _weights_of(self, labels: Any, given: Tensor | None = None) -> Tensor:
-        if not isinstance(labels, plugrad.Tensor) or not plugrad.isdtype(labels.dtype, "integral"):
+    def _weights_of(self, labels: Any, given: Any = None) -> Any:
+        """Return the weights of labels: an array of an array, and a tensor of a tensor."""
+        xp: Any = plugrad if isinstance(labels, plugrad.Tensor) else np
+        is_tensor = xp is plugrad
+        dtype: Any = getattr(labels, "dtype", None)
+        if dtype is None or not xp.isdtype(dtype, "integral"):
             raise ArgumentError(
                 f"{self.owner}: class_weight and ignore_index are for integer labels; weigh other examples with "
                 "sample_weight"
             )
-        weights = plugrad.ones(labels.shape, device=labels.backend)
+        weights = xp.ones_like(labels, dtype=xp.float32)
         if self.class_weights is not None:
-            table = plugrad.asarray([*self.class_weights, 1.0], device=labels.backend)
-            weights = plugrad.take(table, plugrad.clip(labels, 0, table.size - 1).reshape(-1))
-            weights = plugrad.where(labels >= 0, weights.reshape(labels.shape), 0.0)
+            table: Any = np.array([*self.class_weights, 1.0], np.float32)
+            table = plugrad.asarray(table, device=labels.backend) if is_tensor else table
+            weights = xp.take(table, xp.clip(labels, 0, table.size - 1).reshape(-1))
+            weights = xp.where(labels >= 0, weights.reshape(labels.shape), 0.0)
         if self.ignore_index is not None:
-            weights = plugrad.where(labels == self.ignore_index, 0.0, weights)
+            weights = xp.where(labels == self.ignore_index, 0.0, weights)
         if given is None:
             return weights
+        if is_tensor and not isinstance(given, plugrad.Tensor):
+            given = plugrad.asarray(given, device=labels.backend)
         # One weight for each example is that of all of its labels.
         shape = (*given.shape, *[1] * (labels.ndim - given.ndim))
         return weights * given.reshape(shape).astype(weights.dtype)
@@ -114,7 +124,7 @@ def divides_by_weights(loss: Callable[..., Any]) -> bool:
 
 
 def count_examples(batch: tuple[Any, ...], size: float, *, by_weights: bool) -> Any:
-    """Return what the mean over a batch is divided by: an integer, or a 0-d tensor where there are weights.
+    """Return what the mean over a batch is divided by: a number, or a 0-d tensor where weights are one.
 
     Args:
         batch: inputs, labels and maybe weights.
@@ -124,4 +134,6 @@ def count_examples(batch: tuple[Any, ...], size: float, *, by_weights: bool) -> 
     if len(batch) < 3:
         return size
     weights = batch[2] if by_weights else batch[2] != 0
+    if isinstance(weights, np.ndarray):
+        return float(weights.sum(dtype=np.float32))
     return plugrad.sum(plugrad.astype(weights, plugrad.float32))

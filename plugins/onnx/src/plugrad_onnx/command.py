@@ -122,7 +122,7 @@ def measure(arguments: Namespace) -> None:
             results: list[Any] = [*result] if isinstance(result, tuple) else [result]
             return [as_array(part) for part in results]
 
-        outputs, seconds = _timed(run_once, arguments.times + 1)
+        outputs, seconds = _time_calls(run_once, arguments.times + 1)
         device = str(plugrad.zeros(()).device)
     if arguments.output:
         np.savez(arguments.output, **dict(zip(model.outputs, outputs, strict=True)))
@@ -148,7 +148,7 @@ def measure(arguments: Namespace) -> None:
     _table(("TIME", f"OF {arguments.times} RUNS"), times)
 
 
-def _timed(call: Callable[[], Any], times: int) -> tuple[Any, list[float]]:
+def _time_calls(call: Callable[[], Any], times: int) -> tuple[Any, list[float]]:
     """Return the result of the last call, and the seconds of each."""
     seconds: list[float] = []
     result: Any = None

@@ -8,7 +8,7 @@ import numpy as np
 from plugrad.extend import Shape, Window
 from plugrad.kernels import depthwise
 from plugrad_cpu.declare import Array, accumulation_dtype, table
-from plugrad_cpu.memory import empty_like, zeros
+from plugrad_cpu.memory import empty, empty_like, zeros
 from plugrad_cpu.windows import crop_padding, iter_cells, pad_images, padded_size
 
 
@@ -30,7 +30,7 @@ def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
     y = zeros((x.shape[0], *window.out, weights.shape[-1]), accumulation_dtype(x.dtype))
     product = empty_like(y)
     for cell, place in iter_cells(window):
-        y += np.multiply(image[place], weights[cell], out=product)
+        y += np.multiply(image[place], weights[cell], out=product, dtype=y.dtype)
     return y.astype(x.dtype, copy=False)
 
 
@@ -42,12 +42,14 @@ def depthwise_conv2d_input_gradient(
     weights = merge_channel_axes(filter)
     batch, height, width, channels = input_shape
     size = height, width
-    dx = zeros((batch, *padded_size(size, window)[0], weights.shape[-1]), dy.dtype)
-    product = empty_like(dy)
+    sizes = padded_size(size, window)[0]
+    dx = zeros((batch, *sizes, weights.shape[-1]), accumulation_dtype(dy.dtype))
+    product = empty(dy.shape, dx.dtype)
     for cell, place in iter_cells(window):
-        dx[place] += np.multiply(dy, weights[cell], out=product)
+        dx[place] += np.multiply(dy, weights[cell], out=product, dtype=dx.dtype)
     dx = crop_padding(dx, size, window)
-    return dx.reshape(batch, *size, channels, filter.shape[-1]).sum(-1)
+    dx = dx.reshape(batch, *size, channels, filter.shape[-1]).sum(-1)
+    return dx.astype(dy.dtype, copy=False)
 
 
 @table.implements(depthwise.depthwise_conv2d_filter_gradient)

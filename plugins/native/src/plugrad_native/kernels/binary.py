@@ -26,16 +26,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 BOOL: Final = np.dtype(np.bool_)
-RESULTS: Final[dict[str, np.dtype[Any] | None]] = {
-    "maximum": None,
-    "minimum": None,
-    "equal": BOOL,
-    "not_equal": BOOL,
-    "less": BOOL,
-    "less_equal": BOOL,
-}
-"""The dtypes of results, if they are not those of the operands, by the names of functions in C."""
-
+COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal")
 
 BROADCAST: Final = frozenset({"add", "subtract", "multiply", "divide"})
 """Those for which C is faster than NumPy also in float32 and float64 if an operand is to be broadcast."""
@@ -56,9 +47,7 @@ def swap_operands(implementation: Implementation) -> Implementation:
     return with_swapped_operands
 
 
-halves: Final = {
-    vars(binary)[name]: c_kernel(name, "float16", result=result) for name, result in RESULTS.items()
-}
+halves: Final = {vars(binary)[name]: c_kernel(name, "float16", result=BOOL) for name in COMPARISONS}
 halves[binary.greater] = swap_operands(halves[binary.less])
 halves[binary.greater_equal] = swap_operands(halves[binary.less_equal])
 table.update(halves, dtypes=["float16"], min_bytes=MIN_BYTES)
@@ -76,6 +65,8 @@ FASTER: Final[dict[str, tuple[str, ...]]] = {
     "floor_divide": ("float16", "float32"),
     "hypot": ("float16", *FLOATS),
     "log_add_exp": ("float16", *FLOATS),
+    "maximum": ("float16", *FLOATS),
+    "minimum": ("float16", *FLOATS),
     "remainder": ("float16", "float32"),
     "squared_difference": ("float16", *FLOATS),
 }

@@ -102,7 +102,7 @@ FASTER_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "round": ("float16",),
     "rsqrt": ("float16", *FLOATS),
     "sign": ("float16", *FLOATS),
-    "sqrt": ("float16",),
+    "sqrt": ("float16", *FLOATS),
     "square": ("float16",),
     "tanh": ("float32",),
     "trunc": ("float16",),

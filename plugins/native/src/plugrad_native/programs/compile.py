@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from sys import getrefcount
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,15 +27,17 @@ from plugrad.extend import (
 )
 from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_pool
 from plugrad_native.declare import BLOCK, PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEMENTS, table
+from plugrad_native.programs.delays import find_delayed
 from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
 from plugrad_native.programs.products import turn_factors
+from plugrad_native.programs.reuse import find_dying, find_reused, is_free
 from plugrad_native.programs.rows import fits, is_view, row_calls
 from plugrad_native.programs.scans import can_loop, write_scan
 from plugrad_native.programs.writer import LARGE_ARENA, SIDE_BY_SIDE, Place, RowStep, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from plugrad.extend import Graph, Group, Shape, Shaped, Step, Value
     from plugrad_native.declare import Array
@@ -50,7 +53,7 @@ def compile_graph(graph: Graph) -> Run | None:
     """
     graph = turn_factors(graph)
     own = _OwnKernels(graph)
-    grouped = own.grouped(graph)
+    grouped = own.group_steps(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
     fused = fuse_regions(grouped, own.is_included)
     fused = fuse_steps(
@@ -72,9 +75,16 @@ def compile_graph(graph: Graph) -> Run | None:
             regions[0], (*graph.arguments, *graph.variables), ends, graph.constants
         )
 
+    dying = {
+        id(step.body): values
+        for step, values in zip(fused.steps, find_dying(fused), strict=True)
+        if isinstance(step, Fused)
+    }
+
     def compile_inner(inner: Graph) -> Run:
         if any(inner is region for region in regions):
-            return compile_region(inner, inner.arguments, inner.results)
+            free = dying[id(inner)]
+            return compile_region(inner, inner.arguments, inner.results, dying=free)
         if (
             inner.steps
             and isinstance(inner.steps[0], Scan)
@@ -82,7 +92,7 @@ def compile_graph(graph: Graph) -> Run | None:
         ):
             return compile_scan(inner, inner.steps[0])
         if any(inner is body for body in bodies):
-            return compile_shared_group(inner)
+            return compile_shared_group(inner, dying[id(inner)])
         return compile_graph(inner) or compile_replay(inner)
 
     return compile_replay(fused, compile_body=compile_inner)
@@ -96,11 +106,15 @@ class _OwnKernels:
         self.backend = graph.backend.name
         self.specs = graph.specs
         self.known: dict[str, bool] = {}
+        self.delayed: frozenset[Value] = frozenset()
         self.max_work = PARALLEL_MIN_WORK if thread_pool.count > 1 else None
         """The elements from which on several threads share a call, which Python gives them."""
 
-    def grouped(self, graph: Graph) -> Graph:
+    def group_steps(self, graph: Graph) -> Graph:
         """Return the graph with its groups as steps."""
+        self.delayed = find_delayed(
+            graph, lambda step: isinstance(step, Call) and self.is_in_group(step)
+        )
         found = find_groups(graph, is_included=self.is_in_group, fits=self.fits, min_calls=1)
         return fuse_steps(graph, [g.steps for g in found if any(map(self.computes, _at(graph, g)))])
 
@@ -114,7 +128,11 @@ class _OwnKernels:
         return elementwise_calls(call, specs) is not None or row_calls(call, specs) is not None
 
     def fits(self, call: Call, group: Sequence[Call]) -> bool:
-        """Return whether a call may join a group."""
+        """Return whether a call may join a group; one that is delayed does not join what makes its inputs."""
+        if call.outputs[0] in self.delayed and any(
+            made.outputs[0] in call.inputs and made.outputs[0] not in self.delayed for made in group
+        ):
+            return False
         return fits(call, group, self.specs)
 
     def is_included(self, step: Step) -> bool:
@@ -166,6 +184,7 @@ def compile_region(
     arguments: Sequence[Value],
     ends: Sequence[Value],
     constants: Mapping[Value, Array] = NO_CONSTANTS,
+    dying: Set[Value] = frozenset(),
 ) -> Run:
     """Return a function of the arrays of some values, which returns those of others.
 
@@ -174,6 +193,7 @@ def compile_region(
         arguments: the values that are given; the body reads some of them.
         ends: what is returned: arguments, constants, and results of the body.
         constants: more of them than the body has.
+        dying: the arguments that the graph around the body has made and needs no more.
     """
     steps = body.steps
     if all(isinstance(step, Call) and step.kernel in VIEWS for step in steps):
@@ -215,12 +235,14 @@ def compile_region(
     )
     for step in steps:
         _write(writer, step)
-    return _Caller(body, arguments, ends, inputs, outputs, storage, constants).compile(
+    found = find_reused(body, dying) if dying else {}
+    reused = {v: x for v, x in found.items() if v in outputs and v in ends and x in inputs}
+    return _Caller(body, arguments, ends, inputs, outputs, storage, constants, reused).compile(
         writer.finish(), sum(writer.outputs), writer.arena_bytes
     )
 
 
-def compile_shared_group(body: Graph) -> Run:
+def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
     """Return a function that computes a group in several threads, each of which has a program for a part of it."""
     specs, inputs, outputs = body.specs, body.arguments, body.results
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
@@ -249,7 +271,9 @@ def compile_shared_group(body: Graph) -> Run:
         )
 
     storage = {v: v for v in places}
-    caller = _Caller(body, inputs, outputs, inputs, outputs, storage, body.constants)
+    whole = replace(body, steps=(Fused(body, body.steps[-1].line),))
+    reused = find_reused(whole, dying)
+    caller = _Caller(body, inputs, outputs, inputs, outputs, storage, body.constants, reused)
     return caller.compile(program, sum(given[1]), 0)
 
 
@@ -275,7 +299,7 @@ def _fuse_body(body: Graph) -> Graph | None:
     """Return the body of a loop with its groups as steps, or None if C cannot run all of it."""
     body = turn_factors(body)
     own = _OwnKernels(body, is_loop=True)
-    fused = own.grouped(body)
+    fused = own.group_steps(body)
     return fused if fused.steps and all(map(own.is_included, fused.steps)) else None
 
 
@@ -362,6 +386,8 @@ class _Caller(NamedTuple):
     """Those that own memory; others are views of them."""
     storage: Mapping[Value, Value]
     constants: Mapping[Value, Array]
+    reused: Mapping[Value, Value] = MappingProxyType({})
+    """The arguments in whose memory outputs may lie, if nobody else has them."""
 
     def compile(self, program: Callable[..., None], output_bytes: int, arena_bytes: int) -> Run:
         """Return the function, for a program with outputs and an arena of so many bytes."""
@@ -370,6 +396,8 @@ class _Caller(NamedTuple):
             "program": program,
             "replay": _Replay(self),
             "make_room": make_room,
+            "is_free": is_free,
+            "getrefcount": getrefcount,
         }
         names |= {f"v{v}": array for v, array in self.constants.items()}
         lines = [f"def run({', '.join(f'v{v}' for v in self.arguments)}):"]
@@ -380,7 +408,11 @@ class _Caller(NamedTuple):
             shape, dtype = specs[ends.get(value, value)]
             new = np.empty if count_elements(shape) < UNTRACKED_MAX_ELEMENTS else empty
             names |= {f"n{value}": new, f"s{value}": shape, f"d{value}": dtype.numpy}
-            lines.append(f"    o{value} = n{value}(s{value}, d{value})")
+            made = f"n{value}(s{value}, d{value})"
+            if value in self.reused:
+                place = f"v{self.reused[value]}"
+                made = f"{place} if is_free({place}, getrefcount({place})) else {made}"
+            lines.append(f"    o{value} = {made}")
         if is_large:
             names |= {"new_arena": empty, "arena_shape": (arena_bytes,), "bytes_": _BYTES}
             lines.append("    arena = new_arena(arena_shape, bytes_)")

@@ -186,6 +186,9 @@ for _name in sorted(BROADCAST):
     RULES[_kernel] = first_of(binary_rule(_name, FLOATS), RULES[_kernel])
 RULES[binary.squared_difference] = binary_rule("squared_difference", FLOATS)
 RULES[unary.reciprocal] = unary_rule("reciprocal", FLOATS)
+for _name in ("abs", "negative", "sqrt", "square"):
+    _kernel = vars(unary)[_name]
+    RULES[_kernel] = first_of(unary_rule(_name, FLOATS), RULES[_kernel])
 
 
 def rsqrt(call: Call, specs: Specs) -> list[AnyCall] | None:

@@ -45,7 +45,8 @@ class Rule(NamedTuple):
 
 
 WINDOW: Final = ("kernel_size", "strides", "padding", "dilation_rate", "activation", "use_bias")
-LAST: Final = {"data_format": "channels_last", "groups": 1}
+IN_ORDER: Final = {"data_format": "channels_last"}
+LAST: Final = {**IN_ORDER, "groups": 1}
 POOL: Final = ("pool_size", "strides", "padding")
 CELL: Final = ("units", "return_sequences", "activation", "use_bias")
 PLAIN: Final = {
@@ -113,11 +114,11 @@ RULES: Final[dict[str, Rule]] = {
     "AveragePooling3D": Rule(pooling.AveragePooling3D, POOL, {}, LAST),
     "BatchNormalization": Rule(normalization.BatchNorm, (*NORM, "momentum")),
     "Concatenate": Rule(merging.Concatenate, ("axis",)),
-    "Conv1D": Rule(convolution.Conv1D, ("filters", *WINDOW), {}, LAST),
-    "Conv2D": Rule(convolution.Conv2D, ("filters", *WINDOW), {}, LAST),
-    "Conv2DTranspose": Rule(transposed.Conv2DTranspose, ("filters", *WINDOW), {}, {**LAST, "output_padding": None}),
-    "Conv3D": Rule(convolution.Conv3D, ("filters", *WINDOW), {}, LAST),
-    "Conv3DTranspose": Rule(transposed.Conv3DTranspose, ("filters", *WINDOW), {}, {**LAST, "output_padding": None}),
+    "Conv1D": Rule(convolution.Conv1D, ("filters", *WINDOW, "groups"), {}, IN_ORDER),
+    "Conv2D": Rule(convolution.Conv2D, ("filters", *WINDOW, "groups"), {}, IN_ORDER),
+    "Conv2DTranspose": Rule(transposed.Conv2DTranspose, ("filters", *WINDOW, "output_padding"), {}, LAST),
+    "Conv3D": Rule(convolution.Conv3D, ("filters", *WINDOW, "groups"), {}, IN_ORDER),
+    "Conv3DTranspose": Rule(transposed.Conv3DTranspose, ("filters", *WINDOW, "output_padding"), {}, LAST),
     "ConvLSTM2D": Rule(
         recurrent.ConvLSTM2D,
         ("filters", "kernel_size", "strides", "padding", "return_sequences", "activation", "recurrent_activation"),

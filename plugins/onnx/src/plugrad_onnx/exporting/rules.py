@@ -77,7 +77,7 @@ def product(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
         if call.attrs[name]:
             order = [*range(rank - 2), rank - 1, rank - 2]
             sides[place] = writer.emit("Transpose", [sides[place]], perm=order)
-    _finished(writer, call, writer.emit("MatMul", sides), inputs[2:], outputs)
+    _write_bias_and_activation(writer, call, writer.emit("MatMul", sides), inputs[2:], outputs)
 
 
 @rule("Conv2D", "FusedConv2D", "Conv3D", "DepthwiseConv2dNative", "FusedDepthwiseConv2D")
@@ -96,10 +96,10 @@ def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[st
     y = writer.emit(
         "Conv", [x, filters], group=group, dilations=list(window.dilations), **_moving(window)
     )
-    _finished(writer, call, _channels_last(writer, y, rank), inputs[2:], outputs)
+    _write_bias_and_activation(writer, call, _channels_last(writer, y, rank), inputs[2:], outputs)
 
 
-@rule("Conv2DBackpropInput", "Conv3DBackpropInputV2")
+@rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
 def transposed_convolution(
     writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
 ) -> None:
@@ -119,10 +119,15 @@ def transposed_convolution(
             strict=True,
         )
     ]
-    filters = writer.emit("Transpose", [inputs[1]], perm=[rank + 1, rank, *range(rank)])
+    *_, one, two = call.shape(1)[0]
+    filters, group = writer.emit("Transpose", [inputs[1]], perm=[rank + 1, rank, *range(rank)]), 1
+    if "Depthwise" in call.calls[0].kernel.name:
+        turned = writer.emit("Transpose", [inputs[1]], perm=[rank, rank + 1, *range(rank)])
+        shape = writer.integers([one * two, 1, *window.size])
+        filters, group = writer.emit("Reshape", [turned, shape]), one
     x = _channels_second(writer, inputs[0], rank)
     y = writer.emit(
-        "ConvTranspose", [x, filters], dilations=list(window.dilations), output_padding=extra,
+        "ConvTranspose", [x, filters], group=group, dilations=list(window.dilations), output_padding=extra,
         **_moving(window),
     )  # fmt: skip
     writer.emit("Identity", [_channels_last(writer, y, rank)], outputs)
@@ -504,7 +509,9 @@ def _channels_last(writer: Writer, name: str, rank: int) -> str:
     return writer.emit("Transpose", [name], perm=[0, *range(2, rank + 2), 1])
 
 
-def _finished(writer: Writer, call: Calls, name: str, rest: list[str], outputs: list[str]) -> None:
+def _write_bias_and_activation(
+    writer: Writer, call: Calls, name: str, rest: list[str], outputs: list[str]
+) -> None:
     """Write the bias and the activation of a fused kernel."""
     bias, weights = [*rest, "", ""][:2]
     name = writer.emit("Add", [name, bias]) if bias else name

@@ -67,7 +67,7 @@ def export(
     sizes = SIZES if dynamic else (0, 0)
     graphs: list[Any] = []
     for size in sizes:
-        resized = [_resized(tensor, size) if dynamic else tensor for tensor in tensors]
+        resized = [_repeat_rows(tensor, size) if dynamic else tensor for tensor in tensors]
         graphs.append(plugrad.make_graph(function)(*resized))
     writer = Writer(sizes, inputs[0] if dynamic else "")
     first, second = graphs
@@ -77,11 +77,11 @@ def export(
     axis = dynamic[0] if dynamic else ""
     specs = [[graph.specs[v] for v in (*graph.arguments, *graph.results)] for graph in graphs]
     described = [
-        _described(name, one, two, axis)
+        _describe_value(name, one, two, axis)
         for name, one, two in zip((*inputs, *outputs), specs[0], specs[1], strict=True)
     ]
     count = len(inputs)
-    nodes, weights = writer.needed(outputs)
+    nodes, weights = writer.dependencies(outputs)
     graph = helper.make_graph(nodes, "plugrad", described[:count], described[count:], weights)
     model = helper.make_model(
         graph,
@@ -89,18 +89,18 @@ def export(
         ir_version=IR_VERSION,
         producer_name="plugrad",
     )
-    _check(function, model, [_resized(t, 2) if dynamic else t for t in tensors])
+    _check(function, model, [_repeat_rows(t, 2) if dynamic else t for t in tensors])
     onnx.save_model(model, os.fspath(path))  # pyright: ignore[reportUnknownMemberType]
 
 
-def _resized(tensor: plugrad.Tensor, size: int) -> plugrad.Tensor:
+def _repeat_rows(tensor: plugrad.Tensor, size: int) -> plugrad.Tensor:
     """Return a tensor with so many rows, which repeat."""
     array = as_array(tensor)
     rows = np.arange(size) % max(len(array), 1)
     return plugrad.asarray(array[rows], dtype=tensor.dtype, device=tensor.device)
 
 
-def _described(name: str, first: Any, second: Any, axis: str) -> onnx.ValueInfoProto:
+def _describe_value(name: str, first: Any, second: Any, axis: str) -> onnx.ValueInfoProto:
     """Describe an input or output; the sizes that differ are those of the batch, or of unknown ones."""
     shape = [
         a if a == b else axis if place == 0 else None

@@ -138,7 +138,9 @@ class Writer:
             return self._size
         return self.emit("Mul", [self._size, self.constant(np.array([factor], np.int64))])
 
-    def needed(self, outputs: Sequence[str]) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    def dependencies(
+        self, outputs: Sequence[str]
+    ) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
         """Return the nodes and weights on which outputs depend."""
         names = set(outputs)
         nodes: list[onnx.NodeProto] = []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def conv(
             f"Images have {x.shape[-1]} channels; filters take {filters.shape[-2]} in each of "
             f"{group} groups and give {filters.shape[-1]}."
         )
-    result = _grouped(x, filters, window, group)
+    result = _convolve(x, filters, window, group)
     return result if bias is None else plugrad.add(result, bias)
 
 
@@ -117,7 +117,7 @@ def fused_conv(
     """Return a convolution with its activation, as one kernel where there is one."""
     window = window_of(x.shape[1:-1], filters.shape[:-2], strides, dilations, pads, auto_pad)
     depthwise = group > 1 and filters.shape[-2] == 1 and x.shape[-1] == group
-    if len(window.size) == 2 and (group == 1 or depthwise) and _in_one_kernel(window):
+    if len(window.size) == 2 and (group == 1 or depthwise):
         function = plugrad.fused.conv2d
         if depthwise:
             function = plugrad.fused.depthwise_conv2d
@@ -151,68 +151,19 @@ def conv_transpose(
     """Spread images by filters: the gradient of a convolution."""
     # ONNX has these filters as (I, O, …), so they come as (…, O, I).
     spatial = x.shape[1:-1]
-    rank = len(spatial)
+    rank = _check_rank(len(spatial))
     window = window_of(spatial, filters.shape[:-2], strides, dilations, pads, "NOTSET")
     extra = tuple(output_padding or (0,) * rank)
     cut = _cut_of_transposed(spatial, window, extra, output_shape, auto_pad)
-    if rank in (2, 3) and _in_one_kernel(window) and min(map(min, cut)) >= 0:
-        result = _transposed(x, filters, replace(window, pads=tuple(cut)), extra, group)
-    else:
-        result = _transposed_by_zeros(x, filters, window, cut, extra, group)
+    kept = [(max(low, 0), max(high, 0)) for low, high in cut]
+    result = _TRANSPOSED[rank - 1](
+        *(x, filters, None, _each(window.strides), kept), **_dilations(window), groups=group,
+        output_padding=_each(extra),
+    )  # fmt: skip
+    zeros = [(max(-low, 0), max(-high, 0)) for low, high in cut]
+    if any(map(any, zeros)):
+        result = plugrad.pad(result, [(0, 0), *zeros, (0, 0)])
     return result if bias is None else plugrad.add(result, bias)
-
-
-def _transposed(
-    x: Tensor, filters: Tensor, window: Window, extra: Sequence[int], group: int
-) -> Tensor:
-    """Return a transposed convolution by the kernel that is the gradient of a convolution."""
-    function = plugrad.conv2d_transpose if x.ndim == 4 else plugrad.conv3d_transpose
-    sizes = [
-        (n - 1) * stride + extent - low - high + more
-        for n, stride, extent, (low, high), more in zip(
-            x.shape[1:-1], window.strides, window.extent, window.pads, extra, strict=True
-        )
-    ]
-    images = plugrad.split(x, (x.shape[-1] // group,) * group, -1) if group > 1 else [x]
-    shared = (filters.shape[-1] // group,) * group
-    parts = plugrad.split(filters, shared, -1) if group > 1 else [filters]
-    results = [
-        function(
-            image,
-            part,
-            (x.shape[0], *sizes, part.shape[-2]),
-            window.strides,
-            window.pads,
-            dilations=window.dilations,
-        )
-        for image, part in zip(images, parts, strict=True)
-    ]
-    return results[0] if group == 1 else plugrad.concat(results, axis=-1)
-
-
-def _transposed_by_zeros(
-    x: Tensor,
-    filters: Tensor,
-    window: Window,
-    cut: Sequence[tuple[int, int]],
-    extra: Sequence[int],
-    group: int,
-) -> Tensor:
-    """Return a transposed convolution as a convolution of images with zeros between their pixels."""
-    rank = len(window.size)
-    x = _spread(x, window.strides)
-    sides = [
-        (extent - 1 - low, extent - 1 - high + more)
-        for extent, (low, high), more in zip(window.extent, cut, extra, strict=True)
-    ]
-    x = _with_sides(x, sides)
-    swapped = plugrad.permute_dims(filters, (*range(rank), rank + 1, rank))
-    turned = plugrad.flip(swapped, axis=tuple(range(rank)))
-    moved = Window(window.size, (1,) * rank, window.dilations, ((0, 0),) * rank)
-    images = plugrad.split(x, (x.shape[-1] // group,) * group, -1)
-    parts = plugrad.split(turned, (turned.shape[-2] // group,) * group, -2)
-    results = [_convolved(i, f, moved) for i, f in zip(images, parts, strict=True)]
-    return results[0] if group == 1 else plugrad.concat(results, axis=-1)
 
 
 @operator("DeformConv")
@@ -231,7 +182,7 @@ def deform_conv(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     """Cross-correlate images with filters whose taps are moved by offsets."""
-    from plugrad_onnx.operators.image import sampled
+    from plugrad_onnx.operators.image import sample_at
 
     window = window_of(x.shape[2:], filters.shape[2:], strides, dilations, pads, "NOTSET")
     n, channels = x.shape[:2]
@@ -244,7 +195,7 @@ def deform_conv(
         for part in range(offset_group):
             where = [grids[a] + offsets[:, part, tap[0], tap[1], a] for a in range(2)]
             width = channels // offset_group
-            taken = sampled(x[:, part * width : (part + 1) * width], where)
+            taken = sample_at(x[:, part * width : (part + 1) * width], where)
             if mask is not None:
                 weights = plugrad.reshape(mask, (n, offset_group, *size, *out))
                 taken = taken * plugrad.expand_dims(weights[:, part, tap[0], tap[1]], axis=1)
@@ -299,42 +250,38 @@ def columns_to_image(
     return images[(slice(None), slice(None), *inner)]
 
 
-def _in_one_kernel(window: Window) -> bool:
-    """Whether kernels take this window: they have strides or dilations, but not both."""
-    return max(window.strides) == 1 or max(window.dilations) == 1
+def _convolve(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
+    """Return a convolution of groups of channels, of any rank that plugrad has."""
+    rank = _check_rank(len(window.size))
+    return _CONVOLUTIONS[rank - 1](
+        *(x, filters, _each(window.strides), window.pads), **_dilations(window), groups=group
+    )
 
 
-def _grouped(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
-    """Return the convolution of groups of channels, one by one where no kernel takes them together."""
-    if group == 1:
-        return _convolved(x, filters, window)
-    if len(window.size) == 2 and filters.shape[-2] == 1 and _in_one_kernel(window):
-        own = plugrad.reshape(filters, (*window.size, group, filters.shape[-1] // group))
-        return plugrad.depthwise_conv2d(
-            x, own, window.strides, window.pads, dilations=window.dilations
-        )
-    images = plugrad.split(x, (x.shape[-1] // group,) * group, -1)
-    parts = plugrad.split(filters, (filters.shape[-1] // group,) * group, -1)
-    results = [_convolved(i, f, window) for i, f in zip(images, parts, strict=True)]
-    return plugrad.concat(results, axis=-1)
+_CONVOLUTIONS: Final = (plugrad.conv1d, plugrad.conv2d, plugrad.conv3d)
+_TRANSPOSED: Final = (plugrad.conv1d_transpose, plugrad.conv2d_transpose, plugrad.conv3d_transpose)
 
 
-def _convolved(x: Tensor, filters: Tensor, window: Window) -> Tensor:
-    """Return a convolution of any rank; kernels take strides or dilations, but not both."""
-    rank = len(window.size)
-    if rank > 3:
+def _check_rank(rank: int) -> int:
+    """Return the number of spatial axes.
+
+    Raises:
+        InvalidModel: plugrad has no convolution with so many.
+    """
+    if not 1 <= rank <= 3:
         raise InvalidModel(f"Convolutions have 1 to 3 spatial axes; this one has {rank}.")
-    strides, skipped = window.strides, (1,) * rank
-    if not _in_one_kernel(window):
-        strides, skipped = skipped, strides
-    if rank == 1:
-        result = plugrad.conv1d(x, filters, strides[0], window.pads, dilation=window.dilations[0])
-    else:
-        function = plugrad.conv2d if rank == 2 else plugrad.conv3d
-        result = function(x, filters, strides, window.pads, dilations=window.dilations)
-    if max(skipped) == 1:
-        return result
-    return result[(slice(None), *(slice(None, None, step) for step in skipped))]
+    return rank
+
+
+def _each(numbers: Sequence[int]) -> Any:
+    """Return one number for each axis as convolutions take them: of sequences, the only one."""
+    return numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+
+def _dilations(window: Window) -> dict[str, Any]:
+    """Return the argument that says how far the cells of filters lie apart."""
+    name = "dilation" if len(window.size) == 1 else "dilations"
+    return {name: _each(window.dilations)}
 
 
 def _cut_of_transposed(
@@ -356,30 +303,6 @@ def _cut_of_transposed(
         more = total - less  # negative where zeros must be added
         cut.append((more, less) if auto_pad == "SAME_LOWER" and total > 0 else (less, more))
     return cut
-
-
-def _spread(x: Tensor, strides: Sequence[int]) -> Tensor:
-    """Return images with zeros between their pixels."""
-    for axis, step in enumerate(strides, 1):
-        if step == 1 or x.shape[axis] == 0:
-            continue
-        size = x.shape[axis]
-        sides = [[0, 0] for _ in range(x.ndim + 1)]
-        sides[axis + 1] = [0, step - 1]
-        wide = plugrad.pad(plugrad.expand_dims(x, axis=axis + 1), sides)
-        wide = plugrad.reshape(wide, (*x.shape[:axis], size * step, *x.shape[axis + 1 :]))
-        x = wide[(slice(None),) * axis + (slice(0, size * step - step + 1),)]
-    return x
-
-
-def _with_sides(x: Tensor, sides: Sequence[tuple[int, int]]) -> Tensor:
-    """Return images that are padded, or where a side is negative, cut."""
-    cut = [
-        slice(max(-low, 0), size - max(-high, 0))
-        for size, (low, high) in zip(x.shape[1:-1], sides, strict=True)
-    ]
-    padded = [(max(low, 0), max(high, 0)) for low, high in sides]
-    return plugrad.pad(x[(slice(None), *cut)], [(0, 0), *padded, (0, 0)])
 
 
 def _tap_grid(window: Window, axis: int, tap: int, out: Sequence[int], x: Tensor) -> Any:

@@ -88,12 +88,16 @@ class Uninterruptible:
             self._end()
 
     def _end(self) -> None:
-        """Put the handlers back, and call those of the signals that wait."""
-        waiting, self._waiting = iter(self._waiting.items()), {}
+        """Put the handlers back, and call those of the signals that wait.
+
+        Signals that arrive meanwhile wait as well, until the last handler is back. Nothing is called between the two
+        halves of the assignment, so none is added to what is handled.
+        """
         try:
             self._restore()
         finally:
-            _handle(waiting)
+            waiting, self._waiting = self._waiting, {}
+            _handle(iter(waiting.items()))
 
     def _wait(self, number: int, frame: FrameType | None) -> None:
         self._waiting[number] = self._replaced[number]

@@ -1,0 +1,80 @@
+"""Elementwise calls that had better wait: what they make would lie in memory until the backward pass reads it.
+
+The derivative of an activation is such a call. It reads what the backward pass needs anyway, so it is made there, in
+the loop that multiplies by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from plugrad.extend import Call, count_elements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from plugrad.extend import Graph, Step, Value
+
+DELAYED_MIN_BYTES: Final = 1 << 14
+"""The bytes of a result from which on its memory matters."""
+
+
+def find_delayed(graph: Graph, is_in_group: Callable[[Step], bool]) -> frozenset[Value]:
+    """Return the results of the calls that are made later than their inputs: in the groups that read them.
+
+    Args:
+        graph: the graph.
+        is_in_group: says whether a call may be a part of a loop over elements.
+
+    A *stage* is the number of steps on the way to a value that are in no group. A call waits if all its readers have
+    later stages, and its inputs are in memory until then anyway.
+    """
+    specs = graph.specs
+    stages: dict[Value, int] = {}
+    for step in graph.steps:
+        stage = max((stages.get(v, 0) for v in step.inputs if v is not None), default=0)
+        stages.update((v, stage + (not is_in_group(step))) for v in step.outputs)
+    end = max(stages.values(), default=0) + 1
+    ends = (*graph.results, *(v for _, v in graph.updates))
+    first, last = dict.fromkeys(ends, end), dict.fromkeys(ends, end)
+    """The first and the last stage in which something reads a value."""
+    for step in graph.steps:
+        for value in step.inputs:
+            if value is not None:
+                last[value] = max(last.get(value, 0), stages[step.outputs[0]])
+    given = {*graph.arguments, *graph.variables, *graph.constants}
+    waiting: dict[Value, Call] = {}
+
+    def can_wait(call: Call, until: int, others: Container[Value]) -> bool:
+        return all(
+            x in given or x in others or last[x] >= until or count_elements(specs[x].shape) == 1
+            for x in call.inputs
+            if x is not None
+        )
+
+    makers = {
+        step.outputs[0]: step
+        for step in graph.steps
+        if isinstance(step, Call) and step.kernel.is_elementwise and is_in_group(step)
+    }
+    for step in reversed(graph.steps):
+        stage = stages[step.outputs[0]]
+        call = makers.get(step.outputs[0])
+        if call is not None and _is_large(call, graph):
+            until = first.get(call.outputs[0], end)
+            if stage < until < end and can_wait(call, until, makers):
+                waiting[call.outputs[0]] = call
+                stage = until
+        for value in step.inputs:
+            if value is not None:
+                first[value] = min(first.get(value, end), stage)
+    delayed: set[Value] = set()
+    for value, call in reversed(waiting.items()):
+        if can_wait(call, first[value], delayed):
+            delayed.add(value)
+    return frozenset(delayed)
+
+
+def _is_large(call: Call, graph: Graph) -> bool:
+    shape, dtype = graph.specs[call.outputs[0]]
+    return count_elements(shape) * dtype.itemsize >= DELAYED_MIN_BYTES

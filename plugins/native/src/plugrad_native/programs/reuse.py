@@ -1,0 +1,107 @@
+"""Results that take the memory of an array which nobody needs any more."""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.extend import Call, Fused, count_elements
+from plugrad_cpu.extend import owns_memory
+from plugrad_native.programs.elementwise import elementwise_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Set
+
+    from plugrad.extend import Graph, Shape, Shaped, Step, Value
+    from plugrad_native.declare import Array
+
+REUSED_MIN_BYTES: Final = 1 << 16
+"""The bytes of an array from which on it is worth looking whether somebody else has it."""
+
+
+def find_dying(graph: Graph) -> list[frozenset[Value]]:
+    """Return, for each step, the values that the graph makes and that nothing reads after it."""
+    last: dict[Value, int] = {}
+    for index, step in enumerate(graph.steps):
+        last.update((v, index) for v in step.inputs if v is not None)
+    kept = {*graph.results, *(v for _, v in graph.updates)}
+    made = {v for step in graph.steps for v in step.outputs}
+    dying: list[set[Value]] = [set() for _ in graph.steps]
+    for value, index in last.items():
+        if value in made and value not in kept:
+            dying[index].add(value)
+    return [*map(frozenset, dying)]
+
+
+def find_reused(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
+    """Return the arguments of a region that dies, in whose memory a result of it may lie, by the results.
+
+    A result takes the place of an argument of its shape and dtype if one loop over the elements reads the one and
+    writes the other, nothing reads the argument later, and nothing in the region is a view of it.
+    """
+    found: dict[Value, Value] = {}
+    others = {v for each in body.steps if not isinstance(each, Fused) for v in each.inputs}
+    for index, step in enumerate(body.steps):
+        if not isinstance(step, Fused):
+            continue
+        later = {v for each in body.steps[index + 1 :] for v in each.inputs}
+        free = [x for x in step.inputs if x in dying and x not in later and x not in others]
+        for value in step.outputs:
+            place = next((x for x in free if _fits(x, value, step.body)), None)
+            if place is not None and value in body.results:
+                found[value] = place
+                free.remove(place)
+    return found
+
+
+def _fits(x: Value, value: Value, group: Graph) -> bool:
+    """Return whether a result of a group, which is one loop over the elements, may lie in the memory of an argument."""
+    specs = group.specs
+    shape, dtype = spec = specs[value]
+    if specs[x] != spec or count_elements(shape) * dtype.itemsize < REUSED_MIN_BYTES:
+        return False
+    if not all(_is_in_loop(call, specs, shape) for call in group.steps):
+        return False
+    maker = next(i for i, call in enumerate(group.steps) if value in call.outputs)
+    return all(x not in call.inputs for call in group.steps[maker + 1 :])
+
+
+def _is_in_loop(call: Step, specs: Mapping[Value, Shaped], shape: Shape) -> bool:
+    """Return whether one call of C makes the elements of a call of a kernel, in a loop over a shape."""
+    if not isinstance(call, Call) or not call.kernel.is_elementwise:
+        return False
+    calls = elementwise_calls(call, specs)
+    return calls is not None and len(calls) == 1 and specs[call.outputs[0]].shape == shape
+
+
+# --- when a program runs ----------------------------------------------------------------------------
+
+
+def _count_references() -> int:
+    """Return how many references a program finds to an array that only a replay has, which calls it."""
+    names: dict[str, Any] = {"count": getrefcount, "make": object, "second": lambda x, y: y}
+    text = """
+def run(v0):
+    return [second(v0, count(v0))]
+def replay():
+    v0 = make()
+    v1, = run(v0)
+    del v0
+    return v1
+"""
+    exec(text, names)
+    found: int = names["replay"]()
+    return found
+
+
+SOLE_REFERENCES: Final = _count_references()
+
+
+def is_free(x: Array, references: int) -> bool:
+    """Return whether the memory of a contiguous array may be written over, to which there are so many references."""
+    return (
+        references <= SOLE_REFERENCES
+        and owns_memory(x)
+        and x.flags.c_contiguous
+        and x.flags.writeable
+    )

@@ -1,0 +1,62 @@
+"""Names of tensors: runs of words between dots, and what replaces them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+from plugrad.extend import ArgumentError
+
+Names: TypeAlias = "Mapping[str, str | None] | Callable[[str], str | None]"
+"""How names differ: runs of words and their replacements in this order, or a function of a whole name."""
+
+
+def as_renaming(function: str, names: Any) -> Callable[[str], str | None]:
+    """Return a function that renames one tensor, or returns None for one that is left out.
+
+    Raises:
+        ArgumentError: `names` is no mapping of strings and no function.
+    """
+    if names is None:
+        return lambda name: name
+    if isinstance(names, Mapping):
+        pairs = list(cast("Mapping[Any, Any]", names).items())
+        for old, new in pairs:
+            if not isinstance(old, str) or not old or not isinstance(new, str | None):
+                raise ArgumentError(
+                    f"{function}: names has {old!r:.80}: {new!r:.80}; it maps words of names to words, such as "
+                    '"attn.c_proj": "self_attn.out_proj", or to None for tensors that are left out'
+                )
+        return lambda name: _replace_words(name, pairs)
+    if callable(names):
+        return lambda name: _call(function, names, name)
+    raise ArgumentError(
+        f"{function}: names={names!r:.80} must be a mapping of words to words, or a function of a name"
+    )
+
+
+def join(*parts: str) -> str:
+    """Return the parts that are not empty with dots between them."""
+    return ".".join(part for part in parts if part)
+
+
+def _replace_words(name: str, pairs: list[tuple[str, str | None]]) -> str | None:
+    """Return a name with the first place of each run of words replaced; None if one is left out."""
+    for old, new in pairs:
+        position = f".{name}.".find(f".{old}.")
+        if position < 0:
+            continue
+        if new is None:
+            return None
+        before, after = name[:position].rstrip("."), name[position + len(old) :].lstrip(".")
+        name = join(before, new, after)
+    return name
+
+
+def _call(function: str, names: Callable[[str], Any], name: str) -> str | None:
+    new = names(name)
+    if not isinstance(new, str | None):
+        raise ArgumentError(
+            f"{function}: names({name!r}) returned {new!r:.80}; it must return a name, or None to leave the tensor out"
+        )
+    return new

@@ -1,0 +1,200 @@
+"""Where the layers of a model have their parameters, and where the modules of PyTorch have theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.extend import ArgumentError
+from plugrad_nn.attention import MultiHeadAttention
+from plugrad_nn.convert.names import join
+from plugrad_nn.convert.rules import PARTS, Array, Features
+from plugrad_nn.convolution import _Convolution  # pyright: ignore[reportPrivateUsage]
+from plugrad_nn.dense import Dense, Embedding, Flatten, PReLU
+from plugrad_nn.graph import Graph
+from plugrad_nn.layer import Layer
+from plugrad_nn.normalization import _Normalization  # pyright: ignore[reportPrivateUsage]
+from plugrad_nn.recurrent import Bidirectional, Masked, TimeDistributed, _Recurrent  # pyright: ignore[reportPrivateUsage]
+from plugrad_nn.sequential import Residual, Sequential
+from plugrad_nn.shapes import Reshape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad_nn.parameters import Params
+
+
+EQUAL_FEATURES = Features()
+
+
+@dataclass
+class Place:
+    """A layer, or a function in the place of one, with what it is called on both sides."""
+
+    step: Any
+    """A layer, or a function in the place of one."""
+    params: Params
+    shape: Any
+    result: Any
+    """The shape of one result; None where no layer follows that could see it."""
+    ours: str
+    theirs: str
+    sources: tuple[int, ...]
+    """The numbers of the places whose results it takes; none for what nobody follows."""
+    features: Features = EQUAL_FEATURES
+    joins: bool = False
+    """Whether layers of a layer come together here; it has only those parameters that are not theirs."""
+
+
+def find_places(model: Layer, params: Params, shape: Any) -> list[Place]:
+    """Return the layers of a model that have no layers in them, with the order of their features.
+
+    A layer is called by its number in a `Sequential`, as in PyTorch, and by its name elsewhere.
+
+    Raises:
+        ArgumentError: it cannot be seen which features of flattened images a layer takes.
+    """
+    places: list[Place] = []
+    _add(places, model, params, shape, None, "", "", ())
+    _order_flattened(places)
+    for place in places:
+        if isinstance(place.step, Reshape):
+            _order_reshaped(places, place)
+    return places
+
+
+def _add(
+    places: list[Place],
+    step: Any,
+    params: Params,
+    shape: Any,
+    result: Any,
+    ours: str,
+    theirs: str,
+    sources: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Add the places of a layer, and return the number of the one that has its result."""
+    while isinstance(step, TimeDistributed | Masked):
+        shape = shape[1:] if isinstance(step, TimeDistributed) else shape[0]
+        step = step.layer
+    if isinstance(step, Sequential):
+        inner = sources
+        for number, child in enumerate(step.children(params, shape)):
+            inner = _add(
+                places,
+                child.step,
+                child.params,
+                child.shape,
+                child.result,
+                join(ours, child.name),
+                join(theirs, str(number)),
+                inner,
+            )
+        if not isinstance(step, Residual):
+            return inner
+        joint = Place(step, {}, shape, result, ours, theirs, (*sources, *inner), joins=True)
+        places.append(joint)
+        return (len(places) - 1,)
+    if isinstance(step, Graph):
+        found: dict[str, tuple[int, ...]] = dict.fromkeys(step.inputs, ())
+        for child, (name, node) in zip(step.children(params, shape), step.nodes, strict=True):
+            found[name] = _add(
+                places,
+                child.step,
+                child.params,
+                child.shape,
+                child.result,
+                join(ours, name),
+                join(theirs, name),
+                tuple(number for source in node[1:] for number in found[source]),
+            )
+        return found[step.outputs] if isinstance(step.outputs, str) else ()
+    parts = step.parts(shape) if isinstance(step, Layer) else {}
+    if not parts or isinstance(step, MultiHeadAttention):
+        places.append(Place(step, params, shape, result, ours, theirs, sources))
+        return (len(places) - 1,)
+    own = {name: value for name, value in params.items() if name not in parts}
+    places.append(Place(step, own, shape, result, ours, theirs, sources, joins=True))
+    number = len(places) - 1
+    called = PARTS.get(type(step), {})
+    for name, (part, part_shape) in parts.items():
+        _add(
+            places,
+            part,
+            params[name],
+            part_shape,
+            None,
+            join(ours, name),
+            join(theirs, called.get(name, name)),
+            (),
+        )
+    return (number,)
+
+
+def _keeps_features(place: Place) -> bool:
+    """Return whether each feature of the result is one of the input."""
+    if place.joins or isinstance(place.step, Flatten | Reshape) or place.shape != place.result:
+        return False
+    return not place.params or isinstance(place.step, _Normalization | PReLU)
+
+
+def _order_flattened(places: list[Place]) -> None:
+    """Note the order of features after each `Flatten`, up to the next `Dense`."""
+    for place in places:
+        known = [places[number].features.after for number in place.sources]
+        before = known[0] if len(known) == 1 else None
+        if isinstance(place.step, Flatten):
+            place.features = Features(None, _flatten_order(places, place))
+        elif before is not None and _keeps_features(place):
+            place.features = Features(before, before)
+        elif before is not None and isinstance(place.step, Dense):
+            place.features = Features(before, None)
+        elif any(order is not None for order in known) and (
+            place.params or place.joins or len(known) > 1
+        ):
+            raise ArgumentError(
+                f"state_dict: {place.ours or place.step!r:.80} takes flattened images, whose pixels and channels "
+                "PyTorch has in another order; only Dense layers, normalizations and functions may follow Flatten"
+            )
+
+
+def _order_reshaped(places: list[Place], place: Place) -> None:
+    """Note the order of features before a `Reshape` to images, back to the `Dense` layer that makes them."""
+    if place.result is None or len(place.shape) != 1 or len(place.result) < 3:
+        return
+    order = _image_order(place.result)
+    while order is not None and len(place.sources) == 1:
+        place = places[place.sources[0]]
+        if isinstance(place.step, Dense):
+            place.features = Features(place.features.before, order)
+            return
+        if not _keeps_features(place):
+            return
+        place.features = Features(order, order)
+
+
+def _flatten_order(places: Sequence[Place], place: Place) -> Array | None:
+    """Return the order of flattened images, or None for flattened sequences, which both sides have alike."""
+    if len(place.shape) == 2:
+        source = place
+        while len(source.sources) == 1:
+            source = places[source.sources[0]]
+            if isinstance(source.step, _Convolution):
+                return _image_order(place.shape)
+            if isinstance(source.step, _Recurrent | Bidirectional | Embedding | MultiHeadAttention):
+                return None
+        return None
+    return _image_order(place.shape)
+
+
+def _image_order(shape: tuple[int, ...]) -> Array | None:
+    """Return where each element of (pixels …, channels) is in (channels, pixels …)."""
+    if len(shape) < 2:
+        return None
+    channels = shape[-1]
+    pixels = int(np.prod(shape[:-1]))
+    if min(channels, pixels) <= 1:
+        return None
+    return np.arange(channels * pixels).reshape(channels, pixels).T.reshape(-1)

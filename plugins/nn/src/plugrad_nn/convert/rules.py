@@ -1,0 +1,379 @@
+"""How the parameters of each layer lie in the modules of PyTorch: names, and transposed axes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from plugrad.extend import ArgumentError
+from plugrad_nn.attention import MultiHeadAttention
+from plugrad_nn.convolution import Conv1D, Conv2D, Conv3D, DepthwiseConv2D, SeparableConv2D
+from plugrad_nn.dense import Dense, Embedding, EmbeddingBag, PositionEmbedding, PReLU
+from plugrad_nn.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from plugrad_nn.parameters import named_leaves
+from plugrad_nn.recurrent import GRU, LSTM, Bidirectional, SimpleRNN
+from plugrad_nn.transformer import TransformerDecoderBlock, TransformerEncoderBlock
+from plugrad_nn.transposed import Conv1DTranspose, Conv2DTranspose, Conv3DTranspose
+from plugrad_nn.weights import EPSILON, Parametrized, SpectralNorm, WeightNorm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from plugrad_nn.layer import Layer
+    from plugrad_nn.parameters import Params
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Arrays: TypeAlias = "tuple[Array, ...]"
+
+
+class Entry(NamedTuple):
+    """Some tensors of a module, and the parameters that they become."""
+
+    theirs: tuple[str, ...]
+    ours: tuple[str, ...]
+    read: Callable[..., Arrays]
+    """From the tensors of the module to the parameters."""
+    write: Callable[..., Arrays]
+    """Back."""
+
+
+class Features(NamedTuple):
+    """The order of features that both sides number differently, because PyTorch has channels before pixels.
+
+    Number i of ours is number ``order[i]`` of theirs; None if both are equal.
+    """
+
+    before: Array | None = None
+    after: Array | None = None
+
+
+Rule: TypeAlias = "Callable[[Any, Params, Mapping[str, tuple[int, ...]], Features], list[Entry]]"
+"""The entries of a layer, given its parameters, the shapes of the module's tensors by name, and its features."""
+
+
+def entries_for(
+    layer: Layer, params: Params, shapes: Mapping[str, tuple[int, ...]], features: Features
+) -> list[Entry]:
+    """Return the entries of a layer; one that PyTorch lacks has its parameters there as they are."""
+    rule = RULES.get(type(layer))
+    if rule is None:
+        return [equal(name.replace(".", "_"), name) for name, _ in named_leaves(params)]
+    return rule(layer, params, shapes, features)
+
+
+def equal(theirs: str, ours: str) -> Entry:
+    """Return the entry of a tensor that is the parameter."""
+    return Entry((theirs,), (ours,), lambda x: (x,), lambda x: (x,))
+
+
+def _reorder(axis: int, features: Array | None) -> tuple[Callable[[Array], Array], ...]:
+    """Return functions that put features along an axis into our order, and back."""
+    if features is None:
+        return (lambda x: x), (lambda x: x)
+    back = np.argsort(features)
+    return (lambda x: np.take(x, features, axis)), (lambda x: np.take(x, back, axis))
+
+
+def _vectors(
+    names: Mapping[str, str], features: Features, params: Params, prefix: str = ""
+) -> list[Entry]:
+    """Return the entries of vectors of features, of those that there are."""
+    read, write = _reorder(0, features.after)
+    return [
+        Entry((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))
+        for ours, theirs in names.items()
+        if prefix + ours in params
+    ]
+
+
+def _dense(layer: Dense, params: Params, shapes: Any, features: Features) -> list[Entry]:
+    rows, rows_back = _reorder(0, features.before)
+    columns, columns_back = _reorder(1, features.after)
+    kernel = Entry(
+        ("weight",),
+        ("kernel",),
+        lambda x: (columns(rows(np.transpose(x))),),
+        lambda x: (np.transpose(rows_back(columns_back(x))),),
+    )
+    return [kernel, *_vectors({"bias": "bias"}, features, params)]
+
+
+def _norm(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
+    names = {
+        "gamma": "weight",
+        "beta": "bias",
+        "moving_mean": "running_mean",
+        "moving_variance": "running_var",
+    }
+    found = _vectors(names, features, params)
+    if isinstance(layer, BatchNorm):
+        found.append(Entry(("num_batches_tracked",), (), lambda x: (), lambda: (np.int64(0),)))  # type: ignore[arg-type,return-value] # pyright: ignore[reportArgumentType] - a 0-d array to all who use it
+    return found
+
+
+def _prelu(layer: PReLU, params: Params, shapes: Any, features: Features) -> list[Entry]:
+    if shapes.get("weight") != (1,):
+        return _vectors({"alpha": "weight"}, features, params)
+    channels = params["alpha"].shape  # PyTorch has one slope for all channels by default
+    return [Entry(("weight",), ("alpha",), lambda x: (np.broadcast_to(x, channels),), _first)]
+
+
+def _first(x: Array) -> Arrays:
+    return (x[:1],)
+
+
+def _embedding(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
+    return [equal("weight", "embeddings")]
+
+
+def _convolution(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
+    """PyTorch's filters have the axes (outputs, inputs, spatial …); transposed ones (inputs, outputs, …), as ours."""
+    kernel = Entry(
+        ("weight",),
+        ("kernel",),
+        lambda x: (np.transpose(x, (*range(2, np.ndim(x)), 1, 0)),),
+        lambda x: (np.transpose(x, (-1, -2, *range(np.ndim(x) - 2))),),
+    )
+    return [kernel, *([equal("bias", "bias")] if "bias" in params else [])]
+
+
+def _depthwise_kernel(theirs: str, ours: str, size: tuple[int, ...]) -> Entry:
+    """PyTorch's filters of a convolution with as many groups as channels have the axes (outputs, 1, height, width)."""
+    height, width, channels, multiplier = size
+    inner = (channels, multiplier, height, width)
+    outer = (channels * multiplier, 1, height, width)
+    return Entry(
+        (theirs,),
+        (ours,),
+        lambda x: (np.transpose(np.reshape(x, inner), (2, 3, 0, 1)),),
+        lambda x: (np.reshape(np.transpose(x, (2, 3, 0, 1)), outer),),
+    )
+
+
+def _depthwise(
+    layer: DepthwiseConv2D, params: Params, shapes: Any, features: Features
+) -> list[Entry]:
+    kernel = _depthwise_kernel("weight", "kernel", params["kernel"].shape)
+    return [kernel, *([equal("bias", "bias")] if "bias" in params else [])]
+
+
+def _separable(
+    layer: SeparableConv2D, params: Params, shapes: Any, features: Features
+) -> list[Entry]:
+    size = params["depthwise_kernel"].shape
+    found = [
+        _depthwise_kernel("depthwise.weight", "depthwise_kernel", size),
+        *_with_prefix(_convolution(layer, {}, shapes, features), "pointwise.", "pointwise_"),
+    ]
+    return [*found, *([equal("pointwise.bias", "bias")] if "bias" in params else [])]
+
+
+def _with_prefix(entries: list[Entry], theirs: str, ours: str) -> list[Entry]:
+    return [
+        entry._replace(
+            theirs=tuple(theirs + name for name in entry.theirs),
+            ours=tuple(ours + name for name in entry.ours),
+        )
+        for entry in entries
+    ]
+
+
+def _recurrent(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
+    """PyTorch has two biases where the sum of both counts, and the gates of a GRU in the order reset, update, new."""
+    gates = getattr(layer, "gates", 1)
+    order = [1, 0, 2] if isinstance(layer, GRU) else list(range(gates))
+
+    def arrange(x: Array) -> Array:
+        """Return rows with the gates in the order of the other side; twice, it changes nothing."""
+        parts = np.reshape(x, (gates, -1, *x.shape[1:]))
+        return np.reshape(parts[order], x.shape)
+
+    def both(x: Array) -> Arrays:
+        return (arrange(x).T,)
+
+    def back(x: Array) -> Arrays:
+        return (arrange(x.T),)
+
+    found = [
+        Entry(("weight_ih_l0",), ("kernel",), both, back),
+        Entry(("weight_hh_l0",), ("recurrent_kernel",), both, back),
+    ]
+    if "bias" not in params:
+        return found
+    biases = ("bias_ih_l0", "bias_hh_l0")
+    if isinstance(layer, GRU):
+        if not layer.reset_after:
+            raise ArgumentError(
+                f"state_dict: {layer!r:.80} resets before the product, and PyTorch's GRU after it; write "
+                f"GRU({layer.units})"
+            )
+        return [
+            *found,
+            Entry(
+                biases,
+                ("bias",),
+                lambda x, h: (np.stack([arrange(x), arrange(h)]),),
+                lambda x: (arrange(x[0]), arrange(x[1])),
+            ),
+        ]
+    return [
+        *found,
+        Entry(biases, ("bias",), lambda x, h: (x + h,), lambda x: (x, np.zeros_like(x))),
+    ]
+
+
+def _bidirectional(
+    layer: Bidirectional, params: Params, shapes: Any, features: Features
+) -> list[Entry]:
+    found: list[Entry] = []
+    for direction, end in (("forward", ""), ("backward", "_reverse")):
+        for entry in _recurrent(layer.layer, params[direction], shapes, features):
+            theirs = tuple(name + end for name in entry.theirs)
+            ours = tuple(f"{direction}.{name}" for name in entry.ours)
+            found.append(entry._replace(theirs=theirs, ours=ours))
+    return found
+
+
+def _transpose_all(arrays: Iterable[Array]) -> Arrays:
+    return tuple(np.transpose(array) for array in arrays)
+
+
+def _attention(
+    layer: MultiHeadAttention, params: Params, shapes: Any, features: Features
+) -> list[Entry]:
+    """The projections of queries, keys and values are one matrix in PyTorch, and may be three."""
+    projections = ("query", "key", "value")
+    parts = [name for name in ("kernel", "bias") if name in params["query"]]
+    theirs = {"kernel": "weight", "bias": "bias"}
+    output = [
+        entry._replace(ours=(f"output.{entry.ours[0]}",), theirs=(f"out_proj.{entry.theirs[0]}",))
+        for entry in _dense(Dense(1), params["output"], shapes, Features())
+    ]
+    if "q_proj.weight" in shapes:
+        return [
+            *(
+                entry._replace(
+                    ours=(f"{name}.{entry.ours[0]}",), theirs=(f"{name[0]}_proj.{entry.theirs[0]}",)
+                )
+                for name in projections
+                for entry in _dense(Dense(1), params[name], shapes, Features())
+            ),
+            *output,
+        ]
+    columns = [params[name]["kernel"].shape[1] for name in projections]
+    cuts = [columns[0], columns[0] + columns[1]]
+    packed = [
+        Entry(
+            (f"in_proj_{theirs[part]}",),
+            tuple(f"{name}.{part}" for name in projections),
+            lambda x: _transpose_all(np.split(x, cuts)),
+            lambda *pieces: (np.concatenate(_transpose_all(pieces)),),
+        )
+        for part in parts
+    ]
+    return [*packed, *output]
+
+
+def _inner(layer: Any, params: Params, features: Features) -> tuple[Entry, list[Entry]]:
+    """Return the entry of the kernel of the layer that another one wraps, and the other entries."""
+    entries = entries_for(layer.layer, params | {layer.name: params[layer.name]}, {}, features)
+    kernels = [entry for entry in entries if entry.ours == (layer.name,)]
+    if not kernels:
+        raise ArgumentError(
+            f"state_dict: {layer!r:.80}: PyTorch has no {layer.name!r} of its own; convert its parts by hand"
+        )
+    return kernels[0], [entry for entry in entries if entry is not kernels[0]]
+
+
+def _parametrized(layer: Parametrized, params: Params, shapes: Any, features: Features) -> Any:
+    kernel, others = _inner(layer, params, features)
+    return [
+        kernel._replace(theirs=(f"parametrizations.{kernel.theirs[0]}.original",)),
+        *others,
+    ]
+
+
+def _weight_norm(layer: WeightNorm, params: Params, shapes: Any, features: Features) -> list[Entry]:
+    own = {name: value for name, value in params.items() if not name.startswith(f"{layer.name}_")}
+    direction = params[f"{layer.name}_direction"]
+    kernel, others = _inner(layer, {layer.name: direction, **own}, features)
+    name = kernel.theirs[0]
+    older = f"{name}_g" in shapes
+    length, vector = (
+        (f"{name}_g", f"{name}_v")
+        if older
+        else (f"parametrizations.{name}.original0", f"parametrizations.{name}.original1")
+    )
+    axes = (1,) * (direction.ndim - 1)
+    return [
+        kernel._replace(theirs=(vector,), ours=(f"{layer.name}_direction",)),
+        Entry(
+            (length,),
+            (f"{layer.name}_length",),
+            lambda x: (np.reshape(x, -1),),
+            lambda x: (np.reshape(x, (-1, *axes)),),
+        ),
+        *others,
+    ]
+
+
+def _spectral_norm(
+    layer: SpectralNorm, params: Params, shapes: Any, features: Features
+) -> list[Entry]:
+    kernel, others = _inner(layer, params, features)
+
+    def write(x: Array, u: Array) -> Arrays:
+        (weight,) = kernel.write(x)
+        v = np.reshape(weight, (len(weight), -1)).T @ u
+        return weight, u, v / (np.linalg.norm(v) + EPSILON)
+
+    name = f"parametrizations.{kernel.theirs[0]}"
+    return [
+        Entry(
+            (f"{name}.original", f"{name}.0._u", f"{name}.0._v"),
+            (layer.name, f"{layer.name}_vector"),
+            lambda weight, u, v: (*kernel.read(weight), u),
+            write,
+        ),
+        *others,
+    ]
+
+
+RULES: Final[dict[type, Rule]] = {
+    Dense: _dense,
+    PReLU: _prelu,
+    **dict.fromkeys((Embedding, EmbeddingBag, PositionEmbedding), _embedding),
+    **dict.fromkeys((LayerNorm, RMSNorm, GroupNorm, BatchNorm, InstanceNorm), _norm),
+    **dict.fromkeys(
+        (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTranspose), _convolution
+    ),
+    DepthwiseConv2D: _depthwise,
+    SeparableConv2D: _separable,
+    **dict.fromkeys((LSTM, GRU, SimpleRNN), _recurrent),
+    Bidirectional: _bidirectional,
+    MultiHeadAttention: _attention,
+    Parametrized: _parametrized,
+    WeightNorm: _weight_norm,
+    SpectralNorm: _spectral_norm,
+}
+
+PARTS: Final[dict[type, dict[str, str]]] = {
+    TransformerEncoderBlock: {
+        "attention": "self_attn",
+        "attention_norm": "norm1",
+        "hidden": "linear1",
+        "output": "linear2",
+        "output_norm": "norm2",
+    },
+    TransformerDecoderBlock: {
+        "attention": "self_attn",
+        "attention_norm": "norm1",
+        "context_attention": "multihead_attn",
+        "context_attention_norm": "norm2",
+        "hidden": "linear1",
+        "output": "linear2",
+        "output_norm": "norm3",
+    },
+}
+"""What the modules of PyTorch call the layers that a layer consists of."""

@@ -1,0 +1,145 @@
+"""The memory of compiled graphs: what waits, what lies in the memory of something else, and what nobody may touch."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.discovery.loading import open_backend
+from plugrad.extend import Call, plan_memory
+from plugrad.tensor.trees import iter_tensors
+from plugrad_cpu.memory import pool
+
+variants = pytest.importorskip("plugrad_native.variants")
+if not variants.has_any_variant():
+    pytest.skip("there is no native code for this platform", allow_module_level=True)
+open_backend("cpu")
+delays = import_module("plugrad_native.programs.delays")
+reuse = import_module("plugrad_native.programs.reuse")
+
+SIZE = 1 << 18
+BYTES = 4 * SIZE
+
+
+def numbers(*shape, seed=0):
+    values = np.random.default_rng(seed).normal(size=shape).astype("f4")
+    return plugrad.asarray(values, device="cpu")
+
+
+def same(function, *args):
+    """Check a function traced and untraced, and return the bytes at the peak of a compiled call."""
+    traced = plugrad.jit(function)
+    for _ in range(2):
+        before = [x.numpy().copy() for x in args]
+        pool.trim()
+        pool._collect_dead()
+        held = pool._peak = pool._bytes
+        found = traced(*args)
+        peak = pool._peak - held
+        for x, y in zip(iter_tensors(found), iter_tensors(function(*args)), strict=True):
+            assert x.numpy().tobytes() == y.numpy().tobytes()
+        for x, y in zip(args, before, strict=True):
+            np.testing.assert_array_equal(x.numpy(), y)
+        del found
+    return peak
+
+
+def sorted_rows(x):
+    """Return what no program computes, so that the graph is cut."""
+    return plugrad.sort(x.reshape(-1, 64)).reshape(x.shape)
+
+
+def test_a_result_takes_the_memory_of_what_nobody_needs():
+    peak = same(lambda x: plugrad.sin(sorted_rows(x) * 2) + x, numbers(SIZE))
+    assert peak <= 2 * BYTES + 4096  # what sorting takes
+    reused = same(lambda x: sorted_rows(plugrad.exp(sorted_rows(x)) + 1), numbers(SIZE))
+    assert reused <= 2 * BYTES + 4096
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (plugrad.exp(y := sorted_rows(x)), y),  # it is a result, too
+        lambda x: plugrad.exp(y := sorted_rows(x)) * plugrad.sum(y),  # it is read again
+        lambda x: plugrad.exp(y := sorted_rows(x))[::-1] + y,
+        lambda x: plugrad.exp(y := sorted_rows(x)).reshape(-1, 2) - y.reshape(-1, 2)[:1],
+        lambda x: (
+            sorted_rows(plugrad.exp(y := sorted_rows(x)) + y[0]) - y.reshape(2, -1).reshape(-1)
+        ),
+        lambda x: plugrad.exp(sorted_rows(x).reshape(64, -1)).T,
+        lambda x: (plugrad.exp(y := sorted_rows(x)), plugrad.sin(y)),
+        lambda x: (plugrad.exp(y := sorted_rows(x)), plugrad.cumulative_sum(y)),
+    ],
+)
+def test_what_is_read_later_stays(function):
+    same(function, numbers(SIZE))
+
+
+@pytest.mark.parametrize("kind", ["kept", "view", "constant"])
+def test_what_somebody_else_has_stays(kind):
+    kept = []
+
+    def implementation(x):
+        y = np.array(x) if kind != "constant" else constant
+        kept.append(y)
+        return y[:] if kind == "view" else y
+
+    constant = numbers(SIZE, seed=1).numpy().copy()
+    x = numbers(SIZE)
+    with plugrad.override_kernel("Sort", "cpu", lambda x, **_: implementation(x)):
+        traced = plugrad.jit(lambda x: plugrad.exp(plugrad.sort(x)) + 1)
+        for _ in range(3):
+            traced(x)
+    for y in kept:
+        np.testing.assert_array_equal(y, constant if kind == "constant" else x.numpy())
+
+
+def graph_of(function, *args):
+    return plugrad.make_graph(function)(*args)
+
+
+def delayed_kernels(function, *args):
+    graph = graph_of(function, *args)
+    found = delays.find_delayed(graph, lambda s: isinstance(s, Call) and s.kernel.is_elementwise)
+    return sorted(s.kernel.name for s in graph.steps if s.outputs[0] in found)
+
+
+def network(x, w):
+    def loss(w):
+        return plugrad.sum(plugrad.relu(x @ w) @ w)
+
+    return plugrad.grad(loss)(w)
+
+
+def test_derivatives_wait_for_the_backward_pass():
+    x = numbers(256, 256)
+    assert delayed_kernels(network, x, x) == ["Step"]
+    assert delayed_kernels(lambda x: plugrad.exp(x) + (x @ x), x) == ["Exp"]
+    assert delayed_kernels(lambda x: plugrad.exp(x @ x) * 2, x) == []
+    # Its input is in memory until it is read, so that it can wait; that of the other one is not.
+    assert delayed_kernels(lambda x: plugrad.exp(x) + sorted_rows(x), x) == ["Exp"]
+    assert (
+        delayed_kernels(lambda x: plugrad.exp(sorted_rows(x)) + sorted_rows(sorted_rows(x)), x)
+        == []
+    )
+    # Two in a row wait together.
+    assert delayed_kernels(lambda x: plugrad.square(plugrad.exp(x)) + sorted_rows(x), x) == [
+        "Exp",
+        "Square",
+    ]
+    assert delayed_kernels(network, numbers(8, 8), numbers(8, 8)) == []  # it is small
+    same(network, x, x)
+
+
+def test_the_plan_tells_the_peak_of_a_compiled_step():
+    x, k = numbers(64, 28, 28, 1), numbers(3, 3, 1, 16)
+    w = numbers(14 * 14 * 16, 10)
+
+    def loss(k, w):
+        h = plugrad.max_pool(plugrad.relu(plugrad.conv2d(x, k, padding="same")), 2)
+        return plugrad.mean(plugrad.square(h.reshape(64, -1) @ w))
+
+    step = plugrad.grads(loss)
+    plan = plan_memory(graph_of(step, k, w)).peak_bytes
+    assert same(step, k, w) == pytest.approx(plan, rel=0.05)
