@@ -100,6 +100,12 @@ def test_blocks_in_other_threads_let_interrupts_pass():
     assert found == [handler]
 
 
+def record(op, x):
+    """Record a call, also one that may wait for others, while signals do not have to wait."""
+    y = op(x)
+    y.backend.synchronize()
+
+
 @pytest.mark.parametrize(
     ("function", "op"),
     [
@@ -126,7 +132,7 @@ def test_an_interrupted_recording_does_not_spoil_the_next_call(function, op, mon
         with monkeypatch.context() as patch:
             patch.setattr(native, function, interrupted)
             with pytest.raises(KeyboardInterrupt):
-                op(other).numpy()
+                record(op, other)
         second = plugrad.matrix_transpose(b)
         np.testing.assert_array_equal(second.numpy(), (x + 1).T)
         np.testing.assert_array_equal(first.numpy(), x.T)
@@ -274,7 +280,7 @@ def test_a_device_whose_work_another_thread_cut_in_two_is_lost_and_opened_again(
     if not backend.lost:  # it came between two calls
         assert (before + 1).tolist() == [2.0, 3.0]
         return
-    with pytest.raises(DeviceLost, match="another thread raised has cut its work in two"):
+    with pytest.raises(DeviceLost, match="raised has cut its work in two"):
         before.numpy()
     assert (plugrad.asarray([1.0, 2.0], device="webgpu") + 1).tolist() == [2.0, 3.0]
 
@@ -282,7 +288,7 @@ def test_a_device_whose_work_another_thread_cut_in_two_is_lost_and_opened_again(
 def test_other_threads_do_not_wait_for_a_device_whose_work_was_cut():
     x = plugrad.asarray([1.0], device="webgpu")
     x.backend._device._lock.acquire()  # and never released: the exception came before
-    assert x.backend.interrupted()
+    assert x.backend.interrupted(is_deferrable=False)
     seen = []
 
     def work():

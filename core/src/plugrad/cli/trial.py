@@ -10,6 +10,7 @@ import numpy as np
 import plugrad
 from plugrad.errors import KernelNotFound, UnsupportedDtype
 from plugrad.extend import DTYPES, string
+from plugrad.interruptions import is_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,6 +67,8 @@ def _run_check(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) 
     except (KernelNotFound, UnsupportedDtype) as error:
         return {"check": name, "result": "lacks", "why": str(error)}
     except Exception as error:
+        if is_interruption(error):
+            raise
         return {"check": name, "result": "fails", "why": f"{type(error).__name__}: {error}"}
     if values.shape != expected.shape or values.dtype != expected.dtype:
         why = f"the result is {values.dtype}{list(values.shape)}, NumPy's is {expected.dtype}{list(expected.shape)}"

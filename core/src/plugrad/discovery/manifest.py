@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.errors import short_repr
+from plugrad.interruptions import is_interruption
 from plugrad.settings.keys import OPTION_TYPES, Option
 from plugrad.settings.toml_files import MAX_BYTES, check_size, parse_toml, read_regular_file
 
@@ -139,6 +140,8 @@ def _load_toml(path: Path, loader: object) -> Mapping[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
+        if is_interruption(error):
+            raise
         raise ManifestError(f"{path}: {error}") from error
 
 
@@ -156,6 +159,8 @@ def _read_from_zip(archive: str, path: Path) -> bytes:
         NotImplementedError,
         RuntimeError,
     ) as error:  # encrypted, or a strange method
+        if is_interruption(error):
+            raise
         raise ValueError(str(error)) from error
 
 

@@ -11,6 +11,7 @@ from plugrad.errors import DamagedFile, PlugradError, short_repr
 from plugrad.graph_models.frames import run_frames
 from plugrad.graph_models.host_values import compute_on_host
 from plugrad.graph_models.registry import CONTROL
+from plugrad.interruptions import is_interruption
 from plugrad.ops.creation import asarray
 from plugrad.tensor.tensor import Tensor
 
@@ -109,6 +110,8 @@ class Runner:
             error.add_note(f"In {node} of the model.")
             raise
         except Exception as error:  # what wrong attributes do to Python and NumPy
+            if is_interruption(error):
+                raise
             raise DamagedFile(
                 f"{node} cannot be computed: {type(error).__name__}: {short_repr(str(error))}"
             ) from error

@@ -27,6 +27,7 @@ from plugrad.graph_models.reading import (
     read_functions,
     read_graph,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.ops.creation import asarray
 from plugrad.ops.unary import astype
 from plugrad.saving.atomic_files import check_path
@@ -80,6 +81,8 @@ def load_graph_model(folder: str | PathLike[str]) -> GraphModel:
     except PlugradError:
         raise
     except Exception as error:  # what damaged fields do to Python
+        if is_interruption(error):
+            raise
         raise DamagedFile(
             f"load_graph_model: {path} is damaged: {type(error).__name__}: {short_repr(str(error))}"
         ) from error

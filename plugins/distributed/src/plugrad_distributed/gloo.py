@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from plugrad.extend import is_interruption
 from plugrad_distributed.collective import Collective
 from plugrad_distributed.errors import CollectiveFailed, CollectiveTimeout, CollectiveUnavailable
 from plugrad_distributed.messages import missing_text
@@ -47,6 +48,8 @@ class Gloo(Collective):
             torch: Any = import_module("torch")
             distributed: Any = import_module("torch.distributed")
         except (ImportError, OSError) as error:
+            if is_interruption(error):
+                raise
             raise CollectiveUnavailable(
                 f"gloo: torch cannot be imported ({error}); {self.remedy}"
             ) from error
@@ -72,6 +75,8 @@ class Gloo(Collective):
                 )
                 self._group = distributed.group.WORLD
         except (RuntimeError, ValueError) as error:
+            if is_interruption(error):
+                raise
             raise CollectiveUnavailable(
                 f"gloo: rank {self.rank} of {self.size} has not found the others at {os.environ['MASTER_ADDR']}:"
                 f"{os.environ['MASTER_PORT']} within {START_TIMEOUT:g} s: {error}"
@@ -93,7 +98,7 @@ class Gloo(Collective):
             self._broadcast("all_reduce", array, 0, timeout)
             return
         tensor = self._torch.from_numpy(array)
-        self._finish("all_reduce", timeout, self._distributed.all_reduce, tensor)
+        self._exchange("all_reduce", timeout, self._distributed.all_reduce, tensor)
 
     def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
         """Return the arrays of all ranks as rows."""
@@ -106,7 +111,7 @@ class Gloo(Collective):
             return rows
         targets = [self._torch.from_numpy(row) for row in rows]
         source = self._torch.from_numpy(array)
-        self._finish("all_gather", timeout, self._distributed.all_gather, targets, source)
+        self._exchange("all_gather", timeout, self._distributed.all_gather, targets, source)
         return rows
 
     def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
@@ -130,14 +135,14 @@ class Gloo(Collective):
             rows = np.empty((self.size, *array.shape), array.dtype)
             targets = [self._torch.from_numpy(row) for row in rows]
         source = self._torch.from_numpy(array)
-        self._finish(operation, timeout, self._distributed.gather, source, targets, 0)
+        self._exchange(operation, timeout, self._distributed.gather, source, targets, 0)
         return rows
 
     def _broadcast(self, operation: str, array: NDArray[Any], root: int, timeout: float) -> None:
         tensor = self._torch.from_numpy(array)
-        self._finish(operation, timeout, self._distributed.broadcast, tensor, root)
+        self._exchange(operation, timeout, self._distributed.broadcast, tensor, root)
 
-    def _finish(self, operation: str, timeout: float, function: Any, *args: Any) -> None:
+    def _exchange(self, operation: str, timeout: float, function: Any, *args: Any) -> None:
         """Begin an exchange, or a part of one, and wait until it has ended.
 
         Raises:
@@ -149,6 +154,8 @@ class Gloo(Collective):
             work = function(*args, group=self._group, async_op=True)
             work.wait(timedelta(seconds=timeout))
         except RuntimeError as error:
+            if is_interruption(error):
+                raise
             if time.monotonic() - start < timeout:
                 raise CollectiveFailed(
                     f"gloo: {operation} failed on rank {self.rank}, mostly because another rank has ended: {error}"
@@ -165,5 +172,7 @@ class Gloo(Collective):
             self._store.set(keys[self.rank], "1")
             time.sleep(ROLL_CALL)
             return [rank for rank, key in keys.items() if not self._store.check([key])]
-        except RuntimeError:
+        except RuntimeError as error:
+            if is_interruption(error):
+                raise
             return [0]  # which keeps the store

@@ -142,17 +142,12 @@ class MultiHeadAttention(Layer):
         if self.positions == "rotary":
             query, key = rotate_positions(query), rotate_positions(key)
         key, value = self._share(key), self._share(value)
+        shape = (x.shape[0], self.num_heads, query.shape[2], key.shape[2])
+        bias = self._score_bias(key, shape, self._attention_mask(shape, mask))
+        if not self.dropout or not mode.is_training:
+            return self._project_back(params, plugrad.attention(query, key, value, bias), x)
         scores = (query @ plugrad.matrix_transpose(key)) * self.key_dim**-0.5
-        if self.positions == "alibi":
-            # The queries are the last of the places, as they are when a sequence is continued.
-            first = scores.shape[3] - scores.shape[2]
-            positions = plugrad.arange(first, scores.shape[3], device=scores.backend)
-            scores = scores - _alibi_penalties(key, positions, self.num_heads)
-        allowed = self._attention_mask(scores.shape, mask)
-        if allowed is not None:
-            # Finite, so that the softmax of a row without allowed places is no NaN.
-            lowest = float(plugrad.finfo(scores.dtype).min) / 2
-            scores = plugrad.where(allowed, scores, lowest)
+        scores = scores if bias is None else scores + bias
         weights = Dropout(self.dropout)({}, plugrad.softmax(scores), mode["dropout"])
         return self._project_back(params, weights @ value, x)
 
@@ -248,6 +243,22 @@ class MultiHeadAttention(Layer):
         y = self._make_projection(heads * self.key_dim)(self.parameter(params, name), x)
         parts = plugrad.reshape(y, (*x.shape[:-1], heads, self.key_dim))
         return plugrad.permute_dims(parts, (0, 2, 1, 3))
+
+    def _score_bias(
+        self, key: Tensor, shape: tuple[int, ...], allowed: Tensor | None
+    ) -> Tensor | None:
+        """Return what is added to scores of a shape, or None if it is nothing."""
+        bias = None
+        if allowed is not None:
+            # Finite, so that the softmax of a row without allowed places is no NaN.
+            lowest = float(plugrad.finfo(key.dtype).min) / 2
+            bias = plugrad.where(allowed, plugrad.zeros((), dtype=key.dtype), lowest)
+        if self.positions != "alibi":
+            return bias
+        # The queries are the last of the places, as they are when a sequence is continued.
+        positions = plugrad.arange(shape[3] - shape[2], shape[3], device=key.backend)
+        penalties = _alibi_penalties(key, positions, self.num_heads)
+        return -penalties if bias is None else bias - penalties
 
     def _attention_mask(self, shape: tuple[int, ...], mask: Any) -> Tensor | None:
         """Return where a position may attend to a place, or None if it always may."""

@@ -66,8 +66,8 @@ class MovingAverage(Callback):
     def applied(self) -> Generator[None]:
         """Give the parameters the values of the averages within a block, and their own after it."""
         own = [plugrad.asarray(variable, copy=True) for variable in self._variables]
-        assign(self._params, self.params)
         try:
+            assign(self._params, self.params)
             yield
         finally:
             for variable, value in zip(self._variables, own, strict=True):

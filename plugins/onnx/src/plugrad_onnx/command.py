@@ -15,6 +15,7 @@ import numpy as np
 
 import plugrad
 from plugrad.errors import ArgumentValueError, UnsupportedModel
+from plugrad.extend import is_interruption
 from plugrad_onnx.elements import as_array, numpy_dtype
 from plugrad_onnx.graph import opsets_of
 from plugrad_onnx.model import load
@@ -66,6 +67,8 @@ def run(arguments: Namespace) -> int | None:
     try:
         return arguments.chosen(arguments)
     except OSError as error:
+        if is_interruption(error):
+            raise
         raise ArgumentValueError(f"{error.filename}: {error.strerror}.") from error
 
 

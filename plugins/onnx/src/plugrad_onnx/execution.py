@@ -11,6 +11,7 @@ import numpy as np
 
 import plugrad
 from plugrad.errors import PlugradError, UnsupportedDtype
+from plugrad.extend import is_interruption
 from plugrad_onnx.elements import (
     as_array,
     as_computable,
@@ -260,6 +261,8 @@ def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
         error.add_note(f"In {node} of the model.")
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise NodeFailed(f"{node} cannot be computed: {type(error).__name__}: {error}") from error
     results: list[Any] = [*result] if isinstance(result, tuple) else [result]
     return [(r, rank > 2 and isinstance(r, plugrad.Tensor) and r.ndim == rank) for r in results]

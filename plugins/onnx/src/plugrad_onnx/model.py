@@ -14,6 +14,7 @@ from onnx import numpy_helper
 
 import plugrad
 from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
+from plugrad.extend import is_interruption
 from plugrad_onnx.elements import (
     as_tensor,
     element_type,
@@ -64,6 +65,8 @@ def load(source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
     except PlugradError:
         raise
     except Exception as error:  # what damaged fields do in the packages that read them
+        if is_interruption(error):
+            raise
         where = source if by_path else "The model"
         raise InvalidModel(f"{where} is damaged: {type(error).__name__}: {error}") from error
 

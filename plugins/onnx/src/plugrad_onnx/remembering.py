@@ -29,7 +29,7 @@ KEY: Final = "plugrad.call"
 REMEMBERED: Final = frozenset(
     [
         "Attention", "Elu", "Expm1", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log1p",
-        "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "SquaredDifference",
+        "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "Square", "SquaredDifference",
     ]
 )  # fmt: skip
 """The kernels that are remembered."""

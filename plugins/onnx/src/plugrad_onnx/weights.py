@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from plugrad.extend import is_interruption
 from plugrad_onnx.elements import NAMES, numpy_dtype
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
             (graph,) = graphs
             content, places = _without_weights(data, graph)
             return b"".join((data[: graph.start], content, data[graph.end :])), places
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if is_interruption(error):
+            raise
         return None
 
 

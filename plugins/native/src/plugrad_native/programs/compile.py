@@ -216,6 +216,9 @@ def compile_region(
     for step in steps:
         if isinstance(step, Fused):
             constants |= step.body.constants
+    for value, owner in storage.items():
+        if value != owner and owner in constants:
+            constants[value] = np.reshape(constants[owner], specs[value].shape)
     places: dict[Value, Place] = {}
     for value in specs:
         owner = storage.get(value)

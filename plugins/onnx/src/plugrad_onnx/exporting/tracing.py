@@ -16,10 +16,12 @@ from plugrad_onnx.exporting.writer import Writer
 from plugrad_onnx.model import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-OPSET: Final = 20
-IR_VERSION: Final = 10
+OPSETS: Final = {20: 10, 23: 11}
+"""Versions of the operators that are written, with those of the format: the first that has all operators of a model."""
+NEW_OPERATORS: Final = frozenset(["Attention"])
+"""The operators that only the newest of these versions has."""
 SIZES: Final = (3, 5)
 """Sizes of the batch that are traced. A third one, 2, is compared with what the function returns."""
 
@@ -83,14 +85,21 @@ def export(
     count = len(inputs)
     nodes, weights = writer.dependencies(outputs)
     graph = helper.make_graph(nodes, "plugrad", described[:count], described[count:], weights)
+    opset = (min if NEW_OPERATORS.isdisjoint(_find_kinds(nodes)) else max)(OPSETS)
     model = helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=OPSETS[opset],
         producer_name="plugrad",
     )
     _check(function, model, [_repeat_rows(t, 2) if dynamic else t for t in tensors])
     onnx.save_model(model, os.fspath(path))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _find_kinds(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """Return the operators of nodes, and of those inside of loops."""
+    inside = (_find_kinds(attribute.g.node) for node in nodes for attribute in node.attribute)
+    return {node.op_type for node in nodes}.union(*inside)
 
 
 def _repeat_rows(tensor: plugrad.Tensor, size: int) -> plugrad.Tensor:
