@@ -71,6 +71,16 @@ def expected(config: pytest.Config) -> list[str]:
     return [name for name in names_in(REQUIRED) if not only or name in only]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without collecting garbage: again and again through all that there are took a third of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Take the tests out of the garbage collector's sight: a walk through all of them takes a second."""
     freeze()
