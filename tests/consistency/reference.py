@@ -41,7 +41,16 @@ NUMERICS = [
 SPACES = sorted(plugrad._NAMESPACES - {"kernels"})
 OF_LAYERS = [
     f"plugrad_nn.{name}"
-    for name in ("convert", "initializers", "losses", "metrics", "schedules", "tfjs")
+    for name in (
+        "augment",
+        "convert",
+        "data",
+        "initializers",
+        "losses",
+        "metrics",
+        "schedules",
+        "tfjs",
+    )
 ]
 
 # Where the names of `plugrad` are that are not ops: the longest prefix of where they are defined counts. Others are
