@@ -24,6 +24,8 @@ DATA = [p for p in (ROOT / "examples" / "data").iterdir() if p.suffix != ".md"]
 PROGRAM = ROOT / "docs" / "explanation" / "in-200-lines.md"
 # A whole program without prompts, which can be copied, and below it what it prints.
 PRINTED = re.compile(r"^```python\n(?!>>>)([^`]*)^```\n\n```text\n([^`]*)^```$", re.M)
+# The packs that a page is about need not be installed.
+IMPORTED = re.compile(r"^>>> from (plugrad_numerics) import", re.M)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?")
 
@@ -88,6 +90,8 @@ def run(page: Path, text: str, known: dict[str, object], backend: str) -> None:
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_examples_run(page, alone):
     known = {"__name__": "__main__"}
+    for package in IMPORTED.findall(page.read_text("utf-8")):
+        pytest.importorskip(package)
     for program, shown in PRINTED.findall(page.read_text("utf-8")):
         with redirect_stdout(StringIO()) as printed:
             exec(program, {"__name__": "__main__"})
@@ -152,8 +156,15 @@ def test_another_backend_may_differ_in_its_name_and_in_the_last_digits(printed, 
 
 def test_tables_for_newcomers_have_rows():
     counts = {page.stem: len(list(table(page))) for page in PAGES if list(table(page))}
-    assert counts.keys() == {"from-numpy", "from-pytorch", "from-jax", "from-tensorflow-js"}
+    names = ("numpy", "pytorch", "keras", "jax", "tensorflow-js")
+    assert counts.keys() == {f"from-{name}" for name in names}
     assert min(counts.values()) > 20
+
+
+def test_the_cookbook_has_40_answers_that_run():
+    page = (ROOT / "docs" / "guide" / "cookbook.md").read_text("utf-8")
+    answers = [answer for answer in page.split("\n**How ")[1:] if ">>>" in answer]
+    assert len(answers) >= 40
 
 
 def test_the_readme_begins_with_a_whole_program():
