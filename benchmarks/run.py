@@ -85,10 +85,15 @@ class Run:
         """Compare the values of a workload, and measure it in all peers that have it."""
         steps: dict[str, workloads.Step] = {}
         checks: dict[str, list[float]] = {}
+        first_ms: dict[str, float] = {}
         for peer in self.peers.values():
             if name in peer.steps:
                 with peer.surroundings():
                     steps[peer.name] = peer.steps[name]()
+                    begin = time.perf_counter()
+                    steps[peer.name].run()
+                    peer.finish()
+                    first_ms[peer.name] = (time.perf_counter() - begin) * 1e3
                     checks[peer.name] = steps[peer.name].check()
         expected = checks.get(self.reference) or next(iter(checks.values()), [])
         for peer, values in checks.items():
@@ -102,6 +107,7 @@ class Run:
             name=name,
             title=workloads.TITLES[name],
             values=checks,
+            first_ms=first_ms,
         )
 
     def kernel(self, case: Case) -> None:
@@ -162,6 +168,11 @@ class Run:
             for name in self.peers
         ]
         print(f"{row['name'][:36]:36} {' '.join(cells)}", flush=True)
+        if first := row.get("first_ms"):
+            cells = [
+                f"{first[name]:9.1f}        " if name in first else " " * 17 for name in self.peers
+            ]
+            print(f"{'first call':36} {' '.join(cells)}".rstrip(), flush=True)
 
     def summaries(self) -> dict[str, dict[str, Any]]:
         """Return, for each peer, what its ratios of kernels come to."""

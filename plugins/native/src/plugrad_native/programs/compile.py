@@ -71,9 +71,11 @@ def compile_graph(graph: Graph) -> Run | None:
         return None
     if len(fused.steps) == 1 and regions:
         ends = (*graph.results, *(value for _, value in graph.updates))
-        return compile_region(
+        run = compile_region(
             regions[0], (*graph.arguments, *graph.variables), ends, graph.constants
         )
+        run.graph = fused  # type: ignore[attr-defined] # pyright: ignore[reportFunctionMemberAccess]
+        return run
 
     dying = {
         id(step.body): values
