@@ -20,6 +20,7 @@ from plugrad.extend import (
     compile_replay,
     count_elements,
     find_groups,
+    find_storage,
     fuse_regions,
     fuse_steps,
     get_kernel,
@@ -218,6 +219,7 @@ def compile_region(
     for step in steps:
         if isinstance(step, Fused):
             constants |= step.body.constants
+    given = dict(constants)
     places: dict[Value, Place] = {}
     for value in specs:
         owner = storage.get(value)
@@ -227,13 +229,15 @@ def compile_region(
             places[value] = Place(slots[owner], 0, sizes[value])
         elif owner in plan.offsets:
             places[value] = Place(0, plan.offsets[owner], sizes[value])
+        elif owner in constants:
+            given[value] = constants[owner]  # another shape of it, perhaps
     writer = Writer(
         specs,
         places,
         [sizes[v] for v in inputs],
         [sizes[v] for v in outputs],
         plan.arena_bytes,
-        constants,
+        given,
     )
     for step in steps:
         _write(writer, step)
@@ -306,8 +310,11 @@ def _fuse_body(body: Graph) -> Graph | None:
 
 
 def _can_compile_loop(step: Scan, graph: Graph) -> bool:
-    """Return whether C runs a loop."""
-    return can_loop(step, graph.specs) and _fuse_body(step.body) is not None
+    """Return whether C runs a loop. What it returns is not a constant, which lies in no memory of a program."""
+    if not can_loop(step, graph.specs) or (body := _fuse_body(step.body)) is None:
+        return False
+    storage = find_storage(body, PACKED_VIEWS)
+    return all(storage[v] not in body.constants for v in body.results)
 
 
 def compile_scan(graph: Graph, step: Scan) -> Run:

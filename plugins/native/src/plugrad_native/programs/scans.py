@@ -72,11 +72,15 @@ def write_scan(
         owner = plan.storage[value]
         if owner in made and places[owner].slot == 0:
             places[owner] = target
+    constants = {**body.constants}
     for value, owner in plan.storage.items():
-        places[value] = places[owner]
+        if owner in constants:
+            constants[value] = constants[owner]  # another shape of it, perhaps
+        else:
+            places[value] = places[owner]
     copied, end = _copies(body, plan.storage, places, state, plan.arena_bytes)
     given = [_nbytes(specs[v]) for v in step.inputs], [_nbytes(specs[v]) for v in step.outputs]
-    writer = Writer(body.specs, places, *given, end, body.constants)
+    writer = Writer(body.specs, places, *given, end, constants)
     for i, target in enumerate(state):
         writer.write_copy(COPY_BYTES, Place(1 + i, 0, target.nbytes), target)
     writer.end_part()
