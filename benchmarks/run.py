@@ -256,6 +256,16 @@ def compare(case: Case, name: str, found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, tolerance, tolerance / 50 * scale, err_msg=name)
 
 
+def processor_name() -> str:
+    """Return what the processor is called, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
 def main() -> None:
     """Compare what the arguments ask for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -281,7 +291,8 @@ def main() -> None:
     about = {
         "peers": {peer.name: peer.version for peer in peers},
         "reference": run.reference,
-        "machine": f"{platform.processor() or platform.machine()}, Python {platform.python_version()}",
+        "machine": f"{processor_name()}, Python {platform.python_version()}",
+        "is_busy": options.busy,
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "date": time.strftime("%Y-%m-%d %H:%M"),
     }
