@@ -168,9 +168,9 @@ class Jitted(Generic[Params, Result]):
 
     def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> plugrad.graph.graph.Graph:
         """Return the graph that a call with these arguments runs; the function is traced, but not run."""
-        return self.program(*args, **kwargs).graph
+        return self._program(*args, **kwargs).graph
 
-    def program(self, *args: Params.args, **kwargs: Params.kwargs) -> Program:
+    def _program(self, *args: Params.args, **kwargs: Params.kwargs) -> Program:
         """Return the program of a call with these arguments; the function is traced, but not run."""
         tensors: list[Tensor] = []
         key = self._key(args, kwargs, tensors)
@@ -427,6 +427,6 @@ def make_graph(
     jitted: Jitted[..., Any] = function if isinstance(function, Jitted) else Jitted(function)  # pyright: ignore[reportUnknownVariableType]
 
     def planned(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
-        return jitted.program(*args, **kwargs).planned_graph()
+        return jitted._program(*args, **kwargs).planned_graph()
 
     return planned if fused else jitted.graph
