@@ -107,6 +107,40 @@ ONCE static inline void run_strips(run kernel, const char *a, const char *b, int
 
 // ---- two inputs: an expression of a and b, with broadcasting ----
 
+// Rows that are too short for a loop, of which one operand has the same for each of the other's, as when the
+// means of three channels are subtracted from pixels: many copies of it make the loop long.
+#define SHORT_ROW 16
+#define COPIES_BYTES 4096
+
+ONCE static inline void broadcast_rows(run combine, const char *a, const char *b, char *out,
+                                       const int *descriptor, int item_size, int out_size) {
+    const int outer = descriptor[0] - 2;
+    const int *sizes = descriptor + 1, *a_strides = sizes + outer + 2;
+    const int *b_strides = a_strides + outer + 2;
+    const int rows = sizes[outer], row_bytes = sizes[outer + 1] * item_size;
+    const int a_is_repeated = !a_strides[outer];
+    const int at_once = smaller(rows, COPIES_BYTES / row_bytes), bytes = at_once * row_bytes;
+    char copies[COPIES_BYTES];
+    const char *copied = NULL;
+    int index[MAX_AXES] = {0};
+    ptrdiff_t a_offset = 0, b_offset = 0;
+    do {
+        const char *left = a + a_offset * item_size, *right = b + b_offset * item_size;
+        const char *const repeated = a_is_repeated ? left : right;
+        if (repeated != copied) {
+            memcpy(copies, repeated, row_bytes);
+            copied = repeated;
+            for (int done = row_bytes; done < bytes; done *= 2)
+                memcpy(copies + done, copies, smaller(done, bytes - done));
+        }
+        for (int row = 0; row < rows; row += at_once) {
+            const int size = smaller(at_once, rows - row) * row_bytes, count = size / item_size;
+            combine(a_is_repeated ? copies : left, a_is_repeated ? right : copies, out, count, 1, 1);
+            left += size, right += size, out += (ptrdiff_t)count * out_size;
+        }
+    } while (step_axes(outer, sizes, index, a_strides, b_strides, &a_offset, &b_offset));
+}
+
 // Each has two entry points. The plain one takes runs: an operand steps by 1, or by 0 if it is one
 // repeated value. The one called `_broadcast` calls the plain one for each run of a strided walk.
 // descriptor: axes, sizes[axes], a_strides[axes], b_strides[axes]; strides in elements.
@@ -116,6 +150,11 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
     const int *sizes = descriptor + 1, *a_strides = sizes + outer + 1;
     const int *b_strides = a_strides + outer + 1;
     const int count = sizes[outer], a_step = a_strides[outer], b_step = b_strides[outer];
+    if (outer && count <= SHORT_ROW && a_step && b_step) {
+        const int a_stride = a_strides[outer - 1], b_stride = b_strides[outer - 1];
+        if ((a_stride == count && !b_stride) || (b_stride == count && !a_stride))
+            return broadcast_rows(combine, a, b, out, descriptor, item_size, out_size);
+    }
     int index[MAX_AXES] = {0};
     ptrdiff_t a_offset = 0, b_offset = 0;
     do {

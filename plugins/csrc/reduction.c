@@ -8,6 +8,7 @@
 
 #define BLOCK 16
 #define FEW 8  // rows of so small a number are added in place
+#define SHORT 16  // so few columns, such as channels, are reduced as WIDTH times as many
 #define STRIPE 256
 #ifdef __wasm__
 #define WIDTH 16
@@ -148,6 +149,21 @@ static double sum_of_floats(const float *x, int count) {
                     for (int i = 0; i < count; i++)                                                \
                         totals[i] = combine(totals[i], totals[i + count]);                         \
                 *out = finish(totals[0], reduced);                                                 \
+            } else if (inner <= SHORT && reduced >= 2 * WIDTH) {                                   \
+                const int columns = WIDTH * inner, rows = reduced / WIDTH;                         \
+                const type *const rest = x + (ptrdiff_t)rows * columns;                            \
+                total totals[WIDTH * SHORT];                                                       \
+                for (int i = 0; i < columns; i++) totals[i] = initial;                             \
+                for (int row = 0; row < rows; row += BLOCK)                                        \
+                    for (int i = 0; i < columns; i += WIDTH)                                       \
+                        name##_rows_##dtype(totals + i, x + (ptrdiff_t)row * columns + i,          \
+                                            smaller(BLOCK, rows - row), columns, WIDTH);           \
+                for (int i = 0; i < (reduced - rows * WIDTH) * inner; i++)                         \
+                    totals[i] = combine(totals[i], rest[i]);                                       \
+                for (int count = columns / 2; count >= inner; count /= 2)                          \
+                    for (int i = 0; i < count; i++)                                                \
+                        totals[i] = combine(totals[i], totals[i + count]);                         \
+                for (int i = 0; i < inner; i++) out[i] = finish(totals[i], reduced);               \
             } else if (reduced <= FEW)                                                             \
                 for (int first = 0; first < inner; first += STRIPE) {                              \
                     const int width = smaller(STRIPE, inner - first);                              \

@@ -18,6 +18,7 @@ FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.
 LAYERS = (
     ("interruptions",),
     ("errors", "importing"),
+    ("absent",),
     ("deprecation",),
     ("types",),
     ("settings",),

@@ -28,6 +28,11 @@ def waves(x: Any) -> Any:
     return x + 1j * x[::-1]
 
 
+def holes(x: Any) -> Any:
+    """Return numbers of which some are missing."""
+    return np.where(MASK, x, np.nan)
+
+
 def filled(make: Any) -> Callable[[Any], Any]:
     """Return a call that assigns to a new array."""
 
@@ -101,17 +106,33 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "average": lambda x: np.average(x, axis=1, weights=ROW),
     "bincount": lambda x: np.bincount(np.array([0, 2, 0, 1]), weights=x[0]),
     "convolve": lambda x: np.convolve(x[0], ROW[:3], mode="same"),
+    "corrcoef": lambda x: (np.corrcoef(x), np.corrcoef(x[0], x[1] * x[0])),
     "correlate": lambda x: np.correlate(x[0, :2], ROW, mode="full"),
     "count_nonzero": lambda x: np.count_nonzero(x > 0, axis=0),
+    "cov": lambda x: (np.cov(x, aweights=ROW), np.cov(x, x[:1] * x[1:2]), np.cov(x[0], ddof=0)),
     "cumprod": lambda x: np.cumprod(x, axis=1),
     "cumsum": lambda x: np.cumsum(x),
     "cumulative_prod": lambda x: np.cumulative_prod(x, axis=0),
     "cumulative_sum": lambda x: np.cumulative_sum(x, axis=1, include_initial=True),
     "diff": lambda x: np.diff(x, 2, axis=1, prepend=OTHER[:, :1]),
+    "histogram": lambda x: np.histogram(np.round(x, 1), 4, (-1.33, 1.21), weights=x)[0],
     "max": lambda x: np.max(x, axis=(0, 1)),
     "mean": lambda x: np.mean(x, axis=0),
+    "median": lambda x: np.median(x, axis=1),
     "min": lambda x: np.min(x, axis=1, keepdims=True),
+    "nanmax": lambda x: np.nanmax(holes(x), axis=1),
+    "nanmean": lambda x: np.nanmean(holes(x), axis=0),
+    "nanmedian": lambda x: np.nanmedian(holes(x), axis=1),
+    "nanmin": lambda x: np.nanmin(holes(x)),
+    "nanpercentile": lambda x: np.nanpercentile(holes(x), 30, axis=1),
+    "nanprod": lambda x: np.nanprod(holes(x), axis=1),
+    "nanquantile": lambda x: np.nanquantile(holes(x), [0.2, 0.7]),
+    "nanstd": lambda x: np.nanstd(holes(x), axis=1, ddof=1),
+    "nansum": lambda x: np.nansum(holes(x), axis=1),
+    "nanvar": lambda x: np.nanvar(holes(x), keepdims=True),
+    "percentile": lambda x: np.percentile(x, [20, 75], axis=0),
     "prod": lambda x: np.prod(x, axis=1),
+    "quantile": lambda x: (np.quantile(x, 0.3, 1), np.quantile(x, 0.3, method="nearest")),
     "ptp": lambda x: np.ptp(x, axis=1),
     "std": lambda x: np.std(x, axis=0, ddof=1),
     "sum": lambda x: np.sum(x, axis=1, keepdims=True, dtype=x.dtype),
@@ -147,12 +168,16 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "triu": lambda x: np.triu(x),
     "vdot": lambda x: np.vdot(x, OTHER),
     "linalg.cholesky": lambda x: np.linalg.cholesky(symmetric(x)),
+    "linalg.cond": lambda x: np.linalg.cond(square(x)),
     "linalg.cross": lambda x: np.linalg.cross(x[:, :3], OTHER[:, :3]),
     "linalg.det": lambda x: np.linalg.det(square(x)),
     "linalg.diagonal": lambda x: np.linalg.diagonal(x, offset=1),
+    "linalg.eig": lambda x: np.abs(np.linalg.eig(x[:, :3])[1]),
     "linalg.eigh": lambda x: np.linalg.eigh(symmetric(x))[0],
+    "linalg.eigvals": lambda x: np.linalg.eigvals(x[:, :3]),
     "linalg.eigvalsh": lambda x: np.linalg.eigvalsh(symmetric(x)),
     "linalg.inv": lambda x: np.linalg.inv(square(x)),
+    "linalg.lstsq": lambda x: np.linalg.lstsq(x.T, ROW, None)[:2],
     "linalg.matmul": lambda x: np.linalg.matmul(x, OTHER.T),
     "linalg.matrix_norm": lambda x: np.linalg.matrix_norm(x, ord="nuc"),
     "linalg.matrix_power": lambda x: np.linalg.matrix_power(square(x), 3),
@@ -212,19 +237,11 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
     # functions that plugrad does not have
     "apply_along_axis": lambda x: np.apply_along_axis(np.sum, 0, x),
     "block": lambda x: np.block([[x, x]]),
-    "cov": lambda x: np.cov(x),
     "delete": lambda x: np.delete(x, 0),
     "gradient": lambda x: np.gradient(x, axis=0),
-    "histogram": lambda x: np.histogram(x, weights=x)[0],
     "insert": lambda x: np.insert(x, 0, x[0, 0]),
     "interp": lambda x: np.interp([0.5, 1.5], [0.0, 1.0, 2.0], x[:, 0]),
-    "linalg.cond": lambda x: np.linalg.cond(x),
-    "linalg.eigvals": lambda x: np.linalg.eigvals(symmetric(x)),
-    "linalg.lstsq": lambda x: np.linalg.lstsq(x, OTHER)[0],
-    "median": lambda x: np.median(x),
-    "nansum": lambda x: np.nansum(x),
     "partition": lambda x: np.partition(x, 1),
-    "percentile": lambda x: np.percentile(x, 30),
     "polyval": lambda x: np.polyval(x[0], 2.0),
     "resize": lambda x: np.resize(x, (2, 4)),
     "trapezoid": lambda x: np.trapezoid(x),

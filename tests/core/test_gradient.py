@@ -366,7 +366,7 @@ def test_gradients_asked_for_by_a_plugin_or_in_vain_belong_to_nobody():
         else:
             raise AssertionError
         journal.put = put
-        with journal.recorded() as changes:
+        with journal.record_registrations() as changes:
             assert plugrad.get_gradient("_FusedMatMul") and plugrad.get_gradient("BatchMatMul")
             assert plugrad.get_gradient("Relu").inputs == ("x",)
         changes.undo()
@@ -382,7 +382,7 @@ def test_contracts_that_a_plugin_is_the_first_to_use_belong_to_nobody():
         from plugrad.settings import journal
 
         assert "TopK" not in KERNELS
-        with journal.recorded() as changes:
+        with journal.record_registrations() as changes:
             assert plugrad.get_gradient("TopK") and plugrad.sort([2, 1]).tolist() == [1, 2]
         assert not [c.what for c in changes.changes if c.what[0] == "contract"]
         changes.undo()

@@ -132,7 +132,7 @@ def test_arrays_for_libraries_are_numpys_unless_differentiated(name, backend):
 
     def note(x):
         args = (x, 2.0) if name == "full_like" else (x,)
-        kinds.append(type(getattr(np, name)(*args)))
+        kinds.append(type(leaves(getattr(np, name)(*args))[0]))
         return plugrad.sum(x)
 
     note(x)
@@ -225,7 +225,7 @@ def test_numpy_saves_plots_and_copies_what_is_not_differentiated(backend, tmp_pa
     np.copyto(a, x)
     assert a.tolist() == x.tolist()
     for call in (
-        lambda x: np.histogram(x),
+        lambda x: np.histogram2d(x, x),
         lambda x: np.copyto(a, x),
     ):
         with pytest.raises(GradientLost, match=r"plugrad.stop_gradient\(x\).numpy\(\)"):

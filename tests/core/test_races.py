@@ -1,6 +1,8 @@
 """What one thread changes, others do not see, and what several register at once, one of them has registered."""
 
 import asyncio
+import inspect
+import os
 import sys
 import threading
 import time
@@ -14,9 +16,20 @@ import pytest
 import plugrad
 from plugrad import GradientConfig, KernelConfig
 from plugrad.contract.kernel import KERNELS
+from plugrad.discovery.loading import open_backend
+from plugrad.discovery.state import state
 from plugrad.errors import PlugradError
-from plugrad.extend import Spec, composite, kernel, register_dtype
+from plugrad.extend import (
+    Spec,
+    composite,
+    gradient as gradient_rule,
+    kernel,
+    not_differentiable,
+    register_batching,
+    register_dtype,
+)
 from plugrad.kernels import unary
+from plugrad.registry.batching import batchings
 from plugrad.registry.composites import composites
 from plugrad.settings import journal
 from plugrad.types.dtype import as_dtype, remove_dtype
@@ -312,6 +325,18 @@ REGISTRATIONS = {
     ),
     "kernel": (add_contract, remove_contract),
     "composite": (add_composite, remove_composite),
+    "gradient": (
+        lambda: gradient_rule(KERNELS["RacingRule"], x=lambda dy: dy),
+        lambda: plugrad.unregister_gradient("RacingRule"),
+    ),
+    "not_differentiable": (
+        lambda: not_differentiable(KERNELS["RacingRule"], because="it races"),
+        lambda: plugrad.unregister_gradient("RacingRule"),
+    ),
+    "register_batching": (
+        lambda: register_batching("RacingRule", lambda batch, x: x),
+        lambda: journal.put(batchings, "RacingRule", journal.MISSING, "batching"),
+    ),
     "register_dtype": (
         lambda: register_dtype(
             "racing",
@@ -336,8 +361,8 @@ REGISTRATIONS = {
 @pytest.mark.parametrize("name", REGISTRATIONS)
 def test_one_of_several_threads_registers_a_name(name, monkeypatch):
     add, remove = REGISTRATIONS[name]
-    if name == "composite":
-        kernel("RacingBody", family="example")(rule)
+    for contract in ("RacingBody", "RacingRule"):
+        kernel(contract, family="example")(rule)
     rounds = 30
     start = threading.Barrier(THREADS)
     added = []
@@ -361,6 +386,99 @@ def test_one_of_several_threads_registers_a_name(name, monkeypatch):
         for future in [pool.submit(compete) for _ in range(THREADS)]:
             future.result()
     assert sorted(added) == list(range(rounds))
+
+
+def test_what_threads_read_again_is_the_environment(monkeypatch):
+    """Whoever reads it again, all threads see one of its values, and in the end the last one."""
+
+    def change(policy):
+        def act():
+            os.environ["PLUGRAD_FALLBACK"] = policy
+            plugrad.config.reread()
+            assert plugrad.config.get("fallback") in ("silent", "error")
+
+        return act
+
+    monkeypatch.setenv("PLUGRAD_FALLBACK", "error")
+    together(change("silent"), change("error"), change("silent"))
+    plugrad.config.reread()
+    assert plugrad.config.get("fallback") == os.environ["PLUGRAD_FALLBACK"]
+
+
+def test_memory_limits_that_threads_set_at_once_are_those_of_one_of_them():
+    """Also for the device when it is opened again."""
+    device = open_backend("cpu")
+
+    def limit(number):
+        return lambda: plugrad.set_memory_limit(number, backend="cpu")
+
+    try:
+        for _ in range(20):
+            with ThreadPoolExecutor(2) as pool:
+                for future in [pool.submit(limit(10**9 + i)) for i in range(2)]:
+                    future.result()
+            assert device.memory().limit == state.memory_limits[device.label]
+    finally:
+        plugrad.set_memory_limit(None, backend="cpu")
+
+
+# --- whether all of them are tried ----------------------------------------------------------------
+
+STATELESS = {
+    "suppress_failures": "it changes nothing",
+    "MovingAverage.applied": "it assigns to variables, which threads share",
+}
+TRIED_ELSEWHERE = {
+    "config.set": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
+    "config.reset": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
+    "config.reread": "test_what_threads_read_again_is_the_environment",
+    "config.override": "test_block_is_seen_in_its_own_thread_only",
+    "set_memory_limit": "test_memory_limits_that_threads_set_at_once_are_those_of_one_of_them",
+    "unregister_kernel": "test_one_of_several_threads_takes_a_name_back",
+    "unregister_gradient": "test_one_of_several_threads_takes_a_name_back",
+    "unregister_plugin": "test_one_of_several_threads_takes_a_name_back",
+}
+DECLARING = {"kernel", "composite", "gradient", "not_differentiable"}
+CHANGING = ("register_", "unregister_", "override_", "set_", "reset")
+PAGES = ("plugrad", "plugrad.extend", "plugrad_nn", "plugrad_distributed", "plugrad_onnx")
+
+
+def enters(function):
+    """Whether a function or class makes a context manager."""
+    if inspect.isclass(function):
+        return hasattr(function, "__enter__")
+    made = inspect.unwrap(function)
+    return made is not function and inspect.isgeneratorfunction(made)
+
+
+def public_changes():
+    """Return the names of all public context managers and of what changes what others see."""
+    found = set()
+    for page in PAGES:
+        module = pytest.importorskip(page)
+        for name in {*getattr(module, "__all__", ()), *dir(module)}:
+            value = getattr(module, name)
+            if name.startswith("_") or not callable(value):
+                continue
+            if enters(value) or name.startswith(CHANGING) or name in DECLARING:
+                found.add(name)
+            if inspect.isclass(value) and value.__module__.partition(".")[0] == page:
+                found |= {
+                    f"{name}.{part}"
+                    for part, method in inspect.getmembers(value, inspect.isfunction)
+                    if not part.startswith("_") and enters(method)
+                }
+    parts = [n for n in dir(plugrad.config) if n.startswith(("override", "reset", "reread", "set"))]
+    return found | {f"config.{name}" for name in parts}
+
+
+def test_every_public_block_and_registration_is_tried():
+    blocks = {name.partition(",")[0] for name in BLOCKS}
+    tried = blocks | {*REGISTRATIONS} | {*TRIED_ELSEWHERE} | {*STATELESS}
+    changes = public_changes()
+    assert changes - tried == set(), "has no race test"
+    assert {*TRIED_ELSEWHERE, *STATELESS} <= changes, "exists no more"
+    assert {*TRIED_ELSEWHERE.values()} <= {*globals()}
 
 
 @pytest.mark.parametrize("name", ["register_kernel", "register_gradient", "register_plugin"])

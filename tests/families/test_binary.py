@@ -114,6 +114,39 @@ def test_many_elements(shapes, backend, rng):
     case.check_values(rng)
 
 
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((1100, 3), (3,)),
+        ((3,), (1100, 3)),
+        ((40, 1, 3), (1, 50, 3)),
+        ((1, 50, 16), (40, 1, 16)),
+        ((7, 400, 2), (7, 1, 2)),
+        ((90, 1), (1, 70)),
+        ((2100, 1), (2,)),
+    ],
+    ids=str,
+)
+def test_short_rows_and_outer_results_have_the_values_of_materialized_operands(
+    shapes, backend, rng
+):
+    dtypes = [dtype for dtype in FLOATS if dtype in plugrad.which().backend.dtypes()]
+    for op in (plugrad.add, plugrad.subtract, plugrad.multiply, plugrad.divide):
+        for dtype in dtypes:
+            a, b = (plugrad.asarray(rng.uniform(1, 3, shape).astype(dtype)) for shape in shapes)
+            whole_a, whole_b = (plugrad.asarray(x.numpy()) for x in plugrad.broadcast_arrays(a, b))
+            expected = op(whole_a, whole_b).numpy()
+            np.testing.assert_array_equal(op(a, b).numpy(), expected)
+
+
+def test_a_condition_chooses_parts(backend, rng):
+    t, e = (rng.normal(size=(5, 3, 64, 40)).astype("float32") for _ in range(2))
+    for shape in [(5, 1, 1, 1), (5, 3, 1, 1), (1, 3, 1, 1), (1, 1, 1, 1)]:
+        condition = rng.uniform(size=shape) > 0.5
+        result = plugrad.where(condition, plugrad.flip(plugrad.asarray(t), axis=2), e)
+        np.testing.assert_array_equal(result.numpy(), np.where(condition, t[:, :, ::-1], e))
+
+
 def test_clip_between_tensors(backend, rng):
     for shapes in [((3, 5), (5,), ()), ((5,), (3, 1), (3, 5)), ((3, 5), (), (3, 1))]:
         CLIPPED.with_shapes(*shapes).check_values(rng)

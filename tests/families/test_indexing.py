@@ -258,6 +258,18 @@ def test_special_values_are_taken(backend):
     Case(plugrad.take, np.take, []).check_values_of([x, np.array([[2], [0], [1], [1]], "int32")])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_segment_ids_far_out_of_range_are_ignored(dtype, backend):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    limits = np.iinfo(dtype)
+    far = [n for n in (-(2**31), -128, -1, 3, 255, 2**31 - 1) if limits.min <= n <= limits.max]
+    ids = np.array([1, *far, 2], dtype)
+    x = np.arange(1, ids.size + 1, dtype="float32")
+    expected = np_segment_sum(x, ids, num_segments=3)
+    assert plugrad.unsorted_segment_sum(x, ids, 3).tolist() == expected.tolist()
+
+
 def test_nan_stays_in_its_segment(backend):
     x = plugrad.asarray([np.nan, 1, np.inf, 2])
     sums = plugrad.unsorted_segment_sum(x, [0, 1, 2, 1], 3).tolist()

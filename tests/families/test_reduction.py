@@ -122,6 +122,21 @@ def test_many_elements(op, reference, domain, shape, axis, backend, rng):
     Case(op, reference, [domain], [shape], {"axis": axis}, FLOATS, result, loose).check_values(rng)
 
 
+@pytest.mark.parametrize("columns", [2, 3, 5, 8, 16, 17])
+def test_few_long_columns(columns, backend, rng):
+    x = rng.uniform(-1, 2, (2, 301, columns)).astype("float32")
+    x[1, 7, 0] = np.nan
+    for op, reference in [(plugrad.sum, np.sum), (plugrad.max, np.max), (plugrad.min, np.min)]:
+        expected = reference(x.astype("float64"), axis=1)
+        np.testing.assert_allclose(
+            op(plugrad.asarray(x), axis=1).numpy(), expected, rtol=2e-5, atol=2e-5
+        )
+    whole_numbers = rng.integers(-9, 9, (301, columns)).astype("int32")
+    for op, reference in [(plugrad.sum, np.sum), (plugrad.max, np.max)]:
+        result = op(plugrad.asarray(whole_numbers), axis=0).numpy()
+        np.testing.assert_array_equal(result, reference(whole_numbers, axis=0))
+
+
 @pytest.mark.parametrize(
     ("shape", "axis"), [((200_003, 3), 0), ((3, 70_001, 2), 1), ((90, 700, 3), (0, 1))]
 )

@@ -10,6 +10,7 @@ import plugrad
 from families.case import FLOATS, REALS, Case, Refusal
 from families.domains import few, these, uniform
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+from plugrad.testing import check_gradient
 
 AXES = [None, 0, -1, (0, 2), (1, 2), ()]
 SHAPE = (3, 4, 5)
@@ -205,3 +206,56 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
+
+
+@pytest.mark.parametrize("rowvar", [True, False])
+@pytest.mark.parametrize("weights", ["", "fweights", "aweights", "fweights aweights"])
+def test_covariances(weights, rowvar, backend, rng):
+    given = {"fweights": np.array([1, 2, 0, 1, 3, 1, 1]), "aweights": rng.uniform(size=7)}
+    options = {name: given[name] for name in weights.split()}
+    for dtype in FLOATS:
+        if dtype not in plugrad.which().backend.dtypes():
+            continue
+        allowed = 1e-5 if dtype == "float32" else 1e-13
+        x = rng.normal(size=(3, 7)).astype(dtype)
+        x = x if rowvar else x.T
+        for correction in (0, 1):
+            found = plugrad.cov(
+                x,
+                rowvar=rowvar,
+                correction=correction,
+                **{name: w.astype(dtype) for name, w in options.items()},
+            )
+            expected = np.cov(x, rowvar=rowvar, ddof=correction, **options)
+            assert (found.dtype, found.shape) == (dtype, (3, 3))
+            np.testing.assert_allclose(found, expected, rtol=allowed, atol=allowed)
+        np.testing.assert_allclose(
+            plugrad.corrcoef(x, rowvar=rowvar),
+            np.corrcoef(x, rowvar=rowvar),
+            rtol=allowed,
+            atol=allowed,
+        )
+
+
+def test_covariances_of_one_variable_and_of_complex_ones(backend):
+    assert plugrad.cov([1.0, 2.0, 6.0]).item() == 7
+    assert plugrad.corrcoef([1.0, 2.0, 6.0]).item() == 1
+    assert plugrad.cov([[1, 2, 6]]).shape == ()
+    x = np.array([[1 + 1j, 2, 3j], [1, 1j, 2.0]], "complex64")
+    np.testing.assert_allclose(plugrad.cov(x), np.cov(x), rtol=1e-5)
+    np.testing.assert_allclose(plugrad.corrcoef(x), np.corrcoef(x), rtol=1e-5)
+    assert np.isnan(plugrad.corrcoef([[1.0, 1.0], [1.0, 2.0]]).numpy()[0]).all()
+    for call in (
+        lambda: plugrad.cov(np.zeros((2, 2, 2), "float32")),
+        lambda: plugrad.cov([[1.0, 2.0]], aweights=[1.0]),
+    ):
+        with pytest.raises(ShapeError):
+            call()
+
+
+def test_gradients_of_covariances(rng):
+    weights = rng.uniform(size=4)
+    with plugrad.use("cpu"):
+        x = plugrad.asarray(rng.normal(size=(3, 4)))
+        check_gradient(plugrad.corrcoef, x)
+        check_gradient(lambda x, w: plugrad.cov(x, aweights=w), x, plugrad.asarray(weights))

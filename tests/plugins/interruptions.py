@@ -23,12 +23,22 @@ class Late(Exception):
     """What a handler raises."""
 
 
-def compute():
-    """Return results of every kind of work: transfers, products, views, gradients."""
+def results():
+    """Return tensors of every kind of work: transfers, products, views, gradients."""
     x = plugrad.asarray(VALUES)
     y = plugrad.relu(x @ x.T) + x[:, :3] * 2
     gradient = plugrad.grad(lambda t: plugrad.sum(plugrad.square(t)))(y.reshape((9,))[2:])
-    return plugrad.sum(gradient).item(), y.tolist()
+    return plugrad.sum(gradient), y
+
+
+def read(tensors):
+    """Return the values of results."""
+    scalar, matrix = tensors
+    return scalar.item(), matrix.tolist()
+
+
+def compute():
+    return read(results())
 
 
 def expected():
@@ -107,16 +117,22 @@ def thread_exceptions(tries):
 class Tracer:
     """Raises `Late` at one of plugrad's lines, as a handler of a signal would; counts the lines until then."""
 
-    def __init__(self, line):
+    def __init__(self, line, functions=()):
         self.line = line
+        self.functions = functions
         self.seen = set()
         self.place = ""
+
+    def event(self, frame):
+        """Return what is counted once."""
+        return frame.f_code, frame.f_lineno
 
     def __call__(self, frame, event, argument):
         if "plugrad" not in frame.f_code.co_filename:
             return None
-        place = frame.f_code, frame.f_lineno
-        if event == "line" and place not in self.seen:
+        if self.functions and frame.f_code.co_name not in self.functions:
+            return self
+        if event == "line" and (place := self.event(frame)) not in self.seen:
             self.seen.add(place)
             if len(self.seen) == self.line:
                 self.place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -125,28 +141,51 @@ class Tracer:
         return self
 
 
+class RepeatedTracer(Tracer):
+    """Counts a line each time that it runs, in some functions if they are given."""
+
+    def event(self, frame):
+        return len(self.seen)
+
+
 def first_use(tries):
     """The first use of a backend is interrupted at some of its lines, each in a process of its own."""
+    return at_lines(tries, Tracer, lambda: None, lambda nothing: compute())
+
+
+SUBMITTING = ("_end", "end", "fetch", "map", "submit")
+"""The functions of webgpu between the end of a pass and the wait for its results."""
+
+
+def first_read(tries):
+    """The first read-back, which waits for all work before it, is interrupted at some of its lines."""
+    functions = SUBMITTING if plugrad.config.get("backend") == "webgpu" else ()
+    return at_lines(tries, lambda line: RepeatedTracer(line, functions), results, read)
+
+
+def at_lines(tries, make, prepare, use):
+    """Yield what is wrong after what is used has been interrupted at some lines, evenly spread."""
     if plugrad.config.get("backend") == "webgpu":
         import wgpu.backends.wgpu_native  # noqa: F401 - it takes a second, and is not ours
-    lines, _ = interrupted_at(0)
+    lines, _ = interrupted_at(make(0), prepare, use)
     for i in range(min(tries, lines)):
-        _, problem = interrupted_at(1 + int(lines * (i + random.random()) / min(tries, lines)))
+        line = 1 + int(lines * (i + random.random()) / min(tries, lines))
+        _, problem = interrupted_at(make(line), prepare, use)
         if problem:
             yield problem
 
 
-def interrupted_at(line):
-    """Return the number of lines until the interruption, 0 for none, and what is wrong, as a child says it."""
+def interrupted_at(tracer, prepare, use):
+    """Return the number of lines until the interruption, and what is wrong, as a child says it."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        tracer = Tracer(line)
 
         def interrupted():
+            prepared = prepare()
             sys.settrace(tracer)
             try:
-                compute()
+                use(prepared)
             finally:
                 sys.settrace(None)
             if not tracer.place:
@@ -167,8 +206,7 @@ if __name__ == "__main__":
     what, backend, tries = sys.argv[1:]
     random.seed(int(tries))
     plugrad.config.set("backend", backend)
-    problems = list(
-        {"alarms": alarms, "threads": thread_exceptions, "first": first_use}[what](int(tries))
-    )
+    kinds = {"alarms": alarms, "threads": thread_exceptions, "first": first_use, "read": first_read}
+    problems = list(kinds[what](int(tries)))
     print(*problems, sep="\n" + "-" * 70 + "\n")
     sys.exit(f"{len(problems)} of {tries} went wrong" if problems else 0)

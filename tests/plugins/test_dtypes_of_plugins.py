@@ -10,7 +10,7 @@ import pytest
 import plugrad
 from plugrad.errors import DTypeError, RegistrationError, UnsupportedDtype
 from plugrad.extend import DTYPES, register_dtype
-from plugrad.settings.journal import recorded
+from plugrad.settings.journal import record_registrations
 from plugrad.types.dtype import every_dtype, nearest_dtype, promote, promote_scalar
 
 BACKEND = """
@@ -191,7 +191,7 @@ def test_clashes(name, numpy, change, message):
 
 
 def test_two_plugins_that_do_not_know_each_other():
-    with recorded() as journal:
+    with record_registrations() as journal:
         one = register_dtype("brain", ml_dtypes.bfloat16, **INFO)
         rules = {"int8": "int8", "uint8": "int16"}
         two, three = (

@@ -32,7 +32,9 @@ class Late(Exception):
     """What a handler raises; no backend knows it."""
 
 
-@pytest.mark.parametrize(("what", "tries"), [("alarms", 15), ("threads", 15), ("first", 3)])
+@pytest.mark.parametrize(
+    ("what", "tries"), [("alarms", 15), ("threads", 15), ("first", 3), ("read", 4)]
+)
 def test_interrupted_work_ends_with_the_exception_and_is_right_afterwards(
     what, tries, backend, request
 ):

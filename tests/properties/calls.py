@@ -260,6 +260,13 @@ WRITTEN |= {
     ),
     "pool": call(IMG, (2, 2), "max", 1, "valid", dilations=1, dim_rounding_mode="floor"),
     "max_pool_with_argmax": call(IMG, 2, 1, "valid", include_batch_in_index=True),
+    "max_unpool": call(
+        IMG[:, :1, :1],
+        np.array([[[[0, 1, 2]]], [[[3, 4, 5]]]], "int32"),
+        (2, 4, 4, 3),
+        include_batch_in_index=False,
+        data_format="NHWC",
+    ),
     "depth_to_space": call(np.ones((1, 2, 2, 4), "float32"), 2, "NHWC"),
     "diff": call(F, axis=-1, n=1, prepend=F, append=F),
     "dot": call(V, V),

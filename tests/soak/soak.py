@@ -6,8 +6,10 @@ Each thread makes tensors, combines, reshapes, differentiates, disposes and read
 every element with NumPy's. The values are small integers in float32 (results are wrapped into a
 small range), so every backend has exactly one right answer. All the time, threads ask for `memory()`.
 At the end nothing may be left: no tensor, no buffer, no byte. The process may hardly be larger in the
-last quarter of the time than in the second; in the first, caches fill. All threads look at its size, so
-that there are samples of it although the machine is busy.
+last quarter of the time than in the second; in the first, caches fill. They keep what was decided for a
+shape, so the work has a certain number of shapes, as programs have: with new ones all the time, caches
+would fill for an hour. All threads look at the size of the process, so that there are samples of it
+although the machine is busy.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 SHAPES = [(), (3,), (0, 4), (5, 7), (2, 3, 4), (200, 200), (64, 1), (1, 33), (4097,), (20, 20, 30)]
 RANGE = 8  # values lie between -8 and 8; sums of products of 200 of them are exact in float32
 MOST_KEPT = 12
+MOST_SHAPES = 200
+"""The number of shapes of tensors that are kept and used again."""
 MIN_SAMPLES = 5
 """The fewest samples of a quarter whose median is compared: on a busy machine a short one may have fewer."""
 MOST_SAMPLES = 2000
@@ -124,6 +128,7 @@ class Soak:
     samples: tuple[list[int], ...] = field(default_factory=lambda: ([], [], [], []))
     """Sizes of the resident memory in each quarter of the time, in bytes."""
     wrong: list[str] = field(default_factory=list)
+    shapes: set[tuple[int, ...]] = field(default_factory=lambda: set(SHAPES))
     lock: Lock = field(default_factory=Lock)
     ends: float = 0.0
     next_sample: float = 0.0
@@ -156,7 +161,7 @@ class Soak:
             kept.append(take(rng, chosen))
             if rng.random() < 0.3:
                 self.compare(take.__name__, *kept[-1])
-        if kept[-1][1].size > 50_000:
+        if kept[-1][1].size > 50_000 or not self.admits(kept[-1][1].shape):
             kept.pop()
         if len(kept) > MOST_KEPT:
             tensor, right = kept.pop(rng.integers(len(kept)))
@@ -167,6 +172,13 @@ class Soak:
             report = plugrad.memory()
             if min(report.tensors, report.buffers, report.bytes) < 0:
                 self.report(f"memory() says {report}")
+
+    def admits(self, shape: tuple[int, ...]) -> bool:
+        """Return whether tensors of a shape are kept: those of the first ones that there were."""
+        with self.lock:
+            if len(self.shapes) < MOST_SHAPES:
+                self.shapes.add(shape)
+            return shape in self.shapes
 
     def measure(self) -> None:
         """Note how large the process is, unless a thread has done so a moment ago."""

@@ -15,6 +15,7 @@ from math import (
     pi as pi,
 )
 
+import plugrad.absent  # pyright: ignore[reportUnusedImport] - __getattr__ uses it
 import plugrad.batching  # pyright: ignore[reportUnusedImport] - the registry asks it for rules
 import plugrad.composites  # pyright: ignore[reportUnusedImport] - the registry asks it for bodies
 import plugrad.einops  # pyright: ignore[reportUnusedImport] - it waits for the import of einops
@@ -221,6 +222,9 @@ if typing.TYPE_CHECKING:
         confusion_matrix as confusion_matrix,
         in_top_k as in_top_k,
     )
+    from plugrad.ops.histograms import (
+        histogram as histogram,
+    )
     from plugrad.ops.indexing import (
         gather_nd as gather_nd,
         nonzero as nonzero,
@@ -238,6 +242,15 @@ if typing.TYPE_CHECKING:
         tril as tril,
         triu as triu,
         vecdot as vecdot,
+    )
+    from plugrad.ops.missing import (
+        nanmax as nanmax,
+        nanmean as nanmean,
+        nanmin as nanmin,
+        nanprod as nanprod,
+        nanstd as nanstd,
+        nansum as nansum,
+        nanvar as nanvar,
     )
     from plugrad.ops.morphology import (
         dilation2d as dilation2d,
@@ -273,11 +286,18 @@ if typing.TYPE_CHECKING:
         avg_pool as avg_pool,
         max_pool as max_pool,
         max_pool_with_argmax as max_pool_with_argmax,
+        max_unpool as max_unpool,
         pool as pool,
     )
     from plugrad.ops.pooling3d import (
         avg_pool3d as avg_pool3d,
         max_pool3d as max_pool3d,
+    )
+    from plugrad.ops.quantiles import (
+        median as median,
+        nanmedian as nanmedian,
+        nanquantile as nanquantile,
+        quantile as quantile,
     )
     from plugrad.ops.ragged import (
         ragged_gather as ragged_gather,
@@ -338,7 +358,9 @@ if typing.TYPE_CHECKING:
         upper_bound as upper_bound,
     )
     from plugrad.ops.statistics import (
+        corrcoef as corrcoef,
         count_nonzero as count_nonzero,
+        cov as cov,
         diff as diff,
         euclidean_norm as euclidean_norm,
         log_sum_exp as log_sum_exp,
@@ -488,8 +510,10 @@ _LAZY_EXPORTS = {
     "ops.dlpack": "from_dlpack",
     "ops.einsum": "einsum",
     "ops.evaluation": "confusion_matrix in_top_k",
+    "ops.histograms": "histogram",
     "ops.indexing": "gather_nd nonzero one_hot take take_along_axis unsorted_segment_sum",
     "ops.linalg": "diag dot matmul matrix_transpose tensordot tril triu vecdot",
+    "ops.missing": "nanmax nanmean nanmin nanprod nanstd nansum nanvar",
     "ops.morphology": "dilation2d",
     "ops.movement": (
         "broadcast_arrays broadcast_shapes broadcast_to concat ensure_shape expand_dims flip "
@@ -498,8 +522,9 @@ _LAZY_EXPORTS = {
     "ops.normalization": (
         "batch_norm batch_norm_training layer_norm local_response_normalization log_softmax softmax"
     ),
-    "ops.pooling": "avg_pool max_pool max_pool_with_argmax pool",
+    "ops.pooling": "avg_pool max_pool max_pool_with_argmax max_unpool pool",
     "ops.pooling3d": "avg_pool3d max_pool3d",
+    "ops.quantiles": "median nanmedian nanquantile quantile",
     "ops.ragged": "ragged_gather ragged_range ragged_tensor_to_tensor",
     "ops.rearrangement": (
         "batch_to_space_nd broadcast_args depth_to_space meshgrid mirror_pad repeat roll "
@@ -511,7 +536,7 @@ _LAZY_EXPORTS = {
     "ops.scatter": "scatter_nd sparse_to_dense tensor_scatter_update",
     "ops.sets": "isin setdiff1d unique unique_all unique_counts unique_inverse unique_values",
     "ops.sorting": "argsort lower_bound searchsorted sort top_k upper_bound",
-    "ops.statistics": "count_nonzero diff euclidean_norm log_sum_exp moments std var",
+    "ops.statistics": "corrcoef count_nonzero cov diff euclidean_norm log_sum_exp moments std var",
     "ops.subscript": "boolean_mask strided_slice",
     "ops.training": "dropout moving_average",
     "ops.transfer": "stop_gradient to_device",
@@ -537,38 +562,6 @@ _MODULE_OF_EXPORT = {
     name: module for module, names in _LAZY_EXPORTS.items() for name in names.split()
 }
 
-
-_MISSING_NAME_HINTS = {
-    "backend": "plugrad.which() tells which backend is active, and plugrad.backends() which are installed",
-    "cast": "write plugrad.astype(x, dtype)",
-    "clamp": "write plugrad.clip(x, least, most)",
-    "compile": "write plugrad.jit(function)",
-    "constant": "write plugrad.asarray(data)",
-    "convert_to_tensor": "write plugrad.asarray(data)",
-    "device": "write plugrad.use(name), for a block or from there on; x.device is the device of a tensor",
-    "from_numpy": "write plugrad.asarray(array)",
-    "gather": "write plugrad.take(x, positions, axis=0)",
-    "losses.cross_entropy": "write plugrad.losses.softmax_cross_entropy(labels, logits)",
-    "losses.mae": "write plugrad.losses.absolute_difference(labels, predictions)",
-    "losses.mse": "write plugrad.losses.mean_squared_error(labels, predictions)",
-    "manual_seed": "write plugrad.random.seed(seed)",
-    "nn": 'layers are a package of their own: pip install "plugrad[nn]", and import plugrad_nn as nn',
-    "no_grad": "only functions given to plugrad.grad are recorded; plugrad.stop_gradient(x) leaves a part out",
-    "print": "write print(x)",
-    "rand": "write plugrad.random.uniform(shape)",
-    "randn": "write plugrad.random.normal(shape)",
-    "random.rand": "write plugrad.random.uniform(shape)",
-    "random.randint": "write plugrad.random.integers(shape, least, end)",
-    "random.randn": "write plugrad.random.normal(shape)",
-    "scalar": "write plugrad.asarray(number)",
-    "set_backend": "write plugrad.use(name)",
-    "hard_swish": "write plugrad.hard_silu(x)",
-    "swish": "write plugrad.silu(x)",
-    "tensor": "write plugrad.asarray(data)",
-    "transpose": "write plugrad.permute_dims(x, axes), or x.T for a matrix",
-}
-"""What other frameworks have under a name, and plugrad has under none that is similar."""
-
 # The package of that name is none of plugrad's public names, and other frameworks have a function `tensor`.
 globals().pop("tensor")
 
@@ -581,9 +574,7 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
             namespace = plugrad.importing.import_lazily(f"plugrad.{name}")
             # Set here and not written there, so that type checkers know the names of the namespace.
             if not hasattr(namespace, "__getattr__"):  # `extend` has its own
-                namespace.__getattr__ = functools.partial(
-                    errors.absent, namespace, _MISSING_NAME_HINTS
-                )
+                namespace.__getattr__ = functools.partial(plugrad.absent.raise_absent, namespace)
             return namespace
         if name in _MODULE_OF_EXPORT:
             found = getattr(
@@ -593,11 +584,11 @@ if not typing.TYPE_CHECKING:  # checkers would take every name for one that exis
             return found
         if name == "__all__":  # ``from plugrad import *`` asks for it, and imports everything
             return [public for public in __dir__() if not public.startswith("_")]
-        return errors.absent(sys.modules[__name__], _MISSING_NAME_HINTS, name)
+        return plugrad.absent.raise_absent(sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
     own = {name for name, value in globals().items() if type(value) is not type(errors)}
-    own -= {"_MISSING_NAME_HINTS", "_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_NAMESPACES"}
+    own -= {"_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_NAMESPACES"}
     return sorted(own | _NAMESPACES | _MODULE_OF_EXPORT.keys() | {"errors"})

@@ -36,7 +36,10 @@ from plugrad.host import (
     host_bodies as host_bodies,
 )
 from plugrad.importing import import_lazily as import_lazily
-from plugrad.interruptions import is_interruption as is_interruption
+from plugrad.interruptions import (
+    is_interruption as is_interruption,
+    suppress_failures as suppress_failures,
+)
 from plugrad.ops.creation import host_value as host_value
 from plugrad.registry.batching import (
     Batch as Batch,

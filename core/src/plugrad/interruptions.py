@@ -64,6 +64,35 @@ def is_interruption(error: BaseException) -> bool:
     return instruction not in (*_RAISES, "") and not _may_be_compiled(type(error))
 
 
+class suppress_failures:  # noqa: N801 - it is called, as contextlib.suppress is
+    """Suppress exceptions of some classes, as `contextlib.suppress` does, but let pass what came from outside.
+
+    Handlers of alarms mostly raise `TimeoutError`, which is an `OSError`.
+
+    >>> import os
+    >>> from plugrad.extend import suppress_failures
+    >>> with suppress_failures(OSError):
+    ...     os.remove("/no/such/file")
+    """
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Return whether the exception is suppressed."""
+        return isinstance(error, self._kinds) and not is_interruption(error)
+
+
 def comes_from_handler(error: BaseException) -> bool:
     """Return whether an exception came from a handler of signals, or from a trace function."""
     trace = error.__traceback__

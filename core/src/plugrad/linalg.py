@@ -3,16 +3,21 @@
 from plugrad.ops.decomposition import (
     cholesky as cholesky,
     det as det,
+    eig as eig,
     eigh as eigh,
+    eigvals as eigvals,
     eigvalsh as eigvalsh,
     gram_schmidt as gram_schmidt,
     inv as inv,
+    lstsq as lstsq,
+    lu as lu,
     matrix_power as matrix_power,
     matrix_rank as matrix_rank,
     pinv as pinv,
     qr as qr,
     slogdet as slogdet,
     solve as solve,
+    solve_triangular as solve_triangular,
     svd as svd,
     svdvals as svdvals,
 )
@@ -27,7 +32,12 @@ from plugrad.ops.linalg import (
     trace as trace,
     vecdot as vecdot,
 )
+from plugrad.ops.matrix_functions import (
+    expm as expm,
+    sqrtm as sqrtm,
+)
 from plugrad.ops.norms import (
+    cond as cond,
     matrix_norm as matrix_norm,
     norm as norm,
     vector_norm as vector_norm,

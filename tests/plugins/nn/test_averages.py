@@ -36,6 +36,24 @@ def test_averages_are_those_of_torch(is_traced):
     assert kernel.item() == VALUES[-1]
 
 
+def test_an_interrupted_begin_of_a_block_gives_parameters_their_own_values_back(monkeypatch):
+    params = nn.Dense(2).init(0, (3,))
+    average = nn.MovingAverage(params)
+    own = [kernel.tolist() for kernel in (params["kernel"], params["bias"])]
+    for variable in params.values():
+        variable.assign(variable + 1)
+
+    def interrupted(params, values):
+        params["kernel"].assign(values["kernel"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("plugrad_nn.averages.assign", interrupted)
+    with pytest.raises(KeyboardInterrupt), average.applied():
+        pass
+    changed = [(np.array(x) + 1).tolist() for x in own]
+    assert [params["kernel"].tolist(), params["bias"].tolist()] == changed
+
+
 def test_fit_averages_after_each_step(backend, rng):
     """Of batches whose gradients are accumulated, the average takes the steps; statistics are copied."""
     x, y = rng.normal(size=(20, 3)).astype(np.float32), rng.normal(size=(20, 1)).astype(np.float32)

@@ -98,7 +98,7 @@ OPS = {
 }
 
 
-SHIFTED = ("GroupNorm", "InstanceNorm", "RMSNorm", "WeightNorm", "logarithms", "statistics")
+SHIFTED = ("GroupNorm", "InstanceNorm", "logarithms", "statistics")
 """Gradients do not flow through a number that these subtract, which a file does not say; what flows adds up to zero."""
 
 
@@ -182,6 +182,43 @@ def test_recurrent_layers_are_nodes(layer, operator, count, tmp_path, rng):
     kinds = [node.op_type for node in onnx.load(tmp_path / "f.onnx").graph.node]
     assert kinds.count(operator) == count
     assert not {"Scan", "MatMul", "Sigmoid"} & {*kinds}
+
+
+@pytest.mark.parametrize(
+    ("function", "opset"),
+    [
+        (nn.MultiHeadAttention(2, 3), 23),
+        (nn.MultiHeadAttention(2, 3, causal=True, positions="alibi"), 23),
+        (lambda x: plugrad.attention(x, x, x), 20),
+        (lambda x: plugrad.attention(*[x[:, None]] * 3, mask=x[:1, None, :, :1]), 20),
+        (lambda x: plugrad.attention(*[x[:, None]] * 3, (x @ x.mT > -1)[:, None]), 23),
+    ],
+    ids=["layer", "penalties", "one head", "mask of one key", "mask"],
+)
+def test_attention_of_heads_is_a_node(function, opset, backend, tmp_path, rng):
+    """Anything else is products, and a file of the version that most programs read."""
+    if isinstance(function, nn.Layer):
+        function = randomized(function, (5, 6), rng)
+    check(function, (5, 6), tmp_path / "f.onnx", rng)
+    model = onnx.load(tmp_path / "f.onnx")
+    kinds = {node.op_type for node in model.graph.node}
+    assert model.opset_import[0].version == opset
+    assert ("Attention" in kinds) is (opset == 23)
+    assert ("Softmax" in kinds) is (opset == 20)
+
+
+def test_attention_in_a_loop_is_a_node(tmp_path):
+    layer = nn.MultiHeadAttention(2, 3)
+    params = layer.init(0, (5, 6))
+
+    def function(x):
+        return plugrad.scan(lambda y, _: (layer(params, y), None), x, plugrad.zeros((3, 1)))[0]
+
+    plugrad_onnx.export(function, plugrad.ones((1, 5, 6)), path=tmp_path / "f.onnx")
+    model = onnx.load(tmp_path / "f.onnx")
+    onnx.checker.check_model(model)
+    assert model.opset_import[0].version == 23
+    assert "Attention" not in {node.op_type for node in model.graph.node}
 
 
 def test_a_loop_that_only_resembles_a_network_stays_a_loop(backend, tmp_path, rng):

@@ -2,7 +2,7 @@
 
 from plugrad.kernels import binary, creation, linalg, movement, unary
 from plugrad.registry.batching import Batch, register_batching, with_rank
-from plugrad.registry.known import product, reshaped
+from plugrad.registry.unchecked import matmul_unchecked, reshape_unchecked
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32, string
 from plugrad.types.shapes import count_elements
@@ -17,16 +17,16 @@ def _matmul(batch: Batch, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_
     if of_a and not of_b and a.ndim == 3 and b.ndim == 2:
         rows, inner = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
         if not transpose_a or rows == 1:  # all rows of all examples in one product
-            a = reshaped(a, (batch.size * rows, inner))
-            return batch.unfold(product(a, b, transpose_b=transpose_b))
+            a = reshape_unchecked(a, (batch.size * rows, inner))
+            return batch.unfold(matmul_unchecked(a, b, transpose_b=transpose_b))
     if of_b and not of_a and b.ndim == 3 and a.ndim == 2:
         inner, columns = b.shape[-2:][::-1] if transpose_b else b.shape[-2:]
         if columns == 1:
-            b = reshaped(b, (batch.size, inner))
-            found = product(b, a, transpose_b=not transpose_a)
-            return reshaped(found, (*found.shape, 1))
+            b = reshape_unchecked(b, (batch.size, inner))
+            found = matmul_unchecked(b, a, transpose_b=not transpose_a)
+            return reshape_unchecked(found, (*found.shape, 1))
     a, b = batch.align((a, b))
-    return product(a, b, transpose_a, transpose_b)
+    return matmul_unchecked(a, b, transpose_a, transpose_b)
 
 
 def _outer(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
@@ -35,9 +35,9 @@ def _outer(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor
     There is nothing to sum, so they are products of elements, in a third of the time.
     """
     if transpose_a:
-        a = reshaped(a, (a.shape[0], a.shape[2], 1))
+        a = reshape_unchecked(a, (a.shape[0], a.shape[2], 1))
     if transpose_b:
-        b = reshaped(b, (b.shape[0], 1, b.shape[1]))
+        b = reshape_unchecked(b, (b.shape[0], 1, b.shape[1]))
     return binary.multiply.call(a, b)
 
 

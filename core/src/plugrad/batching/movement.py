@@ -2,7 +2,7 @@
 
 from plugrad.kernels import movement
 from plugrad.registry.batching import Batch, along, register_batching, with_rank
-from plugrad.registry.known import reshaped
+from plugrad.registry.unchecked import reshape_unchecked
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import Scalar
 from plugrad.types.specs import Shape
@@ -10,7 +10,7 @@ from plugrad.types.windows import Pairs
 
 
 def _reshape(batch: Batch, x: Tensor, *, shape: Shape) -> Tensor:
-    return reshaped(x, (batch.size, *shape))
+    return reshape_unchecked(x, (batch.size, *shape))
 
 
 def _transpose(batch: Batch, x: Tensor, *, perm: Shape) -> Tensor:

@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from plugrad.interruptions import suppress_failures
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Iterable, Mapping
@@ -136,7 +138,7 @@ class _Running:
 
     def end(self) -> None:
         """End the process and the processes that it started."""
-        with contextlib.suppress(OSError):
+        with suppress_failures(OSError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:

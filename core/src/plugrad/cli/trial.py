@@ -10,6 +10,7 @@ import numpy as np
 import plugrad
 from plugrad.errors import KernelNotFound, UnsupportedDtype
 from plugrad.extend import DTYPES, string
+from plugrad.interruptions import is_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +38,9 @@ def trial(backend: str) -> list[dict[str, str]]:
     """Return a record for each check: the backend ``"agrees"``, ``"differs"``, ``"fails"`` or ``"lacks"`` something."""
     with plugrad.use(backend) as selection:
         stored = selection.backend.dtypes()
-        found = [_stored(str(dtype)) for dtype in DTYPES if dtype in stored and dtype != string]
+        found = [
+            _check_storing(str(dtype)) for dtype in DTYPES if dtype in stored and dtype != string
+        ]
         for name, (compute, inputs) in CHECKS.items():
             found.append(
                 _run_check(name, partial(_compute_on_backend, compute, inputs), compute(np, inputs))
@@ -49,7 +52,7 @@ def _compute_on_backend(compute: Compute, inputs: Inputs) -> plugrad.Tensor:
     return compute(plugrad, [plugrad.asarray(x) for x in inputs])
 
 
-def _stored(dtype: str) -> dict[str, str]:
+def _check_storing(dtype: str) -> dict[str, str]:
     expected = np.arange(6).reshape(2, 3).astype(dtype)
     return _run_check(f"store {dtype}", lambda: plugrad.asarray(expected), expected)
 
@@ -64,6 +67,8 @@ def _run_check(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) 
     except (KernelNotFound, UnsupportedDtype) as error:
         return {"check": name, "result": "lacks", "why": str(error)}
     except Exception as error:
+        if is_interruption(error):
+            raise
         return {"check": name, "result": "fails", "why": f"{type(error).__name__}: {error}"}
     if values.shape != expected.shape or values.dtype != expected.dtype:
         why = f"the result is {values.dtype}{list(values.shape)}, NumPy's is {expected.dtype}{list(expected.shape)}"

@@ -378,7 +378,7 @@ def _load(plugin: Plugin) -> None:
     # The command ``plugrad`` lists plugins without pluggy.
     from plugrad.discovery.hook_manager import create_manager, register_hooks
 
-    with journal.recorded() as changes:
+    with journal.record_registrations() as changes:
         implementer = plugin.load()
         if state.manager is None:
             state.manager = create_manager(sys.modules[__name__], SPECIFICATIONS)

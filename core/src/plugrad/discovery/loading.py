@@ -28,7 +28,7 @@ from plugrad.errors import (
 )
 from plugrad.interruptions import is_interruption
 from plugrad.registry.kernels import add_device, list_kernels, remove_device
-from plugrad.settings.journal import recorded
+from plugrad.settings.journal import record_registrations
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import (
     Backend,
@@ -231,7 +231,11 @@ def _run_probe(backend: Backend) -> Probe:
 
 def _open_with_plugin(plugin: Plugin, device: str) -> tuple[Backend, packs.DeferredWarnings]:
     started = perf_counter()
-    with _raise_as_unavailable(plugin), _rollback_on_failure(plugin), recorded() as journal:
+    with (
+        _raise_as_unavailable(plugin),
+        _rollback_on_failure(plugin),
+        record_registrations() as journal,
+    ):
         backend = _create_backend(plugin)
         _check_name_is_free(plugin)
         probed = _run_probe(backend)

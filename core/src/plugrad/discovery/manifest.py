@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.errors import short_repr
+from plugrad.interruptions import is_interruption
 from plugrad.settings.keys import OPTION_TYPES, Option
 from plugrad.settings.toml_files import MAX_BYTES, check_size, parse_toml, read_regular_file
 
@@ -133,14 +134,18 @@ def _load_toml(path: Path, loader: object) -> Mapping[str, Any] | None:
     """Return the contents of a manifest, or None if there is no such file; never wait, whatever kind of file it is."""
     try:
         archive = getattr(loader, "archive", None)  # a zip file's loader has one
-        return parse_toml(read_regular_file(path) if archive is None else _zipped(archive, path))
+        return parse_toml(
+            read_regular_file(path) if archive is None else _read_from_zip(archive, path)
+        )
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
+        if is_interruption(error):
+            raise
         raise ManifestError(f"{path}: {error}") from error
 
 
-def _zipped(archive: str, path: Path) -> bytes:
+def _read_from_zip(archive: str, path: Path) -> bytes:
     """Return the bytes of a file in a zip file."""
     from zipfile import BadZipFile, ZipFile  # slow to import, and plugins are rarely zipped
 
@@ -154,6 +159,8 @@ def _zipped(archive: str, path: Path) -> bytes:
         NotImplementedError,
         RuntimeError,
     ) as error:  # encrypted, or a strange method
+        if is_interruption(error):
+            raise
         raise ValueError(str(error)) from error
 
 

@@ -28,7 +28,7 @@ from plugrad.errors import (
 )
 from plugrad.interruptions import is_interruption
 from plugrad.registry.kernels import add_table, devices_of, order_tables, remove_table
-from plugrad.settings.journal import recorded
+from plugrad.settings.journal import record_registrations
 from plugrad.settings.layers import config as settings
 from plugrad.tensor.backend import KernelConfig
 
@@ -148,7 +148,7 @@ def _register_and_set_up(
     """Give a device the kernels of a plugin, and set them up; return the error, if any."""
     name = plugin.qualified_name
     try:
-        with recorded() as journal:
+        with record_registrations() as journal:
             configs = _brought_by(plugin, backend)
             _check_configs(name, configs, backend)
             compiler = state.compilers.get(name)

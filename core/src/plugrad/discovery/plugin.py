@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from plugrad.discovery.manifest import Manifest
 from plugrad.errors import describe_exception, warn
-from plugrad.settings.journal import Journal, recorded
+from plugrad.settings.journal import Journal, record_registrations
 from plugrad.settings.layers import config
 
 Kind = Literal["backend", "kernels", "ops", "hooks"]
@@ -112,7 +112,7 @@ class Plugin:
         if self.loaded is None:
             module, _, attributes = self.target.partition(":")
             trace(f"importing {self.target} for {self}")
-            with recorded() as journal:
+            with record_registrations() as journal:
                 found: Any = import_module(module)
                 for attribute in filter(None, attributes.split(".")):
                     found = getattr(found, attribute)

@@ -22,7 +22,7 @@ def note_replacements(plugin: Plugin, *journals: Journal) -> None:
     """Note what the code of a plugin has replaced of others, and warn of it once; see `may_replace`."""
     found: set[str] = set()
     for journal in journals:
-        for what, replaced in journal.registered().items():
+        for what, replaced in journal.replacements().items():
             if what[0] == "kernel" and _replaces_other_plugin(what[1], what[2], plugin, replaced):
                 found.add(f"kernel {what[1]} of backend {what[2]!r}")
             elif what[0] == "gradient" and replaced:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from plugrad.interruptions import is_interruption
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -61,7 +63,9 @@ def scan_distributions() -> Scan:
             if not declared or GROUP_PREFIX not in declared:
                 continue  # true of most distributions: their metadata need not be read
             name, version = _parse_name_and_version(read)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            if is_interruption(error):
+                raise
             continue  # it cannot be read as text, so nobody can use what it declares
         copy = Shadowed(name, version, os.path.realpath(path))
         if name.lower() in seen:
@@ -110,7 +114,9 @@ def _list_folder(folder: str) -> Sequence[str]:
         return sorted(os.listdir(folder))
     except NotADirectoryError:
         raise
-    except OSError:
+    except OSError as error:
+        if is_interruption(error):
+            raise
         return ()
 
 

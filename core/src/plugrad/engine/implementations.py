@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -44,8 +44,11 @@ class Implementations(dict[str, "Implementation"]):
         """Start empty, because most programs use few kernels."""
         super().__init__()
         self._backend = backend
-        self.local: WeakKeyDictionary[Overrides, LocalImplementations] = WeakKeyDictionary()
+        self.local: dict[ref[Overrides], LocalImplementations] = {}
         """The functions in contexts with overrides."""
+        self._ended: list[ref[Overrides]] = []
+        """The contexts that have ended. Python drops what a handler of signals raises in a callback of a reference, as
+        `WeakKeyDictionary` has one: that of C calls no Python code."""
         with journal.lock:
             _devices.add(backend)
 
@@ -54,6 +57,16 @@ class Implementations(dict[str, "Implementation"]):
         self.pop(kernel_name, None)
         for functions in self.local.values():
             functions.pop(kernel_name, None)
+
+    def find_local(self, overrides: Overrides) -> LocalImplementations:
+        """Return the functions in a context with overrides; call it with the registry's lock held."""
+        while self._ended:
+            self.local.pop(self._ended.pop(), None)
+        found = self.local.get(ref(overrides))
+        if found is None:
+            key = ref(overrides, self._ended.append)
+            found = self.local[key] = LocalImplementations(self._backend)
+        return found
 
     def clear(self) -> None:
         """Forget all functions, also in contexts with overrides."""
@@ -121,10 +134,7 @@ def functions_in(backend: Backend, overrides: Overrides | None) -> Mapping[str, 
     if overrides is None or not isinstance(shared, Implementations):
         return shared
     with journal.lock:
-        functions = shared.local.get(overrides)
-        if functions is None:
-            functions = shared.local[overrides] = LocalImplementations(backend)
-        return functions
+        return shared.find_local(overrides)
 
 
 def active_functions(backend: Backend) -> Mapping[str, Implementation]:

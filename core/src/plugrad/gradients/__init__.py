@@ -18,7 +18,7 @@ def declare(kernel_name: str) -> None:
     if contract is not None and contract.rule.__module__ == f"plugrad.kernels.{contract.family}":
         # A journal of their own: these rules do not belong to the plugin whose code asks for them, and
         # an interrupted import leaves none.
-        with journal.recorded(is_deferred=True) as journal_of_rules:
+        with journal.record_registrations(is_deferred=True) as journal_of_rules:
             try:
                 import_lazily(f"plugrad.gradients.{contract.family}")
             except BaseException:

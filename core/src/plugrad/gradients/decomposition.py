@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.kernels import complex as parts, decomposition, movement
+from plugrad.kernels import complex as parts, decomposition, movement, sorting
 from plugrad.kernels.linalg import matmul
 from plugrad.ops.binary import divide, where
-from plugrad.ops.complex import conj, real
+from plugrad.ops.complex import conj, imag, real
 from plugrad.ops.creation import asarray, eye, zeros_like
-from plugrad.ops.linalg import tril
+from plugrad.ops.indexing import take_along_axis
+from plugrad.ops.linalg import tril, triu
 from plugrad.ops.rearrangement import roll
 from plugrad.ops.reduction import all, any, max, sum
 from plugrad.ops.scan import cumulative_prod
@@ -29,6 +30,7 @@ from plugrad.ops.unary import abs, isfinite, log as logarithm, round, sqrt
 from plugrad.tape.rules import GradientConfig, gradient, register_gradient
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import int32
+from plugrad.types.specs import Spec
 
 Array = np.ndarray[Any, Any]
 
@@ -470,3 +472,112 @@ def _tall_qr(d_q: Tensor, d_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
 
 
 gradient(decomposition.qr, input=_qr)
+
+
+# --- triangular matrices and LU ----------------------------------------------------------------------
+
+
+def _triangular_solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both gradients, which share one solution of the transposed system."""
+    matrix, out = saved
+    lower, unit_diagonal = attrs["lower"], attrs["unit_diagonal"]
+
+    @cache
+    def of_rhs() -> Tensor:
+        turned = transpose_matrices(matrix)
+        return decomposition.triangular_solve(
+            turned, dy, lower=not lower, unit_diagonal=unit_diagonal
+        )
+
+    def of_matrix() -> Tensor:
+        found = -matmul(of_rhs(), out, transpose_b=True)
+        offset = 1 if unit_diagonal else 0
+        return tril(found, k=-offset) if lower else triu(found, k=offset)
+
+    return {"matrix": of_matrix, "rhs": of_rhs}
+
+
+def _lu(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
+    """Return the gradient of the factors, whose order of rows is constant.
+
+    A tall matrix determines L below the square part by that part's U, and a wide one U to the right by its L.
+    """
+    (d_lower, d_upper), (lower, upper, order) = dy[:2], outs
+    rows, columns, least = lower.shape[-2], upper.shape[-1], lower.shape[-1]
+    below: list[Tensor] = []
+    right: list[Tensor] = []
+    square_lower, square_upper = lower[..., :least, :], upper[..., :, :least]
+    if rows > least:
+        rest = _solve_from_right(square_upper, d_lower[..., least:, :])
+        d_upper = d_upper - matmul(lower[..., least:, :], rest, transpose_a=True)
+        d_lower = d_lower[..., :least, :]
+        below = [rest]
+    if columns > least:
+        rest = _solve_transposed(square_lower, d_upper[..., :, least:], unit_diagonal=True)
+        d_lower = d_lower - matmul(rest, upper[..., :, least:], transpose_b=True)
+        d_upper = d_upper[..., :, :least]
+        right = [rest]
+    inner = tril(matmul(square_lower, d_lower, transpose_a=True), k=-1) + triu(
+        matmul(d_upper, square_upper, transpose_b=True)
+    )
+    inner = _solve_transposed(square_lower, inner, unit_diagonal=True)
+    found = _solve_from_right(square_upper, inner)
+    if below:
+        found = movement.concat(found, *below, axis=found.ndim - 2)
+    if right:
+        found = movement.concat(found, *right, axis=found.ndim - 1)
+    back = sorting.argsort(order, axis=order.ndim - 1)
+    return take_along_axis(found, column_vector(back), axis=-2)
+
+
+def _solve_transposed(lower: Tensor, rhs: Tensor, *, unit_diagonal: bool) -> Tensor:
+    """Return X with ``lowerᵀ X = rhs``."""
+    return decomposition.triangular_solve(
+        transpose_matrices(lower), rhs, lower=False, unit_diagonal=unit_diagonal
+    )
+
+
+def _solve_from_right(upper: Tensor, rhs: Tensor) -> Tensor:
+    """Return X with ``X upperᵀ = rhs``."""
+    found = decomposition.triangular_solve(upper, transpose_matrices(rhs), lower=False)
+    return transpose_matrices(found)
+
+
+register_gradient(
+    GradientConfig(decomposition.triangular_solve.name, _triangular_solve, ("matrix",), (True,))
+)
+gradient(decomposition.lu, input=_lu)
+
+
+# --- eigenvalues of general matrices -----------------------------------------------------------------
+
+
+def _eig(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int], input_spec: Spec) -> Tensor:
+    """Return the gradient; it is NaN if it depends on the phases of eigenvectors, or on those of equal eigenvalues.
+
+    The length of eigenvectors is 1: a change of the matrix moves none along itself.
+    """
+    (d_values, d_vectors), (values, vectors) = [conj(d) for d in dy], outs
+    inner = diagonal_matrix(d_values)
+    if 1 not in absent and vectors.shape[-1]:
+        turned = matmul(adjoint(vectors), d_vectors)
+        sizes = norms(turned)
+        lengths = diagonal(turned)
+        gram = matmul(adjoint(vectors), vectors)
+        moved = turned - gram * row(cast_like(real(lengths), vectors))
+        is_tie = _equal_pairs(values)
+        gaps = conj(row(values) - column_vector(values))
+        inner = inner + moved * safe_reciprocal(gaps, is_tie)
+        limits = machine_epsilon(turned) ** (2 / 3) * sizes[..., 0]  # an inverse of V rounds, too
+        is_turned = ~(abs(imag(stop_gradient(lengths))) <= limits)
+        if input_spec.dtype.kind != "complex":  # a real eigenvector stays real
+            is_turned = is_turned & (imag(stop_gradient(values)) != 0)
+        turns = any(is_turned, axis=-1)
+        used = any(stop_gradient(abs(d_vectors)) != 0, axis=-2)
+        is_wrong = any(_distinct_pairs(is_tie) & _pairs_with_used_vectors(used), axis=(-2, -1))
+        inner = nan_where(turns | is_wrong, inner)
+    found = conj(decomposition.solve(adjoint(vectors), matmul(inner, adjoint(vectors))))
+    return found if input_spec.dtype.kind == "complex" else real(found)
+
+
+gradient(decomposition.eig, input=_eig)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from plugrad.kernels import linalg, movement
-from plugrad.registry.known import product, reshaped
+from plugrad.registry.unchecked import matmul_unchecked, reshape_unchecked
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 
@@ -12,8 +12,8 @@ from plugrad.tensor.tensor import Tensor
 def matmul_left(dy: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
     """Return the gradient for the left factor: ``dy bᵀ``, or its transpose ``b dyᵀ`` if a is transposed."""
     if transpose_a:
-        return product(b, dy, transpose_a=transpose_b, transpose_b=True)
-    return product(dy, b, transpose_b=not transpose_b)
+        return matmul_unchecked(b, dy, transpose_a=transpose_b, transpose_b=True)
+    return matmul_unchecked(dy, b, transpose_b=not transpose_b)
 
 
 def matmul_right(dy: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
@@ -23,10 +23,10 @@ def matmul_right(dy: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_
     the rows of them all, without a product for each of them.
     """
     if b.ndim == 2 and a.ndim == dy.ndim > 2 and not transpose_a:
-        a, dy = (reshaped(x, (prod(x.shape[:-1]), x.shape[-1])) for x in (a, dy))
+        a, dy = (reshape_unchecked(x, (prod(x.shape[:-1]), x.shape[-1])) for x in (a, dy))
     if transpose_b:
-        return product(dy, a, transpose_a=True, transpose_b=transpose_a)
-    return product(a, dy, transpose_a=not transpose_a)
+        return matmul_unchecked(dy, a, transpose_a=True, transpose_b=transpose_a)
+    return matmul_unchecked(a, dy, transpose_a=not transpose_a)
 
 
 gradient(linalg.matmul, a=matmul_left, b=matmul_right)

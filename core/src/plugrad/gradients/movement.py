@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 
 from plugrad.kernels import creation, movement, reduction
-from plugrad.registry.known import reshaped
+from plugrad.registry.unchecked import reshape_unchecked
 from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.specs import Shape, Spec
@@ -55,8 +55,8 @@ def _zero_slice(dy: Tensor, begin: Shape, end: Shape, strides: Shape) -> Tensor:
     return movement.strided_slice_update(dy, zero, begin=begin, end=end, strides=strides)
 
 
-gradient(movement.reshape, x=lambda dy, x_spec: reshaped(dy, x_spec.shape))
-gradient(movement.expand_dims, input=lambda dy, input_spec: reshaped(dy, input_spec.shape))
+gradient(movement.reshape, x=lambda dy, x_spec: reshape_unchecked(dy, x_spec.shape))
+gradient(movement.expand_dims, input=lambda dy, input_spec: reshape_unchecked(dy, input_spec.shape))
 gradient(movement.transpose, x=_invert_permutation)
 gradient(movement.broadcast_to, x=lambda dy: dy)  # the tape sums it to the shape of x
 gradient(movement.slice, x=_pad_to_source)

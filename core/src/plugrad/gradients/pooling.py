@@ -5,7 +5,7 @@ images with their margins. Gradients for which there is no kernel are computed f
 """
 
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from plugrad.kernels import creation, movement, pooling
 from plugrad.kernels.pooling import PoolingType
@@ -14,6 +14,8 @@ from plugrad.tape.rules import gradient
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.specs import Shape, Spec
 from plugrad.types.windows import Pairs, Window, cell_slices, margins
+
+MAX_AXES_WITH_POSITIONS: Final = 5  # of images in which kernels find the largest elements
 
 
 class _WindowCells(NamedTuple):
@@ -76,6 +78,8 @@ def _pool_gradient(
     dy: Tensor, input: Tensor, out: Tensor, window: Window, pooling_type: PoolingType
 ) -> Tensor:
     """Gradient of pooling: dy goes to each window's first maximum, or evenly to its cells in the image."""
+    if pooling_type == "max" and input.ndim <= MAX_AXES_WITH_POSITIONS:
+        return pooling.max_pool_gradient(dy, input, out, window=window)
     places = _window_cells(input.shape, window)
     if pooling_type == "max":
         parts = [

@@ -244,7 +244,7 @@ def _lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[str]:
         name = f" {variable.name!r}" if variable.name else ""
         yield f"{inner}%{value} = variable{name} {format_spec(specs[value])}"
     for step in graph.steps:
-        found = _shortened([format_spec(specs[value]) for value in step.outputs])
+        found = _shorten_list([format_spec(specs[value]) for value in step.outputs])
         yield f"{inner}{_values(step.outputs)} = {step}  {found}"
         for body in step.graphs:
             yield from _lines(body, "do", "give", f"{inner}  ")
@@ -268,10 +268,10 @@ def constant_text(graph: Graph, value: Value) -> str:
 
 
 def _values(values: Iterable[Value | None]) -> str:
-    return _shortened(["_" if value is None else f"%{value}" for value in values])
+    return _shorten_list(["_" if value is None else f"%{value}" for value in values])
 
 
-def _shortened(texts: Sequence[str]) -> str:
+def _shorten_list(texts: Sequence[str]) -> str:
     """Return a list in one line, without its middle if that is long."""
     if len(texts) <= MAX_LISTED:
         return ", ".join(texts)

@@ -11,6 +11,7 @@ from plugrad.errors import DamagedFile, PlugradError, short_repr
 from plugrad.graph_models.frames import run_frames
 from plugrad.graph_models.host_values import compute_on_host
 from plugrad.graph_models.registry import CONTROL
+from plugrad.interruptions import is_interruption
 from plugrad.ops.creation import asarray
 from plugrad.tensor.tensor import Tensor
 
@@ -27,7 +28,7 @@ class Plan:
     """The order of the nodes that outputs need, and which values nobody uses after each."""
 
     def __init__(self, graph: Graph, outputs: tuple[Reference, ...]) -> None:
-        self.nodes = graph.needed(outputs)
+        self.nodes = graph.dependencies(outputs)
         self.has_frames = any(node.op in CONTROL - {"LoopCond"} for node in self.nodes)
         self.steps: list[tuple[Node, tuple[str, ...]]] = []
         later = {reference.node for reference in outputs}
@@ -109,6 +110,8 @@ class Runner:
             error.add_note(f"In {node} of the model.")
             raise
         except Exception as error:  # what wrong attributes do to Python and NumPy
+            if is_interruption(error):
+                raise
             raise DamagedFile(
                 f"{node} cannot be computed: {type(error).__name__}: {short_repr(str(error))}"
             ) from error
@@ -162,11 +165,11 @@ class Runner:
             return asarray(value, device=self.backend)
         if id(value) not in self.copies:
             # Outside of what is being traced, where the copy would be a step of the trace.
-            self.copies[id(value)] = Context().run(_copied, value, self.backend)
+            self.copies[id(value)] = Context().run(_copy_to, value, self.backend)
         return self.copies[id(value)]
 
 
-def _copied(value: Any, backend: Backend) -> Tensor:
+def _copy_to(value: Any, backend: Backend) -> Tensor:
     return asarray(value, device=backend)
 
 

@@ -77,7 +77,9 @@ def save_graph_model(
             "save_graph_model: an example has no axis for the batch, or no elements; pass dynamic=False"
         )
     document, weights = _document(function, tensors, inputs, dynamic)
-    _check(function, document, weights, [_resized(t, 2) if dynamic else t for t in tensors], inputs)
+    _check(
+        function, document, weights, [_repeat_rows(t, 2) if dynamic else t for t in tensors], inputs
+    )
     os.makedirs(path, exist_ok=True)
     write_model(
         os.path.join(path, FILE_NAME), document, weights, quantization=quantization, shard_bytes=shard_bytes
@@ -104,7 +106,7 @@ def _document(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what stands in the file, and the weights by name."""
     sizes = SIZES if dynamic else (0, 0)
-    traced = [[_resized(t, size) if dynamic else t for t in tensors] for size in sizes]
+    traced = [[_repeat_rows(t, size) if dynamic else t for t in tensors] for size in sizes]
     make_graph = import_lazily("plugrad.tracing.jit").make_graph
     first, second = (make_graph(function)(*arguments) for arguments in traced)
     writer: Writer = import_lazily("plugrad.graph_models.rules").Writer(sizes)
@@ -127,11 +129,11 @@ def _document(
     outputs = [writer.emit("Identity", [r], writer.name(f"y{n}")) for n, r in enumerate(results)]
     signature = {
         "inputs": {
-            name: _described(node, first.specs[value], second.specs[value])
+            name: _describe_tensor(node, first.specs[value], second.specs[value])
             for (value, node), name in zip(list(known.items())[: len(inputs)], inputs, strict=True)
         },
         "outputs": {
-            f"y{n}": _described(node, first.specs[value], second.specs[value])
+            f"y{n}": _describe_tensor(node, first.specs[value], second.specs[value])
             for n, (node, value) in enumerate(zip(outputs, first.results, strict=True))
         },
     }
@@ -150,13 +152,13 @@ def _document(
     return document, dict(writer.weights)
 
 
-def _described(node: str, first: Any, second: Any) -> dict[str, Any]:
+def _describe_tensor(node: str, first: Any, second: Any) -> dict[str, Any]:
     shape = shape_attribute(first.shape, second.shape)["shape"]
     dtype = tensorflow_dtype(str(first.dtype), f"value {node!r}")
     return {"name": f"{node}:0", "dtype": dtype, "tensorShape": shape}
 
 
-def _resized(tensor: Tensor, size: int) -> Tensor:
+def _repeat_rows(tensor: Tensor, size: int) -> Tensor:
     """Return a tensor with so many rows, which repeat."""
     array = tensor.numpy()
     rows = np.arange(size) % len(array)

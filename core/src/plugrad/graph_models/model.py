@@ -27,6 +27,7 @@ from plugrad.graph_models.reading import (
     read_functions,
     read_graph,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.ops.creation import asarray
 from plugrad.ops.unary import astype
 from plugrad.saving.atomic_files import check_path
@@ -80,6 +81,8 @@ def load_graph_model(folder: str | PathLike[str]) -> GraphModel:
     except PlugradError:
         raise
     except Exception as error:  # what damaged fields do to Python
+        if is_interruption(error):
+            raise
         raise DamagedFile(
             f"load_graph_model: {path} is damaged: {type(error).__name__}: {short_repr(str(error))}"
         ) from error
@@ -230,7 +233,7 @@ class GraphModel:
         backend = backend or active_backend()
         with active_on(backend):
             values = {
-                self._inputs[name].node: self._checked(name, value, backend)
+                self._inputs[name].node: self._convert_input(name, value, backend)
                 for name, value in given.items()
             }
             runner = self._runner(backend)
@@ -288,7 +291,7 @@ class GraphModel:
             )
         return Reference(node, int(port or 0))
 
-    def _checked(self, name: str, value: Any, backend: Backend) -> Tensor:
+    def _convert_input(self, name: str, value: Any, backend: Backend) -> Tensor:
         """Return an input as a tensor of the dtype and the shape that the model says."""
         attributes = self._graph.nodes[self._inputs[name].node].attributes
         dtype = attributes.get("dtype", "float32")

@@ -48,8 +48,8 @@ class Graph:
     )
     """What has been worked out for outputs that somebody asked for."""
 
-    def needed(self, outputs: Iterable[Reference]) -> list[Node]:
-        """Return the nodes of which outputs are computed, each after its inputs as far as there is no loop.
+    def dependencies(self, outputs: Iterable[Reference]) -> list[Node]:
+        """Return the nodes that outputs depend on, in topological order as far as there is no loop.
 
         Raises:
             KeyError: there is no node of a name.

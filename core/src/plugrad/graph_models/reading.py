@@ -89,7 +89,9 @@ def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, N
         attributes = _attributes(_mapping(item.get("attr") or {}, "attributes"), name)
         nodes[name] = Node(name, op, (), (), attributes, OPERATORS.get(op))
     for name, item in raw.items():
-        texts = [_text(text, f"an input of node {name!r}") for text in _list(item.get("input"))]
+        texts = [
+            _text(text, f"an input of node {name!r}") for text in _require_list(item.get("input"))
+        ]
         inputs = [_reference(text, nodes) for text in texts if not text.startswith("^")]
         controls = [text[1:] for text in texts if text.startswith("^")]
         missing = [other for other in controls if other not in nodes]
@@ -136,7 +138,7 @@ def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> No
             problems[f"{node}"] = problem
         elif node.operator is not None:
             _check_node(node, node.operator)
-        for name in _called(node):
+        for name in _called_functions(node):
             if name not in functions:
                 raise DamagedFile(f"{node} runs the function {name!r}, which does not exist")
             if name not in seen:
@@ -176,7 +178,7 @@ def _check_node(node: Node, operator: Operator) -> None:
 FUNCTIONS: Final = ("then_branch", "else_branch", "cond", "body", "f")
 
 
-def _called(node: Node) -> list[str]:
+def _called_functions(node: Node) -> list[str]:
     """Return the names of the functions that a node runs."""
     if node.operator is None or not node.operator.calls:
         return []
@@ -186,7 +188,8 @@ def _called(node: Node) -> list[str]:
 def _check_calls(graphs: Mapping[str, Graph]) -> None:
     """Raise if a function runs itself, through others or at once."""
     calls = {
-        name: {other for node in graph.nodes.values() for other in _called(node)} & graphs.keys()
+        name: {other for node in graph.nodes.values() for other in _called_functions(node)}
+        & graphs.keys()
         for name, graph in graphs.items()
     }
     while calls:
@@ -262,10 +265,10 @@ def dtype_name(value: Any) -> str:
 
 def _items(parent: Json, key: str) -> list[Json]:
     """Return a list of objects."""
-    return [_mapping(part, key) for part in _list(parent.get(key))]
+    return [_mapping(part, key) for part in _require_list(parent.get(key))]
 
 
-def _list(value: Any) -> list[Any]:
+def _require_list(value: Any) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):

@@ -96,7 +96,7 @@ def operator(
         for name in names:
             if name in OPERATORS:
                 raise RegistrationError(f"operator {name!r} has a function already")
-            OPERATORS[name] = _described(name, function, last, outputs)
+            OPERATORS[name] = _parse_signature(name, function, last, outputs)
         return function
 
     return declare
@@ -115,7 +115,7 @@ def on_host(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return declare
 
 
-def _described(
+def _parse_signature(
     name: str, function: Callable[..., Any], last: str, outputs: tuple[str, ...]
 ) -> Operator:
     """Return what a signature says."""

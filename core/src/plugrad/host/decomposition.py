@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.kernels import decomposition
+from plugrad.kernels.decomposition import COMPLEX_DTYPE
+from plugrad.types.dtype import as_dtype
 
 Array = NDArray[Any]
 INDEFINITE_MESSAGE = (
@@ -18,6 +20,8 @@ INDEFINITE_MESSAGE = (
 SINGULAR_MESSAGE = (
     "is singular or not finite; linalg.pinv gives the Moore-Penrose inverse of a singular one"
 )
+PANEL_COLUMNS: Final = 32
+"""The number of columns that are eliminated, or of rows that are solved, one after the other."""
 NOT_FACTORED_MESSAGE = "has no factors that could be found; its elements must be finite"
 
 
@@ -89,6 +93,88 @@ def qr(input: Array, *, full_matrices: bool) -> list[Array]:
     return list(np.linalg.qr(input, mode="complete" if full_matrices else "reduced"))
 
 
+def lu(input: Array) -> list[Array]:
+    """Return both factors, and the rows of the matrix in the order of the pivots.
+
+    Panels of columns are eliminated one column after the other, and what is to the right of a panel by two products,
+    in which nearly all of the work is done.
+    """
+    *batch, rows, columns = input.shape
+    least = min(rows, columns)
+    x = np.array(input).reshape(prod(batch), rows, columns)
+    order = np.broadcast_to(np.arange(rows, dtype=np.int32), (len(x), rows)).copy()
+    every = np.arange(len(x))
+    with np.errstate(all="ignore"):
+        for start in range(0, least, PANEL_COLUMNS):
+            end = min(start + PANEL_COLUMNS, least)
+            for k in range(start, end):
+                pivot = k + _pivot_sizes(x[:, k:, k]).argmax(-1)
+                for exchanged in (x, order):
+                    top = exchanged[:, k].copy()
+                    exchanged[:, k] = exchanged[every, pivot]
+                    exchanged[every, pivot] = top
+                divisor = x[:, k, k, None]
+                # A column of zeros needs no elimination.
+                x[:, k + 1 :, k] = np.where(divisor == 0, 0, x[:, k + 1 :, k] / divisor)
+                x[:, k + 1 :, k + 1 : end] -= x[:, k + 1 :, k, None] * x[:, k, None, k + 1 : end]
+            if end < columns:
+                panel, right = x[:, :, start:end], x[:, :, end:]
+                solved = _substitute(panel[:, start:end], right[:, start:end], True, True)
+                right[:, start:end] = solved
+                right[:, end:] -= panel[:, end:] @ solved
+    lower = np.tril(x[:, :, :least], -1) + np.eye(rows, least, dtype=x.dtype)
+    upper = np.triu(x[:, :least])
+    return [
+        lower.reshape(*batch, rows, least),
+        upper.reshape(*batch, least, columns),
+        order.reshape(*batch, rows),
+    ]
+
+
+def _pivot_sizes(x: Array) -> Array:
+    """Return what LAPACK compares: absolute values, of complex numbers the sums of those of both parts."""
+    return np.abs(np.real(x)) + np.abs(np.imag(x))
+
+
+def triangular_solve(matrix: Array, rhs: Array, *, lower: bool, unit_diagonal: bool) -> Array:
+    """Return the solutions by substitution."""
+    with np.errstate(all="ignore"):
+        return _substitute(matrix, rhs, lower, unit_diagonal)
+
+
+def _substitute(matrix: Array, rhs: Array, lower: bool, unit_diagonal: bool) -> Array:
+    """Solve a triangular system in two halves; small ones row by row."""
+    n = matrix.shape[-1]
+    if n > PANEL_COLUMNS:
+        half = n // 2
+        first, last = slice(0, half), slice(half, n)
+        if not lower:
+            first, last = last, first
+        x = _substitute(matrix[..., first, first], rhs[..., first, :], lower, unit_diagonal)
+        rest = rhs[..., last, :] - matrix[..., last, first] @ x
+        y = _substitute(matrix[..., last, last], rest, lower, unit_diagonal)
+        return np.concatenate((x, y) if lower else (y, x), axis=-2)
+    batch = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+    found = np.empty((*batch, *rhs.shape[-2:]), rhs.dtype)
+    for i in range(n) if lower else reversed(range(n)):
+        known = slice(0, i) if lower else slice(i + 1, n)
+        row = rhs[..., i, :] - (matrix[..., i, None, known] @ found[..., known, :])[..., 0, :]
+        found[..., i, :] = row if unit_diagonal else row / matrix[..., i, i, None]
+    return found
+
+
+def eig(input: Array) -> list[Array]:
+    """Return eigenvalues and eigenvectors.
+
+    Raises:
+        ArgumentValueError: the method does not converge.
+    """
+    dtype = COMPLEX_DTYPE[
+        as_dtype(input.dtype)
+    ].numpy  # where all are real, NumPy gives real numbers
+    return [x.astype(dtype, copy=False) for x in _factor_batch("Eig", np.linalg.eig, input)]
+
+
 def _factor_batch(name: str, function: Any, input: Array) -> list[Array]:
     """Factor each matrix; the batch axes are flattened, because NumPy refuses 64 axes."""
     batch, matrix = input.shape[:-2], input.shape[-2:]
@@ -115,4 +201,7 @@ BODIES: Final[dict[Kernel[..., Any], Any]] = {
     decomposition.eigh: eigh,
     decomposition.svd: svd,
     decomposition.qr: qr,
+    decomposition.lu: lu,
+    decomposition.triangular_solve: triangular_solve,
+    decomposition.eig: eig,
 }

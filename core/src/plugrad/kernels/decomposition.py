@@ -9,12 +9,18 @@ Returns:
 
 from plugrad.contract.kernel import check_same_dtype, kernel
 from plugrad.errors import ShapeError
-from plugrad.types.dtype import complex64, complex128, float32, float64
+from plugrad.types.dtype import complex64, complex128, float32, float64, int32
 from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shape, Shaped, Spec
 
 MATRICES = frozenset({float32, float64, complex64, complex128})
 REAL_PART = {float32: float32, float64: float64, complex64: float32, complex128: float64}
+COMPLEX_DTYPE = {
+    float32: complex64,
+    float64: complex128,
+    complex64: complex64,
+    complex128: complex128,
+}
 
 
 @kernel("Cholesky", accepts=MATRICES)
@@ -48,11 +54,7 @@ def solve(matrix: Spec, rhs: Spec) -> Spec:
     Returns:
         the solutions (…, n, columns) in that dtype.
     """
-    shape = _square(matrix)
-    if len(rhs.shape) < 2 or rhs.shape[-2] != shape[-1]:
-        raise ShapeError(f"rhs has shape {rhs.shape}; it must be matrices of {shape[-1]} rows")
-    batch = broadcast(shape[:-2], rhs.shape[:-2])
-    return Shaped((*batch, *rhs.shape[-2:]), check_same_dtype("MatrixSolve", matrix, rhs))
+    return _solutions("MatrixSolve", matrix, rhs)
 
 
 @kernel("MatrixDeterminant", accepts=MATRICES)
@@ -133,6 +135,68 @@ def qr(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
     *batch, rows, columns = _matrices(input)
     inner = rows if full_matrices else min(rows, columns)
     return Shaped((*batch, rows, inner), input.dtype), Shaped((*batch, inner, columns), input.dtype)
+
+
+@kernel("Lu", accepts=MATRICES)
+def lu(input: Spec) -> tuple[Spec, ...]:
+    """Return the factors of ``input[order] = L U``, with the largest pivot of each column on the diagonal of U.
+
+    Returns:
+        lower: matrices (…, rows, k) with 1 on the diagonal and 0 above it; k is the smaller of rows and columns.
+        upper: matrices (…, k, columns) with 0 below the diagonal.
+        order: positions (…, rows) as int32: which row of the input each row of the product is.
+    """
+    *batch, rows, columns = _matrices(input)
+    inner = min(rows, columns)
+    return (
+        Shaped((*batch, rows, inner), input.dtype),
+        Shaped((*batch, inner, columns), input.dtype),
+        Shaped((*batch, rows), int32),
+    )
+
+
+@kernel("TriangularSolve", accepts=MATRICES)
+def triangular_solve(
+    matrix: Spec, rhs: Spec, *, lower: bool = False, unit_diagonal: bool = False
+) -> Spec:
+    """Return X with ``matrix X = rhs`` by substitution; the other triangle of the matrix is not looked at.
+
+    A 0 on the diagonal gives infinities or NaN. The axes before the matrices are broadcast.
+
+    Args:
+        matrix: square matrices (…, n, n).
+        rhs: the right-hand sides (…, n, columns), of the dtype of the matrices.
+        lower: whether the matrices are lower triangular, and not upper.
+        unit_diagonal: whether the diagonal counts as 1, whatever it holds.
+
+    Returns:
+        the solutions (…, n, columns) in that dtype.
+    """
+    return _solutions("TriangularSolve", matrix, rhs)
+
+
+@kernel("Eig", accepts=MATRICES)
+def eig(input: Spec) -> tuple[Spec, ...]:
+    """Return the complex eigenvalues of square matrices, and eigenvectors of length 1 as columns.
+
+    Args:
+        input: square matrices (…, n, n).
+
+    Returns:
+        eigenvalues: complex numbers (…, n), in the complex dtype of the precision of the input.
+        eigenvectors: complex matrices (…, n, n).
+    """
+    shape, dtype = _square(input), COMPLEX_DTYPE[input.dtype]
+    return Shaped(shape[:-1], dtype), Shaped(shape, dtype)
+
+
+def _solutions(name: str, matrix: Spec, rhs: Spec) -> Spec:
+    """Return the shape and the dtype of the solutions of linear equations."""
+    shape = _square(matrix)
+    if len(rhs.shape) < 2 or rhs.shape[-2] != shape[-1]:
+        raise ShapeError(f"rhs has shape {rhs.shape}; it must be matrices of {shape[-1]} rows")
+    batch = broadcast(shape[:-2], rhs.shape[:-2])
+    return Shaped((*batch, *rhs.shape[-2:]), check_same_dtype(name, matrix, rhs))
 
 
 def _matrices(x: Spec) -> Shape:

@@ -13,7 +13,7 @@ Args:
 from typing import Literal
 
 from plugrad.contract.kernel import check_dtype, check_same_dtype, kernel
-from plugrad.errors import ArgumentValueError
+from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels.convolution import check_gradient
 from plugrad.types.dtype import FLOATING, REAL, position_dtype
 from plugrad.types.shapes import count_elements
@@ -53,10 +53,12 @@ def max_pool(x: Spec, *, window: Window) -> Spec:
 def max_pool_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) -> Spec:
     """Return the gradient of `max_pool`: dy goes to the first largest element of each window, in row-major order.
 
+    The images may have one to three spatial axes, and the cells of a window may lie apart, as those of `pool` do.
+
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient(dy, input.shape, pooling_shape(2, input.shape, window))
+    check_gradient(dy, input.shape, _shape_with_positions(input.shape, window))
     check_gradient(output, input.shape, dy.shape, "output")
     return Shaped(input.shape, check_same_dtype("MaxPoolGrad", dy, input, output))
 
@@ -89,16 +91,23 @@ def max_pool_with_argmax(
     """Return the result of `max_pool`, and the position of the first largest element of each window.
 
     A position counts the elements of one image, (row * width + column) * channels + channel, or of
-    all images if `include_batch_in_index`. The first element is the first in row-major order.
+    all images if `include_batch_in_index`. The first element is the first in row-major order. The images may
+    have one to three spatial axes, and the cells of a window may lie apart, as those of `pool` do.
 
     Args:
-        include_batch_in_index: whether a position counts the elements of all images, instead of those of its own.
+        include_batch_in_index: whether a position counts the elements of all images, instead of those of its own; for
+            images with one or two spatial axes.
 
     Returns:
         output: images (batch, *window.out, channels) in the dtype of x.
         positions: positions of that shape: int32, or int64 among more than 2**31 elements.
     """
-    shape = pooling_shape(2, x.shape, window)
+    shape = _shape_with_positions(x.shape, window)
+    if include_batch_in_index and len(window.size) > 2:
+        raise ArgumentValueError(
+            f"MaxPoolWithArgmax: images with {len(window.size)} spatial axes have positions of their own; omit "
+            "include_batch_in_index"
+        )
     elements = count_elements(x.shape if include_batch_in_index else x.shape[1:])
     return Shaped(shape, x.dtype), Shaped(shape, position_dtype(elements))
 
@@ -119,3 +128,16 @@ def pool(input: Spec, *, window: Window, pooling_type: PoolingType) -> Spec:
     return Shaped(
         pooling_shape(len(window.size), input.shape, window, may_lie_apart=True), input.dtype
     )
+
+
+def _shape_with_positions(image: Shape, window: Window) -> Shape:
+    """Return the shape of the result of pooling where positions of elements matter.
+
+    Raises:
+        ShapeError: the images have no, or more than three, spatial axes, or the window is one for other images.
+    """
+    if not 3 <= len(image) <= 5:
+        raise ShapeError(
+            f"images have shape (batch, one to three spatial axes, channels), not {image}"
+        )
+    return pooling_shape(len(image) - 2, image, window, may_lie_apart=True)

@@ -373,7 +373,7 @@ def with_attributes(kernel: Kernel[..., Tensor], x: Tensor, /, **attrs: Any) -> 
     return kernel.call(x, checked_attributes(kernel, array.shape, array.dtype, **attrs))
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=4096)
 def checked_attributes(
     kernel: Kernel[..., Any], shape: Shape, dtype: object, /, **attrs: Any
 ) -> ValidatedAttributes:

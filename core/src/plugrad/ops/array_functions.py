@@ -68,17 +68,19 @@ def apply_array_function(
         name = _OPS[function]
         if name in FOR_ARRAYS and not any(map(_needs_tensors, iter_tensors([args, dict(kwargs)]))):
             if name.endswith("_like") and args:  # the values of the first argument do not matter
-                args = (_replaced(args[0], _stand_in), *args[1:])
-            return function(*_replaced(args, Tensor.numpy), **_replaced(kwargs, Tensor.numpy))
+                args = (_replace_tensors(args[0], _stand_in), *args[1:])
+            return function(
+                *_replace_tensors(args, Tensor.numpy), **_replace_tensors(kwargs, Tensor.numpy)
+            )
         return _call(name, function, OPS[name], args, kwargs, {})
     if function in _FACTS:
-        return function(*_replaced(args, _stand_in), **_replaced(kwargs, _stand_in))
+        return function(*_replace_tensors(args, _stand_in), **_replace_tensors(kwargs, _stand_in))
     if function in _READERS:
         name = _READERS[function]
         if name == "copyto" and isinstance(args[0] if args else kwargs.get("dst"), Tensor):
             raise ArgumentError("np.copyto does not write into tensors; write x[...] = values")
         read = host_values if name in WITHOUT_ARRAYS else Tensor.numpy
-        return function(*_replaced(args, read), **_replaced(kwargs, read))
+        return function(*_replace_tensors(args, read), **_replace_tensors(kwargs, read))
     if function in _CREATORS and not any(isinstance(a, Tensor) for a in args[1:]):
         name = _CREATORS[function]
         return _call(name, function, CREATORS[name], args, kwargs, {"device": x.backend})
@@ -215,12 +217,15 @@ def _stand_in(x: Tensor) -> Any:
     return np.broadcast_to(np.zeros((), x.dtype.numpy), x.shape)
 
 
-def _replaced(tree: Any, convert: Callable[[Tensor], Any]) -> Any:
+def _replace_tensors(tree: Any, convert: Callable[[Tensor], Any]) -> Any:
     """Return arguments with arrays in place of the tensors among them."""
     if isinstance(tree, Tensor):
         return convert(tree)
     if type(tree) is dict:
-        return {key: _replaced(part, convert) for key, part in cast("dict[str, Any]", tree).items()}
+        return {
+            key: _replace_tensors(part, convert)
+            for key, part in cast("dict[str, Any]", tree).items()
+        }
     if type(tree) in (list, tuple):
-        return type(tree)(_replaced(part, convert) for part in tree)
+        return type(tree)(_replace_tensors(part, convert) for part in tree)
     return tree

@@ -581,7 +581,7 @@ def _full(op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend:
 _NUMBER_TYPES: Final = frozenset({bool, int, float})
 
 
-@lru_cache(maxsize=4096, typed=True)
+@lru_cache(maxsize=1024, typed=True)
 def _fill_attrs(
     op: str, sizes: int | Shape, value: Scalar | str, dtype: DType
 ) -> ValidatedAttributes:

@@ -11,20 +11,44 @@ from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, linalg, movement
 from plugrad.ops.arguments import as_supported_dtype, as_tensor, promote_operands
 from plugrad.ops.attributes import check_choice, check_flag, check_integer
-from plugrad.ops.binary import greater, where
+from plugrad.ops.binary import equal, greater, where
 from plugrad.ops.complex import conj
-from plugrad.ops.creation import eye
+from plugrad.ops.creation import arange, eye
 from plugrad.ops.linalg import as_matrices, matmul
 from plugrad.ops.movement import stack, unstack
 from plugrad.ops.reduction import max, sum
 from plugrad.ops.transfer import stop_gradient
-from plugrad.ops.unary import sqrt
+from plugrad.ops.unary import abs, sqrt
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import int32
 from plugrad.types.shapes import broadcasts_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class EigResult(NamedTuple):
+    """The result of `eig`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class LstsqResult(NamedTuple):
+    """The result of `lstsq`."""
+
+    x: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+class LUResult(NamedTuple):
+    """The result of `lu`."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
 
 
 class EighResult(NamedTuple):
@@ -104,8 +128,7 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"matrix_power: the matrices of shape {x.shape} must be square")
     n = check_integer(n, "matrix_power", "n")
-    base = inv(x) if n < 0 else x
-    n = abs(n)
+    base, n = (inv(x), -n) if n < 0 else (x, n)
     result = None
     while n:  # exponentiation by squaring
         if n & 1:
@@ -134,6 +157,135 @@ def solve(a: TensorLike, b: TensorLike, /) -> Tensor:
         return decomposition.solve(matrix, rhs)
     x = decomposition.solve(matrix, movement.expand_dims(rhs, dim=1))
     return movement.reshape(x, shape=x.shape[:-1])
+
+
+def solve_triangular(
+    a: TensorLike,
+    b: TensorLike,
+    /,
+    *,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Tensor:
+    """The solution x of ``a @ x = b`` for triangular matrices; b is one vector if it is 1-d, else matrices.
+
+    >>> plugrad.linalg.solve_triangular([[2.0, 1.0], [0.0, 4.0]], [4.0, 8.0])
+    tensor([1., 2.], dtype=float32)
+
+    Only the triangle is looked at: the upper one, or the lower one if `lower`. A 0 on the diagonal gives
+    infinities or NaN. The axes before the matrices are broadcast, and the dtype is the one to which a and b promote.
+
+    Args:
+        a: square matrices (…, n, n).
+        b: a vector (n), or matrices (…, n, columns).
+        lower: whether the matrices are lower triangular.
+        unit_diagonal: whether the diagonal counts as 1, whatever it holds.
+
+    Raises:
+        ShapeError: the matrices are not square, or b has another number of rows.
+        DTypeError: a or b holds strings.
+        ArgumentError: `lower` or `unit_diagonal` is not a bool.
+    """
+    op = "solve_triangular"
+    lower = check_flag(lower, op, "lower")
+    unit_diagonal = check_flag(unit_diagonal, op, "unit_diagonal")
+    matrix, rhs = promote_operands(a, b, decomposition.triangular_solve, op)
+    columns = movement.expand_dims(rhs, dim=1) if rhs.ndim == 1 else rhs
+    x = decomposition.triangular_solve(matrix, columns, lower=lower, unit_diagonal=unit_diagonal)
+    return movement.reshape(x, shape=x.shape[:-1]) if rhs.ndim == 1 else x
+
+
+def lstsq(
+    a: TensorLike, b: TensorLike, /, *, rtol: float | TensorLike | None = None
+) -> LstsqResult:
+    """The x for which the sum of the squares of ``b - a @ x`` is least, and of these the shortest.
+
+    >>> plugrad.linalg.lstsq([[3.0], [4.0]], [6.0, 8.0]).x
+    tensor([2.], dtype=float32)
+
+    With x come these sums, one for each column of b, the rank of each matrix as int32, and the singular values.
+    All of them have gradients but the rank; that of x is exact at any rank that does not change (see `pinv`).
+
+    Args:
+        a: matrices (…, rows, columns).
+        b: a vector (rows), or matrices (…, rows, k).
+        rtol: singular values up to `rtol` times the largest count as 0. By default it is the larger size of the
+            matrix times the resolution of its dtype.
+
+    Raises:
+        ShapeError: a has fewer than two axes, or b another number of rows.
+        DTypeError: a or b holds strings.
+        ArgumentError: `rtol` is not a number, or one for each matrix.
+    """
+    matrix, rhs = promote_operands(a, b, decomposition.solve, "lstsq")
+    is_vector = rhs.ndim == 1
+    columns = movement.expand_dims(rhs, dim=1) if is_vector else rhs
+    if matrix.ndim < 2 or columns.ndim < 2 or matrix.shape[-2] != columns.shape[-2]:
+        raise ShapeError(
+            f"lstsq: a of shape {matrix.shape} must be matrices, and b of shape {rhs.shape} have as many rows"
+        )
+    x = linalg.matmul(pinv(matrix, rtol=rtol), columns)
+    squares = abs(columns - linalg.matmul(matrix, x)) ** 2
+    residuals = sum(squares, axis=-2)
+    if is_vector:
+        x = movement.reshape(x, shape=x.shape[:-1])
+        residuals = movement.reshape(residuals, shape=residuals.shape[:-1])
+    return LstsqResult(x, residuals, matrix_rank(matrix, rtol=rtol), svdvals(matrix))
+
+
+def lu(x: TensorLike, /) -> LUResult:
+    """The factors P, a permutation, L, lower triangular, and U, upper triangular, with ``x = P @ L @ U``.
+
+    >>> plugrad.linalg.lu([[1.0, 2.0], [2.0, 8.0]]).L
+    tensor([[1. , 0. ],
+            [0.5, 1. ]], dtype=float32)
+
+    The diagonal of L is 1. L has as many columns, and U as many rows, as the smaller size of x. The rows are
+    exchanged so that the largest element of each column divides; at ties between them the gradient is that of
+    one order. The gradient of matrices whose first columns depend on each other is infinite or NaN.
+
+    Raises:
+        ShapeError: the tensor has fewer than two axes.
+        DTypeError: it holds strings.
+    """
+    lower, upper, order = decomposition.lu(as_supported_dtype(x, decomposition.lu, "lu"))
+    rows = lower.shape[-2]
+    places = movement.reshape(order, shape=(*order.shape[:-1], 1, rows))
+    numbers = arange(rows, dtype=int32, device=lower.backend)
+    permutation = equal(places, movement.reshape(numbers, shape=(rows, 1)))
+    return LUResult(permutation.astype(lower.dtype), lower, upper)
+
+
+def eig(x: TensorLike, /) -> EigResult:
+    """The eigenvalues of square matrices, and eigenvectors of length 1 as columns, which are complex.
+
+    >>> plugrad.linalg.eig([[0.0, 1.0], [-1.0, 0.0]]).eigenvalues
+    tensor([0.+1.j, 0.-1.j], dtype=complex64)
+
+    The order is that of the method, and has no meaning. Eigenvectors are unique up to a complex factor of size 1.
+    Results that depend on this factor, or on eigenvectors of equal eigenvalues, have the gradient NaN. A matrix
+    without as many eigenvectors as rows has no gradient.
+
+    `eigh` is for Hermitian matrices.
+
+    Raises:
+        ShapeError: the matrices are not square.
+        DTypeError: they hold strings.
+        ArgumentValueError: an element is not finite.
+    """
+    return EigResult(*decomposition.eig(as_supported_dtype(x, decomposition.eig, "eig")))
+
+
+def eigvals(x: TensorLike, /) -> Tensor:
+    """The eigenvalues of square matrices, which are complex.
+
+    >>> plugrad.linalg.eigvals([[0.0, 1.0], [-1.0, 0.0]])
+    tensor([0.+1.j, 0.-1.j], dtype=complex64)
+
+    Raises:
+        ShapeError, DTypeError, ArgumentValueError: as for `eig`.
+    """
+    return eig(x).eigenvalues
 
 
 def det(x: TensorLike, /) -> Tensor:

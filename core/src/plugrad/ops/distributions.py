@@ -198,7 +198,7 @@ def scale_to_integers(words: Sequence[Tensor], span: int) -> Tensor:
     """
     bits = 64 if words[0].dtype is int64 else 32
     if span & (span - 1) == 0:
-        return words[0] & _signed(span - 1, bits)
+        return words[0] & _as_signed(span - 1, bits)
     half = bits // 2
     mask = (1 << half) - 1
     upper, lower = span >> half, span & mask
@@ -219,7 +219,7 @@ def scale_to_integers(words: Sequence[Tensor], span: int) -> Tensor:
     return carried
 
 
-def _signed(number: int, bits: int) -> int:
+def _as_signed(number: int, bits: int) -> int:
     """Return a number of so many bits as it is read with a sign."""
     return (number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
 
@@ -227,7 +227,7 @@ def _signed(number: int, bits: int) -> int:
 def add_modulo(words: Tensor, number: int) -> Tensor:
     """Return the sum of integers and a number, modulo 2 to the power of their bits."""
     bits = 64 if words.dtype is int64 else 32
-    return words + _signed(number, bits) if number else words
+    return words + _as_signed(number, bits) if number else words
 
 
 # --- orders --------------------------------------------------------------------------------------

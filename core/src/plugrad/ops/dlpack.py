@@ -14,6 +14,7 @@ from plugrad.errors import (
     ArgumentValueError,
     PlugradError,
 )
+from plugrad.interruptions import is_interruption
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import asarray
 from plugrad.tensor.backend import (
@@ -67,6 +68,8 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
     try:
         values = np.from_dlpack(x)
     except (AttributeError, TypeError, ValueError, BufferError, RuntimeError) as error:
+        if is_interruption(error):
+            raise
         raise ArgumentError(
             f"from_dlpack: {type(x).__name__} cannot be read through DLPack: {error}; it must be an "
             "array in host memory, or on the device of an open backend that reads DLPack there"

@@ -78,7 +78,7 @@ class Plan(NamedTuple):
     attrs: ValidatedAttributes
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _plan(equation: str, shapes: tuple[Shape, ...]) -> Plan:
     """Return the axes of each operand and of the result that an equation names, broadcast axes included.
 

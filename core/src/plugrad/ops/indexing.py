@@ -96,7 +96,7 @@ def take(
     return indexing.gather.call(x, positions, attrs)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _gather_attributes(
     shape: Shape, dtype: object, places: Shape, kind: object, axis: int, batch_dims: int
 ) -> ValidatedAttributes:

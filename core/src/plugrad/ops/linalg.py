@@ -108,7 +108,7 @@ _MAX_CACHED_SHAPES: Final = 1024
 """The maximum number of elements for which multiplying and summing takes half the time of a matrix product."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _matmul_attributes(
     a: Shape, b: Shape, dtype: object, transpose_a: bool, transpose_b: bool
 ) -> ValidatedAttributes:
@@ -393,7 +393,7 @@ def _apply_band(x: Tensor, lower: int, upper: int) -> Tensor:
     return linalg.band_part.call(x, *numbers, _check_band(array.shape, array.dtype))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _check_band(shape: Shape, dtype: object) -> ValidatedAttributes:
     """Check that matrices of this shape and dtype have bands; there are no attributes."""
     number = Shaped((), int32)

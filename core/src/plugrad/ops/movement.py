@@ -65,7 +65,7 @@ def reshape(x: TensorLike, shape: ShapeLike, *, copy: bool | None = None) -> Ten
     return movement.reshape.call(x, _reshape_attributes(array.shape, array.dtype, sizes))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _reshape_attributes(shape: Shape, dtype: object, sizes: Shape) -> ValidatedAttributes:
     """Return the validated attributes of `reshape` for a tensor of this shape and dtype."""
     whole = resolve_shape(sizes, prod(shape), name="reshape: shape")
@@ -291,7 +291,7 @@ def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Ten
     return kernel.call(parts, _join_attributes(kernel, shapes, parts[0].array.dtype, axis))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _join_attributes(
     kernel: Kernel[..., Tensor], shapes: tuple[Shape, ...], dtype: object, axis: int
 ) -> ValidatedAttributes:

@@ -10,9 +10,9 @@ from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, ShapeEr
 from plugrad.kernels import creation, unary
 from plugrad.ops.arguments import as_supported_dtype, cast
 from plugrad.ops.attributes import check_flag, check_real as real_number
-from plugrad.ops.binary import equal, greater, less, logical_and, not_equal, where
+from plugrad.ops.binary import divide, equal, greater, less, logical_and, not_equal, where
 from plugrad.ops.complex import conj, real
-from plugrad.ops.decomposition import svdvals
+from plugrad.ops.decomposition import inv, svdvals
 from plugrad.ops.movement import moveaxis, reshape
 from plugrad.ops.reduction import all, max, min, sum
 from plugrad.ops.transfer import stop_gradient
@@ -218,3 +218,32 @@ def norm(
             f"norm: ord={short_repr(ord)} is for two axes; for vectors it is a number or 'euclidean'"
         )
     return vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if isinstance(ord, str) else ord)
+
+
+def cond(x: TensorLike, /, *, p: MatrixOrder = None) -> Tensor:
+    """The condition number of matrices: the norm of each times the norm of its inverse.
+
+    >>> plugrad.linalg.cond([[2.0, 0.0], [0.0, 4.0]])
+    tensor(2., dtype=float32)
+
+    It is inf for a singular matrix. The dtype is that of x, real for a complex x; integers and bools become float32.
+
+    Args:
+        x: matrices (…, rows, columns); square ones unless `p` is None, 2 or -2.
+        p: the order of the norm, as for `matrix_norm`; None for 2, the ratio of the largest and the smallest
+            singular value. -2 is its reciprocal.
+
+    Raises:
+        ShapeError: x has fewer than two axes, no elements, or is not square.
+        DTypeError: x holds strings.
+        ArgumentError, ArgumentValueError: as for `matrix_norm`; ArgumentValueError also for a singular matrix
+            unless `p` is None, 2 or -2.
+    """
+    x = as_supported_dtype(x, unary.sqrt, "cond")
+    if x.ndim < 2 or not x.shape[-1] or not x.shape[-2]:
+        raise ShapeError(f"cond: shape {x.shape} must be that of matrices with elements")
+    if p in (None, 2, -2):
+        values = svdvals(x)
+        largest, smallest = values[..., 0], values[..., -1]
+        return divide(smallest, largest) if p == -2 else divide(largest, smallest)
+    return matrix_norm(x, ord=p) * matrix_norm(inv(x), ord=p)

@@ -25,9 +25,11 @@ from plugrad.ops import (
     linalg,
     movement,
     norms,
+    quantiles,
     reduction,
     sets,
     sorting,
+    statistics,
     unary,
 )
 from plugrad.ops.arguments import as_tensor
@@ -42,6 +44,74 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import AxisLike, ShapeLike
+
+# --- statistics ----------------------------------------------------------------------------------------
+
+
+def percentile(
+    a: TensorLike,
+    q: Any,
+    axis: AxisLike = None,
+    *,
+    method: quantiles.QuantileMethod = "linear",
+    keepdims: bool = False,
+) -> Tensor:
+    """Return the quantiles of percentages."""
+    return quantiles.quantile(a, _percent(q), axis=axis, keepdims=keepdims, method=method)
+
+
+def nanpercentile(
+    a: TensorLike,
+    q: Any,
+    axis: AxisLike = None,
+    *,
+    method: quantiles.QuantileMethod = "linear",
+    keepdims: bool = False,
+) -> Tensor:
+    """Return the quantiles of percentages of what is not NaN."""
+    return quantiles.nanquantile(a, _percent(q), axis=axis, keepdims=keepdims, method=method)
+
+
+def _percent(q: Any) -> Any:
+    return q if isinstance(q, Tensor) else np.asarray(q) / 100
+
+
+def cov(
+    m: TensorLike,
+    y: TensorLike | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: float | None = None,
+    fweights: TensorLike | None = None,
+    aweights: TensorLike | None = None,
+) -> Tensor:
+    """Return the covariances of the variables of one array, or of two."""
+    correction = (0 if bias else 1) if ddof is None else ddof
+    return statistics.cov(
+        _observations(m, y, rowvar),
+        rowvar=rowvar,
+        correction=correction,
+        fweights=fweights,
+        aweights=aweights,
+    )
+
+
+def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True) -> Tensor:
+    """Return the correlation coefficients of the variables of one array, or of two."""
+    return statistics.corrcoef(_observations(x, y, rowvar), rowvar=rowvar)
+
+
+def _observations(x: TensorLike, y: TensorLike | None, rowvar: bool) -> Tensor:
+    """Return the variables of two arrays as those of one."""
+    first = as_tensor(x, "cov", "x")
+    if y is None:
+        return first
+    second = as_tensor(y, "cov", "y", backend=first.backend)
+    if not rowvar and first.ndim == 2:
+        return movement.concat([first, second.mT if second.shape[0] == 1 else second], axis=1)
+    rows = [part.reshape(1, -1) if part.ndim < 2 else part for part in (first, second)]
+    return movement.concat(rows, axis=0)
+
 
 # --- elements ----------------------------------------------------------------------------------------
 
@@ -382,6 +452,19 @@ def svd(a: TensorLike, full_matrices: bool = True, compute_uv: bool = True) -> A
     if not compute_uv:
         return decomposition.svdvals(a)
     return decomposition.svd(a, full_matrices=full_matrices)
+
+
+def lstsq(a: TensorLike, b: TensorLike, rcond: float | None = None) -> tuple[Tensor, ...]:
+    """Return a least-squares solution, the residuals, the rank and the singular values.
+
+    There are no residuals unless there are more equations than unknowns. Whether these can be told apart depends on
+    values, and is not looked at.
+    """
+    x, residuals, rank, values = decomposition.lstsq(a, b, rtol=rcond)
+    rows, columns = as_tensor(a, "lstsq").shape
+    if rows <= columns:
+        residuals = residuals[:0] if residuals.ndim else residuals.reshape(1)[:0]
+    return x, residuals.reshape(-1), rank, values
 
 
 def multi_dot(arrays: Sequence[TensorLike]) -> Tensor:

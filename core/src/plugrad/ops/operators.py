@@ -18,8 +18,8 @@ from plugrad.types.dtype import string
 Binary = Callable[..., Any]
 
 
-def swapped(op: Binary) -> Binary:
-    """Return a binary op with its operands swapped, for reflected operators such as ``__radd__``."""
+def swap_operands(op: Binary) -> Binary:
+    """Return a binary op with its operands swap_operands, for reflected operators such as ``__radd__``."""
 
     def operator(x: Any, other: Any) -> Any:
         return op(other, x)
@@ -147,7 +147,7 @@ TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
         for name, (m, op) in ARITHMETIC_OPERATORS.items()
     },
     **{
-        f"__r{name}__": LazyAttribute(f"__r{name}__", f"ops.{module}", op, swapped)
+        f"__r{name}__": LazyAttribute(f"__r{name}__", f"ops.{module}", op, swap_operands)
         for name, (module, op) in (
             ARITHMETIC_OPERATORS | {"divmod": SPECIAL_METHODS["__divmod__"]}
         ).items()

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from plugrad.kernels import pooling, pooling3d
-from plugrad.ops.arguments import as_supported_dtype, check_floats
+import numpy as np
+
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.kernels import creation, movement, pooling, pooling3d
+from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, check_floats
 from plugrad.ops.attributes import check_choice, check_flag, is_sequence, to_list
+from plugrad.ops.indexing import first_backend
+from plugrad.ops.scatter import tensor_scatter_update
 from plugrad.ops.windows import as_given, as_kernels_take, check_axes, resolve_window
 from plugrad.types.arguments import explain_wrong_calls
-from plugrad.types.windows import as_sizes, is_channels_first, pool_window
+from plugrad.types.dtype import INTEGER, position_dtype
+from plugrad.types.shapes import as_shape, count_elements
+from plugrad.types.windows import as_sizes, is_channels_first, parse_padding, pool_window
 
 if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.kernels.pooling import PoolingType
     from plugrad.tensor.tensor import Tensor, TensorLike
-    from plugrad.types.specs import ShapeLike
-    from plugrad.types.windows import DataFormat, ImageFormat, PaddingLike, Rounding
+    from plugrad.types.specs import Shape, ShapeLike
+    from plugrad.types.windows import (
+        DataFormat,
+        ImageFormat,
+        Padding,
+        PaddingLike,
+        Pair,
+        Rounding,
+        Window,
+    )
 
 _KERNELS_WITHOUT_DILATION: Final[dict[tuple[PoolingType, int], Kernel[..., Tensor]]] = {
     ("max", 2): pooling.max_pool,
@@ -78,6 +93,7 @@ def avg_pool(
     data_format: ImageFormat = "NHWC",
     dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
+    count_include_pad: bool = False,
 ) -> Tensor:
     """The average of each window of images, over the cells that are not padding.
 
@@ -87,14 +103,27 @@ def avg_pool(
 
     Shape, dtype and arguments are as for `max_pool`. A nested list of integers becomes float32.
 
+    Args:
+        x: images, as for `max_pool`, and so the arguments up to the last.
+        window_size: the size of a window.
+        strides: the distance between neighbouring windows.
+        padding: the padding.
+        data_format: "NHWC" or "NCHW".
+        dilations: the distance between neighbouring cells of a window.
+        dim_rounding_mode: what to do with a last, partial stride.
+        count_include_pad: whether the cells of the padding count, as zeros; those that complete a
+            partial stride never count.
+
     Raises:
         DTypeError: x is a tensor or an array that does not hold floats.
+        ArgumentError: `count_include_pad` is not a bool.
         ShapeError, ArgumentValueError: as for `max_pool`.
     """
-    how = strides, padding, data_format, dilations, dim_rounding_mode
+    how = strides, padding, data_format, dilations, dim_rounding_mode, count_include_pad
     return run_pooling("avg_pool", "avg", 2, x, window_size, *how)
 
 
+@explain_wrong_calls
 def max_pool_with_argmax(
     x: TensorLike,
     window_size: ShapeLike,
@@ -102,6 +131,9 @@ def max_pool_with_argmax(
     padding: PaddingLike = "valid",
     *,
     include_batch_in_index: bool = False,
+    data_format: DataFormat | None = None,
+    dilations: ShapeLike = 1,
+    dim_rounding_mode: Rounding = None,
 ) -> tuple[Tensor, Tensor]:
     """The largest element of each window of images, and its position as int32.
 
@@ -112,35 +144,130 @@ def max_pool_with_argmax(
             [13, 15]], dtype=int32)
 
     The position of the element at (row, column, channel) is ``(row * width + column) * channels +
-    channel`` in its image. Among equal elements the first one in row-major order counts. Both
-    results have the shape that `max_pool` gives.
+    channel`` in its image, whatever the order of the axes. Among equal elements the first one in
+    row-major order counts. Both results have the shape that `max_pool` gives; `max_unpool` puts the
+    elements back.
 
     Args:
-        x: images (batch, height, width, channels); the batch axis may be absent. The next three
-            arguments are as for `max_pool`.
-        window_size: the size of a window.
-        strides: the distance between neighbouring windows.
+        x: images of shape (batch, one to three spatial axes, channels); the batch axis may be absent.
+        window_size: the size of a window, one number for each spatial axis; a single number is for
+            images with a height and a width.
+        strides: as for `max_pool`, and so the padding.
         padding: the padding.
         include_batch_in_index: whether positions also count the elements of all images before.
+        data_format: the order of the axes, as for `pool`.
+        dilations: the distance between neighbouring cells of a window.
+        dim_rounding_mode: as for `max_pool`.
 
     Raises:
-        ShapeError: x does not have 3 or 4 axes, or a window does not fit, or covers only padding.
+        ShapeError: x has another number of axes, or a window does not fit, or covers only padding.
         DTypeError: x holds bools, complex numbers or strings.
         ArgumentError: `include_batch_in_index` is not a bool.
-        ArgumentValueError: `window_size`, `strides` or `padding` is invalid.
+        ArgumentValueError: another argument is invalid.
     """
     op = "max_pool_with_argmax"
     images = as_supported_dtype(x, pooling.max_pool_with_argmax, op)
-    check_axes(op, images, 2)
-    batch = as_kernels_take(images, 2, False)
-    size = as_sizes(window_size, 2, f"{op}: window_size")
-    window = resolve_window(op, pool_window, batch.shape, size, strides, padding, 1, None)
+    axes = _count_axes(window_size)
+    how = data_format, strides, padding, dilations, dim_rounding_mode
+    batch, window, is_first = _resolve(op, images, axes, window_size, *how)
+    if not 1 <= axes <= 3:
+        raise ArgumentValueError(
+            f"{op}: window_size={window.size} must have one to three sizes; images with more spatial axes have no "
+            "positions"
+        )
+    counts_all = check_flag(include_batch_in_index, op, "include_batch_in_index")
     y, positions = pooling.max_pool_with_argmax(
-        batch,
-        window=window,
-        include_batch_in_index=check_flag(include_batch_in_index, op, "include_batch_in_index"),
+        batch, window=window, include_batch_in_index=counts_all and axes < 3
     )
-    return as_given(y, images, False), as_given(positions, images, False)
+    if counts_all and axes == 3:
+        positions = _count_all_images(positions, batch.shape)
+    return as_given(y, images, is_first), as_given(positions, images, is_first)
+
+
+@explain_wrong_calls
+def max_unpool(
+    x: TensorLike,
+    positions: TensorLike,
+    output_shape: ShapeLike,
+    *,
+    include_batch_in_index: bool = False,
+    data_format: DataFormat | None = None,
+) -> Tensor:
+    """Images of zeros, with elements where `max_pool_with_argmax` has found them.
+
+    >>> x = plugrad.reshape(plugrad.arange(16.0), (1, 4, 4, 1))
+    >>> largest, positions = plugrad.max_pool_with_argmax(x, 2)
+    >>> plugrad.max_unpool(largest, positions, x.shape)[0, :, :, 0]
+    tensor([[ 0.,  0.,  0.,  0.],
+            [ 0.,  5.,  0.,  7.],
+            [ 0.,  0.,  0.,  0.],
+            [ 0., 13.,  0., 15.]], dtype=float32)
+
+    The result has the dtype of x. Where several elements have one position, one of them is there.
+
+    Args:
+        x: images with one to three spatial axes, such as the first result of `max_pool_with_argmax`;
+            the batch axis may be absent from images and volumes whose `data_format` is given.
+        positions: integers of the shape of x, such as its second result.
+        output_shape: the shape of the result: that of the images that were pooled.
+        include_batch_in_index: whether positions also count the elements of all images before.
+        data_format: the order of the axes, as for `pool`.
+
+    Raises:
+        ShapeError: the positions have another shape than x, or the result other axes, images or channels.
+        DTypeError: x holds strings or the positions no integers.
+        ArgumentError: `include_batch_in_index` is not a bool.
+        ArgumentValueError: `data_format` is not an order of these axes.
+    """
+    op = "max_unpool"
+    home = first_backend(x, positions)
+    values = as_tensor(x, op, backend=home)
+    places = as_tensor(positions, op, "positions", backend=home)
+    if places.dtype not in INTEGER:
+        raise DTypeError(f"{op}: positions are {places.dtype}; they must be integers")
+    shape = as_shape(output_shape, name=f"{op}: output_shape")
+    if not 3 <= values.ndim <= 5 or places.shape != values.shape or len(shape) != values.ndim:
+        raise ShapeError(
+            f"{op}: x and positions must be images of one shape, and output_shape must have as many sizes; they are "
+            f"{values.shape}, {places.shape} and {shape}"
+        )
+    counts_all = check_flag(include_batch_in_index, op, "include_batch_in_index")
+    axes = values.ndim - 2 if data_format is None else len(data_format) - 2
+    is_first = data_format is not None and is_channels_first(data_format, axes, op)
+    check_axes(op, values, axes)
+    images = as_kernels_take(values, axes, is_first)
+    rows = as_kernels_take(places, axes, is_first)
+    wanted = shape if len(shape) == axes + 2 else (1, *shape)
+    wanted = (wanted[0], *wanted[2:], wanted[1]) if is_first else wanted
+    if (wanted[0], wanted[-1]) != (images.shape[0], images.shape[-1]):
+        raise ShapeError(
+            f"{op}: output_shape={shape} must have the images and the channels of x, whose shape is {values.shape}"
+        )
+    if not counts_all:
+        rows = _count_all_images(rows, wanted)
+    zeros = creation.fill.on(
+        images.backend, shape=(count_elements(wanted),), value=0, dtype=images.dtype
+    )
+    y = tensor_scatter_update(
+        zeros,
+        movement.reshape(rows, shape=(count_elements(rows.shape), 1)),
+        movement.reshape(images, shape=(count_elements(images.shape),)),
+    )
+    return as_given(movement.reshape(y, shape=wanted), values, is_first)
+
+
+def _count_all_images(positions: Tensor, shape: Shape) -> Tensor:
+    """Return positions, which count the elements of their own image, as positions among those of all images."""
+    if shape[0] == 1:
+        return positions
+    count = count_elements(shape[1:])
+    dtype = position_dtype(count_elements(shape))
+    begins = (
+        np.arange(shape[0], dtype=dtype.numpy).reshape(-1, *(1,) * (positions.ndim - 1)) * count
+    )
+    return cast(positions, dtype) + as_tensor(
+        begins, "max_pool", dtype=dtype, backend=positions.backend
+    )
 
 
 def pool(
@@ -153,6 +280,7 @@ def pool(
     data_format: DataFormat | None = None,
     dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
+    count_include_pad: bool = False,
 ) -> Tensor:
     """The largest element or the average of each window of images with any number of spatial axes.
 
@@ -175,17 +303,18 @@ def pool(
             "NCW", "NHWC" or "NCHW", "NDHWC" or "NCDHW"; by default the channels are last.
         dilations: the distance between neighbouring cells of a window.
         dim_rounding_mode: as for `max_pool`.
+        count_include_pad: for "avg", as for `avg_pool`.
 
     Raises:
         DTypeError: x holds bools, complex numbers or strings, or is a tensor or an array of integers
             to average.
+        ArgumentError: `count_include_pad` is not a bool.
         ShapeError: x has another number of axes, or a window does not fit, or covers only padding.
         ArgumentValueError: another argument is invalid.
     """
     check_choice(pooling_type, ("max", "avg"), "pool", "pooling_type")
-    axes = len(to_list(window_size)) if is_sequence(window_size) else 2
-    how = strides, padding, data_format, dilations, dim_rounding_mode
-    return run_pooling("pool", pooling_type, axes, x, window_size, *how)
+    how = strides, padding, data_format, dilations, dim_rounding_mode, count_include_pad
+    return run_pooling("pool", pooling_type, _count_axes(window_size), x, window_size, *how)
 
 
 def run_pooling(
@@ -199,17 +328,58 @@ def run_pooling(
     data_format: DataFormat | None,
     dilations: ShapeLike,
     rounding: Rounding,
+    count_include_pad: bool = False,
 ) -> Tensor:
     """Return the largest elements or the averages of windows of images that have `axes` spatial axes."""
     if kind == "avg":
         check_floats(op, x=x)
     images = as_supported_dtype(x, _KERNELS_WITHOUT_DILATION[kind, 2], op)
+    how = data_format, strides, padding, dilations, rounding
+    batch, window, is_first = _resolve(op, images, axes, window_size, *how)
+    if check_flag(count_include_pad, op, "count_include_pad") and kind == "avg":
+        given = parse_padding(padding, axes, op, rounding)
+        batch, window = _with_zeros(batch, window, window.padding if given == "same" else given)
+    if max(window.dilations) == 1 and (kernel := _KERNELS_WITHOUT_DILATION.get((kind, axes))):
+        return as_given(kernel(batch, window=window), images, is_first)
+    return as_given(pooling.pool(batch, window=window, pooling_type=kind), images, is_first)
+
+
+def _count_axes(window_size: ShapeLike) -> int:
+    """Return how many spatial axes the images have over which a window slides: one number is for two."""
+    return len(to_list(window_size)) if is_sequence(window_size) else 2
+
+
+def _resolve(
+    op: str,
+    images: Tensor,
+    axes: int,
+    window_size: ShapeLike,
+    data_format: DataFormat | None,
+    strides: ShapeLike | None,
+    padding: PaddingLike,
+    dilations: ShapeLike,
+    rounding: Rounding,
+) -> tuple[Tensor, Window, bool]:
+    """Return images as kernels take them, how a window slides over them, and whether their channels came first."""
     check_axes(op, images, axes)
     size = as_sizes(window_size, axes, f"{op}: window_size")
     is_first = data_format is not None and is_channels_first(data_format, axes, op)
     batch = as_kernels_take(images, axes, is_first)
     how = strides, padding, dilations, rounding
-    window = resolve_window(op, pool_window, batch.shape, size, *how)
-    if max(window.dilations) == 1 and (kernel := _KERNELS_WITHOUT_DILATION.get((kind, axes))):
-        return as_given(kernel(batch, window=window), images, is_first)
-    return as_given(pooling.pool(batch, window=window, pooling_type=kind), images, is_first)
+    return batch, resolve_window(op, pool_window, batch.shape, size, *how), is_first
+
+
+def _with_zeros(x: Tensor, window: Window, given: Padding) -> tuple[Tensor, Window]:
+    """Return images with their padding, and how the window slides over these.
+
+    What completes a partial stride remains padding, which does not count.
+    """
+    if isinstance(given, str) or not any(map(any, given)):
+        return x, window
+    zeros: list[Pair] = []
+    rest: list[Pair] = []
+    for (before, after), (_, counted) in zip(window.padding, given, strict=True):
+        zeros.append((before, min(after, counted)))
+        rest.append((0, max(after - counted, 0)))
+    padded = movement.pad(x, paddings=((0, 0), *zeros, (0, 0)))
+    return padded, window._replace(padding=tuple(rest))

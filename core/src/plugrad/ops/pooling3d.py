@@ -64,6 +64,7 @@ def avg_pool3d(
     data_format: VolumeFormat = "NDHWC",
     dilations: ShapeLike = 1,
     dim_rounding_mode: Rounding = None,
+    count_include_pad: bool = False,
 ) -> Tensor:
     """The average of each window of images with a depth, a height and a width, over the cells that are not padding.
 
@@ -72,9 +73,20 @@ def avg_pool3d(
 
     Shape, dtype and arguments are as for `max_pool3d`. A nested list of integers becomes float32.
 
+    Args:
+        x: images, as for `max_pool3d`, and so the arguments up to the last.
+        window_size: the size of a window.
+        strides: the distance between neighbouring windows.
+        padding: the padding.
+        data_format: "NDHWC" or "NCDHW".
+        dilations: the distance between neighbouring cells of a window.
+        dim_rounding_mode: what to do with a last, partial stride.
+        count_include_pad: as for `avg_pool`.
+
     Raises:
         DTypeError: x is a tensor or an array that does not hold floats.
+        ArgumentError: `count_include_pad` is not a bool.
         ShapeError, ArgumentValueError: as for `max_pool3d`.
     """
-    how = strides, padding, data_format, dilations, dim_rounding_mode
+    how = strides, padding, data_format, dilations, dim_rounding_mode, count_include_pad
     return run_pooling("avg_pool3d", "avg", 3, x, window_size, *how)

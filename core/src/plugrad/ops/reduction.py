@@ -343,7 +343,7 @@ def _run_reduction(
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _reduction_attributes(
     kernel: Kernel[..., Tensor],
     op: str,

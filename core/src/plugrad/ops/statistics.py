@@ -7,11 +7,11 @@ from the shape; with ``keepdims=True`` they remain, with size 1.
 from __future__ import annotations
 
 from math import inf, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.results import alias
 from plugrad.errors import ShapeError
-from plugrad.kernels import binary, movement, normalization, reduction
+from plugrad.kernels import binary, linalg, movement, normalization, reduction, unary
 from plugrad.ops.arguments import (
     as_supported_dtype,
     as_tensor,
@@ -21,11 +21,13 @@ from plugrad.ops.arguments import (
     with_attributes,
 )
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
-from plugrad.ops.binary import equal, where
+from plugrad.ops.binary import divide, equal, where
+from plugrad.ops.complex import conj, real
+from plugrad.ops.creation import eye
 from plugrad.ops.norms import sqrt_with_zero_gradient, stable_euclidean_norm
 from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
-from plugrad.ops.unary import exp, isfinite, log
+from plugrad.ops.unary import exp, isfinite, log, sqrt
 from plugrad.types.dtype import bool_, float16, float32
 from plugrad.types.shapes import count_elements, normalize_axes, normalize_axis, reduced_shape
 
@@ -102,6 +104,99 @@ def moments(
     axes = normalize_axes(axis, x.ndim, name="moments: axis")
     mean = reduction.mean(x, axis=axes, keep_dims=keepdims)
     return mean, _variance("moments", x, axis, 0.0, keepdims)
+
+
+def cov(
+    x: TensorLike,
+    *,
+    rowvar: bool = True,
+    correction: float = 1.0,
+    fweights: TensorLike | None = None,
+    aweights: TensorLike | None = None,
+) -> Tensor:
+    """The covariances of variables: the average products of their differences from their means.
+
+    >>> plugrad.cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
+    tensor([[ 1., -1.],
+            [-1.,  1.]], dtype=float32)
+
+    The result has a row and a column for each variable, or none for a vector, and the dtype of x; integers and
+    bools become float32.
+
+    Args:
+        x: a matrix with a row for each variable and a column for each observation, or a vector of one variable.
+        rowvar: whether the rows are the variables; otherwise the columns are.
+        correction: the sum of n products is divided by ``n - correction``. The result is NaN or infinite if that
+            is 0.
+        fweights: how often each observation counts: whole numbers, 0 or more.
+        aweights: the weight of each observation, 0 or more.
+
+    Raises:
+        ShapeError: x has more than two axes, or there is not one weight for each observation.
+        DTypeError: x holds strings.
+        ArgumentError: `rowvar` is not a bool, or `correction` not a number.
+        ArgumentValueError: `correction` is not finite.
+    """
+    x = as_supported_dtype(x, unary.sqrt, "cov")
+    if x.ndim > 2:
+        raise ShapeError(f"cov: x of shape {x.shape} must be a matrix or a vector")
+    correction = check_finite(correction, "cov", "correction")
+    is_row = check_flag(rowvar, "cov", "rowvar") or x.ndim < 2
+    matrix = x if x.ndim == 2 and is_row else x.mT if x.ndim == 2 else x.reshape(1, -1)
+    counts = _observation_weights("cov", "fweights", fweights, matrix)
+    shares = _observation_weights("cov", "aweights", aweights, matrix)
+    weights = counts if shares is None else shares if counts is None else counts * shares
+    if weights is None:
+        mean = reduction.mean(matrix, axis=(1,), keep_dims=True)
+        freedom: Any = matrix.shape[1] - correction
+        weighted = centred = matrix - mean
+    else:
+        total = sum(weights)
+        centred = matrix - sum(matrix * weights, axis=1, keepdims=True) / total
+        weighted = centred * weights
+        freedom = total
+        if correction:
+            squares = weights if shares is None else weights * shares
+            freedom = total - correction * sum(squares) / total
+    products = linalg.matmul(weighted, conj(centred), transpose_b=True)
+    found = divide(products, freedom)
+    return found if x.ndim == 2 and found.size != 1 else found.reshape(()) if found.size else found
+
+
+def corrcoef(x: TensorLike, *, rowvar: bool = True) -> Tensor:
+    """The correlation coefficients of variables: their covariances divided by both standard deviations.
+
+    >>> plugrad.corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
+    tensor([[ 1., -1.],
+            [-1.,  1.]], dtype=float32)
+
+    Arguments, shape and dtype are as for `cov`. They lie between -1 and 1, and are NaN for a variable that does
+    not vary.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as for `cov`.
+    """
+    found = cov(as_supported_dtype(x, unary.sqrt, "corrcoef"), rowvar=rowvar)
+    if found.ndim < 2:
+        return divide(found, found)
+    own = eye(found.shape[0], dtype=bool_, device=found.backend)
+    deviations = sqrt(real(sum(where(own, found, 0), axis=1)))
+    found = found / deviations.reshape(-1, 1).astype(found.dtype)
+    return found / deviations.reshape(1, -1).astype(found.dtype)
+
+
+def _observation_weights(
+    op: str, name: str, weights: TensorLike | None, x: Tensor
+) -> Tensor | None:
+    """Return a weight for each column in the dtype of x."""
+    if weights is None:
+        return None
+    given = as_tensor(weights, op, name, backend=x.backend)
+    if given.shape != x.shape[1:]:
+        raise ShapeError(
+            f"{op}: {name} of shape {given.shape} must have one number for each of the {x.shape[1]} observations"
+        )
+    return cast(given, x.dtype, op)
 
 
 def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:

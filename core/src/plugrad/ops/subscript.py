@@ -281,7 +281,7 @@ def _run_index(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
 # --- taking elements ------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _cached_calls(shape: Shape, dtype: object, parts: tuple[Any, ...]) -> _Calls:
     """Return the kernel calls that a hashable key needs for a tensor of this shape and dtype, from a cache."""
     parts = tuple([slice(*part) if type(part) is tuple else part for part in parts])

@@ -57,7 +57,7 @@ def _outer(op: Callable[..., Tensor], a: TensorLike, b: TensorLike) -> Tensor:
     return op(movement.reshape(x, x.shape + (1,) * y.ndim), y)
 
 
-def _converted(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Sequence[Any] | None:
+def _cast_inputs(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Sequence[Any] | None:
     """Return the inputs of a ufunc that computes in a dtype; None if it has no such loop, or takes no such inputs."""
     if dtype is None:
         return inputs
@@ -87,7 +87,7 @@ def apply_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options
             "or pass NumPy's arrays, as in x.numpy()"
         )
     if method == "__call__" and op is not None and "dtype" in options:
-        converted = _converted(ufunc, inputs, options["dtype"])
+        converted = _cast_inputs(ufunc, inputs, options["dtype"])
         if converted is not None:
             inputs = tuple(converted)
             del options["dtype"]

@@ -267,7 +267,7 @@ class Optimizer(ABC):
                     "apply_gradients: the argument must be pairs of a Variable and a Tensor"
                 )
             check_gradient(*pair)
-        pairs = self._transformed(pairs)
+        pairs = self._transform_gradients(pairs)
         step, names = static_value(lambda: (self._step, self._slot_names()))
         moves: list[_Move] = []
         for variable, gradient in pairs:
@@ -294,7 +294,7 @@ class Optimizer(ABC):
 
         run_logged(take_step)
 
-    def _transformed(
+    def _transform_gradients(
         self, pairs: Sequence[tuple[Variable, Tensor]]
     ) -> Sequence[tuple[Variable, Tensor]]:
         """Return pairs whose gradients have gone through the transforms.

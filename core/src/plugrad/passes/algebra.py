@@ -107,7 +107,7 @@ _PARTS: Final = frozenset({complex_numbers.real, complex_numbers.imag})
 # --- what is given back --------------------------------------------------------------------------
 
 
-def _given(rewriter: _Rewriter, step: Call) -> Call | Value:
+def _replace_by_input(rewriter: _Rewriter, step: Call) -> Call | Value:
     return _first(step)
 
 
@@ -200,7 +200,7 @@ def _first(step: Call) -> Value:
 
 
 RULES: Final[dict[Kernel[..., Any], Rule]] = {
-    unary.identity: _given,
+    unary.identity: _replace_by_input,
     unary.cast: _unless_changed,
     unary.negative: _twice,
     unary.logical_not: _twice,

@@ -10,6 +10,7 @@ import numpy as np
 
 from plugrad.engine.implementations import active_functions
 from plugrad.graph.graph import Call, Graph, Step, Value
+from plugrad.interruptions import is_interruption
 from plugrad.kernels import creation
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ def _call_or_none(
     """Return the outputs of a call, or None if it fails."""
     try:
         found = functions[step.kernel.name](*arrays, **step.attrs)
-    except Exception:  # of whatever kind: the program raises it again, with the line of the user
+    except (
+        Exception
+    ) as error:  # of whatever kind: the program raises it again, with the line of the user
+        if is_interruption(error):
+            raise
         return None
     return list(found) if step.returns_list else [found]

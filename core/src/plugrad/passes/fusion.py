@@ -90,7 +90,7 @@ def fuse_steps(graph: Graph, groups: Sequence[Sequence[int]]) -> Graph:
             units.append((index, step))
         elif index == groups[number][-1]:
             units.append((index, _fuse_calls(graph, groups[number], read)))
-    return replace(graph, steps=tuple(_sorted(units)))
+    return replace(graph, steps=tuple(_sort_topologically(units)))
 
 
 def fuse_regions(graph: Graph, is_included: Callable[[Step], bool]) -> Graph:
@@ -149,8 +149,8 @@ def _fuse_calls(graph: Graph, indices: Collection[int], read: dict[Value, set[in
     )
 
 
-def _sorted(units: Sequence[tuple[int, Step]]) -> list[Step]:
-    """Return steps in an order in which each comes after those that make its inputs, the first possible one first.
+def _sort_topologically(units: Sequence[tuple[int, Step]]) -> list[Step]:
+    """Return steps in topological order; of several that are possible, the first one comes first.
 
     Those with effects stay in their order.
     """

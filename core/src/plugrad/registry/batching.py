@@ -14,7 +14,7 @@ from plugrad.contract.kernel import Kernel, ValidatedAttributes, all_contracts
 from plugrad.contract.parameters import inspect_parameters
 from plugrad.errors import ArgumentError, RegistrationError, short_repr
 from plugrad.kernels import creation, movement
-from plugrad.registry.known import reshaped
+from plugrad.registry.unchecked import reshape_unchecked
 from plugrad.settings import journal
 from plugrad.types.arguments import check_callable, check_flag, check_string
 from plugrad.types.dtype import int32
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
 
     def repeat(self, x: Tensor) -> Tensor:
         """Repeat a shared tensor along a new first axis."""
-        expanded = reshaped(x, (1, *x.shape))
+        expanded = reshape_unchecked(x, (1, *x.shape))
         return movement.broadcast_to(expanded, shape=(self.size, *x.shape))
 
     def align(self, inputs: Sequence[Any]) -> list[Any]:
@@ -67,16 +67,16 @@ class Batch(NamedTuple):
     def fold(self, x: Tensor, position: int) -> Tensor:
         """Fold the hidden axis of the input at a position into the axis after it."""
         x = self.spread(x, position)
-        return reshaped(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
+        return reshape_unchecked(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
     def unfold(self, y: Tensor) -> Tensor:
         """Unfold the first axis of a result into the hidden axis and what was folded into it."""
-        return reshaped(y, (self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
+        return reshape_unchecked(y, (self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
 
     def positions(self, like: Tensor, shape: Shape, dtype: DType | None = None) -> Tensor:
         """Return the position of each element along the hidden axis, as integers of a shape on a tensor's device."""
         row = creation.range.on(like.backend, start=0, stop=self.size, step=1, dtype=dtype or int32)
-        column = reshaped(row, (self.size, *(1,) * (len(shape) - 1)))
+        column = reshape_unchecked(row, (self.size, *(1,) * (len(shape) - 1)))
         return movement.broadcast_to(column, shape=shape)
 
 
@@ -85,7 +85,7 @@ def with_rank(x: Tensor, rank: int) -> Tensor:
     missing = rank - x.ndim
     if missing <= 0:
         return x
-    return reshaped(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
+    return reshape_unchecked(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
 def move_axis(x: Tensor, source: int, target: int) -> Tensor:
@@ -101,14 +101,14 @@ def merge_axis(x: Tensor, axis: int) -> Tensor:
     """Return a tensor whose hidden axis, the first one, has become a part of another axis, counted from the end."""
     x = move_axis(x, 0, x.ndim + axis - 1)
     at = x.ndim + axis - 1
-    return reshaped(x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
+    return reshape_unchecked(x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
 
 
 def split_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
     """Return a tensor with the hidden axis first again; see `merge_axis`."""
     at = y.ndim + axis
     shape = (*y.shape[:at], batch.size, y.shape[at] // max(batch.size, 1), *y.shape[at + 1 :])
-    return move_axis(reshaped(y, shape), at, 0)
+    return move_axis(reshape_unchecked(y, shape), at, 0)
 
 
 # --- rules that many kernels share ---------------------------------------------------------------

@@ -14,6 +14,7 @@ if sys.platform != "win32":
     import fcntl
 
 from plugrad.errors import ArgumentError, ArgumentValueError, short_repr
+from plugrad.interruptions import is_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -126,7 +127,9 @@ def _try_lock(workplace: str) -> int | None:
         lock = os.open(workplace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
-    except OSError:
+    except OSError as error:
+        if is_interruption(error):
+            raise
         return NO_LOCKS
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,7 +137,9 @@ def _try_lock(workplace: str) -> int | None:
             return lock
     except BlockingIOError:
         pass
-    except OSError:  # a network file system without locks
+    except OSError as error:  # a network file system without locks
+        if is_interruption(error):
+            raise
         os.close(lock)
         return NO_LOCKS
     os.close(lock)

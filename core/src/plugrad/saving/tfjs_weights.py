@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from plugrad.discovery.selection import backend_for
 from plugrad.errors import ArgumentError, ArgumentValueError, DamagedFile, DTypeError, short_repr
+from plugrad.interruptions import suppress_failures
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.attributes import as_list, check_choice, check_integer
 from plugrad.ops.creation import asarray
@@ -345,7 +345,7 @@ def _write_shards(
         _write_file(os.path.join(folder, shard), part)
     _write_file(path, json.dumps(document([{"paths": paths, "weights": specs}])).encode())
     for file in older:
-        with suppress(OSError):  # on Windows a program may still be reading it
+        with suppress_failures(OSError):  # on Windows a program may still be reading it
             os.unlink(os.path.join(folder, file))
 
 

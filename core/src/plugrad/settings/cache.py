@@ -6,7 +6,6 @@ import os
 import stat
 import sys
 import threading
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,8 @@ try:
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b  # the same function; with OpenSSL it takes 4 ms to load
+
+from plugrad.interruptions import is_interruption, suppress_failures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ class UserCache:
         """The directory, or None if there is none that only the user can write to."""
         for base in cache_directories():
             folder = base / self._name
-            with suppress(OSError):
+            with suppress_failures(OSError):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if _is_private(base) and _is_private(folder):
                     return folder
@@ -56,7 +57,9 @@ class UserCache:
         file = self._file(key)
         try:
             data = file.read_bytes() if file is not None and _is_private(file) else b""
-        except OSError:
+        except OSError as error:
+            if is_interruption(error):
+                raise
             return None
         content = data[DIGEST_BYTES:]
         return content if data[:DIGEST_BYTES] == _content_digest(key, content) else None
@@ -67,7 +70,7 @@ class UserCache:
         if file is None:
             return
         part = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-        with suppress(OSError):
+        with suppress_failures(OSError):
             try:
                 descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with open(descriptor, "wb") as target:
@@ -93,7 +96,7 @@ def cache_directories() -> Iterator[Path]:
 
     The last one, among the temporary files, is for users without a home that they can write to.
     """
-    with suppress(RuntimeError):  # there is no home
+    with suppress_failures(RuntimeError):  # there is no home
         if sys.platform == "win32":
             yield Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "plugrad"
         elif sys.platform == "darwin":

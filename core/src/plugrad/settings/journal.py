@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 
 class Journal:
-    """The changes that were made inside one `recorded` block, by the code that it called."""
+    """The changes that were made inside one `record_registrations` block, by the code that it called."""
 
     def __init__(self, is_deferred: bool = False) -> None:
         """Start without a change."""
@@ -63,8 +63,8 @@ class Journal:
             for change in self.changes:
                 change.redo()
 
-    def registered(self) -> dict[tuple[str, ...], bool]:
-        """Return what was registered, and whether something else was there before."""
+    def replacements(self) -> dict[tuple[str, ...], bool]:
+        """Return, for each thing that was registered, whether it replaced another one."""
         first: dict[tuple[str, ...], bool] = {}
         for change in self.changes:
             first.setdefault(change.what, change.replaced)
@@ -139,7 +139,7 @@ def exchange(table: dict[Any, Any], key: object, old: object, new: object) -> No
 
 
 @contextmanager
-def recorded(*, is_deferred: bool = False) -> Generator[Journal, None, None]:
+def record_registrations(*, is_deferred: bool = False) -> Generator[Journal, None, None]:
     """Record what this thread registers inside a block; if the block raises, take it back.
 
     What other threads register meanwhile stays. So does what a block inside this one has recorded:

@@ -250,11 +250,15 @@ class Backend(ABC):
         """Lose the device, as the reset of a driver would, so that tests can see what becomes of it."""
         raise NotImplementedError
 
-    def interrupted(self) -> str:
-        """Return why the device is lost after an exception of another thread has cut a call in two, or "".
+    def interrupted(self, *, is_deferrable: bool) -> str:
+        """Return why the device is lost after an exception from outside has cut a call in two, or "".
 
-        Python raises such an exception between any two steps: see ``PyThreadState_SetAsyncExc``. The default is right
-        for a backend whose calls can be cut anywhere. plugrad does not call it for what a handler of signals raises.
+        The default is right for a backend whose calls can be cut anywhere.
+
+        Args:
+            is_deferrable: whether the exception came from a handler of signals, which a backend can hold up, or from a
+                trace function. What another thread raises comes between any two steps of Python: see
+                ``PyThreadState_SetAsyncExc``.
         """
         return ""
 
@@ -316,8 +320,8 @@ def passes(error: BaseException, backend: Backend) -> bool:
     """
     if not is_interruption(error):
         return not isinstance(error, Exception)
-    if not comes_from_handler(error) and not backend.lost:
-        backend.lost = backend.interrupted()
+    if not backend.lost:
+        backend.lost = backend.interrupted(is_deferrable=comes_from_handler(error))
         if backend.lost:
             _clear_caches(backend)
     return True

@@ -47,6 +47,7 @@ class Chained(Generic[T]):
             data_format: ImageFormat = "NHWC",
             dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
+            count_include_pad: bool = False,
         ) -> T: ...
         def batch_norm(
             self,
@@ -245,6 +246,7 @@ class Chained(Generic[T]):
             data_format: DataFormat | None = None,
             dilations: ShapeLike = 1,
             dim_rounding_mode: Rounding = None,
+            count_include_pad: bool = False,
         ) -> T: ...
         def pow(self, b: Like[T]) -> T: ...
         def prelu(self, alpha: Like[T]) -> T: ...

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
-from weakref import finalize
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from plugrad.errors import (
 )
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, read_array
+from plugrad.tensor.keeping import keep_alive
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
 
@@ -208,7 +208,7 @@ class Tensor(Methods):
         packed = np.asarray(values, order="C")
         if packed is not values or not isinstance(self.array, np.ndarray):
             # The address of a copy says nothing of how long it is needed.
-            finalize(self, packed.view)
+            keep_alive(packed, self)
         return packed.ctypes
 
     def tobytes(self) -> bytes:

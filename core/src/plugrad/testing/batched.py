@@ -53,7 +53,7 @@ def check_batched(
     if not places:
         return
     if row.kernel.dynamic_shape:
-        _check_refusal(lambda: vmap(forward)(*_stacked(examples, places, places)), str(row))
+        _check_refusal(lambda: vmap(forward)(*_stack_examples(examples, places, places)), str(row))
         return
     _compare(forward, row, examples, places, f"{row} of {dtype}", exact_values)
     dtype = next((d for d in PRECISE if d in row.runs_on and _stores(backend, row, d)), "")
@@ -97,7 +97,7 @@ def _put(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
     return inputs
 
 
-def _stacked(
+def _stack_examples(
     examples: Sequence[Sequence[Any]], places: Sequence[int], batched: Sequence[int]
 ) -> list[Tensor]:
     """Return the inputs at places, those that are batched with all examples along the first axis."""
@@ -121,7 +121,7 @@ def _compare(
         whether the backend runs the function.
     """
     for batched in [[i] for i in places] + [list(places)] * (len(places) > 1):
-        args = _stacked(examples, places, batched)
+        args = _stack_examples(examples, places, batched)
         axes = tuple([0 if i in batched else None for i in places])
         try:
             singly = [
@@ -146,7 +146,7 @@ def _compare_traced(
     is_exact: bool,
 ) -> None:
     """Compare the traced call of a batch with the untraced one."""
-    args = _stacked(examples, places, list(places))
+    args = _stack_examples(examples, places, list(places))
     batched = vmap(function)
     for x, y in zip(_call(jit(batched), args, row), _call(batched, args, row), strict=True):
         _equal(x, y.numpy(), row, f"{where}, traced", is_exact)

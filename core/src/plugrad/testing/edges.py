@@ -123,16 +123,16 @@ def check_special_values(row: Row, backend: Backend) -> None:
         check_values(row, dtype, special_inputs(row, dtype))
 
 
-def _transposed(array: Array) -> Tensor:
+def _transposed_view(array: Array) -> Tensor:
     order = tuple(reversed(range(array.ndim)))
     return permute_dims(asarray(array.transpose(order)), order)
 
 
-def _flipped(array: Array) -> Tensor:
+def _flipped_view(array: Array) -> Tensor:
     return flip(asarray(np.flip(array)))
 
 
-def _cut_out(array: Array) -> Tensor:
+def _strided_view(array: Array) -> Tensor:
     """Return the same values as every second element from the middle of a larger tensor."""
     larger = np.resize(array, [2 * n + 3 for n in array.shape])
     place = tuple(slice(1, 1 + 2 * n, 2) for n in array.shape)
@@ -144,7 +144,7 @@ def check_views(row: Row, backend: Backend) -> None:
     """Compare values for inputs that may be views: transposed, reversed, and cut out of larger tensors."""
     dtype = main_dtype(row, backend)
     arrays = row.drawn(dtype)
-    for view in (_transposed, _flipped, _cut_out):
+    for view in (_transposed_view, _flipped_view, _strided_view):
         tensors = [
             x if x is None else view(x) if x.ndim and x.dtype != TEXT else asarray(x)
             for x in arrays

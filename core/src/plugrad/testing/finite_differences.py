@@ -185,7 +185,7 @@ class _Comparison:
         for gradient, position in zip(gradients, self.directions, strict=True):
             direction = self.directions[position]
             products = gradient * direction
-            measured, noise = self._measured(position, direction)
+            measured, noise = self._measure(position, direction)
             scale = max(abs(measured), float(np.linalg.norm(products)))
             allowed = self.precision.rtol * scale + noise
             difference = abs(float(products.sum()) - measured)
@@ -197,7 +197,7 @@ class _Comparison:
                     f"{allowed:.3g} is allowed{self._worst(position, gradient)}"
                 )
 
-    def _measured(self, position: int, direction: Array) -> tuple[float, float]:
+    def _measure(self, position: int, direction: Array) -> tuple[float, float]:
         """Return the derivative by finite differences, and how far off it may be."""
         step = self.precision.eps
         x = self.inputs[position]
@@ -225,7 +225,7 @@ class _Comparison:
         for place in np.ndindex(gradient.shape):
             unit = np.zeros(gradient.shape)
             unit[place] = 1
-            measured, _ = self._measured(position, unit)
+            measured, _ = self._measure(position, unit)
             given = float(gradient[place])
             yield float(np.nan_to_num(abs(given - measured), nan=np.inf)), place, given, measured
 

@@ -66,7 +66,7 @@ def _softmax(x: Array) -> Array:
     return powers / powers.sum(-1, keepdims=True)
 
 
-def _trained(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+def _train(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
     """Return weights after ten steps of gradient descent."""
     loss = plugrad.grad(lambda w: plugrad.mean(plugrad.square(x @ w - y)))
     for _ in range(10):
@@ -98,7 +98,7 @@ def _with_adam(x: Tensor) -> Tensor:
     return variable + 0
 
 
-def _tidied(x: Tensor) -> Tensor:
+def _compute_in_tidy(x: Tensor) -> Tensor:
     with plugrad.tidy() as scope:
         y = x * 2
         z = scope.keep(y + 1)
@@ -206,13 +206,13 @@ OPS: Final = [
     ),
     Op(
         "gradient descent",
-        _trained,
+        _train,
         _trained_by_hand,
         [(8, 3), (8, 2), (3, 2)],
         factor=4,
     ),
     Op("Adam", _with_adam, lambda x: x - 0.1 * 2 * x / (2 * x + 1e-8), low=1, factor=10),
-    Op("tidy", _tidied, lambda x: 2 * x + 1),
+    Op("tidy", _compute_in_tidy, lambda x: 2 * x + 1),
     Op(
         "two outputs of one input",
         lambda x: list(plugrad.value_and_grad(lambda x: plugrad.sum(plugrad.exp(x)))(x)),

@@ -15,6 +15,7 @@ import pytest
 from plugrad.discovery.listing import backends
 from plugrad.discovery.selection import first_usable_backend, use
 from plugrad.errors import KernelNotFound, PlugradError, UnsupportedDtype
+from plugrad.interruptions import is_interruption
 from plugrad.registry.kernels import get_kernel
 from plugrad.settings.layers import config as settings
 from plugrad.testing.checks import NotClaimed, require_kernel
@@ -143,6 +144,8 @@ def _read_xfail_entries(folder: Path, file: str | None) -> Excuses:
     try:
         return Excuses.read(path, is_required=file is not None)
     except (OSError, ValueError, TypeError) as error:
+        if is_interruption(error):
+            raise
         raise pytest.UsageError(f"{path}: {error}") from error
 
 

@@ -86,7 +86,7 @@ def batched_while(
         flag = _as_scalar(copy_to_backend(flag, tracer))
         if not _is_any_true(flag):
             return carry
-        carry = _advanced(flag, function, carry, tracer)
+        carry = _advance_where(flag, function, carry, tracer)
 
 
 def _is_any_true(flag: Tensor) -> bool:
@@ -99,7 +99,9 @@ def _is_any_true(flag: Tensor) -> bool:
         return _is_any_true(reduction.any(held, axis=tuple(range(held.ndim))))
 
 
-def _advanced(flag: Tensor, function: Callable[[Any], Any], carry: Any, tracer: BatchTracer) -> Any:
+def _advance_where(
+    flag: Tensor, function: Callable[[Any], Any], carry: Any, tracer: BatchTracer
+) -> Any:
     """Return the next carry where a flag is true, and the carry elsewhere."""
     following = check_carry("while_loop", function(carry), carry)
     old, new = iter_tensors(carry), iter_tensors(following)
@@ -138,7 +140,7 @@ def _traced_while(
     def next_of_all(held: Any) -> Any:
         with tracer.inside():
             carry = inner(held)
-            following = _advanced(flag_of(carry), function, carry, tracer)
+            following = _advance_where(flag_of(carry), function, carry, tracer)
             _check_not_recorded(following)
             return outer(following)
 

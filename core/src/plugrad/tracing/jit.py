@@ -141,7 +141,7 @@ class Jitted(Generic[Params, Result]):
         try:
             programs = self._programs.get(key, ())
         except TypeError:
-            check_hashable(self._named(args, kwargs))
+            check_hashable(self._arguments_by_name(args, kwargs))
             raise
         for program in programs:
             if not program.guards or program.holds():
@@ -168,16 +168,16 @@ class Jitted(Generic[Params, Result]):
 
     def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> plugrad.graph.graph.Graph:
         """Return the graph that a call with these arguments runs; the function is traced, but not run."""
-        return self._program(*args, **kwargs).graph
+        return self.program(*args, **kwargs).graph
 
-    def _program(self, *args: Params.args, **kwargs: Params.kwargs) -> Program:
+    def program(self, *args: Params.args, **kwargs: Params.kwargs) -> Program:
         """Return the program of a call with these arguments; the function is traced, but not run."""
         tensors: list[Tensor] = []
         key = self._key(args, kwargs, tensors)
         try:
             known = self._find(key)
         except TypeError:
-            check_hashable(self._named(args, kwargs))
+            check_hashable(self._arguments_by_name(args, kwargs))
             raise
         return known or self._trace(key, tensors, args, kwargs)
 
@@ -194,7 +194,7 @@ class Jitted(Generic[Params, Result]):
         >>> f.explain(plugrad.ones(4), 0.5)
         "it is traced: unlike in trace 1, argument 'x' is [(4,), float32] instead of [(3,), float32]"
         """
-        check_hashable(self._named(args, kwargs))
+        check_hashable(self._arguments_by_name(args, kwargs))
         is_known = self._find(self._key(args, kwargs, [])) is not None
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)  # pyright: ignore[reportAssignmentType] - as they are given on
@@ -327,8 +327,8 @@ class Jitted(Generic[Params, Result]):
         """The names of the parameters."""
         return _parameter_names(self.function)
 
-    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name; those that are compared by identity are wrapped."""
+    def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's arguments by parameter name; those that are compared by identity are wrapped."""
         if self.static:
             args, kwargs = self._with_identities(tuple(args), dict(kwargs))
         names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
@@ -356,7 +356,11 @@ class Jitted(Generic[Params, Result]):
             what, last = "the arguments or settings differ", ""
             if changing:
                 place = changing[0]
-                name = place if isinstance(place, str) else [*self._named(args, kwargs)][place]
+                name = (
+                    place
+                    if isinstance(place, str)
+                    else [*self._arguments_by_name(args, kwargs)][place]
+                )
                 what, last = f"argument {name!r} differs", short_repr(_without_end(kind[place]))
             warn(
                 f"jit: {_name_of(self.function)} has been traced {MANY_TRACES + 1} times, because {what} from call to "
@@ -427,6 +431,6 @@ def make_graph(
     jitted: Jitted[..., Any] = function if isinstance(function, Jitted) else Jitted(function)  # pyright: ignore[reportUnknownVariableType]
 
     def planned(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
-        return jitted._program(*args, **kwargs).planned_graph()
+        return jitted.program(*args, **kwargs).planned_graph()
 
     return planned if fused else jitted.graph

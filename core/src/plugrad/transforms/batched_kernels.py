@@ -98,7 +98,7 @@ class BatchedFunctions(dict[str, "Implementation"]):
         tracer = self._tracer
         contract = get_contract(kernel_name)
         if contract is None:
-            function = _undeclared(kernel_name, tracer)
+            function = _loop_without_contract(kernel_name, tracer)
         elif not contract.inputs:
             function = _creating(contract, tracer)
         else:
@@ -165,14 +165,14 @@ def _by_rule(
         before = tracer.leave()
         try:
             if batch is None:
-                return _wrapped(run(contract, tensors, attrs), is_batched=False)
+                return _wrap_result(run(contract, tensors, attrs), is_batched=False)
             if contract.dynamic_shape:
                 raise _dynamic(contract)
             result = None if rule is None else rule(batch, *tensors, **attrs)
             if result is not None:
                 if not is_own or not tracer.size:  # the tests check plugrad's own
-                    result = _checked_result(result, contract, arrays, attrs, tracer.size)
-                return _wrapped(result, is_batched=True)
+                    result = _check_result(result, contract, arrays, attrs, tracer.size)
+                return _wrap_result(result, is_batched=True)
         except ShapeError:
             contract.infer_cached(arrays, attrs)  # which names the shapes that the function sees
             raise
@@ -183,7 +183,7 @@ def _by_rule(
             return composite_implementation(composite, cast("Backend", tracer))(*arrays, **attrs)
         before = tracer.leave()
         try:
-            return _wrapped(_loop(batch, tensors, attrs), is_batched=True)
+            return _wrap_result(_loop(batch, tensors, attrs), is_batched=True)
         finally:
             tracer.enter(before)
 
@@ -196,14 +196,14 @@ def _creating(contract: Kernel[..., Any], tracer: Level) -> Implementation:
     def call(_: Backend, **attrs: Any) -> Any:
         before = tracer.leave()
         try:
-            return _wrapped(run(contract, (), attrs, tracer.outer), is_batched=False)
+            return _wrap_result(run(contract, (), attrs, tracer.outer), is_batched=False)
         finally:
             tracer.enter(before)
 
     return call
 
 
-def _undeclared(kernel_name: str, tracer: Level) -> Implementation:
+def _loop_without_contract(kernel_name: str, tracer: Level) -> Implementation:
     """Return the function of a kernel without a contract, which runs for one example after the other."""
 
     def call(*arrays: Any, **attrs: Any) -> Any:
@@ -214,22 +214,22 @@ def _undeclared(kernel_name: str, tracer: Level) -> Implementation:
         try:
             contract = contract_from_signature(kernel_name, tensors)
             if not any(flags):
-                return _wrapped(run(contract, tensors, attrs, tracer.outer), is_batched=False)
+                return _wrap_result(run(contract, tensors, attrs, tracer.outer), is_batched=False)
             batch = Batch(contract, tracer.size, flags)
-            return _wrapped(_loop(batch, tensors, attrs), is_batched=True)
+            return _wrap_result(_loop(batch, tensors, attrs), is_batched=True)
         finally:
             tracer.enter(before)
 
     return call
 
 
-def _wrapped(result: Any, *, is_batched: bool) -> Any:
+def _wrap_result(result: Any, *, is_batched: bool) -> Any:
     if isinstance(result, list | tuple):
         return [BatchedArray(x, is_batched) for x in cast("Sequence[Tensor]", result)]
     return BatchedArray(result, is_batched)
 
 
-def _checked_result(
+def _check_result(
     result: Any, contract: Kernel[..., Any], arrays: Sequence[Any], attrs: Any, size: int
 ) -> Any:
     """Return what a rule has returned, which must be what the contract promises, with the hidden axis.

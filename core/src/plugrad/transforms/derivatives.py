@@ -300,11 +300,11 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         parents = tuple(x.node for x in (*tensors, *variables))
         given = [_detach(x) for x in args]  # the function may assign to its arguments
         named = {name: _detach(x) for name, x in kwargs.items()}
-        renamed = _renamed(kwargs)
+        renamed = _copy_handles(kwargs)
         tracer = current_tracer()
         if isinstance(tracer, BatchTracer) and not any(parents):  # a tape outside may record it
             return tracer.call_outside(
-                checkpoint, lambda *args: function(*args, **_renamed(renamed)), given
+                checkpoint, lambda *args: function(*args, **_copy_handles(renamed)), given
             )
         token = watched_variables.set(None)
         try:
@@ -328,8 +328,8 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return run_checkpointed
 
 
-def _renamed(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments to which a function may assign without changing those of its caller."""
+def _copy_handles(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments with new handles for tensors: an assignment to one leaves the caller's tensor alone."""
     return {
         name: Tensor(x.array, x.backend, x.node) if type(x) is Tensor else x
         for name, x in kwargs.items()

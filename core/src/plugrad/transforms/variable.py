@@ -112,10 +112,10 @@ class Variable(Tensor):
             DTypeError: the new value is a tensor of another dtype.
             ArgumentValueError: a number of the new value does not fit the dtype.
         """
-        self.array = self._checked(value)
+        self.array = self._convert_value(value)
         _stop_watching([self])
 
-    def _checked(self, value: TensorLike) -> Any:
+    def _convert_value(self, value: TensorLike) -> Any:
         """Return the array that the variable will hold when a value has been assigned."""
         if isinstance(value, Tensor):
             new = copy_to_backend(value, self.backend)
@@ -215,7 +215,7 @@ def assign_all(variables: Sequence[Variable], values: Sequence[Tensor], log: Hos
     Raises:
         ShapeError, DTypeError: as for `Variable.assign`.
     """
-    arrays = [*map(Variable._checked, variables, values)]  # pyright: ignore[reportPrivateUsage] - of this module
+    arrays = [*map(Variable._convert_value, variables, values)]  # pyright: ignore[reportPrivateUsage] - of this module
     tracer = current_tracer()
     if tracer is None:
         replace_arrays(variables, arrays, log)

@@ -36,7 +36,7 @@ class Contraction(NamedTuple):
     """Of the product, which has an axis for each letter."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def contractions(
     equation: str, shapes: tuple[Shape, ...]
 ) -> tuple[tuple[Contraction, ...], Preparation]:

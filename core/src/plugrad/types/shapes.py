@@ -20,7 +20,7 @@ def count_elements(shape: Shape) -> int:
     return math.prod(shape)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def broadcast(*shapes: Shape) -> Shape:
     """Return the shape to which all `shapes` broadcast.
 
@@ -53,7 +53,7 @@ def broadcasts_to(small: Shape, large: Shape) -> bool:
     return len(small) <= len(large) and all(n in (1, size) for n, size in sizes)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def broadcast_axes(small: Shape, large: Shape) -> tuple[int, ...]:
     """Return the axes of `large` along which `small` is repeated when it is broadcast.
 
@@ -146,7 +146,7 @@ def resolve_shape(shape: int | Sequence[int], size: int, *, name: str = "shape")
     return _infer_missing_size(as_sizes(shape, name=name), size, name)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _infer_missing_size(sizes: Shape, size: int, name: str) -> Shape:
     """Return sizes with ``-1`` replaced; see `resolve_shape`."""
     if sizes.count(-1) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import warnings
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 EVERY_DTYPE: Final = frozenset(DTYPES)
 OUTER_MIN_BYTES: Final = 512
 """The bytes of a column and a row from which on their result may be large."""
+BROADCAST_MIN_ELEMENTS: Final = 1 << 11
+"""The elements of a result from which on a pack may broadcast faster than NumPy."""
+SHORT_ROW: Final = 16
+"""The most elements of a last axis that is too short for NumPy's loops."""
 FLOAT32: Final = np.dtype(np.float32)
 IGNORED_WARNINGS: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
@@ -233,12 +238,31 @@ def _choose_by_inputs(
             if both >= TRACKED_MIN_BYTES:
                 is_meant = broadcast_dtypes and both >= min_bytes and is_broadcast(a, b)
                 return (meant if is_meant else others)(a, b)
+            if (
+                broadcast_dtypes
+                and both >= min_bytes
+                and (shape := a.shape) != (other := b.shape)
+                and dtype in broadcast_dtypes
+                and _is_slow_in_numpy(shape, other)
+            ):
+                return meant(a, b)
         result = following(a, b)
         if result.nbytes >= TRACKED_MIN_BYTES:  # a column and a row
             pool.count(result)
         return result
 
     return binary
+
+
+@lru_cache(maxsize=1024)
+def _is_slow_in_numpy(a: Shape, b: Shape) -> bool:
+    """Return whether NumPy's loops over the result of two shapes are short, or have to fetch its memory."""
+    if len(a) != len(b):
+        a, b = (1,) * (len(b) - len(a)) + a, (1,) * (len(a) - len(b)) + b
+    shape = tuple(map(max, a, b))
+    is_larger = shape not in (a, b)
+    is_short = a[-1] == b[-1] <= SHORT_ROW
+    return (is_larger or is_short) and prod(shape) >= BROADCAST_MIN_ELEMENTS
 
 
 def _has_out_parameter(function: Implementation) -> bool:

@@ -277,7 +277,10 @@ def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
     """Return an uninitialized array with the shape, the memory layout and the dtype of x."""
     if x.flags.c_contiguous or 0 in x.strides:  # that of a repeated axis says nothing of an order
         return empty(x.shape, dtype or x.dtype)
-    order = sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
+    strides = [abs(stride) for stride in x.strides]
+    if strides == sorted(strides, reverse=True):  # as in most views
+        return empty(x.shape, dtype or x.dtype)
+    order = sorted(range(x.ndim), key=lambda i: -strides[i])
     y = empty(tuple([x.shape[i] for i in order]), dtype or x.dtype)
     return y.transpose(sorted(range(x.ndim), key=order.__getitem__))
 

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import BackendUnavailable
+from plugrad.extend import BackendUnavailable, suppress_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -107,9 +107,8 @@ class ThreadPool:
 
     def _ask_for_help(self, job: Job, count: int) -> None:
         """Give a job to so many threads."""
-        with suppress(
-            RuntimeError
-        ):  # at the end of a program no thread starts; the caller works alone
+        # At the end of a program no thread starts; the caller works alone.
+        with suppress_failures(RuntimeError):
             while self._size < count:
                 Thread(
                     target=_serve, args=(self._jobs,), name="plugrad-cpu worker", daemon=True

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Final
 
 import plugrad
-from plugrad.extend import ArgumentError
+from plugrad.extend import ArgumentError, is_interruption
 from plugrad_distributed.collective import Collective
 from plugrad_distributed.errors import CollectiveNotFound, CollectiveUnavailable
 
@@ -50,6 +50,8 @@ def load_collective(name: str) -> type[Collective]:
     try:
         found = known[name].load()
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise CollectiveUnavailable(
             f"collective {name!r} ({known[name].value}) cannot be imported: {error}"
         ) from error

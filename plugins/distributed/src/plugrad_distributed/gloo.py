@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from plugrad.extend import is_interruption
 from plugrad_distributed.collective import Collective
 from plugrad_distributed.errors import CollectiveFailed, CollectiveTimeout, CollectiveUnavailable
 from plugrad_distributed.messages import missing_text
@@ -47,6 +48,8 @@ class Gloo(Collective):
             torch: Any = import_module("torch")
             distributed: Any = import_module("torch.distributed")
         except (ImportError, OSError) as error:
+            if is_interruption(error):
+                raise
             raise CollectiveUnavailable(
                 f"gloo: torch cannot be imported ({error}); {self.remedy}"
             ) from error
@@ -72,6 +75,8 @@ class Gloo(Collective):
                 )
                 self._group = distributed.group.WORLD
         except (RuntimeError, ValueError) as error:
+            if is_interruption(error):
+                raise
             raise CollectiveUnavailable(
                 f"gloo: rank {self.rank} of {self.size} has not found the others at {os.environ['MASTER_ADDR']}:"
                 f"{os.environ['MASTER_PORT']} within {START_TIMEOUT:g} s: {error}"
@@ -149,6 +154,8 @@ class Gloo(Collective):
             work = function(*args, group=self._group, async_op=True)
             work.wait(timedelta(seconds=timeout))
         except RuntimeError as error:
+            if is_interruption(error):
+                raise
             if time.monotonic() - start < timeout:
                 raise CollectiveFailed(
                     f"gloo: {operation} failed on rank {self.rank}, mostly because another rank has ended: {error}"
@@ -165,5 +172,7 @@ class Gloo(Collective):
             self._store.set(keys[self.rank], "1")
             time.sleep(ROLL_CALL)
             return [rank for rank, key in keys.items() if not self._store.check([key])]
-        except RuntimeError:
+        except RuntimeError as error:
+            if is_interruption(error):
+                raise
             return [0]  # which keeps the store

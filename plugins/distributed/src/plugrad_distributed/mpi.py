@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
+from plugrad.extend import is_interruption
 from plugrad_distributed.collective import Collective
 from plugrad_distributed.errors import CollectiveFailed, CollectiveTimeout, CollectiveUnavailable
 from plugrad_distributed.messages import missing_text
@@ -52,6 +53,8 @@ class MPI(Collective):
             mpi4py.rc.finalize = False  # to finalize waits for all, and a rank that fails must not
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
+            if is_interruption(error):
+                raise
             raise CollectiveUnavailable(
                 f"mpi: mpi4py cannot be used ({error}); install it with an MPI, as in {self.remedy}"
             ) from error

@@ -393,15 +393,15 @@ class _Step:
         loss: Tensor | None = None
         for index, bucket in enumerate(buckets):
             carries = self._carries_loss(index)
-            flat = self._received(index, bucket.size + carries, bucket.dtype)
+            flat = self._receive(index, bucket.size + carries, bucket.dtype)
             if carries:
                 loss, flat = flat[bucket.size :], flat[: bucket.size]
             self.reduced.append(flat)
         if self._loss is not None and loss is None:
-            loss = self._received(len(buckets), 1, self._loss.dtype)
+            loss = self._receive(len(buckets), 1, self._loss.dtype)
         return loss
 
-    def _received(self, index: int, size: int, dtype: Any) -> Tensor:
+    def _receive(self, index: int, size: int, dtype: Any) -> Tensor:
         return kernels.receive_bucket(
             self._token, reduction=self.reduction, index=index, size=size, dtype=str(dtype)
         )

@@ -56,7 +56,7 @@ class Shards:
         pairs: list[tuple[Variable, Tensor]] = []
         for part, flat in zip(self.parts, flats, strict=True):
             part.variable.assign(self._own_elements(part))
-            pairs.append((part.variable, _padded(flat[part.start : part.start + part.size], part)))
+            pairs.append((part.variable, _pad(flat[part.start : part.start + part.size], part)))
         optimizer.apply_gradients(pairs)
         for part in self.parts:
             whole = +part.variable
@@ -81,7 +81,7 @@ class Shards:
             position += variable.size
         if not found:
             return plugrad.zeros_like(part.variable)
-        return _padded(found[0] if len(found) == 1 else plugrad.concat(found), part)
+        return _pad(found[0] if len(found) == 1 else plugrad.concat(found), part)
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Shards:
         optimizer.set_state(variables, {"iterations": state["iterations"], "variables": parts})
 
 
-def _padded(x: Tensor, part: _Part) -> Tensor:
+def _pad(x: Tensor, part: _Part) -> Tensor:
     """Return elements with zeros up to the size of a part."""
     missing = part.size - x.size
     return x if missing == 0 else plugrad.pad(x, [(0, missing)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import plugrad
-from plugrad.extend import ArgumentError, host_value
+from plugrad.extend import ArgumentError, host_value, is_interruption
 from plugrad_distributed import kernels
 from plugrad_distributed.startup import current_world
 from plugrad_distributed.world import Description, describe_arrays
@@ -187,6 +187,8 @@ def load(path: str | PathLike[str]) -> Any:
         try:
             content = np.fromfile(path, np.uint8)
         except OSError as error:
+            if is_interruption(error):
+                raise
             failure = str(error)
     sizes, failures = _load_announced(world, content.size, failure)
     if failures:

@@ -132,7 +132,7 @@ class World:
         own = np.zeros(3, np.int64)
         own[0], own[1] = description.digest ^ self._attempt_digest, self._count
         own[2:].view(np.float64)[0] = number
-        found = self._timed("agree", own, self.collective.all_gather, timeout=timeout)
+        found = self._time_exchange("agree", own, self.collective.all_gather, timeout=timeout)
         if (found[:, :2] != own[:2]).any():
             raise RanksDisagree(self._difference(description))
         return found[:, 2].copy().view(np.float64)
@@ -194,18 +194,18 @@ class World:
         flat = array.reshape(-1)
         if flat.dtype.kind == "c":
             flat = flat.view(np.dtype(f"f{flat.dtype.itemsize // 2}"))
-        self._timed("all_reduce", flat, self.collective.all_reduce)
+        self._time_exchange("all_reduce", flat, self.collective.all_reduce)
 
     def gather(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return the arrays of all ranks, which have agreed on them, as rows."""
-        return self._timed("all_gather", array, self.collective.all_gather)
+        return self._time_exchange("all_gather", array, self.collective.all_gather)
 
     def broadcast(self, array: NDArray[Any], root: int) -> None:
         """Replace an array by that of a rank."""
         flat = array.reshape(-1).view(np.uint8)
-        self._timed("broadcast", flat, self.collective.broadcast, root=root)
+        self._time_exchange("broadcast", flat, self.collective.broadcast, root=root)
 
-    def _timed(
+    def _time_exchange(
         self,
         operation: str,
         array: NDArray[Any],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import plugrad
-from plugrad.extend import ArgumentValueError, DTypeError, ShapeError, bool_
+from plugrad.extend import ArgumentError, ArgumentValueError, DTypeError, ShapeError, bool_, int32
 from plugrad_nn import initializers
 from plugrad_nn.arguments import (
     check_choice,
@@ -140,19 +141,89 @@ class MultiHeadAttention(Layer):
         value = self._project_heads(params, "value", context, self._kv_heads)
         if self.positions == "rotary":
             query, key = rotate_positions(query), rotate_positions(key)
-        shared = self.num_heads // self._kv_heads
-        if shared > 1:
-            key, value = (plugrad.repeat(part, shared, axis=1) for part in (key, value))
+        key, value = self._share(key), self._share(value)
+        shape = (x.shape[0], self.num_heads, query.shape[2], key.shape[2])
+        bias = self._score_bias(key, shape, self._attention_mask(shape, mask))
+        if not self.dropout or not mode.is_training:
+            return self._project_back(params, plugrad.attention(query, key, value, bias), x)
         scores = (query @ plugrad.matrix_transpose(key)) * self.key_dim**-0.5
-        if self.positions == "alibi":
-            scores = scores - _alibi_penalties(scores)
-        allowed = self._attention_mask(scores.shape, mask)
-        if allowed is not None:
-            # Finite, so that the softmax of a row without allowed places is no NaN.
-            lowest = float(plugrad.finfo(scores.dtype).min) / 2
-            scores = plugrad.where(allowed, scores, lowest)
+        scores = scores if bias is None else scores + bias
         weights = Dropout(self.dropout)({}, plugrad.softmax(scores), mode["dropout"])
-        heads = plugrad.permute_dims(weights @ value, (0, 2, 1, 3))
+        return self._project_back(params, weights @ value, x)
+
+    def initial_state(self, params: Params, batch: int, places: int) -> tuple[Tensor, ...]:
+        """Return the state before the first position, with room for keys and values of `places` positions."""
+        kernel = self.parameter(self.parameter(params, "key"), "kernel")
+        shape = (batch, self._kv_heads, places, self.key_dim)
+        keys, values = (
+            plugrad.zeros(shape, dtype=kernel.dtype, device=kernel.backend) for _ in "kv"
+        )
+        return keys, values, plugrad.zeros((), dtype=int32, device=kernel.backend)
+
+    def step(
+        self, params: Params, x: Any, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the result for the positions that come next, and the state with their keys and values.
+
+        Attention must be causal: each position attends to those before it, whose keys and values the state has, and
+        to itself. The state consists of keys, values and the number of positions, and keeps its shapes, so that
+        `plugrad.jit` traces a step once. Positions beyond its places are not kept.
+
+        >>> layer = nn.MultiHeadAttention(2, 4, causal=True)
+        >>> params = layer.init(0, (10, 8))
+        >>> x = plugrad.ones((1, 10, 8))
+        >>> state = layer.initial_state(params, batch=1, places=10)
+        >>> y, state = layer.step(params, x[:, :9], state)
+        >>> y, state = layer.step(params, x[:, 9:], state)
+        >>> bool(plugrad.all(plugrad.abs(y[:, 0] - layer(params, x)[:, 9]) < 1e-5))
+        True
+
+        Args:
+            params: what `init` returned.
+            x: the next positions, of shape (batch, length, features).
+            state: what `initial_state` returned, or the step before.
+
+        Raises:
+            ArgumentError: attention is not causal.
+            ShapeError: x or the state does not have the shape that it needs.
+        """
+        x = self._check_input("x", x)
+        if not self.causal:
+            raise ArgumentError("MultiHeadAttention: a step needs causal=True")
+        keys, values, start = state
+        shape = (x.shape[0], self._kv_heads, keys.shape[2], self.key_dim)
+        if keys.shape != shape or values.shape != shape:
+            raise ShapeError(
+                f"MultiHeadAttention: the state has shapes {keys.shape} and {values.shape}; both must be (batch, "
+                f"heads, places, key_dim), here {shape}"
+            )
+        query = self._project_heads(params, "query", x, self.num_heads)
+        key = self._project_heads(params, "key", x, self._kv_heads)
+        value = self._project_heads(params, "value", x, self._kv_heads)
+        places = plugrad.arange(keys.shape[2], device=x.backend)
+        positions = start + plugrad.arange(x.shape[1], device=x.backend)
+        if self.positions == "rotary":
+            rows = plugrad.minimum(positions, keys.shape[2] - 1)
+            turns = [plugrad.take(table, rows, axis=0) for table in _rotations(keys)]
+            query, key = _rotate(query, *turns), _rotate(key, *turns)
+        keys, values = (
+            _write_places(old, new, places - start) for old, new in ((keys, key), (values, value))
+        )
+        mask: Tensor = places <= plugrad.expand_dims(positions, axis=1)
+        if self.positions == "alibi":
+            penalties = _alibi_penalties(keys, positions, self.num_heads)
+            mask = plugrad.where(mask, -penalties, -math.inf)
+        heads = plugrad.attention(query, self._share(keys), self._share(values), mask)
+        return self._project_back(params, heads, x), (keys, values, start + x.shape[1])
+
+    def _share(self, x: Tensor) -> Tensor:
+        """Return keys or values for each head of queries."""
+        shared = self.num_heads // self._kv_heads
+        return plugrad.repeat(x, shared, axis=1) if shared > 1 else x
+
+    def _project_back(self, params: Params, heads: Tensor, x: Tensor) -> Tensor:
+        """Return the results of all heads in the features of x."""
+        heads = plugrad.permute_dims(heads, (0, 2, 1, 3))
         joined = plugrad.reshape(heads, (*x.shape[:-1], self.num_heads * self.key_dim))
         return self._make_projection(x.shape[-1])(self.parameter(params, "output"), joined)
 
@@ -172,6 +243,22 @@ class MultiHeadAttention(Layer):
         y = self._make_projection(heads * self.key_dim)(self.parameter(params, name), x)
         parts = plugrad.reshape(y, (*x.shape[:-1], heads, self.key_dim))
         return plugrad.permute_dims(parts, (0, 2, 1, 3))
+
+    def _score_bias(
+        self, key: Tensor, shape: tuple[int, ...], allowed: Tensor | None
+    ) -> Tensor | None:
+        """Return what is added to scores of a shape, or None if it is nothing."""
+        bias = None
+        if allowed is not None:
+            # Finite, so that the softmax of a row without allowed places is no NaN.
+            lowest = float(plugrad.finfo(key.dtype).min) / 2
+            bias = plugrad.where(allowed, plugrad.zeros((), dtype=key.dtype), lowest)
+        if self.positions != "alibi":
+            return bias
+        # The queries are the last of the places, as they are when a sequence is continued.
+        positions = plugrad.arange(shape[3] - shape[2], shape[3], device=key.backend)
+        penalties = _alibi_penalties(key, positions, self.num_heads)
+        return -penalties if bias is None else bias - penalties
 
     def _attention_mask(self, shape: tuple[int, ...], mask: Any) -> Tensor | None:
         """Return where a position may attend to a place, or None if it always may."""
@@ -221,25 +308,43 @@ def rotate_positions(x: Any, *, start: int = 0, base: float = 10_000.0) -> Tenso
         raise ShapeError(
             f"rotate_positions: x has shape {x.shape}; it must be (…, length, n) with an even n"
         )
-    length, half = x.shape[-2], x.shape[-1] // 2
+    return _rotate(x, *_rotations(x, start, base))
+
+
+def _rotations(x: Tensor, start: int = 0, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
+    """Return the cosines and the sines by which `rotate_positions` turns x, of shape (length, n / 2)."""
+    half = x.shape[-1] // 2
     # Angles are computed in double precision, because positions may be large.
     frequencies: list[float] = [base ** (-i / half) for i in range(half)]
-    angles = np.outer(np.arange(start, start + length), frequencies)
+    angles = np.outer(np.arange(start, start + x.shape[-2]), frequencies)
     cos, sin = (
         plugrad.asarray(f(angles), dtype=x.dtype, device=x.backend) for f in (np.cos, np.sin)
     )
+    return cos, sin
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     first, second = plugrad.split(x, 2, axis=-1)
     return plugrad.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 
-def _alibi_penalties(scores: Tensor) -> Tensor:
-    """Return what is subtracted from scores of shape (batch, heads, length, places)."""
-    heads, length, places = scores.shape[1:]
-    # The queries are the last of the places, as they are when a sequence is continued.
-    position = np.arange(length)[:, None] + (places - length)
-    distances = np.abs(position - np.arange(places))
-    penalties = _alibi_slopes(heads)[:, None, None] * distances
-    return plugrad.asarray(penalties, dtype=scores.dtype, device=scores.backend)
+def _write_places(old: Tensor, new: Tensor, numbers: Tensor) -> Tensor:
+    """Return old, of shape (batch, heads, places, size), where a place that has a number of new with that of new."""
+    length = new.shape[2]
+    is_new = plugrad.logical_and(numbers >= 0, numbers < length)
+    if length != 1:
+        new = plugrad.take(new, plugrad.clip(numbers, 0, length - 1), axis=2)
+    return plugrad.where(plugrad.expand_dims(is_new, axis=1), new, old)
+
+
+def _alibi_penalties(keys: Tensor, positions: Tensor, heads: int) -> Tensor:
+    """Return what is subtracted from the scores of positions and keys, of shape (heads, length, places)."""
+    places = plugrad.arange(keys.shape[-2], device=keys.backend)
+    distances = plugrad.abs(plugrad.expand_dims(positions, axis=1) - places)
+    slopes = plugrad.asarray(
+        _alibi_slopes(heads)[:, None, None], dtype=keys.dtype, device=keys.backend
+    )
+    return slopes * plugrad.astype(distances, keys.dtype)
 
 
 def _alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -60,14 +60,14 @@ class MovingAverage(Callback):
     def update(self) -> None:
         """Take the present values of the parameters into the averages."""
         for average, variable in zip(leaves(self.params), self._variables, strict=True):
-            average.assign(_averaged(average, variable, self.decay))
+            average.assign(_next_average(average, variable, self.decay))
 
     @contextmanager
     def applied(self) -> Generator[None]:
         """Give the parameters the values of the averages within a block, and their own after it."""
         own = [plugrad.asarray(variable, copy=True) for variable in self._variables]
-        assign(self._params, self.params)
         try:
+            assign(self._params, self.params)
             yield
         finally:
             for variable, value in zip(self._variables, own, strict=True):
@@ -84,7 +84,7 @@ class MovingAverage(Callback):
             self._traced()
 
 
-def _averaged(average: Tensor, variable: Variable, decay: float) -> Tensor:
+def _next_average(average: Tensor, variable: Variable, decay: float) -> Tensor:
     is_averaged = variable.trainable and plugrad.isdtype(variable.dtype, "real floating")
     return average + (variable - average) * (1 - decay) if is_averaged else +variable
 

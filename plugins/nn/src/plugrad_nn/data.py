@@ -132,7 +132,9 @@ def make_batches(
                 batch = [map_leaves(lambda x: _select(x, places, order), p) for p in parts]  # noqa: B023 - called at once
                 yield to_tensors(batch, on_host)
 
-        return Source(_limited(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // size))
+        return Source(
+            _limit_steps(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // size)
+        )
     if weights is not None:
         raise ArgumentError(
             f"{function}: sample_weight is for arrays; an iterable yields triples (inputs, labels, weights)"
@@ -153,10 +155,10 @@ def make_batches(
             yield _as_batch(function, batch, on_host)
 
     known = len(whole) if isinstance(whole, Sized) else None
-    return Source(_limited(from_iterable, steps_per_epoch), steps_per_epoch or known)
+    return Source(_limit_steps(from_iterable, steps_per_epoch), steps_per_epoch or known)
 
 
-def _limited(
+def _limit_steps(
     all_of: Callable[[int | None], Iterator[tuple[Any, ...]]], steps: int | None
 ) -> Callable[[int | None], Iterator[tuple[Any, ...]]]:
     return all_of if steps is None else lambda seed: islice(all_of(seed), steps)

@@ -43,7 +43,7 @@ def accuracy(
     labels, logits = _check_classes("accuracy", labels, logits)
     predicted = plugrad.argmax(logits, axis=-1)
     is_right = predicted == plugrad.astype(labels, predicted.dtype)
-    return _fraction(is_right, _counted("accuracy", labels, weights, ignore_index))
+    return _fraction(is_right, _label_weights("accuracy", labels, weights, ignore_index))
 
 
 def top_k_accuracy(
@@ -70,7 +70,7 @@ def top_k_accuracy(
     own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
     larger = plugrad.count_nonzero(logits > own, axis=-1)
     is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
-    counted = _counted("top_k_accuracy", labels, weights, ignore_index)
+    counted = _label_weights("top_k_accuracy", labels, weights, ignore_index)
     return _fraction(plugrad.logical_and(larger < k, is_class), counted)
 
 
@@ -89,7 +89,7 @@ def binary_accuracy(labels: Any, logits: Any, weights: Any = None) -> Tensor:
         ShapeError: the shapes differ, or the weights do not broadcast to them.
     """
     truth, predicted = _check_decisions("binary_accuracy", labels, logits)
-    counted = _counted("binary_accuracy", truth, weights, None)
+    counted = _label_weights("binary_accuracy", truth, weights, None)
     return _fraction(truth == predicted, counted)
 
 
@@ -160,14 +160,16 @@ def _count_decisions(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return how many labels are 1 and have a positive logit, are 1, and have a positive logit."""
     truth, predicted = _check_decisions(op, labels, logits)
-    counted = _counted(op, truth, weights, None)
+    counted = _label_weights(op, truth, weights, None)
     both = plugrad.logical_and(truth, predicted)
     of_all = [_weigh(x, counted) for x in (both, truth, predicted)]
     return of_all[0], of_all[1], of_all[2]
 
 
-def _counted(op: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor | None:
-    """Return how much each label counts; None if all count alike.
+def _label_weights(
+    op: str, labels: Tensor, weights: Any, ignore_index: int | None
+) -> Tensor | None:
+    """Return the weight of each label; None if all weigh the same.
 
     Raises:
         ShapeError: the weights do not broadcast to the labels.

@@ -143,6 +143,28 @@ class TransformerEncoderBlock(_TransformerBlock):
         x = self._add(params, "attention", x, part, mode)
         return self._add_feed_forward(params, x, mode)
 
+    def initial_state(self, params: Params, batch: int, places: int) -> tuple[Tensor, ...]:
+        """Return the state of attention before the first position; see `MultiHeadAttention.step`."""
+        own = self.parameter(params, "attention")
+        features = self.parameter(self.parameter(own, "output"), "kernel").shape[-1:]
+        return self._attention(features, self.causal).initial_state(own, batch, places)
+
+    def step(
+        self, params: Params, x: Any, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the result for the positions that come next, and the new state; see `MultiHeadAttention.step`."""
+        x = plugrad.asarray(x)
+        after = state
+
+        def part(x: Tensor) -> Tensor:
+            nonlocal after
+            own = self.parameter(params, "attention")
+            y, after = self._attention(x.shape, self.causal).step(own, x, state)
+            return y
+
+        x = self._add(params, "attention", x, part, INFERENCE)
+        return self._add_feed_forward(params, x, INFERENCE), after
+
 
 @dataclass(frozen=True, repr=False)
 class TransformerDecoderBlock(_TransformerBlock):

@@ -15,6 +15,7 @@ import numpy as np
 
 import plugrad
 from plugrad.errors import ArgumentValueError, UnsupportedModel
+from plugrad.extend import is_interruption
 from plugrad_onnx.elements import as_array, numpy_dtype
 from plugrad_onnx.graph import opsets_of
 from plugrad_onnx.model import load
@@ -66,6 +67,8 @@ def run(arguments: Namespace) -> int | None:
     try:
         return arguments.chosen(arguments)
     except OSError as error:
+        if is_interruption(error):
+            raise
         raise ArgumentValueError(f"{error.filename}: {error.strerror}.") from error
 
 
@@ -122,7 +125,7 @@ def measure(arguments: Namespace) -> None:
             results: list[Any] = [*result] if isinstance(result, tuple) else [result]
             return [as_array(part) for part in results]
 
-        outputs, seconds = _timed(run_once, arguments.times + 1)
+        outputs, seconds = _time_calls(run_once, arguments.times + 1)
         device = str(plugrad.zeros(()).device)
     if arguments.output:
         np.savez(arguments.output, **dict(zip(model.outputs, outputs, strict=True)))
@@ -148,7 +151,7 @@ def measure(arguments: Namespace) -> None:
     _table(("TIME", f"OF {arguments.times} RUNS"), times)
 
 
-def _timed(call: Callable[[], Any], times: int) -> tuple[Any, list[float]]:
+def _time_calls(call: Callable[[], Any], times: int) -> tuple[Any, list[float]]:
     """Return the result of the last call, and the seconds of each."""
     seconds: list[float] = []
     result: Any = None

@@ -91,7 +91,7 @@ def _names_of_dtypes(device: str) -> frozenset[str]:
     return frozenset(map(str, plugrad.zeros((), device=device).backend.dtypes()))
 
 
-def computed(array: NDArray[Any]) -> NDArray[Any]:
+def as_computable(array: NDArray[Any]) -> NDArray[Any]:
     """Return the same numbers in a dtype that plugrad computes with."""
     if array.dtype.kind in "OUS":
         strings = [s.decode() if isinstance(s, bytes) else str(s) for s in array.ravel()]
@@ -106,7 +106,7 @@ def as_tensor(value: Any, device: Any = None) -> Tensor:
     """Return an array as a tensor, with the same numbers where plugrad has no such dtype."""
     if isinstance(value, plugrad.Tensor):
         return value
-    return plugrad.asarray(computed(np.asarray(value)), device=device)
+    return plugrad.asarray(as_computable(np.asarray(value)), device=device)
 
 
 def as_array(value: Any) -> NDArray[Any]:

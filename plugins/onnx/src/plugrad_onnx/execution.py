@@ -11,10 +11,11 @@ import numpy as np
 
 import plugrad
 from plugrad.errors import PlugradError, UnsupportedDtype
+from plugrad.extend import is_interruption
 from plugrad_onnx.elements import (
     as_array,
+    as_computable,
     as_tensor,
-    computed,
     is_array,
     is_list,
     is_stored_only,
@@ -67,7 +68,7 @@ class Scope:
 
     def on_cpu(self, names: Sequence[str]) -> Scope:
         """Return a scope on the cpu with some of the values; gradients pass the copies."""
-        values = {name: _moved(self.values[name], "cpu") for name in names if name}
+        values = {name: _move_to_device(self.values[name], "cpu") for name in names if name}
         scope = Scope("cpu", values, self.constant, self.copies)
         scope.last = self.last & values.keys()
         return scope
@@ -97,7 +98,9 @@ class Scope:
         if kind == "Anything" or (kind == "Stored" and exotic):
             return value
         if is_array(value):
-            return self._copied(name, kind, _filters_last if kind == "Filter" else _as_it_is)
+            return self._copy_to_device(
+                name, kind, _filters_last if kind == "Filter" else _as_it_is
+            )
         if is_list(value):
             return [as_tensor(part, self.device) for part in value]
         return _filters_of(self.values[name]) if kind == "Filter" else value
@@ -110,7 +113,7 @@ class Scope:
         if value.ndim < 3:
             return self.argument(name, "Tensor")
         if is_array(value):
-            return self._copied(name, "images", _array_last)
+            return self._copy_to_device(name, "images", _array_last)
         return self._other(name, channels_last)
 
     def beside_images(self, name: str, rank: int) -> Any:
@@ -120,7 +123,7 @@ class Scope:
             return self.values[name] if name in self.last else self.argument(name, "Tensor")
         if is_array(value):
             shape = (1,) * (rank - value.ndim) + value.shape
-            return self._copied(name, "beside", lambda a: _array_last(a.reshape(shape)))
+            return self._copy_to_device(name, "beside", lambda a: _array_last(a.reshape(shape)))
         if value.ndim == rank:
             return self.images(name)
         return channels_last(plugrad.reshape(value, (1,) * (rank - value.ndim) + value.shape))
@@ -130,7 +133,7 @@ class Scope:
             self.turned[name] = turn(self.values[name])
         return self.turned[name]
 
-    def _copied(
+    def _copy_to_device(
         self, name: str, layout: str, turn: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> plugrad.Tensor:
         """Return an array on the device; constants are copied once."""
@@ -159,7 +162,7 @@ def _array_last(array: NDArray[Any]) -> NDArray[Any]:
 
 def _filters_last(array: NDArray[Any]) -> NDArray[Any]:
     order = (*range(2, array.ndim), 1, 0)
-    return np.ascontiguousarray(np.transpose(computed(array), order))
+    return np.ascontiguousarray(np.transpose(as_computable(array), order))
 
 
 def _filters_of(x: plugrad.Tensor) -> plugrad.Tensor:
@@ -226,13 +229,13 @@ def _compute_on_cpu(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
         return compute(node, scope)
     with plugrad.use("cpu"):
         results = compute(node, scope.on_cpu([*node.inputs, *node.captured]))
-    return [(_moved(result, scope.device), last) for result, last in results]
+    return [(_move_to_device(result, scope.device), last) for result, last in results]
 
 
-def _moved(value: Any, device: str) -> Any:
+def _move_to_device(value: Any, device: str) -> Any:
     """Return tensors on a device, as far as it has their dtype."""
     if is_list(value):
-        return [_moved(part, device) for part in value]
+        return [_move_to_device(part, device) for part in value]
     is_there = not isinstance(value, plugrad.Tensor) or lacks(device, value)
     return value if is_there else plugrad.to_device(value, device)
 
@@ -258,6 +261,8 @@ def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
         error.add_note(f"In {node} of the model.")
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise NodeFailed(f"{node} cannot be computed: {type(error).__name__}: {error}") from error
     results: list[Any] = [*result] if isinstance(result, tuple) else [result]
     return [(r, rank > 2 and isinstance(r, plugrad.Tensor) and r.ndim == rank) for r in results]
@@ -306,10 +311,10 @@ def _body(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
     return lambda *arguments: run_graph(graph, scope, arguments)
 
 
-def _placed(value: Any, device: str) -> Any:
-    """Return an output: on the device, or on the cpu, or an array, as each has the dtype."""
+def _place_output(value: Any, device: str) -> Any:
+    """Return an output as a tensor on the device, on the cpu if the device lacks its dtype, or as an array."""
     if is_list(value):
-        return [_placed(part, device) for part in value]
+        return [_place_output(part, device) for part in value]
     if value is None or (is_array(value) and is_stored_only(value.dtype)):
         return value
     return as_tensor(value, "cpu" if lacks(device, value) else device)
@@ -340,7 +345,9 @@ class Plan:
                     scope.release(name)
         else:
             self._record(scope)
-        return [_placed(scope.argument(n, "Anything"), self.device) for n in self.graph.outputs]
+        return [
+            _place_output(scope.argument(n, "Anything"), self.device) for n in self.graph.outputs
+        ]
 
     def _record(self, scope: Scope) -> None:
         """Run all nodes, and keep those that must run again.

@@ -10,7 +10,7 @@ from plugrad.errors import PlugradError
 from plugrad_onnx.elements import is_array
 from plugrad_onnx.execution import Scope, evaluate
 from plugrad_onnx.graph import Graph, Node
-from plugrad_onnx.storage import converted
+from plugrad_onnx.storage import cast_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ KEEPING: Final = frozenset(
 """Operators whose outputs have the dtype of their first input."""
 
 
-def folded(graph: Graph, changing: set[str], dtypes: Mapping[str, np.dtype[Any]]) -> Graph:
+def fold_constants(graph: Graph, changing: set[str], dtypes: Mapping[str, np.dtype[Any]]) -> Graph:
     """Return a graph without the nodes whose outputs are known.
 
     Args:
@@ -65,7 +65,7 @@ def _values(
     if node.graphs or not node.operator.pure:
         return None
     if node.operator.name == "CastLike" and names[0] in known and names[-1] in types:
-        value = converted(known[names[0]], types[names[-1]])
+        value = cast_to(known[names[0]], types[names[-1]])
         return {node.outputs[0]: np.asarray(value)} if is_array(value) else None
     if not all(name in known for name in names) or sum(known[n].size for n in names) > LARGEST:
         return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def fused(graph: Graph, trained: set[str]) -> Graph:
+def fuse_nodes(graph: Graph, trained: set[str]) -> Graph:
     """Return a graph that computes the same with fewer nodes.
 
     Args:
@@ -54,7 +54,7 @@ def _absorbing(
     fused_conv = OPERATORS["plugrad", "FusedConv"][0]
     follower = _only_follower(conv, uses, consumers)
     if follower is not None and _is_normalization(follower, constants):
-        folded = _folded(conv, follower, constants)
+        folded = _fold_normalization(conv, follower, constants)
         if folded is not None:
             inputs = [conv.inputs[0]]
             for name, array in zip(("filters", "bias"), folded, strict=True):
@@ -100,7 +100,7 @@ def _is_normalization(node: Node, constants: Mapping[str, Any]) -> bool:
     )
 
 
-def _folded(
+def _fold_normalization(
     conv: Node, normalization: Node, constants: Mapping[str, NDArray[Any]]
 ) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Return filters and bias of a convolution that normalizes its outputs; the products are exact."""

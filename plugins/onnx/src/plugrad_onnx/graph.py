@@ -13,7 +13,7 @@ from plugrad.errors import UnsupportedModel
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.reading import read_sparse, read_tensor
 from plugrad_onnx.registry import OPERATORS, Operator, find
-from plugrad_onnx.remembering import Call, remembered, resolved
+from plugrad_onnx.remembering import Call, find_operator, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -129,20 +129,20 @@ class Builder:
         if depth > DEEPEST:
             raise InvalidModel(f"Graphs and functions are nested more than {DEEPEST} deep.")
         protos = list(protos)
-        calls = remembered(protos)
+        calls = read_records(protos)
         replaced = 0
         for place, proto in enumerate(protos):
             if replaced:
                 replaced -= 1
                 continue
-            if place in calls and (found := resolved(calls[place])):
-                yield _recalled(calls[place], *found, names)
+            if place in calls and (found := find_operator(calls[place])):
+                yield _node_of_record(calls[place], *found, names)
                 replaced = calls[place].size - 1
                 continue
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             opset = opsets.get(domain, 1)
             name = proto.name or (proto.output[0] if proto.output else proto.op_type)
-            attributes = _resolved(proto, given)
+            attributes = _resolve_attributes(proto, given)
             where = describe(name, domain, proto.op_type, opset)
             function = self.functions.get((domain, proto.op_type))
             operator = find(domain, proto.op_type, opset) if function is None else None
@@ -158,7 +158,7 @@ class Builder:
             if function is not None:
                 yield from self.body(proto, function, where, attributes, names, opsets, depth)
             elif schema is not None and schema.has_context_dependent_function:
-                yield self._expanded(proto, name, opset, attributes, opsets, names)
+                yield self._expansion_node(proto, name, opset, attributes, opsets, names)
             else:
                 self.problems.append(f"{where}: {_remedy(domain, proto.op_type, opset)}")
 
@@ -248,7 +248,7 @@ class Builder:
         yield from self.nodes(function.node, own, inner, attributes, depth + 1)
         self._open.pop()
 
-    def _expanded(
+    def _expansion_node(
         self,
         proto: onnx.NodeProto,
         name: str,
@@ -279,7 +279,9 @@ class Builder:
         )
 
 
-def _recalled(call: Call, operator: Operator, attributes: dict[str, Any], names: Names) -> Node:
+def _node_of_record(
+    call: Call, operator: Operator, attributes: dict[str, Any], names: Names
+) -> Node:
     """Return the node of a call for which several nodes stand in the file."""
     inputs, outputs = ([names[name] for name in part] for part in (call.inputs, call.outputs))
     return Node(
@@ -350,7 +352,7 @@ def check_order(graph: Graph, outer: set[str]) -> None:
             raise InvalidModel(f"Output {name!r} of the model is not computed by any node.")
 
 
-def _resolved(
+def _resolve_attributes(
     proto: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]
 ) -> dict[str, onnx.AttributeProto]:
     """Return the attributes of a node; those that refer to one of the function's call have its value."""

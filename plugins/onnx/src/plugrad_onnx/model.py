@@ -14,6 +14,7 @@ from onnx import numpy_helper
 
 import plugrad
 from plugrad.errors import ArgumentError, ArgumentValueError, PlugradError
+from plugrad.extend import is_interruption
 from plugrad_onnx.elements import (
     as_tensor,
     element_type,
@@ -24,8 +25,8 @@ from plugrad_onnx.elements import (
 )
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.execution import Plan
-from plugrad_onnx.folding import folded
-from plugrad_onnx.fusion import fused
+from plugrad_onnx.folding import fold_constants
+from plugrad_onnx.fusion import fuse_nodes
 from plugrad_onnx.graph import NONE, Graph, build
 from plugrad_onnx.reading import read_model
 
@@ -64,6 +65,8 @@ def load(source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
     except PlugradError:
         raise
     except Exception as error:  # what damaged fields do in the packages that read them
+        if is_interruption(error):
+            raise
         where = source if by_path else "The model"
         raise InvalidModel(f"{where} is damaged: {type(error).__name__}: {error}") from error
 
@@ -122,7 +125,7 @@ class Model:
                     f"{name!r} is no weight of floating dtype; these are: {', '.join(floating)}."
                 )
             if name not in self._trained:
-                value = _converted(self._graph.constants[name], _device([]))
+                value = _to_tensor(self._graph.constants[name], _device([]))
                 self._trained[name] = plugrad.Variable(value, name=name)
         self._replan()
         return [self._trained[name] for name in names]
@@ -147,20 +150,20 @@ class Model:
             ArgumentValueError: an input has another shape or dtype than the model says.
             NodeFailed: a node cannot compute its outputs.
         """
-        results = self.run(self._named(args, named))
+        results = self.run(self._inputs_by_name(args, named))
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Return the outputs as a list, for inputs by name. Names need not be those of Python."""
         device = _device(inputs.values())
-        values = {name: self._checked(name, value, device) for name, value in inputs.items()}
+        values = {name: self._convert_input(name, value, device) for name, value in inputs.items()}
         missing = [name for name in self._inputs if name not in values]
         if missing:
             raise ArgumentError(f"Inputs are missing: {', '.join(missing)}.")
         key = (device, *((name, _signature(value)) for name, value in sorted(values.items())))
         plan = self._plans.get(key)
         if plan is None:
-            self._fused = self._fused or self._prepared()
+            self._fused = self._fused or self._optimize_graph()
             plan = Plan(self._fused, device, {*self._trained, *values})
             self._plans[key] = plan
             while len(self._plans) > PLANS:
@@ -187,7 +190,7 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({', '.join(self.inputs)} -> {', '.join(self.outputs)})"
 
-    def _prepared(self) -> Graph:
+    def _optimize_graph(self) -> Graph:
         """Return the graph as it runs: what is known is computed, and what follows a convolution joins it."""
         changing = {*self._trained, *self._graph.inputs}
         dtypes = {
@@ -195,14 +198,14 @@ class Model:
             for name, proto in self._inputs.items()
             if _is_tensor(proto) and proto.type.tensor_type.elem_type
         }
-        return fused(folded(self._graph, changing, dtypes), changing)
+        return fuse_nodes(fold_constants(self._graph, changing, dtypes), changing)
 
     def _replan(self) -> None:
         """Forget what was computed from weights."""
         self._fused = None
         self._plans.clear()
 
-    def _named(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _inputs_by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return inputs by name."""
         if len(args) > len(self._inputs):
             raise ArgumentError(
@@ -217,17 +220,17 @@ class Model:
             values[name] = value
         return values
 
-    def _checked(self, name: str, value: Any, device: str) -> Any:
+    def _convert_input(self, name: str, value: Any, device: str) -> Any:
         """Return an input as the graph takes it: a tensor, or an array of a dtype that plugrad lacks."""
         if name not in self._graph.inputs:
             raise ArgumentError(f"{name!r} is no input; these are: {', '.join(self._inputs)}.")
         if value is None or isinstance(value, plugrad.Variable):
             return value
         if is_list(value) and not _is_tensor(self._inputs.get(name)):
-            return [_converted(part, device) for part in value]
+            return [_to_tensor(part, device) for part in value]
         proto = self._inputs.get(name)
         if not isinstance(value, plugrad.Tensor):
-            value = _converted(_of_declared_precision(np.asarray(value), proto), device)
+            value = _to_tensor(_of_declared_precision(np.asarray(value), proto), device)
         if proto is not None and _is_tensor(proto):
             _check_shape(name, proto.type.tensor_type, value)
         return value
@@ -284,7 +287,7 @@ def _of_declared_precision(array: NDArray[Any], proto: onnx.ValueInfoProto | Non
     return array.astype(declared) if declared.kind == "f" else array
 
 
-def _converted(value: Any, device: str) -> Any:
+def _to_tensor(value: Any, device: str) -> Any:
     """Return a tensor, on the cpu if the device lacks the dtype; an array, where plugrad lacks it."""
     if isinstance(value, plugrad.Tensor):
         return value

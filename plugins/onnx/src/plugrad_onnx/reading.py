@@ -12,6 +12,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
+from plugrad.extend import is_interruption
 from plugrad_onnx import weights
 from plugrad_onnx.elements import numpy_dtype
 from plugrad_onnx.errors import InvalidModel
@@ -38,6 +39,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int,
         try:
             proto = onnx.ModelProto.FromString(content)
         except (DecodeError, ValueError, RuntimeError) as error:
+            if is_interruption(error):
+                raise
             raise InvalidModel(f"{path} is no model of ONNX: {error}.") from error
         if not proto.HasField("graph"):
             raise InvalidModel(f"{path} has no graph, so it is no model of ONNX, or it is damaged.")
@@ -69,6 +72,8 @@ def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
     except InvalidModel:
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise InvalidModel(
             f"Tensor {name!r}: its data do not fit shape {shape} and dtype {dtype}: {error}"
         ) from error

@@ -83,7 +83,7 @@ def operator(
         for name in names:
             versions = OPERATORS.setdefault((domain, name), [])
             versions.append(
-                Operator(name, domain, since, function, pure, layout, **_described(function))
+                Operator(name, domain, since, function, pure, layout, **_parse_signature(function))
             )
             versions.sort(key=lambda version: -version.since)
         return function
@@ -91,7 +91,7 @@ def operator(
     return declare
 
 
-def _described(function: Callable[..., Any]) -> dict[str, Any]:
+def _parse_signature(function: Callable[..., Any]) -> dict[str, Any]:
     """Return what a signature says of inputs and attributes."""
     kinds: list[str] = []
     attributes: dict[str, Any] = {}

@@ -29,7 +29,7 @@ KEY: Final = "plugrad.call"
 REMEMBERED: Final = frozenset(
     [
         "Attention", "Elu", "Expm1", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log1p",
-        "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "SquaredDifference",
+        "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "Square", "SquaredDifference",
     ]
 )  # fmt: skip
 """The kernels that are remembered."""
@@ -62,12 +62,16 @@ def remember(
     nodes[0].metadata_props.add(key=KEY, value=value)
 
 
-def remembered(nodes: Sequence[onnx.NodeProto]) -> dict[int, Call]:
-    """Return the calls for which nodes stand, by the place of the first node.
+def read_records(nodes: Sequence[onnx.NodeProto]) -> dict[int, Call]:
+    """Return the calls that a model's nodes have records of, by the index of each call's first node.
 
     Records that do not fit the nodes any more are left out.
     """
-    calls = {place: call for place, node in enumerate(nodes) if (call := _read(nodes, place, node))}
+    calls = {
+        place: call
+        for place, node in enumerate(nodes)
+        if (call := _read_record(nodes, place, node))
+    }
     if not calls:
         return calls
     uses = Counter(name for node in nodes for name in node.input)
@@ -76,7 +80,7 @@ def remembered(nodes: Sequence[onnx.NodeProto]) -> dict[int, Call]:
     }
 
 
-def resolved(call: Call) -> tuple[Operator, dict[str, Any]] | None:
+def find_operator(call: Call) -> tuple[Operator, dict[str, Any]] | None:
     """Return the operator that computes a call, and its attributes; None, if it is not known."""
     if call.name in REMEMBERED:
         return OPERATORS[DOMAIN, "Kernel"][0], {"name": call.name, "attributes": call.attributes}
@@ -91,7 +95,7 @@ def kernel(*inputs: Tensor, name: str, attributes: dict[str, Any]) -> Any:
     return plugrad.run_kernel(name, given, attributes)
 
 
-def _read(nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodeProto) -> Call | None:
+def _read_record(nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodeProto) -> Call | None:
     """Return the call that a node has a record of."""
     texts = [entry.value for entry in node.metadata_props if entry.key == KEY]
     if not texts:
@@ -101,7 +105,7 @@ def _read(nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodeProto) -> 
         digest = record.pop("digest")
         call = Call(**record)
         fits = _digest(nodes[place : place + call.size]) == digest
-        attributes = {name: _tupled(value) for name, value in call.attributes.items()}
+        attributes = {name: _as_tuples(value) for name, value in call.attributes.items()}
         return call._replace(attributes=attributes) if fits else None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None  # whatever stands there, the nodes say what to compute
@@ -127,6 +131,6 @@ def _digest(nodes: Iterable[onnx.NodeProto]) -> str:
     return digest.hexdigest()
 
 
-def _tupled(value: Any) -> Any:
+def _as_tuples(value: Any) -> Any:
     """Return lists as tuples, which attributes of kernels are."""
-    return tuple(map(_tupled, cast("list[Any]", value))) if isinstance(value, list) else value
+    return tuple(map(_as_tuples, cast("list[Any]", value))) if isinstance(value, list) else value

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def converted(
-    x: Any, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up"
-) -> Any:
+def cast_to(x: Any, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Any:
     """Return a tensor, or an array where plugrad lacks the dtype, with values in another dtype.
 
     Args:
@@ -36,10 +34,10 @@ def converted(
     if text:
         parsed = np.array([float(str(v)) for v in array.ravel()], np.float64)
         array = parsed.reshape(array.shape)
-    return stored(array, dtype, saturate=saturate, round_mode=round_mode)
+    return round_to(array, dtype, saturate=saturate, round_mode=round_mode)
 
 
-def stored(
+def round_to(
     array: NDArray[Any], dtype: np.dtype[Any], *, saturate: bool, round_mode: str = "up"
 ) -> NDArray[Any]:
     """Return an array in any dtype, rounded as ONNX says."""

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from plugrad.extend import is_interruption
 from plugrad_onnx.elements import NAMES, numpy_dtype
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
             (graph,) = graphs
             content, places = _without_weights(data, graph)
             return b"".join((data[: graph.start], content, data[graph.end :])), places
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if is_interruption(error):
+            raise
         return None
 
 
@@ -96,11 +99,11 @@ def _without_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Fi
         if len(raw) == 1 and raw[0].kind == BYTES and raw[0].size >= LARGE:
             places[count] = raw[0]
             rest = data[field.value : raw[0].start] + data[raw[0].end : field.end]
-            parts.append(_written(INITIALIZER, rest))
+            parts.append(_encode_field(INITIALIZER, rest))
         else:
             parts.append(data[field.start : field.end])
         count += 1
-    return _written(GRAPH, b"".join(parts)), places
+    return _encode_field(GRAPH, b"".join(parts)), places
 
 
 def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
@@ -138,7 +141,7 @@ def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
     raise ValueError("a number does not end")
 
 
-def _written(number: int, value: bytes) -> bytes:
+def _encode_field(number: int, value: bytes) -> bytes:
     """Return a field of bytes."""
     head = [number << 3 | BYTES]
     size = len(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import subprocess
-from contextlib import suppress
 from multiprocessing import spawn
 from pathlib import Path
 from time import monotonic
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import wasmtime
 
-from plugrad.extend import KernelFailed
+from plugrad.extend import KernelFailed, is_interruption, suppress_failures
 from plugrad_wasm.compile_server import COMPILED, READY, SIZE
 from plugrad_wasm.stoppable import run_stoppable
 
@@ -68,6 +67,8 @@ class CompilerProcess:
                 start_new_session=True,  # Ctrl-C in the terminal is for this process
             )
         except OSError as error:
+            if is_interruption(error):
+                raise
             raise KernelFailed(
                 f"wasm: {executable!r} cannot be started to compile a module: {error}; a program that embeds Python "
                 "names an interpreter by multiprocessing.set_executable"
@@ -78,7 +79,7 @@ class CompilerProcess:
         self._answers: IO[bytes] = self._process.stdout
 
         begun = b""
-        with suppress(TimeoutError):
+        with suppress_failures(TimeoutError):
             deadline = monotonic() + MAX_START_SECONDS
             begun = run_stoppable(lambda: self._answers.read(1), self.stop, deadline)
         if begun != READY:
@@ -113,7 +114,7 @@ class CompilerProcess:
         Raises:
             RefusedModule: the process ended.
         """
-        with suppress(OSError):
+        with suppress_failures(OSError):
             self._requests.write(SIZE.pack(len(source)) + source)
             self._requests.flush()
             kind, head = self._answers.read(1), self._answers.read(SIZE.size)
@@ -136,7 +137,7 @@ class CompilerProcess:
             self._process.kill()
             self._process.wait()
         for pipe in (self._requests, self._answers):
-            with suppress(OSError):
+            with suppress_failures(OSError):
                 pipe.close()
 
 

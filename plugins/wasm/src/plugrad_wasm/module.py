@@ -44,11 +44,12 @@ from plugrad_wasm.runtime import Call, Function
 from plugrad_wasm.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 # One argument is a slot of 16 bytes. An i32 may be a signed number or an address above 2 GiB:
 # written as 64 bits, both have the right low half.
-_SLOTS: Final = {"i32": "q8x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
+_SLOTS: Final = {"i": "q8x", "l": "q8x", "f": "f12x", "d": "d8x"}
+_LETTERS: Final = {"i32": "i", "i64": "l", "f32": "f", "f64": "d"}  # of `Function.types`
 
 # error = call(context, function, arguments, their number, trap). Without declared parameter types,
 # and with parameters that are converted beforehand, ctypes takes half as long.
@@ -90,11 +91,33 @@ class BoundExports(dict[str, Call]):
 
 
 class SharedMemory(wasmtime.SharedMemory):
-    """Linear memory that several instances import."""
+    """Linear memory that several instances import; its death runs no Python code."""
+
+    __slots__ = ("__del__",)
+
+    def __init__(self, engine: wasmtime.Engine, kind: wasmtime.MemoryType) -> None:
+        """Make a memory, which is not to be closed: the slot has what deletes it."""
+        super().__init__(engine, kind)
+        self.__del__: Callable[[], object] = partial(  # pyright: ignore[reportIncompatibleMethodOverride]
+            dll.wasmtime_sharedmemory_delete, self.ptr()
+        )
 
     def _as_extern(self) -> wasmtime_extern_t:  # that of wasmtime 50 has one pointer too many
         value = wasmtime_extern_union(sharedmemory=self.ptr())
         return wasmtime_extern_t(WASMTIME_EXTERN_SHAREDMEMORY, value)
+
+
+class QuietStore(wasmtime.Store):
+    """A store of wasmtime whose death runs no Python code, where Python drops what a handler of signals raises."""
+
+    __slots__ = ("__del__",)
+
+    def __init__(self, engine: wasmtime.Engine) -> None:
+        """Make a store, which is not to be closed: the slot has what deletes it."""
+        super().__init__(engine)
+        self.__del__: Callable[[], object] = partial(  # pyright: ignore[reportIncompatibleMethodOverride]
+            dll.wasmtime_store_delete, self.ptr()
+        )
 
 
 class Instance:
@@ -106,14 +129,15 @@ class Instance:
 
     def __init__(self, program: Program, module: wasmtime.Module, memory: SharedMemory) -> None:
         """Instantiate a module that imports nothing but the memory."""
-        self.store: wasmtime.Store = wasmtime.Store(program.engine)
+        self.store: wasmtime.Store = QuietStore(program.engine)
         self._instance = wasmtime.Instance(self.store, module, [memory])
         self._context = ctypes.c_void_p.from_param(
             ctypes.cast(self.store._context(), ctypes.c_void_p).value
         )
         self._trap = array("Q", [0])
         self._trap_address = ctypes.c_void_p.from_param(self._trap.buffer_info()[0])
-        self._bind: list[wasmtime.Func] = []
+        self._bound: list[object] = []
+        """What calls refer to, and objects of wasmtime that run Python code when they die."""
         self._stack_pointer = self.find_export("__stack_pointer")
         self._stack_top = self._stack_pointer.value(self.store) if self._stack_pointer else 0
 
@@ -136,12 +160,27 @@ class Instance:
             signed = self._stack_top - (self._stack_top >> 31 << 32)
             self._stack_pointer.set_value(self.store, wasmtime.Val.i32(signed))
 
-    def bind(self, function: wasmtime.Func, lock: ForkLock, *, is_long: bool = False) -> Call:
-        """Return a function that packs its arguments and calls `function`, which has no result."""
-        self._bind.append(function)  # owns what `pointer` points to
-        types = [str(parameter) for parameter in function.type(self.store).params]
-        pack = struct.Struct("<" + "".join(_SLOTS[name] for name in types)).pack
-        count = ctypes.c_size_t.from_param(len(types))
+    def bind(
+        self,
+        function: wasmtime.Func,
+        lock: ForkLock,
+        types: Iterable[str] | None = None,
+        *,
+        is_long: bool = False,
+    ) -> Call:
+        """Return a function that packs its arguments, whose types may be known, and calls `function`.
+
+        It has no result.
+        """
+        self._bound.append(function)  # owns what `pointer` points to
+        if types is None:
+            kind = function.type(self.store)
+            parameters = kind.params
+            types = [_LETTERS[str(parameter)] for parameter in parameters]
+            self._bound += kind, parameters
+        slots = [_SLOTS[name] for name in types]
+        pack = struct.Struct("<" + "".join(slots)).pack
+        count = ctypes.c_size_t.from_param(len(slots))
         pointer = ctypes.c_void_p.from_param(ctypes.addressof(function._func))
         context, trap, trap_address = self._context, self._trap, self._trap_address
         instance = self
@@ -166,6 +205,20 @@ class Instance:
                     instance.raise_failure(error, lock)
 
         return long_call if is_long else short_call
+
+    def call_for_number(self, function: wasmtime.Func, lock: ForkLock, *arguments: int) -> int:
+        """Return the number of 64 bits that a function of integers returns.
+
+        `wasmtime.Func` would make objects that run Python code when they die.
+        """
+        slots = array("q", [x for argument in arguments for x in (argument, 0)])
+        pointer = ctypes.c_void_p.from_param(ctypes.addressof(function._func))
+        place = ctypes.c_void_p.from_param(slots.buffer_info()[0])
+        count = ctypes.c_size_t.from_param(len(arguments))
+        error = _call_holding_lock(self._context, pointer, place, count, self._trap_address)
+        if error or self._trap[0]:
+            self.raise_failure(error, lock)
+        return slots[0]
 
     def raise_failure(self, error: int | None, lock: ForkLock) -> None:
         """Turn an error or a trap into an exception; afterwards the store can be used again."""
@@ -206,7 +259,9 @@ class Instances:
     def _bind(self, name: str, *, is_long: bool = False) -> Call:
         with compile_lock, self.lock:
             instance = self.with_export(name)
-            return instance.bind(instance.find_export(name), self.lock, is_long=is_long)
+            known = self.program.functions.get(name)
+            types = None if known is None else known.types
+            return instance.bind(instance.find_export(name), self.lock, types, is_long=is_long)
 
     def with_export(self, name: str) -> Instance:
         """Return the instance that has an export.
@@ -260,7 +315,8 @@ class Store:
         block = self.descriptor(descriptor)
         with compile_lock, self.lock:
             instance = self._instances.with_export(name)
-            return instance.find_export(name)(instance.store, block.address, channels)
+            function = instance.find_export(name)
+            return instance.call_for_number(function, self.lock, block.address, channels)
 
     def _exports_for_thread(self) -> Mapping[str, Call]:
         """Make an instance for another thread, because instances are not shared, and return its exports."""

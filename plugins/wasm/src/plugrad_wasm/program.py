@@ -15,7 +15,7 @@ from typing import Final
 
 import wasmtime
 
-from plugrad.extend import BackendUnavailable, UserCache
+from plugrad.extend import BackendUnavailable, UserCache, is_interruption
 from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.runtime import Function
 
@@ -82,6 +82,8 @@ def program(variants: tuple[str, ...]) -> Program:
         try:
             return Program(variant)
         except (OSError, wasmtime.WasmtimeError) as failure:
+            if is_interruption(failure):
+                raise
             failures.append(f"{variant}: {failure}")
     raise BackendUnavailable(
         f"plugrad-wasm does not contain a usable module ({'; '.join(failures)}); reinstall it, or "

@@ -26,6 +26,7 @@ from plugrad.extend import (
     OutOfMemory,
     as_dtype,
     count_elements,
+    is_interruption,
 )
 from plugrad_wasm.compile_server import new_engine
 from plugrad_wasm.dtypes import as_supported_dtype
@@ -141,6 +142,8 @@ def _read_module(source: object) -> bytes:
     try:
         return Path(source).read_bytes()
     except OSError as error:
+        if is_interruption(error):
+            raise
         raise ArgumentError(f"load_wasm_kernel: {source}: {error.strerror}") from None
 
 
@@ -187,7 +190,9 @@ class Sandbox:
                 run_stoppable(
                     lambda: instance.call(inputs, outputs, attrs), instance.stop, deadline
                 )
-            except TimeoutError:
+            except TimeoutError as error:
+                if is_interruption(error):
+                    raise
                 raise self.failed_error(
                     f"was stopped after {self._seconds:g} seconds; load it with a larger seconds="
                 ) from None

@@ -12,7 +12,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
-from plugrad.extend import KernelFailed
+from plugrad.extend import KernelFailed, is_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +76,8 @@ class Task(Generic[Result]):
                 threading.stack_size(STACK_BYTES)
                 _thread.start_new_thread(self._run, ())
             except RuntimeError as error:
+                if is_interruption(error):
+                    raise
                 raise KernelFailed(
                     f"wasm: a foreign module has no thread to run in: {error}"
                 ) from None

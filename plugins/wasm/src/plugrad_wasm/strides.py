@@ -15,7 +15,7 @@ from plugrad.extend import broadcast, count_elements
 Sizes = tuple[int, ...]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def contiguous_strides(shape: Sizes) -> Sizes:
     """Return the strides of a dense array.
 
@@ -25,7 +25,7 @@ def contiguous_strides(shape: Sizes) -> Sizes:
     return tuple(accumulate(reversed(shape[1:]), mul, initial=1))[::-1] if shape else ()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def broadcast_strides(shape: Sizes, target: Sizes) -> Sizes:
     """Return the strides that read an array of `shape` as if it had the shape `target`.
 
@@ -67,7 +67,7 @@ class BinaryLayout(NamedTuple):
     descriptor: Sizes | None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def binary_layout(a_shape: Sizes, b_shape: Sizes) -> BinaryLayout:
     """Return the layout of a binary operation on two shapes.
 
@@ -85,7 +85,7 @@ def binary_layout(a_shape: Sizes, b_shape: Sizes) -> BinaryLayout:
     return BinaryLayout(shape, count_elements(shape), 1, 1, (len(sizes), *sizes, *a, *b))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
     """Return the descriptor of a strided copy of `sizes` elements.
 
@@ -115,14 +115,14 @@ class WalkSummary(NamedTuple):
     descriptor: Sizes  # of a copy into a dense array
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def summarize_walk(sizes: Sizes, strides: Sizes) -> WalkSummary:
     """Return the summary of a strided walk."""
     descriptor = copy_descriptor(sizes, strides, contiguous_strides(sizes))
     return WalkSummary(count_elements(sizes), merge_axes(sizes, strides)[1] == (1,), descriptor)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def slice_walk(
     strides: Sizes, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes
 ) -> tuple[Sizes, Sizes, int]:

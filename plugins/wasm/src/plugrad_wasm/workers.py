@@ -15,6 +15,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
+from plugrad.extend import suppress_failures
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -164,7 +166,7 @@ class Workers:
             self._process, self._workers = os.getpid(), []
         if len(self._workers) < count:
             # At the end of a program no thread can start; the caller then works alone.
-            with self._lock, suppress(RuntimeError):
+            with self._lock, suppress_failures(RuntimeError):
                 while len(self._workers) < count:
                     self._workers.append(Worker(self._new_calls()))
         return self._workers[:count] if count > 0 else []

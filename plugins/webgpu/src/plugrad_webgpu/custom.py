@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
 
 import numpy as np
 
-from plugrad.extend import ArgumentError, ArgumentValueError, Shaped, as_dtype, count_elements
+from plugrad.extend import (
+    ArgumentError,
+    ArgumentValueError,
+    Shaped,
+    as_dtype,
+    count_elements,
+    is_interruption,
+)
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.shaders.elements import (
     DTYPES,
@@ -315,6 +322,8 @@ def _read_source(source: object) -> object:
     try:
         return Path(source).read_text("utf-8")
     except (OSError, ValueError) as error:
+        if is_interruption(error):
+            raise
         raise ArgumentError(f"load_wgsl_kernel: {source}: {error}") from None
 
 

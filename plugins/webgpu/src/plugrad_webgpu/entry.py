@@ -180,9 +180,15 @@ class WebGpuBackend(Backend):
         """Destroy the device of the library, for tests."""
         self.opened.shared.destroy()
 
-    def interrupted(self) -> str:
-        """Give the device up: a batch may have been cut in two, and the library does not say where."""
-        uninterruptible.reset()
+    def interrupted(self, *, is_deferrable: bool) -> str:
+        """Give the device up if a batch may have been cut in two: the library does not say where.
+
+        What a handler of signals raises waits for the end of what may not be cut, and what a trace function raises does
+        not.
+        """
+        was_cut = uninterruptible.reset()
+        if is_deferrable and not was_cut:
+            return ""
         if self._device is not None and not self._device.is_abandoned:
             lock = self._device.abandon(lambda: DeviceLost(f"webgpu: {CUT}"))
             _cut_devices.append(self._device)
@@ -201,7 +207,7 @@ class WebGpuBackend(Backend):
             _release_closed()
 
 
-CUT: Final = "an exception that another thread raised has cut its work in two"
+CUT: Final = "an exception that another thread, or a trace function, raised has cut its work in two"
 _cut_devices: Final[list[Device]] = []
 """Those are never released, because some of what they own may be released already."""
 _closed_devices: Final[list[Device]] = []

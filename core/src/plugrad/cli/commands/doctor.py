@@ -80,7 +80,11 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
     if names:  # a plugin that is asked for by name is expected to run
         found = [f._replace(level="problem") if "cannot start here" in f.text else f for f in found]
     else:
-        found += [*findings.without_active(outcomes[-1]), *_shadowed(), *findings.unknown_packs()]
+        found += [
+            *findings.without_active(outcomes[-1]),
+            *_find_shadowed(),
+            *findings.unknown_packs(),
+        ]
     return {
         "environment": environment(),
         "active": {} if names else chosen_backend(outcomes[-1]),
@@ -123,7 +127,7 @@ def _findings(
         yield from findings.from_running(plugin, outcome)
 
 
-def _shadowed() -> Iterator[Finding]:
+def _find_shadowed() -> Iterator[Finding]:
     from plugrad.discovery.listing import shadowed_distributions
 
     for name, version, path in shadowed_distributions():

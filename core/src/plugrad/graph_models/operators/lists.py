@@ -116,25 +116,25 @@ def get_item(
     items: Anything, place: Values, shape: Values | None = None, *, element_dtype: str = ""
 ) -> Any:
     """Return an element."""
-    return _list(items).read(int(place.item()), _shape(shape))
+    return _require_tensor_list(items).read(int(place.item()), _shape(shape))
 
 
 @operator("TensorListSetItem")
 def set_item(items: Anything, place: Values, element: Tensor, *, element_dtype: str = "") -> Any:
     """Return a list with another element."""
-    return _list(items).with_element(int(place.item()), element)
+    return _require_tensor_list(items).with_element(int(place.item()), element)
 
 
 @operator("TensorListPushBack")
 def push_back(items: Anything, element: Tensor, *, element_dtype: str = "") -> Any:
     """Return a list with one more element."""
-    return _list(items).with_element(len(items.elements), element)
+    return _require_tensor_list(items).with_element(len(items.elements), element)
 
 
 @operator("TensorListPopBack", outputs=("output_handle", "tensor"))
 def pop_back(items: Anything, shape: Values, *, element_dtype: str = "") -> tuple[Any, ...]:
     """Return a list without its last element, and that element."""
-    last = len(_list(items).elements) - 1
+    last = len(_require_tensor_list(items).elements) - 1
     rest = TensorList(items.elements[:-1], items.shape, items.dtype)
     return rest, items.read(last, _shape(shape))
 
@@ -142,14 +142,14 @@ def pop_back(items: Anything, shape: Values, *, element_dtype: str = "") -> tupl
 @operator("TensorListLength")
 def length_of(items: Anything) -> Any:
     """Return the number of elements."""
-    return np.array(len(_list(items).elements), np.int32)
+    return np.array(len(_require_tensor_list(items).elements), np.int32)
 
 
 @operator("TensorListResize")
 def resize(items: Anything, size: Values) -> Any:
     """Return the first elements of a list, or more that are not set."""
     count = int(size.item())
-    elements = _list(items).elements[:count]
+    elements = _require_tensor_list(items).elements[:count]
     return TensorList((*elements, *[None] * (count - len(elements))), items.shape, items.dtype)
 
 
@@ -158,7 +158,7 @@ def stack_list(
     items: Anything, shape: Values, *, element_dtype: str = "", num_elements: int = -1
 ) -> Any:
     """Return all elements as one tensor."""
-    count = len(_list(items).elements)
+    count = len(_require_tensor_list(items).elements)
     if num_elements not in (-1, count):
         raise ArgumentValueError(f"a list has {count} tensors, and {num_elements} were expected")
     return items.stack(range(count), _shape(shape))
@@ -167,7 +167,9 @@ def stack_list(
 @operator("TensorListGather")
 def gather_list(items: Anything, places: Values, shape: Values, *, element_dtype: str = "") -> Any:
     """Return elements as one tensor."""
-    return _list(items).stack([int(place) for place in places.ravel()], _shape(shape))
+    return _require_tensor_list(items).stack(
+        [int(place) for place in places.ravel()], _shape(shape)
+    )
 
 
 @operator("TensorListConcat", "TensorListConcatV2", outputs=("tensor", "lengths"))
@@ -177,7 +179,7 @@ def concat_list(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return all elements joined along their first axis, and the sizes of it."""
     wanted = _shape(shape) if element_shape is None else tuple(element_shape)
-    parts = _list(items).read_many(range(len(items.elements)), wanted)
+    parts = _require_tensor_list(items).read_many(range(len(items.elements)), wanted)
     return items.concat(wanted), np.array([part.shape[0] for part in parts], np.int32)
 
 
@@ -254,7 +256,7 @@ def close_array(array: Anything) -> Any:
     return _flow()
 
 
-def _list(value: Any) -> TensorList:
+def _require_tensor_list(value: Any) -> TensorList:
     if not isinstance(value, TensorList):
         raise ArgumentValueError(f"{type(value).__name__} stands where a list of tensors is needed")
     return value

@@ -32,11 +32,11 @@ def product(writer: Writer, call: Calls, inputs: list[str]) -> str:
         name: bool(call.attrs[name]) for name in ("transpose_a", "transpose_b")
     }
     if len(call.shape(0)[0]) == len(call.shape(1)[0]) == 2:
-        return _fused(writer, call, inputs, ("MatMul", "_FusedMatMul"), sides)
+        return _write_fused(writer, call, inputs, ("MatMul", "_FusedMatMul"), sides)
     flags: dict[str, Any] = {"adj_x": sides["transpose_a"], "adj_y": sides["transpose_b"]}
     y = writer.emit("BatchMatMulV2", inputs[:2], T=call.dtype(), **flags)
     y = writer.emit("AddV2", [y, inputs[2]], T="float32") if len(inputs) > 2 and inputs[2] else y
-    return _activated(writer, call, y, inputs)
+    return _write_activation(writer, call, y, inputs)
 
 
 @rule(*CONVOLUTIONS)
@@ -54,7 +54,7 @@ def convolution(writer: Writer, call: Calls, inputs: list[str]) -> str:
         **_strides(window),
         **padding,
     }
-    return _fused(writer, call, inputs, CONVOLUTIONS[call.kernel], attrs)
+    return _write_fused(writer, call, inputs, CONVOLUTIONS[call.kernel], attrs)
 
 
 @rule("Conv3D")
@@ -63,7 +63,7 @@ def convolution3d(writer: Writer, call: Calls, inputs: list[str]) -> str:
     window = call.attrs["window"]
     if max(window.strides) > 1 and max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no strides together with dilations")
-    x, padding = _padded(writer, call, inputs[0], 0.0)
+    x, padding = _write_padding(writer, call, inputs[0], 0.0)
     attrs: dict[str, Any] = {
         "dilations": [1, *window.dilations, 1],
         "data_format": "NDHWC",
@@ -93,7 +93,7 @@ def pooling(writer: Writer, call: Calls, inputs: list[str]) -> str:
     if max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no pooling with dilations")
     is_mean = call.kernel.startswith("Avg")
-    x, padding = _padded(
+    x, padding = _write_padding(
         writer, call, inputs[0], 0.0 if is_mean else float(np.finfo(np.float32).min)
     )
     order = "NDHWC" if len(window.size) == 3 else "NHWC"
@@ -245,7 +245,7 @@ def flip(writer: Writer, call: Calls, inputs: list[str]) -> str:
     return writer.emit("ReverseV2", [inputs[0], writer.integers([2])], T=call.dtype())
 
 
-def _fused(
+def _write_fused(
     writer: Writer, call: Calls, inputs: list[str], ops: tuple[str, str], attrs: dict[str, Any]
 ) -> str:
     """Write a product or convolution; a bias and what follows become part of the node."""
@@ -255,7 +255,7 @@ def _fused(
     if not bias or len(call.shape(2)[0]) != 1:
         result = writer.emit(plain, [x, y], T=call.dtype(), **attrs)
         result = writer.emit("AddV2", [result, bias], T="float32") if bias else result
-        return _activated(writer, call, result, inputs)
+        return _write_activation(writer, call, result, inputs)
     names = ["BiasAdd"] + ([] if activation == "linear" else [ACTIVATIONS[activation]])
     rest = [bias, weights] if weights else [bias]
     alpha: dict[str, Any] = (
@@ -268,7 +268,7 @@ def _fused(
     )
 
 
-def _activated(writer: Writer, call: Calls, result: str, inputs: list[str]) -> str:
+def _write_activation(writer: Writer, call: Calls, result: str, inputs: list[str]) -> str:
     """Write an activation as a node of its own."""
     activation = call.attrs.get("activation", "linear")
     if activation == "linear":
@@ -305,7 +305,7 @@ def _same(window: Any, image: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(pairs)
 
 
-def _padded(writer: Writer, call: Calls, x: str, value: float) -> tuple[str, str]:
+def _write_padding(writer: Writer, call: Calls, x: str, value: float) -> tuple[str, str]:
     """Return the image, padded where no kind of padding fits, and the kind of padding that remains."""
     window = call.attrs["window"]
     attrs: dict[str, Any] = _padding(window, call.shape()[0][1:-1])

@@ -28,6 +28,13 @@ def regular(*shape: int) -> Input:
     return replace(inner, draw=lambda *given: (inner.draw(*given) + diagonal).astype(given[2]))
 
 
+def apart(*shape: int) -> Input:
+    """Matrices whose eigenvalues are real and far apart."""
+    inner = regular(*shape)
+    diagonal = 8 * np.eye(shape[-1]) * np.arange(1, shape[-1] + 1)
+    return replace(inner, draw=lambda *given: (inner.draw(*given) + diagonal).astype(given[2]))
+
+
 def definite(*shape: int) -> Input:
     """Hermitian, positive definite matrices."""
     inner = regular(*shape)
@@ -61,6 +68,23 @@ def singular(u: Array, s: Array, vh: Array) -> list[Array]:
 
 def triangular(q: Array, r: Array) -> list[Array]:
     return [q @ r, unitary(q), np.tril(r, -1)]
+
+
+def triangle(matrix: Array, lower: bool, unit_diagonal: bool) -> Array:
+    kept = np.tril(matrix) if lower else np.triu(matrix)
+    eye = np.eye(matrix.shape[-1], dtype=bool)
+    return np.where(eye, 1, kept) if unit_diagonal else kept
+
+
+def permuted(lower: Array, upper: Array, order: Array) -> list[Array]:
+    product = np.empty((*lower.shape[:-1], upper.shape[-1]), lower.dtype)
+    np.put_along_axis(product, order[..., None].astype(np.int64), lower @ upper, axis=-2)
+    return [product, np.triu(lower), np.tril(upper, -1), np.sort(order)]
+
+
+def diagonalized(values: Array, vectors: Array) -> list[Array]:
+    lengths = np.sqrt(np.sum(np.abs(vectors) ** 2, axis=-2))
+    return [vectors * values[..., None, :] @ np.linalg.inv(vectors), lengths]
 
 
 def eyes(x: Array, n: int) -> Array:
@@ -146,5 +170,51 @@ ROWS = [
         )
         for shape in [(4, 3), (2, 3, 5)]
         for full in (False, True)
+    ),
+    *(
+        Row(
+            decomposition.lu,
+            lambda x: [
+                x,
+                np.broadcast_to(
+                    np.eye(x.shape[-2], min(x.shape[-2:])), (*x.shape[:-1], min(x.shape[-2:]))
+                ),
+                np.zeros((*x.shape[:-2], min(x.shape[-2:]), x.shape[-1])),
+                np.broadcast_to(np.arange(x.shape[-2], dtype=np.int32), x.shape[:-1]),
+            ],
+            [regular(*shape)],
+            settled=permuted,
+            dtypes=DTYPES,
+            factor=8,
+            is_edge=0 in shape,
+        )
+        for shape in [(3, 3), (2, 4, 3), (2, 5), (0, 2, 2)]
+    ),
+    *(
+        Row(
+            decomposition.triangular_solve,
+            lambda matrix, rhs, lower=lower, unit=unit: np.linalg.solve(
+                triangle(matrix, lower, unit), rhs
+            ),
+            [regular(*matrix), of_shape(*rhs)],
+            {"lower": lower, "unit_diagonal": unit},
+            dtypes=DTYPES,
+            factor=8,
+        )
+        for matrix, rhs in [((3, 3), (3, 2)), ((2, 1, 2, 2), (3, 2, 4))]
+        for lower in (False, True)
+        for unit in (False, True)
+    ),
+    *(
+        Row(
+            decomposition.eig,
+            lambda x: [x, np.ones(x.shape[:-1])],
+            [apart(*shape)],
+            settled=diagonalized,
+            dtypes=DTYPES,
+            factor=16,
+            is_edge=0 in shape,
+        )
+        for shape in [(3, 3), (2, 4, 4), (1, 2, 2), (0, 2, 2)]
     ),
 ]

@@ -40,6 +40,11 @@ def places(x: Array, window: Window) -> Array:
     return np.take_along_axis(numbered, first[..., None], -1)[..., 0]
 
 
+def different(shape: Shape) -> Array:
+    """Return images of different numbers."""
+    return np.random.default_rng(1).permutation(int(np.prod(shape))).reshape(shape) / 4
+
+
 def largest_gradient(dy: Array, x: Array, window: Window) -> Array:
     dx = np.zeros(x.size)
     np.add.at(dx, places(x, window).reshape(-1), dy.reshape(-1))
@@ -58,7 +63,7 @@ def rows(
     for shape, window in windows:
         attrs = {"window": window}
         result = average(np.ones(shape), window).shape
-        image = np.random.default_rng(1).permutation(int(np.prod(shape))).reshape(shape) / 4
+        image = different(shape)
         tied = image % 3
         found += [
             Row(
@@ -109,6 +114,7 @@ POOLS = [
         ((1, 5, 5, 2), (2, 3), (1, 2), ((1, 0), (1, 1)), (1, 1)),
     )
 ]
+VOLUMES = ((1, 4, 3, 4, 2), pool_window((4, 3, 4), (2, 2, 2), (1, 1, 2), "valid", (2, 1, 1)))
 DENSE = pool_window((3, 3), (2, 2), (1, 1), "same")
 
 ROWS = [
@@ -131,6 +137,33 @@ ROWS = [
         )
         for shape, window in IMAGES[:3]
         for share in (0, int(np.prod(shape[1:])))
+    ),
+    *(
+        row
+        for shape, window in [*POOLS, VOLUMES]
+        for row in (
+            Row(
+                pooling.max_pool_with_argmax,
+                lambda x, window=window: [
+                    window_maxima(x, window),
+                    places(x, window) % (x.size // len(x)),
+                ],
+                [distinct_numbers(*shape)],
+                {"window": window, "include_batch_in_index": False},
+            ),
+            Row(
+                pooling.max_pool_gradient,
+                lambda dy, x, y, window=window: largest_gradient(dy, x, window),
+                [
+                    of_shape(*window_maxima(different(shape), window).shape),
+                    these(different(shape)),
+                    these(window_maxima(different(shape), window)),
+                ],
+                {"window": window},
+                dtypes=FLOATS,
+                fixed=(1, 2),
+            ),
+        )
     ),
     *(
         Row(

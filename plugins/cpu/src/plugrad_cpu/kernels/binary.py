@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from plugrad.extend import broadcast
+from plugrad.extend import broadcast, count_elements
 from plugrad.kernels import binary
 from plugrad_cpu.declare import Array, table
 from plugrad_cpu.memory import empty, empty_like
@@ -146,17 +146,41 @@ WHERE_MAX_ELEMENTS: Final = 4096
 """Up to this size `np.where` is faster; the processor cannot predict the branches of larger ones."""
 
 
+PART_MIN_ELEMENTS: Final = 2048
+"""The elements for which copying a part of an array takes much longer than Python's loop over the parts."""
+
+
 def select(condition: Array, t: Array, e: Array) -> Array:
     """Return t where the condition holds, else e.
 
     Without branches: where the condition holds, e is changed in the bits in which t differs from it.
     """
+    axes = condition_axes(condition, t, e)
+    if axes is not None:
+        y = empty(t.shape, t.dtype)
+        for place in np.ndindex(t.shape[:axes]):
+            y[place] = t[place] if condition[place].any() else e[place]
+        return y
     if condition.size <= WHERE_MAX_ELEMENTS or t.dtype.hasobject or t.itemsize > 8:
         return np.where(condition, t, e)
     bits = f"u{t.itemsize}"
     others = e.view(bits)
     y = zero_where_false(t.view(bits) ^ others, condition)
     return np.bitwise_xor(y, others, out=y).view(t.dtype)
+
+
+def condition_axes(condition: Array, t: Array, e: Array) -> int | None:
+    """Return along how many leading axes a condition varies, if it chooses long parts of t and e, else None."""
+    shape = t.shape
+    if (
+        condition.size * PART_MIN_ELEMENTS > t.size
+        or e.shape != shape
+        or condition.ndim != len(shape)
+    ):
+        return None
+    axes = next((i for i, size in enumerate(condition.shape) if size == 1 != shape[i]), len(shape))
+    is_leading = condition.size == count_elements(shape[:axes])
+    return axes if is_leading else None
 
 
 def zero_where_false(x: Array, condition: Array) -> Array:

@@ -120,9 +120,16 @@ def segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:
 def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """Return the sums of the elements with equal segment ids; ids out of range are ignored."""
     shape = (num_segments, *x.shape[segment_ids.ndim :])
-    if segment_ids.dtype != np.int32 or not is_supported(x, segment_ids, shape):
+    if not is_supported(x, segment_ids, shape):
         return numpy_segment_sum(x, segment_ids, num_segments=num_segments)
-    return segment_sums(x, as_contiguous(segment_ids), shape)
+    return segment_sums(x, as_contiguous(narrow_ids(segment_ids, num_segments)), shape)
+
+
+def narrow_ids(ids: Array, count: int) -> Array:
+    """Return ids as int32; those out of [0, count) remain outside."""
+    if ids.itemsize >= INT32.itemsize and ids.dtype != INT32:
+        ids = ids.clip(0 if ids.dtype.kind == "u" else -1, count)
+    return ids.astype(INT32, copy=False)
 
 
 @table.implements(indexing.gather_gradient)

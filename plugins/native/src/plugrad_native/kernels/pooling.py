@@ -103,7 +103,7 @@ def max_pool_with_argmax(
     described = descriptor(MAX_POOL_WITH_ARGMAX, x, window)
     if described is None:
         return numpy_with_argmax(x, window=window, include_batch_in_index=include_batch_in_index)
-    out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
+    out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     positions = empty(out.shape, INT32)
     offset = 0 if include_batch_in_index else -count_elements(x.shape[1:])
     MAX_POOL_WITH_ARGMAX[x.dtype](as_contiguous(x), out, described, positions, offset)

@@ -39,7 +39,7 @@ PARALLEL_ROWS = 8
 """Short rows that C reduces side by side."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def reduction_layout(
     shape: Shape, axes: Shape, keep_dims: bool
 ) -> tuple[Shape, int, int, int] | None:

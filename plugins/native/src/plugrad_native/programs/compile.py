@@ -54,7 +54,7 @@ def compile_graph(graph: Graph) -> Run | None:
     """
     graph = turn_factors(graph)
     own = _OwnKernels(graph)
-    grouped = own.grouped(graph)
+    grouped = own.group_steps(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
     fused = fuse_regions(grouped, own.is_included)
     fused = fuse_steps(
@@ -113,7 +113,7 @@ class _OwnKernels:
         self.max_work = PARALLEL_MIN_WORK if thread_pool.count > 1 else None
         """The elements from which on several threads share a call, which Python gives them."""
 
-    def grouped(self, graph: Graph) -> Graph:
+    def group_steps(self, graph: Graph) -> Graph:
         """Return the graph with its groups as steps."""
         self.delayed = find_delayed(
             graph, lambda step: isinstance(step, Call) and self.is_in_group(step)
@@ -219,7 +219,9 @@ def compile_region(
     for step in steps:
         if isinstance(step, Fused):
             constants |= step.body.constants
-    given = dict(constants)
+    for value, owner in storage.items():
+        if value != owner and owner in constants:
+            constants[value] = np.reshape(constants[owner], specs[value].shape)
     places: dict[Value, Place] = {}
     for value in specs:
         owner = storage.get(value)
@@ -229,15 +231,13 @@ def compile_region(
             places[value] = Place(slots[owner], 0, sizes[value])
         elif owner in plan.offsets:
             places[value] = Place(0, plan.offsets[owner], sizes[value])
-        elif owner in constants:
-            given[value] = constants[owner]  # another shape of it, perhaps
     writer = Writer(
         specs,
         places,
         [sizes[v] for v in inputs],
         [sizes[v] for v in outputs],
         plan.arena_bytes,
-        given,
+        constants,
     )
     for step in steps:
         _write(writer, step)
@@ -305,7 +305,7 @@ def _fuse_body(body: Graph) -> Graph | None:
     """Return the body of a loop with its groups as steps, or None if C cannot run all of it."""
     body = turn_factors(body)
     own = _OwnKernels(body, is_loop=True)
-    fused = own.grouped(body)
+    fused = own.group_steps(body)
     return fused if fused.steps and all(map(own.is_included, fused.steps)) else None
 
 

@@ -153,12 +153,12 @@ def _view_rule(view_of: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> Rule:
     return rule
 
 
-def _sliced(call: Call, x: NDArray[Any]) -> NDArray[Any]:
+def _slice_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
     begin, size = call.attrs["begin"], call.attrs["size"]
     return x[tuple([slice(b, b + n) for b, n in zip(begin, size, strict=True)])]
 
 
-RULES[movement.slice] = _view_rule(_sliced)
+RULES[movement.slice] = _view_rule(_slice_view)
 RULES[movement.reverse] = _view_rule(lambda call, x: np.flip(x, call.attrs["dims"]))
 
 

@@ -18,32 +18,35 @@ def turn_factors(graph: Graph) -> Graph:
     There, a transposition is a view. If it exchanges rows and columns, BLAS gets the matrix as it was and is told to
     transpose it, and may add in another order than for a copy. So the copy keeps the columns together, too.
     """
-    turner = _Turner(graph)
+    turner = _TranspositionFolder(graph)
     steps: list[Step] = []
     for step in graph.steps:
         if isinstance(step, Call):
             if step.kernel is movement.transpose:
                 turner.makers[step.outputs[0]] = step
             elif step.kernel is linalg.matmul:
-                step = turner.turned(step, steps)
+                step = turner.fold_transpositions(step, steps)
         steps.append(step)
     if not turner.added:
         return graph
     return remove_dead_steps(replace(graph, steps=tuple(steps), specs=turner.specs))
 
 
-class _Turner:
-    """What is known of the values of a graph, and the transpositions that have been added."""
+class _TranspositionFolder:
+    """Turns transpositions before a product into its flags ``transpose_a`` and ``transpose_b``."""
 
     def __init__(self, graph: Graph) -> None:
         self.specs = dict(graph.specs)
         self.makers: dict[Value, Call] = {}
         """The transpositions."""
         self.added: dict[Value, Value] = {}
-        """For matrices whose rows and columns were exchanged, those of the same numbers that are not."""
+        """By the output of a transposition that exchanged rows and columns: the same matrices without that exchange."""
 
-    def turned(self, step: Call, steps: list[Step]) -> Call:
-        """Return a product of matrices that are not transposed before, after adding to the steps what it needs."""
+    def fold_transpositions(self, step: Call, steps: list[Step]) -> Call:
+        """Return a product that reads the matrices as they were before their transpositions.
+
+        Steps that this needs, for axes other than rows and columns, are appended to ``steps``.
+        """
         inputs, attrs = list(step.inputs), dict(step.attrs)
         for place, name in enumerate(("transpose_a", "transpose_b")):
             x = inputs[place]
@@ -52,12 +55,12 @@ class _Turner:
                 continue
             *others, rows, columns = maker.attrs["perm"]
             if rows == len(others) + 1:  # what lay together were columns
-                inputs[place] = self._exchanged(maker, (*others, columns, rows), steps)
+                inputs[place] = self._undo_exchange(maker, (*others, columns, rows), steps)
                 attrs[name] = not attrs[name]
         is_same = attrs == step.attrs
         return step if is_same else replace(step, inputs=tuple(inputs), attrs=attrs)
 
-    def _exchanged(self, maker: Call, perm: tuple[int, ...], steps: list[Step]) -> Value:
+    def _undo_exchange(self, maker: Call, perm: tuple[int, ...], steps: list[Step]) -> Value:
         """Return the value of a transposition that leaves the last axis where it is."""
         (source,), (output,) = maker.inputs, maker.outputs
         assert source is not None

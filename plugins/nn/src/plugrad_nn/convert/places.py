@@ -34,7 +34,7 @@ class Place:
     """A layer, or a function in the place of one, with what it is called on both sides."""
 
     step: Any
-    """A layer, a function, or the name of a class where its layers come together."""
+    """A layer, or a function in the place of one."""
     params: Params
     shape: Any
     result: Any
@@ -44,6 +44,8 @@ class Place:
     sources: tuple[int, ...]
     """The numbers of the places whose results it takes; none for what nobody follows."""
     features: Features = EQUAL_FEATURES
+    joins: bool = False
+    """Whether layers of a layer come together here; it has only those parameters that are not theirs."""
 
 
 def find_places(model: Layer, params: Params, shape: Any) -> list[Place]:
@@ -92,7 +94,9 @@ def _add(
             )
         if not isinstance(step, Residual):
             return inner
-        return _add_joint(places, step, {}, shape, result, ours, (*sources, *inner))
+        joint = Place(step, {}, shape, result, ours, theirs, (*sources, *inner), joins=True)
+        places.append(joint)
+        return (len(places) - 1,)
     if isinstance(step, Graph):
         found: dict[str, tuple[int, ...]] = dict.fromkeys(step.inputs, ())
         for child, (name, node) in zip(step.children(params, shape), step.nodes, strict=True):
@@ -111,7 +115,9 @@ def _add(
     if not parts or isinstance(step, MultiHeadAttention):
         places.append(Place(step, params, shape, result, ours, theirs, sources))
         return (len(places) - 1,)
-    joint = _add_joint(places, step, params, shape, result, ours, sources)
+    own = {name: value for name, value in params.items() if name not in parts}
+    places.append(Place(step, own, shape, result, ours, theirs, sources, joins=True))
+    number = len(places) - 1
     called = PARTS.get(type(step), {})
     for name, (part, part_shape) in parts.items():
         _add(
@@ -124,26 +130,12 @@ def _add(
             join(theirs, called.get(name, name)),
             (),
         )
-    return joint
-
-
-def _add_joint(
-    places: list[Place],
-    step: Layer,
-    params: Params,
-    shape: Any,
-    result: Any,
-    ours: str,
-    sources: tuple[int, ...],
-) -> tuple[int, ...]:
-    """Add the place at which the layers of a layer come together; it has no tensors of its own."""
-    places.append(Place(type(step).__name__, params, shape, result, ours, "", sources))
-    return (len(places) - 1,)
+    return (number,)
 
 
 def _keeps_features(place: Place) -> bool:
     """Return whether each feature of the result is one of the input."""
-    if isinstance(place.step, Flatten | Reshape) or place.shape != place.result:
+    if place.joins or isinstance(place.step, Flatten | Reshape) or place.shape != place.result:
         return False
     return not place.params or isinstance(place.step, _Normalization | PReLU)
 
@@ -159,7 +151,9 @@ def _order_flattened(places: list[Place]) -> None:
             place.features = Features(before, before)
         elif before is not None and isinstance(place.step, Dense):
             place.features = Features(before, None)
-        elif any(order is not None for order in known) and (place.params or len(known) > 1):
+        elif any(order is not None for order in known) and (
+            place.params or place.joins or len(known) > 1
+        ):
             raise ArgumentError(
                 f"state_dict: {place.ours or place.step!r:.80} takes flattened images, whose pixels and channels "
                 "PyTorch has in another order; only Dense layers, normalizations and functions may follow Flatten"

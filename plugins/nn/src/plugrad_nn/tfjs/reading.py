@@ -8,7 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import plugrad
-from plugrad.extend import PlugradError
+from plugrad.extend import PlugradError, is_interruption
 from plugrad_nn.dense import Dense
 from plugrad_nn.dropout import Dropout, GaussianDropout, GaussianNoise
 from plugrad_nn.graph import Graph
@@ -88,6 +88,8 @@ def load_layers_model(folder: str | PathLike[str]) -> tuple[Graph, Params]:
     except PlugradError:
         raise
     except Exception as error:  # what damaged fields do to Python
+        if is_interruption(error):
+            raise
         raise plugrad.errors.DamagedFile(
             f"load_layers_model: {path} is damaged: {type(error).__name__}: {str(error)[:200]}"
         ) from error

@@ -204,7 +204,7 @@ class _Writer:
             return [(MASK, shapes[0])]
         if isinstance(step, recurrent.Masked):
             if given[1][0] != MASK:
-                raise _unsupported(
+                raise _no_layer_error(
                     "a mask that is computed", "let an Embedding or a Masking make it"
                 )
             step, given, shapes = step.layer, given[:1], shapes[:1]
@@ -231,7 +231,9 @@ class _Writer:
             if layer["class_name"] == "Embedding" and [[*source, {}]] in layer["inbound_nodes"]:
                 layer["config"]["mask_zero"] = True
                 return
-        raise _unsupported("a mask of words without vectors", "put the Embedding before its mask")
+        raise _no_layer_error(
+            "a mask of words without vectors", "put the Embedding before its mask"
+        )
 
     def graph(
         self,
@@ -260,7 +262,7 @@ class _Writer:
         """Write one more call of a layer."""
         if path not in self.made:
             name = self.name(path or (sequential.snake_case(kind),))
-            own = {"name": name, "trainable": True, **_named(config, name)}
+            own = {"name": name, "trainable": True, **_name_inner_layer(config, name)}
             layer: dict[str, Any] = {
                 "class_name": kind,
                 "name": name,
@@ -290,13 +292,13 @@ def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
         return "TimeDistributed", {"layer": _inner(layer.layer, shape[1:])}
     kind = CLASSES.get(type(layer))
     if kind is None:
-        raise _unsupported(repr(layer)[:80], "save it with plugrad.tfjs.save_graph_model")
+        raise _no_layer_error(repr(layer)[:80], "save it with plugrad.tfjs.save_graph_model")
     if kind == "SpatialDropout1D" and len(shape) != 2:
-        raise _unsupported(f"{layer!r} of images", "it drops channels of sequences only")
+        raise _no_layer_error(f"{layer!r} of images", "it drops channels of sequences only")
     if kind.startswith("Global"):
         kind = f"{kind}{len(shape) - 1}D"
         if kind.endswith("3D"):
-            raise _unsupported(kind, "it pools sequences and images only")
+            raise _no_layer_error(kind, "it pools sequences and images only")
     config: dict[str, Any] = {f: _plain(getattr(layer, f)) for f in FIELDS if hasattr(layer, f)}
     rank = RANKS.get(kind, 2)
     for field in SIZES:
@@ -317,19 +319,19 @@ def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
 def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
     """Raise where TensorFlow.js has a class, but not with this configuration."""
     if kind == "GRU" and layer.reset_after:
-        raise _unsupported("GRU(reset_after=True)", "train it with reset_after=False")
+        raise _no_layer_error("GRU(reset_after=True)", "train it with reset_after=False")
     if kind == "UpSampling2D" and layer.interpolation != "nearest":
-        raise _unsupported("UpSampling2D with interpolation", "it places pixels differently")
+        raise _no_layer_error("UpSampling2D with interpolation", "it places pixels differently")
     if kind == "Conv1D" and layer.padding == "causal":
-        raise _unsupported("Conv1D with causal padding", "pad before it, with padding='valid'")
+        raise _no_layer_error("Conv1D with causal padding", "pad before it, with padding='valid'")
     if kind.endswith("Transpose") and max(config["dilation_rate"]) > 1:
-        raise _unsupported(f"{kind} with dilation_rate", "it has none")
+        raise _no_layer_error(f"{kind} with dilation_rate", "it has none")
     if getattr(layer, "groups", 1) != 1 and kind.startswith("Conv"):
-        raise _unsupported(f"{kind} with groups", "save it with plugrad.tfjs.save_graph_model")
+        raise _no_layer_error(f"{kind} with groups", "save it with plugrad.tfjs.save_graph_model")
     if getattr(layer, "output_padding", None) is not None:
-        raise _unsupported(f"{kind} with output_padding", "it has none")
+        raise _no_layer_error(f"{kind} with output_padding", "it has none")
     if kind.startswith(WINDOWS) and max(config["dilation_rate"]) > 1 < max(config["strides"]):
-        raise _unsupported(f"{kind} with strides and dilation_rate", "it has only one of them")
+        raise _no_layer_error(f"{kind} with strides and dilation_rate", "it has only one of them")
 
 
 def _extra(kind: str, shape: Any) -> dict[str, Any]:
@@ -363,17 +365,17 @@ def _activation(function: Any) -> str:
     name = activation_name(function)
     if not name or name == "exponential":
         shown = getattr(function, "__name__", repr(function))
-        raise _unsupported(f"the function {shown}", "save it with plugrad.tfjs.save_graph_model")
+        raise _no_layer_error(f"the function {shown}", "save it with plugrad.tfjs.save_graph_model")
     return name
 
 
 def _inner(layer: Layer, shape: Any) -> dict[str, Any]:
-    """Return the description of a layer inside of another one; `_named` gives it its name."""
+    """Return the description of a layer inside of another one; `_name_inner_layer` gives it its name."""
     kind, config = config_of(layer, shape)
     return {"class_name": kind, "config": config}
 
 
-def _named(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _name_inner_layer(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a configuration in which a layer inside has the name of the outer one."""
     if "layer" not in config:
         return dict(config)
@@ -407,7 +409,7 @@ def _plain(value: Any) -> Any:
     )
 
 
-def _unsupported(what: str, remedy: str) -> plugrad.errors.UnsupportedModel:
+def _no_layer_error(what: str, remedy: str) -> plugrad.errors.UnsupportedModel:
     return plugrad.errors.UnsupportedModel(
         f"save_layers_model: TensorFlow.js has no layer for {what}; {remedy}"
     )

@@ -21,7 +21,7 @@ Binding = dict[Any, Any]
 def write(writer: Writer, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> bool:
     """Write a loop as a recurrent network, if it is one in both traces; return whether it is."""
     for name, cell in CELLS.items():
-        found, other = (_found(cell, *both) for both in zip(graphs, pair, strict=True))
+        found, other = (_match_loop(cell, *both) for both in zip(graphs, pair, strict=True))
         if found and other:
             used = {value for step in graphs[0].steps for value in step.inputs}
             used.update(graphs[0].results)
@@ -92,7 +92,7 @@ def _bias(writer: Writer, cell: Cell, name: str, units: int, step: Any) -> str:
     return writer.emit("Reshape", [name, writer.integers([1, 2 * columns])])
 
 
-def _found(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
+def _match_loop(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
     """Return the values of x, kernel, bias, recurrent kernel and first state of a loop, if it is such a network."""
     if len(step.carry) != cell.states or len(step.slices) != 1 or step.is_reversed:
         return None

@@ -77,7 +77,7 @@ def product(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
         if call.attrs[name]:
             order = [*range(rank - 2), rank - 1, rank - 2]
             sides[place] = writer.emit("Transpose", [sides[place]], perm=order)
-    _finished(writer, call, writer.emit("MatMul", sides), inputs[2:], outputs)
+    _write_bias_and_activation(writer, call, writer.emit("MatMul", sides), inputs[2:], outputs)
 
 
 @rule("Conv2D", "FusedConv2D", "Conv3D", "DepthwiseConv2dNative", "FusedDepthwiseConv2D")
@@ -96,7 +96,7 @@ def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[st
     y = writer.emit(
         "Conv", [x, filters], group=group, dilations=list(window.dilations), **_moving(window)
     )
-    _finished(writer, call, _channels_last(writer, y, rank), inputs[2:], outputs)
+    _write_bias_and_activation(writer, call, _channels_last(writer, y, rank), inputs[2:], outputs)
 
 
 @rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
@@ -169,17 +169,18 @@ def layer_normalization(writer: Writer, call: Calls, inputs: list[str], outputs:
 
 @rule("Attention")
 def attention(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write attention as two products and a softmax; what a mask of flags excludes weighs nothing."""
+    """Write attention of several heads as a node, and any other as two products and a softmax."""
     q, k, v, mask = [*inputs, ""][:4]
     rank = len(call.shape(1)[0])
+    if rank == 4 and (not mask or all(1 not in pair[-1:] for pair in call.shape(3))):
+        writer.emit(
+            "Attention", [n for n in (q, k, v, mask) if n], outputs, scale=call.attrs["scale"]
+        )
+        return
     turned = writer.emit("Transpose", [k], perm=[*range(rank - 2), rank - 1, rank - 2])
     scores = writer.emit("MatMul", [q, turned])
     scores = writer.emit("Mul", [scores, _number(writer, call, call.attrs["scale"])])
-    value: Any = call.calls[0].inputs[3] if mask else None
-    if value is not None and str(call.graphs[0].specs[value].dtype) == "bool":
-        scores = writer.emit("Where", [mask, scores, _number(writer, call, -1e30)])
-    elif mask:
-        scores = writer.emit("Add", [scores, mask])
+    scores = writer.emit("Add", [scores, mask]) if mask else scores
     writer.emit("MatMul", [writer.emit("Softmax", [scores], axis=-1), v], outputs)
 
 
@@ -509,7 +510,9 @@ def _channels_last(writer: Writer, name: str, rank: int) -> str:
     return writer.emit("Transpose", [name], perm=[0, *range(2, rank + 2), 1])
 
 
-def _finished(writer: Writer, call: Calls, name: str, rest: list[str], outputs: list[str]) -> None:
+def _write_bias_and_activation(
+    writer: Writer, call: Calls, name: str, rest: list[str], outputs: list[str]
+) -> None:
     """Write the bias and the activation of a fused kernel."""
     bias, weights = [*rest, "", ""][:2]
     name = writer.emit("Add", [name, bias]) if bias else name

@@ -16,10 +16,12 @@ from plugrad_onnx.exporting.writer import Writer
 from plugrad_onnx.model import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-OPSET: Final = 20
-IR_VERSION: Final = 10
+OPSETS: Final = {20: 10, 23: 11}
+"""Versions of the operators that are written, with those of the format: the first that has all operators of a model."""
+NEW_OPERATORS: Final = frozenset(["Attention"])
+"""The operators that only the newest of these versions has."""
 SIZES: Final = (3, 5)
 """Sizes of the batch that are traced. A third one, 2, is compared with what the function returns."""
 
@@ -67,7 +69,7 @@ def export(
     sizes = SIZES if dynamic else (0, 0)
     graphs: list[Any] = []
     for size in sizes:
-        resized = [_resized(tensor, size) if dynamic else tensor for tensor in tensors]
+        resized = [_repeat_rows(tensor, size) if dynamic else tensor for tensor in tensors]
         graphs.append(plugrad.make_graph(function)(*resized))
     writer = Writer(sizes, inputs[0] if dynamic else "")
     first, second = graphs
@@ -77,30 +79,37 @@ def export(
     axis = dynamic[0] if dynamic else ""
     specs = [[graph.specs[v] for v in (*graph.arguments, *graph.results)] for graph in graphs]
     described = [
-        _described(name, one, two, axis)
+        _describe_value(name, one, two, axis)
         for name, one, two in zip((*inputs, *outputs), specs[0], specs[1], strict=True)
     ]
     count = len(inputs)
-    nodes, weights = writer.needed(outputs)
+    nodes, weights = writer.dependencies(outputs)
     graph = helper.make_graph(nodes, "plugrad", described[:count], described[count:], weights)
+    opset = (min if NEW_OPERATORS.isdisjoint(_find_kinds(nodes)) else max)(OPSETS)
     model = helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=OPSETS[opset],
         producer_name="plugrad",
     )
-    _check(function, model, [_resized(t, 2) if dynamic else t for t in tensors])
+    _check(function, model, [_repeat_rows(t, 2) if dynamic else t for t in tensors])
     onnx.save_model(model, os.fspath(path))  # pyright: ignore[reportUnknownMemberType]
 
 
-def _resized(tensor: plugrad.Tensor, size: int) -> plugrad.Tensor:
+def _find_kinds(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """Return the operators of nodes, and of those inside of loops."""
+    inside = (_find_kinds(attribute.g.node) for node in nodes for attribute in node.attribute)
+    return {node.op_type for node in nodes}.union(*inside)
+
+
+def _repeat_rows(tensor: plugrad.Tensor, size: int) -> plugrad.Tensor:
     """Return a tensor with so many rows, which repeat."""
     array = as_array(tensor)
     rows = np.arange(size) % max(len(array), 1)
     return plugrad.asarray(array[rows], dtype=tensor.dtype, device=tensor.device)
 
 
-def _described(name: str, first: Any, second: Any, axis: str) -> onnx.ValueInfoProto:
+def _describe_value(name: str, first: Any, second: Any, axis: str) -> onnx.ValueInfoProto:
     """Describe an input or output; the sizes that differ are those of the batch, or of unknown ones."""
     shape = [
         a if a == b else axis if place == 0 else None

@@ -138,7 +138,9 @@ class Writer:
             return self._size
         return self.emit("Mul", [self._size, self.constant(np.array([factor], np.int64))])
 
-    def needed(self, outputs: Sequence[str]) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    def dependencies(
+        self, outputs: Sequence[str]
+    ) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
         """Return the nodes and weights on which outputs depend."""
         names = set(outputs)
         nodes: list[onnx.NodeProto] = []
@@ -150,20 +152,20 @@ class Writer:
         return nodes[::-1], [weight for weight in self.weights if weight.name in names]
 
     def array(self, first: Any, second: Any, name: str = "") -> str:
-        """Write an array of both traces; if it grows with the batch, all its elements must be equal."""
+        """Write an array of both traces; if it grows with the batch, it must repeat along it."""
         one, two = as_array(first), as_array(second)
         if one.shape == two.shape:
             if not np.array_equal(one, two, equal_nan=one.dtype.kind == "f"):
                 raise UnsupportedModel("The values of a constant depend on the size of the batch.")
             return self.constant(one, name)
-        if one.size == 0 or (one != one.flat[0]).any() or (two != one.flat[0]).any():
+        base = np.empty(0) if one.ndim != two.ndim else one[_first_rows(one.shape, two.shape)]
+        if base.size == 0 or (one != base).any() or (two != base).any():
             raise UnsupportedModel(
-                f"A constant of shape {one.shape} grows with the batch, and its elements differ. "
+                f"A constant of shape {one.shape} grows with the batch, and its elements differ along it. "
                 "Make it an argument of the function."
             )
-        return self.emit(
-            "Expand", [self.constant(one.flat[0]), self.integers(one.shape, two.shape)]
-        )
+        base = base.flat[0] if (base == base.flat[0]).all() else base
+        return self.emit("Expand", [self.constant(base), self.integers(one.shape, two.shape)])
 
     def graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
         """Write the steps of a graph whose arguments have names; return the names of its results.
@@ -247,6 +249,11 @@ class Writer:
             num_scan_inputs=len(step.slices), **backwards,
         )  # fmt: skip
         names.update(zip(step.outputs, outputs, strict=True))
+
+
+def _first_rows(first: Sequence[int], second: Sequence[int]) -> tuple[slice, ...]:
+    """Return what takes the first element along the axes whose sizes differ, and all along the others."""
+    return tuple(slice(None if a == b else 1) for a, b in zip(first, second, strict=True))
 
 
 def _read_inside(graph: onnx.GraphProto) -> Iterator[str]:

@@ -48,14 +48,14 @@ def softsign(x: Tensor) -> Tensor:
 @operator("Elu", layout="elementwise")
 def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Return x, below zero alpha · (exp(x) − 1)."""
-    return _bent(x, plugrad.multiply(_expm1(x), like(alpha, x)))
+    return _where_positive(x, plugrad.multiply(_expm1(x), like(alpha, x)))
 
 
 @operator("Celu", layout="elementwise")
 def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Return x, below zero alpha · (exp(x / alpha) − 1)."""
     below = plugrad.multiply(_expm1(plugrad.divide(x, like(alpha, x))), like(alpha, x))
-    return _bent(x, below)
+    return _where_positive(x, below)
 
 
 @operator("Selu", layout="elementwise")
@@ -129,7 +129,7 @@ def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
 @operator("Hardmax")
 def hardmax_of_rest(x: Tensor, *, axis: int = 1) -> Tensor:
     """Return 1 for the largest element of all axes from one on, else 0."""
-    return _flattened(_hardmax, x, axis)
+    return _apply_to_rows(_hardmax, x, axis)
 
 
 @operator("Hardmax", since=13)
@@ -142,7 +142,7 @@ def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
 @operator("Softmax")
 def softmax_of_rest(x: Tensor, *, axis: int = 1) -> Tensor:
     """Return the softmax over all axes from one on."""
-    return _flattened(plugrad.softmax, x, axis)
+    return _apply_to_rows(plugrad.softmax, x, axis)
 
 
 @operator("Softmax", since=13)
@@ -154,7 +154,7 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 @operator("LogSoftmax")
 def log_softmax_of_rest(x: Tensor, *, axis: int = 1) -> Tensor:
     """Return the logarithm of the softmax over all axes from one on."""
-    return _flattened(plugrad.log_softmax, x, axis)
+    return _apply_to_rows(plugrad.log_softmax, x, axis)
 
 
 @operator("LogSoftmax", since=13)
@@ -163,7 +163,7 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return plugrad.log_softmax(x, axis=axis)
 
 
-def _bent(x: Tensor, below: Tensor) -> Tensor:
+def _where_positive(x: Tensor, below: Tensor) -> Tensor:
     return plugrad.where(plugrad.greater(x, like(0, x)), x, below)
 
 
@@ -176,8 +176,8 @@ def _hardmax(x: Tensor) -> Tensor:
     return plugrad.one_hot(plugrad.argmax(x, axis=-1), x.shape[-1], dtype=x.dtype)
 
 
-def _flattened(function: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
-    """Return a function along the last axis of a matrix, whose rows are all axes from one on."""
+def _apply_to_rows(function: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
+    """Apply a function to the rows of a matrix: the axes before ``axis`` are its rows, the others its columns."""
     axis = axis % max(x.ndim, 1)
     rows = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
     return plugrad.reshape(function(plugrad.reshape(x, rows)), x.shape)

@@ -42,7 +42,7 @@ def loop(
         state = results[1 : 1 + len(state)]
         for column, result in zip(collected, results[1 + len(state) :], strict=False):
             column.append(result)
-    return *state, *(_stacked(column) for column in collected)
+    return *state, *(_stack_rounds(column) for column in collected)
 
 
 @operator("Scan")
@@ -115,7 +115,7 @@ def _truth(value: Any) -> Any:
     return value.item() if isinstance(value, plugrad.Tensor) else scalar(np.asarray(value))
 
 
-def _stacked(column: Tensors) -> Any:
+def _stack_rounds(column: Tensors) -> Any:
     """Return the results of rounds as one tensor."""
     if not column:
         return np.zeros((0,), np.float32)

@@ -96,7 +96,7 @@ def conv(
             f"Images have {x.shape[-1]} channels; filters take {filters.shape[-2]} in each of "
             f"{group} groups and give {filters.shape[-1]}."
         )
-    result = _convolved(x, filters, window, group)
+    result = _convolve(x, filters, window, group)
     return result if bias is None else plugrad.add(result, bias)
 
 
@@ -182,7 +182,7 @@ def deform_conv(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     """Cross-correlate images with filters whose taps are moved by offsets."""
-    from plugrad_onnx.operators.image import sampled
+    from plugrad_onnx.operators.image import sample_at
 
     window = window_of(x.shape[2:], filters.shape[2:], strides, dilations, pads, "NOTSET")
     n, channels = x.shape[:2]
@@ -195,7 +195,7 @@ def deform_conv(
         for part in range(offset_group):
             where = [grids[a] + offsets[:, part, tap[0], tap[1], a] for a in range(2)]
             width = channels // offset_group
-            taken = sampled(x[:, part * width : (part + 1) * width], where)
+            taken = sample_at(x[:, part * width : (part + 1) * width], where)
             if mask is not None:
                 weights = plugrad.reshape(mask, (n, offset_group, *size, *out))
                 taken = taken * plugrad.expand_dims(weights[:, part, tap[0], tap[1]], axis=1)
@@ -250,7 +250,7 @@ def columns_to_image(
     return images[(slice(None), slice(None), *inner)]
 
 
-def _convolved(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
+def _convolve(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
     """Return a convolution of groups of channels, of any rank that plugrad has."""
     rank = _check_rank(len(window.size))
     return _CONVOLUTIONS[rank - 1](

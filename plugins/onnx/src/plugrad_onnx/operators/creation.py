@@ -13,7 +13,7 @@ from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.operators.common import integers
 from plugrad_onnx.reading import LARGEST
 from plugrad_onnx.registry import operator
-from plugrad_onnx.storage import converted
+from plugrad_onnx.storage import cast_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,14 +183,14 @@ def size_of(x: Anything) -> Any:
 @operator("Cast")
 def cast(x: Stored, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     """Return a tensor in another dtype."""
-    return converted(x, numpy_dtype(to), saturate=bool(saturate), round_mode=round_mode)
+    return cast_to(x, numpy_dtype(to), saturate=bool(saturate), round_mode=round_mode)
 
 
 @operator("CastLike")
 def cast_like(x: Stored, like: Stored, *, saturate: int = 1, round_mode: str = "up") -> Any:
     """Return a tensor in the dtype of another one."""
     to = numpy_dtype(element_type(like.dtype))
-    return converted(x, to, saturate=bool(saturate), round_mode=round_mode)
+    return cast_to(x, to, saturate=bool(saturate), round_mode=round_mode)
 
 
 @operator("BitCast")

@@ -114,10 +114,10 @@ def grid_sample(
         size, place = x.shape[2 + axis], grid[..., rank - 1 - axis]
         scaled = (place + 1) / 2 * (size - 1) if align_corners else ((place + 1) * size - 1) / 2
         where.append(scaled)
-    return sampled(x, where, mode, padding_mode, bool(align_corners))
+    return sample_at(x, where, mode, padding_mode, bool(align_corners))
 
 
-def sampled(
+def sample_at(
     x: Tensor,
     where: Sequence[Tensor],
     mode: str = "linear",
@@ -128,14 +128,14 @@ def sampled(
     sizes = x.shape[2:]
     if mode not in ("cubic", "bicubic"):
         where = [
-            _bounded(c, size, padding_mode, align_corners)
+            _apply_padding_mode(c, size, padding_mode, align_corners)
             for c, size in zip(where, sizes, strict=True)
         ]
     images = plugrad.reshape(plugrad.permute_dims(x, (0, *range(2, x.ndim), 1)), (-1, x.shape[1]))
 
     def at(places: Sequence[Tensor]) -> Tensor:
         bounded = [
-            _bounded(c, size, padding_mode, align_corners)
+            _apply_padding_mode(c, size, padding_mode, align_corners)
             for c, size in zip(places, sizes, strict=True)
         ]
         return _pixels(images, bounded, x.shape[0], sizes)
@@ -386,7 +386,7 @@ def _along(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
     return plugrad.moveaxis(plugrad.matmul(moved, weights), -1, axis)
 
 
-def _bounded(where: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
+def _apply_padding_mode(where: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
     """Return coordinates within images, where padding brings those outside in."""
     if padding_mode == "zeros":
         return where

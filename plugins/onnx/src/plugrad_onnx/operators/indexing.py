@@ -42,7 +42,7 @@ def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     """Return elements, or slices, whose indices are the rows of a tensor."""
     depth = indices.shape[-1]
-    places = _wrapped(indices, x.shape[batch_dims : batch_dims + depth])
+    places = _wrap_negative(indices, x.shape[batch_dims : batch_dims + depth])
     if not batch_dims:
         return plugrad.gather_nd(x, places)
     batch = x.shape[:batch_dims]
@@ -56,7 +56,7 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
 @operator("ScatterND")
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
     """Return a tensor with elements, or slices, that are replaced or combined with others."""
-    return _scattered(x, _wrapped(indices, x.shape[: indices.shape[-1]]), updates, reduction)
+    return _scatter(x, _wrap_negative(indices, x.shape[: indices.shape[-1]]), updates, reduction)
 
 
 @operator("ScatterElements", "Scatter")
@@ -66,7 +66,7 @@ def scatter_elements(
     """Return a tensor with elements along an axis that are replaced or combined with others."""
     axis = axis % x.ndim
     places = _positions(from_start(indices, x.shape[axis]), axis)
-    return _scattered(x, places, updates, reduction)
+    return _scatter(x, places, updates, reduction)
 
 
 @operator("TensorScatter")
@@ -87,7 +87,7 @@ def tensor_scatter(
     shape = [1] * update.ndim
     shape[0], shape[axis] = places.shape
     order[..., axis] = np.broadcast_to(places.reshape(shape), update.shape)
-    return _scattered(cache, as_tensor(order.astype(np.int32), cache.device), update, "none")
+    return _scatter(cache, as_tensor(order.astype(np.int32), cache.device), update, "none")
 
 
 @operator("OneHot")
@@ -148,8 +148,8 @@ def unique(x: Values, *, axis: int | None = None, sorted: int = 1) -> tuple[Any,
     return values, *(a.astype(np.int64) for a in (first, inverse, counts))
 
 
-def _wrapped(indices: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return indices whose rows count from the start."""
+def _wrap_negative(indices: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return indices with the axis size added to negative ones."""
     if min(indices.shape, default=1) == 0:
         return indices
     bounds = plugrad.astype(as_tensor(np.array(sizes, np.int32), indices.device), indices.dtype)
@@ -168,7 +168,7 @@ def _positions(indices: Tensor, axis: int) -> Tensor:
     return plugrad.stack(parts, axis=-1)
 
 
-def _scattered(x: Tensor, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
+def _scatter(x: Tensor, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
     """Return a tensor in which elements are replaced or combined; on the host, where no op does it."""
     if math.prod(updates.shape) == 0:
         return x

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import plugrad
-from plugrad_onnx.elements import as_tensor, computed
+from plugrad_onnx.elements import as_computable, as_tensor
 from plugrad_onnx.operators.common import like
 from plugrad_onnx.registry import operator
 
@@ -63,7 +63,7 @@ def label_encoder(
     table = dict(zip((key_of(_plain(k)) for k in keys), values, strict=True))
     found = [table.get(key_of(v), default) for v in x.ravel()]
     kind = object if isinstance(default, str) else np.asarray(default).dtype
-    return as_tensor(computed(np.array(found, kind).reshape(x.shape)))
+    return as_tensor(as_computable(np.array(found, kind).reshape(x.shape)))
 
 
 def _plain(key: Any) -> Any:

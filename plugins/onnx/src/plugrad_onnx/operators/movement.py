@@ -110,7 +110,7 @@ def slice_by_attributes(
     x: Tensor, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
 ) -> Tensor:
     """Return a part of a tensor."""
-    return _sliced(x, list(starts), list(ends), list(axes) if axes is not None else None, None)
+    return _slice(x, list(starts), list(ends), list(axes) if axes is not None else None, None)
 
 
 @operator("Slice", since=10)
@@ -118,7 +118,7 @@ def slice_(
     x: Tensor, starts: Values, ends: Values, axes: Values | None = None, steps: Values | None = None
 ) -> Tensor:
     """Return every so many elements of a part of a tensor."""
-    return _sliced(
+    return _slice(
         x, integers(starts), integers(ends), given(None, axes), given(None, steps)
     )  # fmt: skip
 
@@ -140,7 +140,7 @@ def pad_by_attributes(
     x: Tensor, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0
 ) -> Tensor:
     """Pad a tensor with a number, or with its own elements."""
-    return _padded(x, list(pads), list(range(x.ndim)), mode, value)
+    return _pad(x, list(pads), list(range(x.ndim)), mode, value)
 
 
 @operator("Pad", since=11)
@@ -155,7 +155,7 @@ def pad(
     """Pad a tensor with a number, or with its own elements; negative paddings cut."""
     chosen = given(None, axes) or list(range(x.ndim))
     number = 0 if value is None else scalar(value)
-    return _padded(x, integers(pads), chosen, mode, number)
+    return _pad(x, integers(pads), chosen, mode, number)
 
 
 @operator("CenterCropPad")
@@ -250,7 +250,7 @@ def _with_mask(x: Tensor, outputs: int) -> Any:
     return (x, plugrad.ones(x.shape, dtype="bool", device=x.device)) if outputs > 1 else x
 
 
-def _sliced(
+def _slice(
     x: Tensor,
     starts: list[int],
     ends: list[int],
@@ -276,8 +276,8 @@ def _sliced(
     return x[tuple(cut)]
 
 
-def _padded(x: Tensor, pads: list[int], axes: Sequence[int], mode: str, value: float) -> Tensor:
-    """Return a tensor with more, or fewer, elements before and behind along axes."""
+def _pad(x: Tensor, pads: list[int], axes: Sequence[int], mode: str, value: float) -> Tensor:
+    """Pad or crop a tensor: negative pads remove elements."""
     if len(pads) != 2 * len(axes):
         raise InvalidModel(f"Pad has {len(pads)} paddings for {len(axes)} axes.")
     sides = [[0, 0] for _ in x.shape]

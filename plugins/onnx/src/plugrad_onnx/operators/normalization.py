@@ -29,7 +29,7 @@ def batch_normalization_of_old(
     is_test: int = 0,
 ) -> Tensor:
     """Normalize channels by what was found in training."""
-    return _normalized(x, scale, offset, mean, variance, epsilon)
+    return _normalize(x, scale, offset, mean, variance, epsilon)
 
 
 @operator("BatchNormalization", since=14, layout="images")
@@ -46,16 +46,16 @@ def batch_normalization(
 ) -> Any:
     """Normalize channels by what was found in training; in training, by what they are."""
     if not training_mode:
-        return _normalized(x, scale, offset, mean, variance, epsilon)
+        return _normalize(x, scale, offset, mean, variance, epsilon)
     now, spread = plugrad.moments(x, axis=tuple(range(x.ndim - 1)))
     running = [
         plugrad.add(plugrad.multiply(old, like(momentum, old)), new * (1 - momentum))
         for old, new in ((mean, now), (variance, spread))
     ]
-    return _normalized(x, scale, offset, now, spread, epsilon), *running
+    return _normalize(x, scale, offset, now, spread, epsilon), *running
 
 
-def _normalized(
+def _normalize(
     x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> Tensor:
     """Return channels, the last axis, with mean and variance of their own; sums are of the widest dtype."""
@@ -69,7 +69,7 @@ def instance_normalization(
     x: Tensor, scale: Tensor, offset: Tensor, *, epsilon: float = 1e-5
 ) -> Tensor:
     """Normalize each channel of each image."""
-    normal = _standardized(x, tuple(range(2, x.ndim)), epsilon)
+    normal = _standardize(x, tuple(range(2, x.ndim)), epsilon)
     return normal * per_channel(scale, x.ndim) + per_channel(offset, x.ndim)
 
 
@@ -95,7 +95,7 @@ def group_normalization(
 ) -> Tensor:
     """Normalize groups of channels; scale and offset are those of channels."""
     groups = plugrad.reshape(x, (x.shape[0], num_groups, -1))
-    normal = plugrad.reshape(_standardized(groups, (2,), epsilon), x.shape)
+    normal = plugrad.reshape(_standardize(groups, (2,), epsilon), x.shape)
     return normal * per_channel(scale, x.ndim) + per_channel(offset, x.ndim)
 
 
@@ -164,6 +164,6 @@ def local_response_normalization(
     return plugrad.divide(x, plugrad.pow(total, like(beta, x)))
 
 
-def _standardized(x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
+def _standardize(x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
     mean, variance = plugrad.moments(x, axis=axes, keepdims=True)
     return (x - mean) * plugrad.rsqrt(plugrad.add(variance, like(epsilon, variance)))

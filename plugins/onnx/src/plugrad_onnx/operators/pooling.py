@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from functools import reduce
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 import plugrad
 from plugrad_onnx.elements import as_tensor
+from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.operators.common import given, like
 from plugrad_onnx.operators.convolution import Window, window_of
 from plugrad_onnx.registry import operator
@@ -36,17 +37,27 @@ def max_pool(
     outputs: int,
 ) -> Any:
     """Return the largest element in each window, and where it is, if that is used."""
-    window = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
-    window = _rounded_up(x.shape[1:-1], window) if ceil_mode else window
-    if outputs == 1 and _has_kernel(x, window):
-        pool = plugrad.max_pool if len(window.size) == 2 else plugrad.max_pool3d
-        return pool(x, window.size, window.strides, window.pads)
+    given = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
+    if _sees_images(x, given):
+        how = given.size, given.strides, given.pads
+        attrs: Any = {
+            "dilations": given.dilations,
+            "dim_rounding_mode": "ceil" if ceil_mode else "floor",
+        }
+        if outputs == 1:
+            return plugrad.pool(x, how[0], "max", *how[1:], **attrs)
+        if len(given.size) <= _MOST_AXES:
+            largest, places = plugrad.max_pool_with_argmax(x, *how, **attrs)
+            return largest, _places(places, x, storage_order)
+    window = _rounded_up(x.shape[1:-1], given) if ceil_mode else given
     lowest = -math.inf if x.dtype.is_inexact else plugrad.iinfo(x.dtype).min
     taps = _taps(x, window, lowest)
-    largest = reduce(plugrad.maximum, taps)
     if outputs == 1:
-        return largest
-    return largest, _places(plugrad.argmax(plugrad.stack(taps), axis=0), x, window, storage_order)
+        return reduce(plugrad.maximum, taps)
+    raise InvalidModel(
+        f"MaxPool gives no positions with a window of {window.size}, pads {window.pads} and dilations "
+        f"{window.dilations} over images of {tuple(x.shape[1:-1])}."
+    )
 
 
 @operator("AveragePool", layout="images")
@@ -64,11 +75,14 @@ def average_pool(
     """Return the mean of each window, of which padded elements count or not."""
     spatial = x.shape[1:-1]
     given_window = window_of(spatial, kernel_shape, strides, dilations, pads, auto_pad)
+    if _sees_images(x, given_window):
+        return plugrad.pool(
+            *(x, given_window.size, "avg", given_window.strides, given_window.pads),
+            dilations=given_window.dilations,
+            dim_rounding_mode="ceil" if ceil_mode else "floor",
+            count_include_pad=bool(count_include_pad),
+        )
     window = _rounded_up(spatial, given_window) if ceil_mode else given_window
-    unpadded = not any(map(any, window.pads))
-    if _has_kernel(x, window) and (unpadded or not count_include_pad):
-        pool = plugrad.avg_pool if len(window.size) == 2 else plugrad.avg_pool3d
-        return pool(x, window.size, window.strides, window.pads)
     total = reduce(plugrad.add, _taps(x, window, 0))
     return plugrad.divide(total, _counts(x, given_window, window, bool(count_include_pad)))
 
@@ -133,17 +147,25 @@ def max_unpool(
     ]
     shape = (*x.shape[:2], *inner)
     places = plugrad.reshape(indices, (-1, 1))
-    flat = plugrad.scatter_nd(places, plugrad.reshape(x, (-1,)), (math.prod(shape),))
+    empty = plugrad.zeros((math.prod(shape),), dtype=x.dtype, device=x.device)
+    flat = plugrad.tensor_scatter_update(empty, places, plugrad.reshape(x, (-1,)))
     wanted = given(None, output_shape) or shape
     sides = [(0, more - size) for size, more in zip(shape, wanted, strict=True)]
     return plugrad.pad(plugrad.reshape(flat, shape), sides)
 
 
-def _has_kernel(x: Tensor, window: Window) -> bool:
-    """Whether a kernel of plugrad pools such windows."""
-    plain = max(window.dilations) == 1 and len(window.size) in (2, 3) and x.dtype.is_inexact
-    # Kernels count what is padded less than a window.
-    return plain and all(max(s) < n for s, n in zip(window.pads, window.size, strict=True))
+_MOST_AXES: Final = 3
+"""How many spatial axes images have in which plugrad finds the places of elements."""
+
+
+def _sees_images(x: Tensor, window: Window) -> bool:
+    """Whether a window contains a pixel wherever it is, as the kernels want it."""
+    return all(
+        max(sides) <= (n - 1) * gap < size + max(sides) and gap <= size
+        for sides, n, gap, size in zip(
+            window.pads, window.size, window.dilations, x.shape[1:-1], strict=True
+        )
+    )
 
 
 def _rounded_up(spatial: Sequence[int], window: Window) -> Window:
@@ -192,22 +214,20 @@ def _counts(x: Tensor, original: Window, window: Window, padding_counts: bool) -
     return reduce(plugrad.add, _taps(ones, rest, 0))
 
 
-def _places(winner: Tensor, x: Tensor, window: Window, storage_order: int) -> Tensor:
-    """Return where elements of windows are in images whose channels come second, flattened."""
-    rank, spatial = len(window.size), x.shape[1:-1]
-    taps = np.array(list(product(*map(range, window.size))))
-    steps = [math.prod(spatial[a + 1 :]) for a in range(rank)]
-    if storage_order:
-        steps = [math.prod(spatial[:a]) for a in range(rank)]
-    n, channels = x.shape[0], x.shape[-1]
-    images = np.arange(n * channels).reshape(n, *(1,) * rank, channels) * math.prod(spatial)
-    total = as_tensor(images.astype(np.int32), x.device)
-    for axis in range(rank):
-        offsets = (taps[:, axis] * window.dilations[axis] * steps[axis]).astype(np.int32)
-        first = np.arange(winner.shape[1 + axis]) * window.strides[axis] - window.pads[axis][0]
-        shape = [1] * (rank + 2)
-        shape[1 + axis] = -1
-        origin = (first * steps[axis]).astype(np.int32).reshape(shape)
-        moved = plugrad.take(as_tensor(offsets, x.device), winner, axis=0)
-        total = total + moved + as_tensor(origin, x.device)
-    return plugrad.astype(total, "int64")
+def _places(places: Tensor, x: Tensor, storage_order: int) -> Tensor:
+    """Return places, which count the elements of an image with its channels last, as ONNX counts them.
+
+    ONNX has the channels second, and counts the elements of all images.
+    """
+    spatial, channels = x.shape[1:-1], x.shape[-1]
+    size = math.prod(spatial)
+    pixel, channel = plugrad.floor_divide(places, channels), plugrad.remainder(places, channels)
+    if storage_order:  # the first spatial axis is the fastest
+        rest, pixel, step = pixel, plugrad.zeros_like(pixel), size
+        for n in reversed(spatial):
+            step //= n
+            pixel = pixel + plugrad.remainder(rest, n) * step
+            rest = plugrad.floor_divide(rest, n)
+    images = np.arange(x.shape[0], dtype=np.int32).reshape(-1, *(1,) * (x.ndim - 1)) * channels
+    first = (channel + as_tensor(images, x.device)) * size
+    return plugrad.astype(first + pixel, "int64")

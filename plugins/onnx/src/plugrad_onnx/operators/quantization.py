@@ -11,7 +11,7 @@ import plugrad
 from plugrad_onnx.elements import as_array, as_tensor, is_array, is_stored_only, numpy_dtype
 from plugrad_onnx.operators.convolution import conv
 from plugrad_onnx.registry import operator
-from plugrad_onnx.storage import converted, stored
+from plugrad_onnx.storage import cast_to, round_to
 
 if TYPE_CHECKING:
     from plugrad import Tensor
@@ -33,13 +33,13 @@ def quantize_linear(
 ) -> Any:
     """Return round(x / scale) + zero_point, within the range of its dtype."""
     dtype = _target(zero_point, output_dtype)
-    factor = _aligned(_float(scale, x.device), x, axis, block_size)
+    factor = _align(_float(scale, x.device), x, axis, block_size)
     whole = plugrad.divide(_float(x, x.device), factor)
     if dtype.name.startswith("float"):
-        return stored(as_array(whole), dtype, saturate=bool(saturate))
+        return round_to(as_array(whole), dtype, saturate=bool(saturate))
     whole = plugrad.round(whole)
     if zero_point is not None:
-        whole = plugrad.add(whole, _aligned(_float(zero_point, x.device), x, axis, block_size))
+        whole = plugrad.add(whole, _align(_float(zero_point, x.device), x, axis, block_size))
     return _within(whole, dtype)
 
 
@@ -58,13 +58,11 @@ def dequantize_linear(
     values = _float(x, scope.device)
     if zero_point is not None:
         values = plugrad.subtract(
-            values, _aligned(_float(zero_point, scope.device), values, axis, block_size)
+            values, _align(_float(zero_point, scope.device), values, axis, block_size)
         )
-    values = plugrad.multiply(
-        values, _aligned(_float(scale, scope.device), values, axis, block_size)
-    )
+    values = plugrad.multiply(values, _align(_float(scale, scope.device), values, axis, block_size))
     dtype = numpy_dtype(output_dtype) if output_dtype else np.dtype(_name(scale))
-    return converted(values, dtype)
+    return cast_to(values, dtype)
 
 
 @operator("DynamicQuantizeLinear")
@@ -112,7 +110,7 @@ def qlinear_matmul(
     product = plugrad.divide(plugrad.matmul(left, right), _float(y_scale, scope.device))
     dtype = np.dtype(_name(y_zero))
     if dtype.name.startswith("float"):
-        return stored(as_array(product), dtype, saturate=True)
+        return round_to(as_array(product), dtype, saturate=True)
     return _within(plugrad.round(product) + _float(y_zero, scope.device), dtype)
 
 
@@ -196,8 +194,8 @@ def _of_rows(x: Tensor) -> Tensor:
     return plugrad.expand_dims(x, axis=-1) if x.ndim == 1 and x.shape[0] > 1 else x
 
 
-def _aligned(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
-    """Return values of a tensor, an axis, or blocks along an axis, so that they broadcast."""
+def _align(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
+    """Reshape or repeat a scale, per tensor, per axis or per block, so that it broadcasts to x."""
     if block_size and x.ndim == like.ndim:
         repeated = plugrad.repeat(x, block_size, axis=axis)
         return repeated[tuple(slice(0, size) for size in like.shape)]
@@ -214,5 +212,5 @@ def _within(whole: Tensor, dtype: np.dtype[Any]) -> Any:
     limits = (ml_dtypes.iinfo if is_stored_only(dtype) else np.iinfo)(dtype)
     bounded = plugrad.clip(whole, float(limits.min), float(limits.max))
     if is_stored_only(dtype):
-        return stored(as_array(bounded), dtype, saturate=True)
+        return round_to(as_array(bounded), dtype, saturate=True)
     return plugrad.astype(bounded, dtype.name)

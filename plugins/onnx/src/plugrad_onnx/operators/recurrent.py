@@ -54,7 +54,7 @@ class Cell:
     clip: float | None
     flag: bool
 
-    def bounded(self, x: Tensor) -> Tensor:
+    def clip_input(self, x: Tensor) -> Tensor:
         """Return what goes into an activation, within bounds if there are any."""
         return x if self.clip is None else plugrad.clip(x, -self.clip, self.clip)
 
@@ -82,7 +82,9 @@ def rnn(
     output_sequence: int = 0,
 ) -> Any:
     """Run a plain recurrent network over sequences."""
-    chosen = _chosen(activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta)
+    chosen = _choose_activations(
+        activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta
+    )
     states = [_state(initial, layout)]
     cells = _cells(w, r, b, None, hidden_size, chosen, clip, False)
     return _over_sequences(_plain_step, cells, x, lengths, states, direction, layout)
@@ -109,7 +111,7 @@ def gru(
 ) -> Any:
     """Run gated recurrent units over sequences."""
     names = activations or ["Sigmoid", "Tanh"] * w.shape[0]
-    chosen = _chosen(names, activation_alpha, activation_beta)
+    chosen = _choose_activations(names, activation_alpha, activation_beta)
     states = [_state(initial, layout)]
     cells = _cells(w, r, b, None, hidden_size, chosen, clip, bool(linear_before_reset))
     return _over_sequences(_gru_step, cells, x, lengths, states, direction, layout)
@@ -138,7 +140,7 @@ def lstm(
 ) -> Any:
     """Run a long short-term memory over sequences."""
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * w.shape[0]
-    chosen = _chosen(names, activation_alpha, activation_beta)
+    chosen = _choose_activations(names, activation_alpha, activation_beta)
     states = [_state(initial, layout), _state(initial_cell, layout)]
     cells = _cells(w, r, b, peepholes, hidden_size, chosen, clip, bool(input_forget))
     return _over_sequences(_lstm_step, cells, x, lengths, states, direction, layout)
@@ -146,7 +148,7 @@ def lstm(
 
 def _plain_step(cell: Cell, x: Tensor, state: State) -> State:
     total = _plus(x + plugrad.matmul(state[0], cell.hidden), cell.hidden_bias)
-    return (cell.activations[0](cell.bounded(total)),)
+    return (cell.activations[0](cell.clip_input(total)),)
 
 
 def _gru_step(cell: Cell, x: Tensor, state: State) -> State:
@@ -155,14 +157,14 @@ def _gru_step(cell: Cell, x: Tensor, state: State) -> State:
     weights, bias = cell.hidden, cell.hidden_bias
     gates = x[:, : 2 * size] + plugrad.matmul(hidden, weights[:, : 2 * size])
     gates = _plus(gates, None if bias is None else bias[: 2 * size])
-    gates = cell.activations[0](cell.bounded(gates))
+    gates = cell.activations[0](cell.clip_input(gates))
     update, reset = gates[:, :size], gates[:, size:]
     last = None if bias is None else bias[2 * size :]
     if cell.flag:
         inner = reset * _plus(plugrad.matmul(hidden, weights[:, 2 * size :]), last)
     else:
         inner = _plus(plugrad.matmul(reset * hidden, weights[:, 2 * size :]), last)
-    new = cell.activations[1](cell.bounded(x[:, 2 * size :] + inner))
+    new = cell.activations[1](cell.clip_input(x[:, 2 * size :] + inner))
     return ((1 - update) * new + update * hidden,)
 
 
@@ -176,12 +178,12 @@ def _lstm_step(cell: Cell, x: Tensor, state: State) -> State:
         enter = enter + seen[:size] * memory
         forget = forget + seen[2 * size :] * memory
     gate, inner, outer = cell.activations
-    enter = gate(cell.bounded(enter))
-    forget = 1 - enter if cell.flag else gate(cell.bounded(forget))
-    memory = forget * memory + enter * inner(cell.bounded(new))
+    enter = gate(cell.clip_input(enter))
+    forget = 1 - enter if cell.flag else gate(cell.clip_input(forget))
+    memory = forget * memory + enter * inner(cell.clip_input(new))
     if seen is not None:
         out = out + seen[size : 2 * size] * memory
-    return gate(cell.bounded(out)) * outer(memory), memory
+    return gate(cell.clip_input(out)) * outer(memory), memory
 
 
 def _plus(x: Tensor, bias: Tensor | None) -> Tensor:
@@ -193,7 +195,7 @@ def _state(initial: Tensor | None, layout: int) -> Tensor | None:
     return plugrad.moveaxis(initial, 0, 1) if layout and initial is not None else initial
 
 
-def _chosen(
+def _choose_activations(
     names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
 ) -> list[Activation]:
     """Return activations; each takes the next of the numbers that it needs."""

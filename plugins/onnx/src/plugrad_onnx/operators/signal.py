@@ -22,7 +22,7 @@ def dft_by_attribute(
     x: Tensor, length: Values | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
 ) -> Tensor:
     """Return the Fourier transform along an axis; complex numbers are pairs along the last axis."""
-    return _transformed(x, length, axis, bool(inverse), bool(onesided))
+    return _transform(x, length, axis, bool(inverse), bool(onesided))
 
 
 @operator("DFT", since=20)
@@ -36,7 +36,7 @@ def dft(
 ) -> Tensor:
     """Return the Fourier transform along an axis; complex numbers are pairs along the last axis."""
     where = -2 if axis is None else int(scalar(axis))
-    return _transformed(x, length, where, bool(inverse), bool(onesided))
+    return _transform(x, length, where, bool(inverse), bool(onesided))
 
 
 @operator("STFT")
@@ -59,7 +59,7 @@ def stft(
     frames = frames if frames.ndim == 4 else plugrad.expand_dims(frames, axis=-1)
     if window is not None:
         frames = frames * plugrad.reshape(window, (-1, 1))
-    return _transformed(frames, None, 2, False, bool(onesided))
+    return _transform(frames, None, 2, False, bool(onesided))
 
 
 @operator("MelWeightMatrix")
@@ -97,7 +97,7 @@ def _mel(hertz: float) -> float:
     return 2595 * math.log10(1 + hertz / 700)
 
 
-def _transformed(
+def _transform(
     x: Tensor, length: Values | None, axis: int, inverse: bool, onesided: bool
 ) -> Tensor:
     """Return the transform of pairs, or of real numbers, as pairs, or as real numbers."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad_onnx.elements import computed
+from plugrad_onnx.elements import as_computable
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CASES = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
 @operator("StringConcat")
 def string_concat(a: Values, b: Values) -> Any:
     """Join strings."""
-    return np.strings.add(computed(a), computed(b))
+    return np.strings.add(as_computable(a), as_computable(b))
 
 
 @operator("StringSplit")
@@ -32,7 +32,7 @@ def string_split(x: Values, *, delimiter: str | None = None, maxsplit: int | Non
     width = max(map(len, parts), default=0)
     rows = [row + [""] * (width - len(row)) for row in parts]
     counts = np.array([len(row) for row in parts], np.int64).reshape(x.shape)
-    return computed(np.array(rows, object).reshape(*x.shape, width)), counts
+    return as_computable(np.array(rows, object).reshape(*x.shape, width)), counts
 
 
 @operator("RegexFullMatch")
@@ -60,7 +60,7 @@ def string_normalizer(
         [change(str(text)) for text in row if fold(str(text)) not in stop] or [""]
         for row in x.reshape(-1, x.shape[-1])
     ]
-    return computed(np.array(rows[0] if x.ndim == 1 else rows, object))
+    return as_computable(np.array(rows[0] if x.ndim == 1 else rows, object))
 
 
 @operator("TfIdfVectorizer")

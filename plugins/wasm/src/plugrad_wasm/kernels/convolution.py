@@ -121,7 +121,7 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def pointwise(
     image: Sizes, window: Window, a: Sizes, b: Sizes, out: Sizes, turns: tuple[bool, bool]
 ) -> MatmulPlan | None:

@@ -30,7 +30,7 @@ CLAMPING_ACTIVATIONS: Final = {
 """The activations that limit numbers, which products and convolutions do before they store them."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def bias_descriptor(shape: Sizes, bias: Sizes, weights: Sizes) -> Sizes:
     """Return the descriptor of a walk over a result of a shape, beside a bias and weights."""
     axes = merge_axes(shape, broadcast_strides(bias, shape), broadcast_strides(weights, shape))

@@ -44,7 +44,7 @@ class MatmulPlan(NamedTuple):
     descriptor: Sizes  # of the batch
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def plan_matmul(a: Sizes, b: Sizes, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
     """Return the geometry of the product of arrays of two shapes."""
     rows, depth = a[-2:][::-1] if transpose_a else a[-2:]

@@ -148,7 +148,7 @@ def strided_slice(x: WasmArray, *, begin: Sizes, end: Sizes, strides: Sizes) -> 
     return slice_block(x, begin, slice_shape(begin, end, strides), strides)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def slice_shape(begin: Sizes, end: Sizes, strides: Sizes) -> Sizes:
     """Return the shape of a strided slice."""
     return tuple(len(range(*ends)) for ends in zip(begin, end, strides, strict=True))

@@ -116,7 +116,7 @@ def max_pool_with_argmax(
     x: WasmArray, *, window: Window, include_batch_in_index: bool
 ) -> tuple[WasmArray, WasmArray]:
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
-    shape = (x.shape[0], *window.out, x.shape[3])
+    shape = (x.shape[0], *window.out, x.shape[-1])
     positions = x.memory.empty(shape, int32)
     image, offset = x.shape, -count_elements(x.shape[1:])
     if include_batch_in_index:

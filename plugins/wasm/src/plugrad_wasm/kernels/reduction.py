@@ -27,7 +27,7 @@ class ReductionLayout(NamedTuple):
     inner: int
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def reduction_layout(shape: Axes, axes: Axes) -> ReductionLayout:
     """Return how to reduce adjacent axes."""
     first, last = (axes[0], axes[-1] + 1) if axes else (len(shape), len(shape))
@@ -38,7 +38,7 @@ def reduction_layout(shape: Axes, axes: Axes) -> ReductionLayout:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def adjacent_groups(axes: Axes) -> list[Axes]:
     """Return groups of adjacent axes.
 

@@ -13,6 +13,7 @@ from plugrad.extend import (
     fuse_groups,
     fuse_regions,
     get_kernel,
+    is_interruption,
     string,
 )
 from plugrad_wasm.deferred import Deferred
@@ -95,7 +96,11 @@ class Recordable:
         arrays = {v: memory.given(specs[v]) for v in call.inputs if v is not None}
         try:
             run_call(call, memory, arrays, self._functions)
-        except Exception:  # it needs values, or has an error to raise, which the call itself does
+        except (
+            Exception
+        ) as error:  # it needs values, or has an error to raise, which the call itself does
+            if is_interruption(error):
+                raise
             return None
         return memory.store.calls
 

@@ -55,15 +55,15 @@ def write_table(loops: Loops, module: str, functions: Mapping[str, Function], ba
             raise ArgumentValueError(
                 f"wasm: a loop of {items} items in blocks of {block} cannot run"
             )
-        body = b"".join(_written(call, module, functions, bases, count) for call in calls)
+        body = b"".join(_encode_call(call, module, functions, bases, count) for call in calls)
         words += LOOP.pack(items, block, len(calls), LOOP.size + len(body)), body
     return b"".join(words)
 
 
-def _written(
+def _encode_call(
     call: TableCall, module: str, functions: Mapping[str, Function], bases: int, count: int
 ) -> bytes:
-    """Return the words of one call."""
+    """Encode one call as the 32-bit words that the sandbox reads."""
     export, operands = call
     if export is None:
         head, types = (count, 0), "i" * len(operands)

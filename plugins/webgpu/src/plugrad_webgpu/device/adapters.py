@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import wgpu
 from wgpu.backends.wgpu_native.extras import set_instance_extras
 
-from plugrad.extend import ArgumentError, ArgumentValueError, BackendUnavailable, DeviceInfo
+from plugrad.extend import (
+    ArgumentError,
+    ArgumentValueError,
+    BackendUnavailable,
+    DeviceInfo,
+    is_interruption,
+    suppress_failures,
+)
 from plugrad_webgpu.algorithms.tiles import load_tiles
 from plugrad_webgpu.device.device import Device
 from plugrad_webgpu.driver import portable
@@ -71,7 +78,7 @@ def _adapters_and_process() -> tuple[int, tuple[GPUAdapter, ...]]:
             parse_types()
     # OpenGL lists every device a second time, slower and with lower limits. The choice must be made
     # before the first adapter of the process, so another user of wgpu may have made it already.
-    with suppress(RuntimeError):
+    with suppress_failures(RuntimeError):
         set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
     with without_wayland_warning():
         found = [a for a in wgpu.gpu.enumerate_adapters_sync() if FEATURE in a.features]
@@ -164,6 +171,8 @@ def open_device(selector: str) -> tuple[Device, str]:
     try:
         device = adapter.request_device_sync(label="plugrad", **required_features(adapter))
     except (RuntimeError, wgpu.GPUError) as failure:
+        if is_interruption(failure):
+            raise
         raise BackendUnavailable(
             f"webgpu: {adapter.info['device']} cannot be opened: {failure}; choose another device"
         ) from failure

@@ -18,6 +18,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from plugrad.extend import is_interruption
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType, TracebackType
@@ -39,6 +41,8 @@ class Uninterruptible:
         """Where in `SIGNALS` those with a handler stand; most blocks find the same."""
         self._replaced: dict[int, Any] = {}
         self._waiting: dict[int, Any] = {}
+        self._cut_threads: set[int] = set()
+        """The threads in which an exception from outside came out of a block."""
 
     def __enter__(self) -> None:
         """Let signals wait from here on."""
@@ -58,11 +62,15 @@ class Uninterruptible:
                 raise
         self._depth += 1
 
-    def reset(self) -> None:
-        """Leave all blocks of this thread, whose ends an exception of another thread may have cut off."""
-        if threading.get_ident() == threading.main_thread().ident and self._depth:
-            self._depth = 0
+    def reset(self) -> bool:
+        """Leave all blocks of this thread, whose ends may have been cut off; return whether one was cut in two."""
+        thread = threading.get_ident()
+        was_cut = thread in self._cut_threads
+        self._cut_threads.discard(thread)
+        if thread == threading.main_thread().ident and self._depth:
+            was_cut, self._depth = True, 0
             self._end()
+        return was_cut
 
     @property
     def must_end(self) -> bool:
@@ -80,7 +88,9 @@ class Uninterruptible:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Call the handlers of the signals that wait."""
+        """Call the handlers of the signals that wait; note if an exception from outside comes out of the block."""
+        if error is not None and is_interruption(error):
+            self._cut_threads.add(threading.get_ident())
         if threading.get_ident() != threading.main_thread().ident:
             return
         self._depth -= 1
@@ -88,12 +98,16 @@ class Uninterruptible:
             self._end()
 
     def _end(self) -> None:
-        """Put the handlers back, and call those of the signals that wait."""
-        waiting, self._waiting = iter(self._waiting.items()), {}
+        """Put the handlers back, and call those of the signals that wait.
+
+        Signals that arrive meanwhile wait as well, until the last handler is back. Nothing is called between the two
+        halves of the assignment, so none is added to what is handled.
+        """
         try:
             self._restore()
         finally:
-            _handle(waiting)
+            waiting, self._waiting = self._waiting, {}
+            _handle(iter(waiting.items()))
 
     def _wait(self, number: int, frame: FrameType | None) -> None:
         self._waiting[number] = self._replaced[number]

@@ -7,12 +7,11 @@ They take 5 to 20 times as long, and Ctrl-C waits until the device has finished.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from wgpu import GPUError, MapMode
 
-from plugrad.extend import ArgumentValueError
+from plugrad.extend import ArgumentValueError, is_interruption, suppress_failures
 from plugrad_webgpu.driver import exits
 from plugrad_webgpu.driver.interface import (
     STAGING_USAGE,
@@ -199,7 +198,7 @@ class PortableDevice:
     def give_back(self, staging: Staging) -> None:
         """Let the device have the memory, unless values are still on their way there."""
         if staging.promise is not None:
-            with suppress(RuntimeError):  # it is not mapped if the wait has failed
+            with suppress_failures(RuntimeError):  # it is not mapped if the wait has failed
                 staging.buffer.unmap()
 
     def fetch(self, encoder: Handle, staging: Staging, parts: Sequence[BufferRange]) -> None:
@@ -237,6 +236,8 @@ class PortableDevice:
         try:
             staging.promise.sync_wait()
         except RuntimeError as failure:
+            if is_interruption(failure):
+                raise
             raise device_lost_error(
                 f"the device does not return its values ({failure})"
             ) from failure

@@ -135,7 +135,7 @@ def _merge_dispatches(
     members: Sequence[Dispatch], outside: set[StandIn], most: int
 ) -> list[Dispatch]:
     """Return dispatches that compute elementwise calls: one if it can bind all buffers."""
-    members = _needed(members, outside)
+    members = _find_needed(members, outside)
     if len(members) < 2:
         return [*members]
     made = _join(members, outside, most)
@@ -151,7 +151,7 @@ def _merge_dispatches(
     ]
 
 
-def _needed(members: Sequence[Dispatch], outside: set[StandIn]) -> list[Dispatch]:
+def _find_needed(members: Sequence[Dispatch], outside: set[StandIn]) -> list[Dispatch]:
     """Return the calls without which what is read outside could not be computed."""
     needed: set[Buffer] = {*outside}
     found: list[Dispatch] = []

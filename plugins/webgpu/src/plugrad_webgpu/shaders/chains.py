@@ -62,7 +62,7 @@ class Reading:
     """No strides at all for a single element."""
 
 
-reading: Callable[[DType, Strides | None], Reading] = lru_cache(maxsize=4096)(Reading)
+reading: Callable[[DType, Strides | None], Reading] = lru_cache(maxsize=1024)(Reading)
 """Return an object for a way of reading: the same one as before, which is quick to compare."""
 
 

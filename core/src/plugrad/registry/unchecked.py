@@ -1,4 +1,4 @@
-"""Calls of kernels with inputs that are known to fit, so that their contracts need not be asked."""
+"""Calls of kernels whose inputs the caller knows to be valid, so that no contract is checked: they take less time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 
-def reshaped(x: Tensor, shape: Shape) -> Tensor:
-    """Return a tensor in a shape of as many elements."""
+def reshape_unchecked(x: Tensor, shape: Shape) -> Tensor:
+    """Reshape a tensor without a check; the shape must have as many elements."""
     return movement.reshape.call(x, ValidatedAttributes(shape=shape))
 
 
-def product(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
-    """Return the product of matrices that fit each other."""
+def matmul_unchecked(
+    a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False
+) -> Tensor:
+    """Multiply batches of matrices without a check; their shapes and dtypes must agree."""
     attrs = ValidatedAttributes(transpose_a=transpose_a, transpose_b=transpose_b)
     return linalg.matmul.call(a, b, attrs)

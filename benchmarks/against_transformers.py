@@ -1,0 +1,72 @@
+"""The time for a token of GPT-2, with keys and values kept and without, beside that of transformers, on one thread.
+
+``python benchmarks/against_transformers.py`` needs torch and transformers. Both read the same random weights,
+and their times are taken in turns.
+"""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["PLUGRAD_NATIVE_THREADS"] = "1"
+
+import statistics
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+import transformers
+
+import plugrad
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import gpt2
+
+CONFIG = {"n_layer": 6, "n_embd": 768, "n_head": 12, "vocab_size": 8000}
+TEXT, TOKENS, ROUNDS = 16, 24, 5
+
+
+def measure(function):
+    """Return the milliseconds of a call."""
+    start = time.perf_counter()
+    function()
+    return (time.perf_counter() - start) * 1e3
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    with TemporaryDirectory() as folder:
+        transformers.GPT2LMHeadModel(transformers.GPT2Config(**CONFIG)).save_pretrained(folder)
+        peer = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
+        model, params = gpt2.load(Path(folder))
+    tokens = list(range(TEXT))
+    whole = torch.tensor([tokens + [0] * TOKENS])
+    x = plugrad.asarray(whole.numpy().astype("int32"))
+    at_once = plugrad.jit(lambda x: model(params, x)[:, -1])
+    at_once(x).numpy()
+    found = {
+        name: []
+        for name in ("plugrad", "plugrad, at once", "transformers", "transformers, at once")
+    }
+    with torch.no_grad():
+        for _ in range(ROUNDS):
+            steps = gpt2.generate(model, params, tokens, TOKENS)
+            next(steps), next(steps)  # traced here
+            found["plugrad"] += [
+                measure(lambda steps=steps: next(steps)) for _ in range(TOKENS - 2)
+            ]
+            found["plugrad, at once"].append(measure(lambda: at_once(x).numpy()))
+            past = peer(whole[:, :TEXT], use_cache=True).past_key_values
+            found["transformers"] += [
+                measure(lambda past=past, i=i: peer(whole[:, i : i + 1], past_key_values=past, use_cache=True))
+                for i in range(TEXT, TEXT + TOKENS)
+            ]  # fmt: skip
+            found["transformers, at once"].append(measure(lambda: peer(whole, use_cache=False)))
+    for name, times in found.items():
+        print(f"{name:24} {statistics.median(times):8.2f} ms for a token")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Functions of square matrices that are no functions of each element: the exponential and roots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from plugrad.errors import ShapeError
+from plugrad.kernels import decomposition
+from plugrad.kernels.decomposition import REAL_PART
+from plugrad.kernels.linalg import matmul
+from plugrad.ops.arguments import as_supported_dtype
+from plugrad.ops.binary import greater, maximum, where
+from plugrad.ops.creation import asarray, eye
+from plugrad.ops.indexing import take
+from plugrad.ops.movement import reshape
+from plugrad.ops.reduction import max, sum
+from plugrad.ops.transfer import stop_gradient
+from plugrad.ops.unary import abs, ceil, exp, log2 as logarithm
+from plugrad.types.dtype import float32, int32
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad.tensor.tensor import Tensor, TensorLike
+
+PADE_7: Final = (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0)
+PADE_13: Final = (
+    *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0),
+    *(129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0),
+    *(40840800.0, 960960.0, 16380.0, 182.0, 1.0),
+)
+"""The coefficients of the numerators of Padé's approximations of exp, (2m - k)! m! / ((m - k)! k!)."""
+LARGEST_NORMS: Final = {7: 3.925724783138660, 13: 5.371920351148152}
+"""Up to which 1-norm an approximation has a backward error of half a unit in the last place (Higham, 2005)."""
+SQUARINGS: Final = 24
+"""How often a result is squared at most: for 1-norms up to 6e7."""
+NEWTON_STEPS: Final = 14
+"""The steps of Newton's method for a square root: it converges quadratically, and scaling makes it start near."""
+
+
+def expm(x: TensorLike, /) -> Tensor:
+    """The exponential of square matrices, the sum of ``x ** k / k!`` over all k.
+
+    >>> plugrad.linalg.expm([[0.0, 1.0], [0.0, 0.0]])
+    tensor([[1., 1.],
+            [0., 1.]], dtype=float32)
+
+    The matrix is divided by a power of 2 until its 1-norm is small, Padé's approximation of order 13, or 7 in single
+    precision, is taken, and squared as often (Higham, The scaling and squaring method for the matrix
+    exponential revisited, 2005). A 1-norm above 6e7, an infinity or NaN gives NaN.
+
+    Raises:
+        ShapeError: the matrices are not square.
+        DTypeError: they hold strings.
+    """
+    x = _as_square(x, "expm")
+    if not x.size:
+        return x
+    order, coefficients = (7, PADE_7) if REAL_PART[x.dtype] is float32 else (13, PADE_13)
+    limit = LARGEST_NORMS[order]
+    norm = max(sum(abs(stop_gradient(x)), axis=-2, keepdims=True), axis=-1, keepdims=True)
+    is_possible = norm <= limit * 2**SQUARINGS
+    x = where(is_possible, x, 0)
+    halvings = ceil(logarithm(maximum(where(is_possible, norm, 1), limit) / limit))
+    powers = asarray(0.5 ** np.arange(SQUARINGS + 1), dtype=x.dtype, device=x.backend)
+    scaled = x * take(powers, halvings.astype(int32))
+    even, odd = _pade_terms(scaled, coefficients)
+    result = decomposition.solve(even - odd, even + odd)
+    for k in range(SQUARINGS):
+        is_scaled = greater(halvings, k)
+        factor = where(is_scaled, result, 0)  # a square that is not used must not overflow
+        result = where(is_scaled, matmul(factor, factor), result)
+    return where(is_possible, result, np.nan)
+
+
+def _pade_terms(x: Tensor, coefficients: Sequence[float]) -> tuple[Tensor, Tensor]:
+    """Return the sums of the even and of the odd terms of a polynomial of matrices."""
+    unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
+    square = power = matmul(x, x)
+    even, odd = unit * coefficients[0], unit * coefficients[1]
+    for k in range(2, len(coefficients), 2):
+        even, odd = even + power * coefficients[k], odd + power * coefficients[k + 1]
+        power = matmul(power, square)
+    return even, matmul(x, odd)
+
+
+def sqrtm(x: TensorLike, /) -> Tensor:
+    """The principal square root of square matrices: its square is x, its eigenvalues have positive real parts.
+
+    >>> plugrad.linalg.sqrtm([[4.0, 1.0], [0.0, 4.0]])
+    tensor([[2.  , 0.25],
+            [0.  , 2.  ]], dtype=float32)
+
+    It is found by Newton's method in the product form, scaled by determinants (Cheng, Higham, Kenney and Laub,
+    Approximating the logarithm of a matrix to specified accuracy, 2001). A matrix with a negative
+    eigenvalue has none, and gives NaN; so does one for which the method has not converged.
+
+    Raises:
+        ShapeError: the matrices are not square.
+        DTypeError: they hold strings.
+        ArgumentValueError: a matrix is singular or not finite.
+    """
+    x = _as_square(x, "sqrtm")
+    if not x.size:
+        return x
+    unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
+    root, middle = x, x
+    for _ in range(NEWTON_STEPS):
+        log = decomposition.log_determinant(stop_gradient(middle))[1]
+        scale = exp(log * (-0.5 / x.shape[-1])).astype(x.dtype)
+        scale = reshape(scale, (*scale.shape, 1, 1))
+        inverse = decomposition.inverse(middle) / (scale * scale)
+        root = root * (scale * 0.5) @ (unit + inverse)
+        middle = (unit + (middle * (scale * scale) + inverse) * 0.5) * 0.5
+    distance = max(abs(stop_gradient(middle) - unit), axis=(-2, -1), keepdims=True)
+    return where(distance < float(np.finfo(x.dtype.numpy).eps) ** 0.5, root, np.nan)
+
+
+def _as_square(x: TensorLike, op: str) -> Tensor:
+    """Return square matrices of inexact numbers.
+
+    Raises:
+        ShapeError: they are not square.
+    """
+    x = as_supported_dtype(x, decomposition.inverse, op)
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"{op}: the matrices of shape {x.shape} must be square")
+    return x

@@ -1,0 +1,167 @@
+"""Reductions of the elements that are not NaN, which stands for missing values.
+
+`axis` is one axis, several, or None for all; negative axes count from the end. These axes disappear
+from the shape; with ``keepdims=True`` they remain, with size 1. Elements that are NaN have the gradient 0. What has no
+NaN, such as integers, has the results of the functions without "nan" in their names.
+"""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import TYPE_CHECKING
+
+from plugrad.kernels import normalization
+from plugrad.ops.arguments import as_supported_dtype, as_tensor
+from plugrad.ops.attributes import check_finite, check_flag
+from plugrad.ops.binary import divide, where
+from plugrad.ops.norms import sqrt_with_zero_gradient
+from plugrad.ops.reduction import all, max, min, prod, sum
+from plugrad.ops.transfer import stop_gradient
+from plugrad.ops.unary import isnan, logical_not, square
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.specs import AxisLike
+
+
+def nansum(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """The sum along axes of the elements that are not NaN; 0 where all are.
+
+    >>> plugrad.nansum([[1.0, plugrad.nan], [3.0, 4.0]], axis=0)
+    tensor([4., 4.], dtype=float32)
+
+    The dtype is as for `sum`.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        DTypeError: x holds strings.
+        ArgumentError: `keepdims` is not a bool.
+    """
+    return sum(_fill(as_tensor(x, "nansum"), 0), axis=axis, keepdims=keepdims)
+
+
+def nanprod(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """The product along axes of the elements that are not NaN; 1 where all are.
+
+    >>> plugrad.nanprod([2.0, plugrad.nan, 4.0])
+    tensor(8., dtype=float32)
+
+    Raises:
+        AxisError, DTypeError, ArgumentError: as for `nansum`.
+    """
+    return prod(_fill(as_tensor(x, "nanprod"), 1), axis=axis, keepdims=keepdims)
+
+
+def nanmax(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """The largest element along axes that is not NaN; NaN where all are.
+
+    >>> plugrad.nanmax([1.0, plugrad.nan, 4.0])
+    tensor(4., dtype=float32)
+
+    Raises:
+        ShapeError: there are no elements along an axis.
+        AxisError, DTypeError, ArgumentError: as for `nansum`; DTypeError also for complex numbers.
+    """
+    return _extreme(max, "nanmax", x, -inf, axis, keepdims)
+
+
+def nanmin(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """The smallest element along axes that is not NaN; NaN where all are.
+
+    >>> plugrad.nanmin([1.0, plugrad.nan, 4.0])
+    tensor(1., dtype=float32)
+
+    Raises:
+        ShapeError, AxisError, DTypeError, ArgumentError: as for `nanmax`.
+    """
+    return _extreme(min, "nanmin", x, inf, axis, keepdims)
+
+
+def nanmean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+    """The average along axes of the elements that are not NaN; NaN where all are.
+
+    >>> plugrad.nanmean([[1.0, plugrad.nan], [3.0, 4.0]], axis=0)
+    tensor([2., 4.], dtype=float32)
+
+    The dtype is that of x; integers and bools become float32.
+
+    Raises:
+        AxisError: an axis is out of range or named twice.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `keepdims` is not a bool.
+    """
+    x = as_supported_dtype(x, normalization.softmax, "nanmean")
+    keepdims = check_flag(keepdims, "nanmean", "keepdims")
+    return sum(_fill(x, 0), axis=axis, keepdims=keepdims) / _count(x, axis, keepdims)
+
+
+def nanvar(
+    x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The variance along axes of the elements that are not NaN.
+
+    >>> plugrad.nanvar([1.0, plugrad.nan, 3.0])
+    tensor(1., dtype=float32)
+
+    The sum of n squares is divided by ``n - correction``; NaN if that is not positive. Dtype as for `nanmean`.
+
+    Raises:
+        AxisError, DTypeError, ArgumentError: as for `nanmean`.
+        ArgumentValueError: `correction` is not finite.
+    """
+    x = as_supported_dtype(x, normalization.softmax, "nanvar")
+    correction = check_finite(correction, "nanvar", "correction")
+    keepdims = check_flag(keepdims, "nanvar", "keepdims")
+    mean = nanmean(x, axis=axis, keepdims=True)
+    is_missing = isnan(stop_gradient(x))
+    squares = square(where(is_missing, 0, where(is_missing, 0, x) - mean))
+    freedom = _count(x, axis, keepdims) - correction
+    return divide(sum(squares, axis=axis, keepdims=keepdims), where(freedom > 0, freedom, nan))
+
+
+def nanstd(
+    x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
+    """The standard deviation along axes of the elements that are not NaN.
+
+    >>> plugrad.nanstd([1.0, plugrad.nan, 3.0])
+    tensor(1., dtype=float32)
+
+    It is the square root of `nanvar`. The gradient where all elements are equal, which has no limit, is 0.
+
+    Raises:
+        AxisError, DTypeError, ArgumentError, ArgumentValueError: as for `nanvar`.
+    """
+    x = as_supported_dtype(x, normalization.softmax, "nanstd")
+    return sqrt_with_zero_gradient(nanvar(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def _fill(x: Tensor, value: float) -> Tensor:
+    """Return x with a value in place of NaN."""
+    if x.dtype.kind not in ("floating", "complex"):
+        return x
+    return where(isnan(stop_gradient(x)), value, x)
+
+
+def _count(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
+    """Return how many elements along axes are not NaN, in the dtype of x."""
+    is_number = logical_not(isnan(stop_gradient(x)))
+    return sum(is_number.astype(x.dtype), axis=axis, keepdims=keepdims)
+
+
+def _extreme(
+    reduce: Callable[..., Tensor],
+    op: str,
+    x: TensorLike,
+    limit: float,
+    axis: AxisLike,
+    keepdims: bool,
+) -> Tensor:
+    """Return an extreme of the elements that are not NaN."""
+    x = as_tensor(x, op)
+    if x.dtype.kind != "floating":
+        return reduce(x, axis=axis, keepdims=keepdims)
+    found = reduce(_fill(x, limit), axis=axis, keepdims=keepdims)
+    return where(all(isnan(stop_gradient(x)), axis=axis, keepdims=keepdims), nan, found)

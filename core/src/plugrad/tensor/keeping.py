@@ -1,0 +1,22 @@
+"""What must live as long as something else does."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+from typing import Any
+from weakref import ref
+
+
+def keep_alive(value: object, owner: object) -> None:
+    """Keep an object until another one dies.
+
+    `weakref.finalize` would call Python code then, in which Python drops what a handler of signals raises.
+    """
+    number = next(_numbers)
+    _kept[number] = ref(owner, partial(_kept.pop, number)), value
+
+
+_numbers = count()
+_kept: dict[int, tuple[ref[Any], object]] = {}
+"""The owners and what is kept for them."""

@@ -1,0 +1,90 @@
+"""No code drops what comes from outside, such as what the handler of an alarm raises, or makes another error of it.
+
+An exception of a handler appears anywhere, also in a block that expects failures of the system.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = [
+    path.relative_to(ROOT)
+    for source in ("core/src", *(p.relative_to(ROOT) for p in ROOT.glob("plugins/*/src")))
+    for path in sorted((ROOT / source).rglob("*.py"))
+]
+WIDE = {"BaseException", "Exception", "OSError", "RuntimeError", "TimeoutError", "InterruptedError"}
+"""The classes of what handlers mostly raise, and those that these derive from."""
+ASKING = {"is_interruption", "passes"}
+"""The functions that say whether an exception came from outside."""
+KEPT = "the thread that waits for the work raises it"
+EXCUSED = {
+    "core/src/plugrad/cli/__init__.py": {"with suppress(OSError)": "the command ends"},
+    "core/src/plugrad/cli/child.py": {"except BaseException": "the process reports it and ends"},
+    "core/src/plugrad/tracing/replay.py": {"except BaseException": "explain_failure asks"},
+    "plugins/cpu/src/plugrad_cpu/threads.py": {"except BaseException": KEPT},
+    "plugins/distributed/src/plugrad_distributed/startup.py": {
+        "except Exception": "the end of the program, which is ended for all ranks"
+    },
+    "plugins/nn/src/plugrad_nn/prefetching.py": {"except BaseException": KEPT},
+    "plugins/wasm/src/plugrad_wasm/compile_server.py": {
+        "with suppress(": "a process of its own, without plugrad"
+    },
+    "plugins/wasm/src/plugrad_wasm/stoppable.py": {"except BaseException": KEPT},
+    "plugins/wasm/src/plugrad_wasm/workers.py": {"except BaseException": KEPT},
+}
+"""How lines begin that may catch anything, and why nothing is lost there."""
+
+
+def classes(node):
+    """Return the names in an ``except`` or in the arguments of ``suppress``."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if node else {"BaseException"}
+
+
+def lets_pass(handler):
+    """Whether a handler raises what it caught, or asks whether it came from outside."""
+    last = handler.body[-1]
+    if isinstance(last, ast.Raise) and last.exc is None:
+        return not any(isinstance(n, ast.Return) for s in handler.body for n in ast.walk(s))
+    calls = [n.func for s in handler.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+    return any(isinstance(f, ast.Name) and f.id in ASKING for f in calls)
+
+
+def dropped(tree):
+    """Yield the lines that may drop what comes from outside."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try):
+            for handler in node.handlers:
+                if classes(handler.type) & WIDE and not lets_pass(handler):
+                    yield handler.lineno
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name | ast.Attribute)
+            and getattr(node.func, "id", getattr(node.func, "attr", "")) == "suppress"
+            and any(classes(a) & WIDE for a in node.args)
+        ):
+            yield node.lineno
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_what_comes_from_outside_is_not_dropped(path):
+    source = (ROOT / path).read_text("utf-8")
+    lines = [source.splitlines()[number - 1].strip() for number in dropped(ast.parse(source))]
+    excuses = EXCUSED.get(path.as_posix(), {})
+    assert [line for line in lines if not line.startswith((*excuses,))] == []
+    assert all(any(line.startswith(start) for line in lines) for start in excuses), "not needed"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "try: f()\nexcept OSError: pass",
+        "try: f()\nexcept (ValueError, TimeoutError) as error: raise Other from error",
+        "try: f()\nexcept: pass",
+        "try: f()\nexcept Exception:\n    if g(): return\n    raise",
+        "with contextlib.suppress(OSError): f()",
+    ],
+)
+def test_what_drops_everything_is_found(code):
+    assert len([*dropped(ast.parse(code))]) == 1

@@ -1,0 +1,94 @@
+"""The exponential and the square root of matrices, against SciPy, with gradients."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import plugrad
+from plugrad import linalg
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.testing import check_gradient
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+X = np.array([[0.3, 1.4, -0.2], [0.5, -0.6, 0.7], [-0.6, 0.1, 0.8]])
+"""A matrix with different eigenvalues."""
+
+
+def stored(x):
+    """Yield the matrix in every dtype that the backend has, and how far off results may be."""
+    for dtype in DTYPES:
+        if dtype in plugrad.which().backend.dtypes():
+            values = x + 1j * x.swapaxes(-1, -2) if "complex" in dtype else x
+            yield values.astype(dtype), 1e-5 if dtype in ("float32", "complex64") else 1e-13
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-6, 1.0, 6.0, 50.0])
+def test_exponentials(size, backend):
+    for x, allowed in stored(np.stack([X * size, X.T * -size])):
+        found, expected = linalg.expm(x), scipy.linalg.expm(x.astype("complex128"))
+        assert (found.dtype, found.shape) == (x.dtype, x.shape)
+        with np.errstate(all="ignore"):
+            scale = np.abs(expected).max() * (1 + size)
+        if scale < 1e30:
+            np.testing.assert_allclose(found, expected, rtol=allowed, atol=allowed * scale)
+
+
+def test_exponentials_of_matrices_with_one_eigenvector(backend):
+    found = linalg.expm([[2.0, 1.0], [0.0, 2.0]]).numpy()
+    np.testing.assert_allclose(found, np.exp(2) * np.array([[1, 1], [0, 1]]), rtol=1e-6)
+
+
+def test_large_and_infinite_matrices(backend):
+    x = np.array([[[-1e6]], [[1e9]], [[np.inf]], [[np.nan]], [[1.0]]], "float32")
+    np.testing.assert_allclose(
+        linalg.expm(x).numpy()[:, 0, 0], [0, np.nan, np.nan, np.nan, np.e], rtol=1e-6
+    )
+
+
+def test_roots(backend):
+    for x, allowed in stored(np.stack([X @ X.T + np.eye(3), X + 3 * np.eye(3), 1e4 * np.eye(3)])):
+        root = linalg.sqrtm(x)
+        assert (root.dtype, root.shape) == (x.dtype, x.shape)
+        for mine, matrix in zip(root.numpy(), x, strict=True):
+            expected = scipy.linalg.sqrtm(matrix.astype("complex128"))
+            np.testing.assert_allclose(mine, expected, rtol=50 * allowed, atol=50 * allowed)
+
+
+def test_no_root(backend):
+    assert np.isnan(linalg.sqrtm([[-1.0, 0.0], [0.0, 2.0]]).numpy()).all()
+    with pytest.raises(ArgumentValueError, match="singular"):
+        linalg.sqrtm([[0.0]])
+
+
+@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm])
+def test_nothing(function, backend):
+    assert function(np.zeros((2, 0, 0), "float32")).shape == (2, 0, 0)
+    assert function(np.zeros((0, 3, 3), "float32")).shape == (0, 3, 3)
+    with pytest.raises(ShapeError, match="must be square"):
+        function([[1.0, 2.0]])
+    with pytest.raises(DTypeError):
+        function([["a"]])
+    assert function([[4]]).dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (linalg.expm, X),
+        (linalg.expm, 9 * X),
+        (linalg.expm, X + 1j * X.T),
+        (linalg.sqrtm, X @ X.T + np.eye(3)),
+        (linalg.sqrtm, X + (3 + 1j) * np.eye(3)),
+    ],
+)
+def test_gradients(function, x):
+    with plugrad.use("cpu"):
+        check_gradient(function, plugrad.asarray(x))
+
+
+@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm])
+def test_traced_and_batched(function, backend):
+    x = plugrad.asarray(np.stack([X + 2 * np.eye(3), X.T + 3 * np.eye(3)]), dtype="float32")
+    expected = function(x).numpy()
+    np.testing.assert_allclose(plugrad.jit(function)(x), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(plugrad.vmap(function)(x), expected, rtol=1e-5, atol=1e-5)
