@@ -14,7 +14,9 @@ kernel that a backend does not have.
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import mmap
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +29,7 @@ import plugrad
 from consistency.committed import committed
 from plugins.webgpu import drivers
 from plugrad.discovery.loading import open_backend
+from plugrad.discovery.state import state
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
 from plugrad.registry.kernels import set_tables
 
@@ -93,7 +96,27 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     Late tests that collect garbage again and again took a minute each, among millions of objects.
     """
     if nextitem is not None and nextitem.path != item.path:
+        release_shaders()
         freeze()
+
+
+MAX_SHADER_BYTES = 1 << 30
+"""What a process may take before a device gives back its shaders, of half a megabyte each: 5 GB in a whole run."""
+
+
+def release_shaders() -> None:
+    """Close webgpu's device where the process has grown large; the next test opens it again."""
+    statm = Path("/proc/self/statm")  # which only Linux has
+    if not statm.exists():
+        return
+    resident = int(statm.read_text("ascii").split()[1]) * mmap.PAGESIZE
+    for device in list(state.opened.values()) if resident > MAX_SHADER_BYTES else []:
+        if device.name == "webgpu":
+            plugrad.close_backend(device)
+            gc.unfreeze()  # a device refers to itself
+            gc.collect()
+            # What is free lies between what stays.
+            getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
 
 
 def freeze() -> None:

@@ -27,13 +27,25 @@ PROJECTS = (
 
 def environment(**variables):
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
-    return inherited | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | variables
+    # Else the plugin of Hypothesis would import all of it at the end of each run.
+    own = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTEST_ADDOPTS": "-p no:hypothesispytest"}
+    return inherited | own | variables
 
 
 @pytest.fixture(scope="module", params=PROJECTS)
 def installed(request, tmp_path_factory):
     """A project away from the repository: its wheel in `site`, and in the folder nothing but its tests."""
-    return install(request.param, tmp_path_factory.mktemp("elsewhere"))
+    return install_once(request.param, tmp_path_factory)
+
+
+folders: dict[str, Path] = {}
+
+
+def install_once(project, tmp_path_factory):
+    """Return the folder of a project, which one process of the tests installs once."""
+    if project not in folders:
+        folders[project] = install(project, tmp_path_factory.mktemp("elsewhere"))
+    return folders[project]
 
 
 def install(project, elsewhere):
@@ -75,13 +87,13 @@ def require(backend):
         pytest.skip(str(error))
 
 
-def test_own_tests_pass(installed, tmp_path):
+def test_own_tests_pass(installed, tmp_path_factory):
     if installed.name == "plugrad-acme-kernels":
         require("webgpu")
         done = run_tests(installed, "-k", "Sigmoid or sigmoid")
     elif installed.name == "plugrad-acme-numexpr":
         pytest.importorskip("numexpr", reason="numexpr is not installed")
-        others = [install("plugrad-acme-float64", tmp_path)]
+        others = [install_once("plugrad-acme-float64", tmp_path_factory)]
         done = run_tests(installed, "-k", "test_groups or Exp", others=others)
     elif installed.name == "plugrad-torch":
         pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -111,9 +123,11 @@ def _check_report(report):
     assert len(passed) == 77
 
 
-def test_composites_of_an_op_pack_run_on_a_backend_that_does_not_know_it(tmp_path):
+def test_composites_of_an_op_pack_run_on_a_backend_that_does_not_know_it(tmp_path_factory):
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    ops, torch = install("plugrad-acme-ops", tmp_path), install("plugrad-torch", tmp_path)
+    ops, torch = (
+        install_once(f"plugrad-{name}", tmp_path_factory) for name in ("acme-ops", "torch")
+    )
     done = run_tests(ops, "-k", "torch", "-rs", others=[torch])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the body runs on torch: no plugin brings AcmeSwiGLU for it" in done.stdout

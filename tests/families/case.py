@@ -188,6 +188,10 @@ class Case:
             dtypes = [str(x.dtype) for x in results]
         for result, right, name in zip(results, wanted, dtypes, strict=True):
             self.compare(result, np.asarray(right), name)
+        if layout == "plain":
+            for tensor, array in zip(tensors, arrays, strict=True):
+                if array is not None:
+                    np.testing.assert_array_equal(tensor.numpy(), array, "an input was changed")
 
     def results(self, inputs: Sequence[Any], dtype: str) -> list[str]:
         """Return the dtypes of the results, or the one of all of them, for inputs of a dtype."""

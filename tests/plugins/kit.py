@@ -7,7 +7,9 @@ import sys
 
 
 def environment():
-    return {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
+    """Return the environment without settings, and without Hypothesis, which each run would import at its end."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
+    return own | {"PYTEST_ADDOPTS": "-p no:hypothesispytest"}
 
 
 def run(folder, program):

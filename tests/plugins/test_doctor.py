@@ -14,6 +14,9 @@ from plugins.running import in_new_process
 from plugrad.cli import main
 from plugrad.cli.findings import essence
 
+WITHOUT_OTHERS = {"PLUGRAD_PLUGINS_DISABLE": "plugrad-wasm,plugrad-webgpu"}
+"""For tests that are not about the other backends of ours, whose trials take a second."""
+
 
 def doctor(folder, *arguments, **variables):
     """Run the doctor as people do; return its exit status and what it printed."""
@@ -254,7 +257,7 @@ def test_hooks_of_one_plugin_are_not_blamed_on_another(examined, site):
 
 def test_environment_says_what_is_set_and_who_is_active(site, monkeypatch):
     (site.folder / "plugrad.toml").write_text("memory_limit = '1GB'\n")
-    _, printed = doctor(site.folder, PLUGRAD_BACKEND="cpu")
+    _, printed = doctor(site.folder, PLUGRAD_BACKEND="cpu", **WITHOUT_OTHERS)
     words = " ".join(printed.split())
     assert f"Settings {site.folder / 'plugrad.toml'} PLUGRAD_BACKEND=cpu" in words
     assert "chosen by environment variable PLUGRAD_BACKEND" in words
@@ -288,7 +291,7 @@ def test_active_backend_that_is_passed_over_has_a_reason(site):
         backend_source("soft", probe='return Probe(True, devices=(DeviceInfo("0", "s", True),))'),
         manifest='api = "1.0"\npriority = 5000\n',
     )
-    _, printed = doctor(site.folder, PLUGRAD_PLUGINS_ALLOW_AUTO="acme-*")
+    _, printed = doctor(site.folder, PLUGRAD_PLUGINS_ALLOW_AUTO="acme-*", **WITHOUT_OTHERS)
     assert "not soft: it has only software devices" in printed
 
 
@@ -299,7 +302,7 @@ def test_stale_copy_of_a_distribution(site):
         site.folder / "old", "acme-toy", entry_points=entry_points, files={}, version="0.9"
     )
     path = os.pathsep.join([str(site.folder), str(site.folder / "old")])
-    status, printed = doctor(path.split(os.pathsep)[0], "--json", PYTHONPATH=path)
+    status, printed = doctor(path.split(os.pathsep)[0], "--json", PYTHONPATH=path, **WITHOUT_OTHERS)
     assert status == 1
     (finding,) = [f for f in json.loads(printed)["findings"] if f["subject"] == "acme-toy"]
     assert "is installed twice; a copy of version 0.9" in finding["text"]

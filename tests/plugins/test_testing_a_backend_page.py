@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from plugins.hostile import write_backend
+from plugins.kit import environment
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "testing-a-backend.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
@@ -26,7 +26,6 @@ def walked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repository")
     site = tmp_path_factory.mktemp("site")
     write_backend(site, "acme")
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
     results = []
     for kind, text in BLOCKS:
         named = re.match(r"# ([\w./-]+\.(?:py|toml))\n", text)
@@ -42,7 +41,7 @@ def walked(tmp_path_factory):
             done = subprocess.run(
                 [sys.executable, *PROGRAMS[program], *arguments],
                 cwd=folder,
-                env=inherited | {"PYTHONPATH": str(site)},
+                env=environment() | {"PYTHONPATH": str(site)},
                 capture_output=True,
                 text=True,
                 check=False,

@@ -1,13 +1,15 @@
 """The pool: size classes, memory in use, limits, reuse, trimming."""
 
+import ctypes
 import gc
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import plugrad
-from plugrad.extend import BackendUnavailable, OutOfMemory, float32
+from plugrad.extend import KERNELS, BackendUnavailable, OutOfMemory, UnsupportedDtype, float32
 from plugrad.kernels import binary, creation, movement, signal
 from plugrad_webgpu import backend
 from plugrad_webgpu.shaders.layout import size_class
@@ -213,6 +215,24 @@ def test_a_device_that_was_closed_keeps_nothing(has_survivor):
         opened.close()
         sizes.append(resident())
     assert max(sizes[8:]) - max(sizes[:8]) < 24 << 20
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_shaders_are_given_back_with_their_device_though_an_array_lives_on():
+    """The library frees what is released only when later work is done, of which a closed device had none."""
+    opened = backend()
+    functions = {KERNELS[config.kernel_name]: config.kernel_func for config in opened.open("")}
+    x = opened.from_numpy(np.ones(3, np.float32))
+    for kernel, function in functions.items():
+        if kernel.family == "unary" and not kernel.attributes:
+            with suppress(UnsupportedDtype):
+                opened.to_numpy(function(x))
+    before = resident()
+    opened.close()
+    ctypes.CDLL(None).malloc_trim(0)
+    assert before - resident() > 8 << 20  # it is 24 MB
+    assert x.shape == (3,)
 
 
 def test_an_array_outlives_its_device(run):

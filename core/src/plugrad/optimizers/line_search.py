@@ -23,7 +23,7 @@ GROWTH: Final = 10.0
 
 
 class Point(NamedTuple):
-    """What is known at one step along a line."""
+    """The value, slope and gradient of the objective at one step along a line."""
 
     step: float
     value: float

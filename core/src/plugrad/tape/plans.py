@@ -50,7 +50,7 @@ class _NoPlan:
         wanted: Sequence[bool] | None,
         linked: bool,
     ) -> None:
-        """Raise."""
+        """Raise `GradientNotFound`: the kernel has no gradient."""
         raise GradientNotFound(
             f"kernel {self.kernel.name!r} lies between the result and a differentiated input but does not have a "
             "gradient; declare one with register_gradient, or cut the path with stop_gradient"

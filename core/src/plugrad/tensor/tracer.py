@@ -68,7 +68,7 @@ class Tracer(Backend):
 
     @property
     def bindings(self) -> list[Any]:
-        """What stands for what the function closes over, of this tracer and those around it."""
+        """The traced counterparts of captured tensors and variables, in this tracer and the enclosing ones."""
         return []
 
     @bindings.setter

@@ -73,8 +73,12 @@ def check_batched(
         return list(grads(sum_of_sines, allow_unused=True)(*xs[: len(inner)]))
 
     where = f"the gradient of {row} of {dtype}"
-    if _compare(gradient, row, examples, places, where, exact_gradients):
-        _compare_traced(gradient, row, examples, places, where, exact_gradients)
+    untraced = _compare(gradient, row, examples, places, where, exact_gradients)
+    if untraced is not None:
+        args = _stack_examples(examples, places, places)
+        traced = _call(jit(vmap(gradient)), args, row)
+        for x, y in zip(traced, untraced, strict=True):
+            _equal(x, y.numpy(), row, f"{where}, traced", exact_gradients)
 
 
 def _stores(backend: Backend, row: Row, dtype: str) -> bool:
@@ -114,42 +118,32 @@ def _compare(
     places: Sequence[int],
     where: str,
     is_exact: bool,
-) -> bool:
+) -> list[Tensor] | None:
     """Compare a function of the inputs at places, batched over each of them and over all, with the loop.
 
     Returns:
-        whether the backend runs the function.
+        the outputs for all inputs batched, or None if the backend does not run the function.
     """
+
+    def run_example(example: Sequence[Any], batched: Sequence[int]) -> list[Array]:
+        inputs = [asarray((example if i in batched else examples[0])[i]) for i in places]
+        return [x.numpy() for x in function(*inputs)]
+
+    first: list[Array] | None = None  # is the same whatever is batched
+    together: list[Tensor] = []
     for batched in [[i] for i in places] + [list(places)] * (len(places) > 1):
         args = _stack_examples(examples, places, batched)
         axes = tuple([0 if i in batched else None for i in places])
         try:
-            singly = [
-                function(*[asarray((example if i in batched else examples[0])[i]) for i in places])
-                for example in examples
-            ]
+            first = first or run_example(examples[0], batched)
+            singly = [first, *(run_example(example, batched) for example in examples[1:])]
         except (UnsupportedDtype, KernelNotFound):
-            return False  # the levels above check what a backend refuses
+            return None  # the levels above check what a backend refuses
         together = _call(vmap(function, in_axes=axes), args, row)
         for output, parts in zip(together, zip(*singly, strict=True), strict=True):
-            expected = np.stack([x.numpy() for x in parts])
+            expected = np.stack(parts)
             _equal(output, expected, row, f"{where}, {axes}", is_exact)
-    return True
-
-
-def _compare_traced(
-    function: Callable[..., list[Tensor]],
-    row: Row,
-    examples: Sequence[Sequence[Any]],
-    places: Sequence[int],
-    where: str,
-    is_exact: bool,
-) -> None:
-    """Compare the traced call of a batch with the untraced one."""
-    args = _stack_examples(examples, places, list(places))
-    batched = vmap(function)
-    for x, y in zip(_call(jit(batched), args, row), _call(batched, args, row), strict=True):
-        _equal(x, y.numpy(), row, f"{where}, traced", is_exact)
+    return together
 
 
 def _call(function: Callable[..., Any], args: Sequence[Tensor], row: Row) -> list[Tensor]:

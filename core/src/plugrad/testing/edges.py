@@ -59,7 +59,7 @@ broadcasting: Final = [row for row in elementwise if stretches(row)]
 special: Final = [
     row for row in elementwise if row.is_special and {"float32", "float64"} & set(row.runs_on)
 ]
-viewed: Final = [
+rows_with_views: Final = [
     row for row in first_rows if any(x and x.shape and x.dtype == ROW for x in row.inputs)
 ]
 

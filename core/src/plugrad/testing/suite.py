@@ -150,7 +150,7 @@ def test_special_values(row: Row, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("edges")
-@on(edges.viewed)
+@on(edges.rows_with_views)
 def test_views(row: Row, opened: Backend) -> None:
     edges.check_views(row, opened)
 

@@ -243,7 +243,7 @@ class GraphTracer(Tracer):
 
     @property
     def bindings(self) -> list[Any]:
-        """What stands for what the function closes over, of this tracer and those around it."""
+        """The traced counterparts of captured tensors and variables, in this tracer and the enclosing ones."""
         return [self.held]
 
     @bindings.setter
@@ -260,7 +260,7 @@ class GraphTracer(Tracer):
         )
 
     def next_bound_host(self) -> Tensor | None:
-        """Return what stands for the next host value, or None if it is computed anew."""
+        """Return the tensor that the next host value is bound to, or None if it is computed anew."""
         return None if self.bound_hosts is None else next(self.bound_hosts)
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
@@ -288,7 +288,7 @@ class GraphTracer(Tracer):
         return Probe(ok=True)
 
     def open(self, device: str) -> Iterable[KernelConfig]:
-        """Bring nothing: a tracer is made open."""
+        """Return no kernels: a tracer needs no opening."""
         return ()
 
     def from_numpy(self, array: NDArray[Any]) -> Any:

@@ -46,7 +46,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
 
     @property
     def bindings(self) -> list[Any]:
-        """What stands for what the function closes over, of the tracers around it and of those outside."""
+        """The traced counterparts of captured tensors and variables, in the enclosing tracers."""
         assert isinstance(self.outer, Tracer)
         return [self.bound_captured, self.parent.bindings, self.outer.bindings]
 
@@ -78,7 +78,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
 
 
 class Rounds(NamedTuple):
-    """What the trace of a loop has found."""
+    """The outputs of a traced batched loop, and the tensors and host values that its body captured."""
 
     tree: Any
     """The structure of the last carry and of the results."""

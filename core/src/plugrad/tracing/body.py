@@ -29,7 +29,7 @@ class Captured(NamedTuple):
     outer: Tensor
     """The tensor around the body, with its node."""
     inner: Any
-    """The array of the body that stands for it."""
+    """Its counterpart in the body."""
     variable: Variable | None
 
 
@@ -57,7 +57,7 @@ class CapturingTracer(Tracer):
 
     @property
     def bindings(self) -> list[Any]:
-        """What stands for what the function closes over, of this tracer and those around it."""
+        """The traced counterparts of captured tensors and variables, in this tracer and the enclosing ones."""
         return [self.bound_captured, *self.parent.bindings]
 
     @bindings.setter
@@ -132,7 +132,7 @@ class CapturingTracer(Tracer):
     def binding(
         self, pairs: Iterable[tuple[Key, Captured, Tensor]], hosts: Sequence[Tensor]
     ) -> Generator[None, None, None]:
-        """Let tensors of the body stand for what another trace of the same function has captured.
+        """Bind the captured tensors and variables of another trace of the same function to tensors of the body.
 
         Host values are those given, in their order.
         """
@@ -160,7 +160,7 @@ class BodyTracer(CapturingTracer, GraphTracer):
         self.parent: GraphTracer = parent
         self.part: Part = part
         self.drawn: list[Tensor] = []
-        """The tensors around the body that stand for its host values."""
+        """The tensors around the body that its host values are bound to."""
         self.slices: list[TracedArray] = []
         """The arguments of the body of a scan that get slices of them."""
         parent.bodies.append(self)
@@ -183,7 +183,7 @@ class BodyTracer(CapturingTracer, GraphTracer):
         return before
 
     def next_bound_host(self) -> Tensor | None:
-        """Return what stands for the next host value: in a scan, the slice of one that has all rounds.
+        """Return the traced tensor for the next host value: in a scan, its slice of the stacked values of all rounds.
 
         A loop of unknown length is bound as a whole, by its results.
         """

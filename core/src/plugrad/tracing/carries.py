@@ -151,7 +151,7 @@ def describe_structure(tree: Any) -> str:
 
 
 class Star:
-    """What stands for a tensor in a structure."""
+    """The placeholder for a tensor in a structure."""
 
     def __repr__(self) -> str:
         return "*"

@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 MANY_TRACES: Final = 8
 """The number of traces of one function after which a warning says what differs between its calls."""
 SLOT: Final = object()
-"""What stands for a tensor in the arguments that a program keeps."""
+"""The placeholder for a tensor in the arguments that a program keeps."""
 
 
 @overload
@@ -264,7 +264,9 @@ class Jitted(Generic[Params, Result]):
             if known is not None:
                 return known
             name = _name_of(self.function)
-            function = self._of_tensors(args, dict(sorted(kwargs.items())))  # as in the key
+            function = self._bind_other_arguments(
+                args, dict(sorted(kwargs.items()))
+            )  # as in the key
             backend: Backend = key[-1]
             make = CheckedProgram if config.get("debug") else Program
             try:
@@ -277,10 +279,10 @@ class Jitted(Generic[Params, Result]):
             )
             return program
 
-    def _of_tensors(
+    def _bind_other_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[list[Tensor]], Any]:
-        """Return the function as one of the list of the tensors; other arguments are as in this call."""
+        """Return a function of the list of tensor arguments; the others are fixed to those of this call."""
         template = map_tree(
             _as_slot, (args, kwargs) if not self.static else self._with_identities(args, kwargs)
         )

@@ -54,7 +54,7 @@ class Body:
 
     @property
     def drawn(self) -> list[Tensor]:
-        """What stands for its host values."""
+        """The traced tensors that take the place of its host values, such as random keys."""
         return self.tracer.drawn
 
     def graph(self, captured: Iterable[tuple[Key, Captured]], more: Sequence[int] = ()) -> Graph:
@@ -119,7 +119,7 @@ def or_zeros(gradient: Tensor | None, x: Tensor) -> Tensor:
 
 
 def mark_tensors(leaf: Any) -> Any:
-    """Return what stands for a tensor in a structure that is kept."""
+    """Return the placeholder for a tensor in a structure that is kept; None stays None."""
     return None if leaf is None else STAR
 
 

@@ -163,7 +163,7 @@ class BatchTracer(Tracer):
 
     @property
     def bindings(self) -> list[Any]:
-        """What stands for what is closed over, on the level outside."""
+        """The counterparts of captured tensors and variables in the enclosing tracer."""
         return self.outer.bindings if isinstance(self.outer, Tracer) else []
 
     @bindings.setter
@@ -400,7 +400,7 @@ class BatchTracer(Tracer):
         return Probe(ok=True)
 
     def open(self, device: str) -> Iterable[KernelConfig]:
-        """Bring nothing: a tracer is made open."""
+        """Return no kernels: a tracer needs no opening."""
         return ()
 
     def from_numpy(self, array: NDArray[Any]) -> Any:

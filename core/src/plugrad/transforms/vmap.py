@@ -185,7 +185,7 @@ def _flatten(args: tuple[Any, ...], in_axes: Any) -> tuple[list[Mapped], Callabl
 
 
 SLOT: Final = object()
-"""What stands for a tensor among the arguments."""
+"""The placeholder for a tensor among the arguments."""
 
 
 def as_axes_of_arguments(in_axes: Any, args: Sequence[Any]) -> Sequence[Any]:

@@ -98,7 +98,7 @@ class Gloo(Collective):
             self._broadcast("all_reduce", array, 0, timeout)
             return
         tensor = self._torch.from_numpy(array)
-        self._finish("all_reduce", timeout, self._distributed.all_reduce, tensor)
+        self._exchange("all_reduce", timeout, self._distributed.all_reduce, tensor)
 
     def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
         """Return the arrays of all ranks as rows."""
@@ -111,7 +111,7 @@ class Gloo(Collective):
             return rows
         targets = [self._torch.from_numpy(row) for row in rows]
         source = self._torch.from_numpy(array)
-        self._finish("all_gather", timeout, self._distributed.all_gather, targets, source)
+        self._exchange("all_gather", timeout, self._distributed.all_gather, targets, source)
         return rows
 
     def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
@@ -135,14 +135,14 @@ class Gloo(Collective):
             rows = np.empty((self.size, *array.shape), array.dtype)
             targets = [self._torch.from_numpy(row) for row in rows]
         source = self._torch.from_numpy(array)
-        self._finish(operation, timeout, self._distributed.gather, source, targets, 0)
+        self._exchange(operation, timeout, self._distributed.gather, source, targets, 0)
         return rows
 
     def _broadcast(self, operation: str, array: NDArray[Any], root: int, timeout: float) -> None:
         tensor = self._torch.from_numpy(array)
-        self._finish(operation, timeout, self._distributed.broadcast, tensor, root)
+        self._exchange(operation, timeout, self._distributed.broadcast, tensor, root)
 
-    def _finish(self, operation: str, timeout: float, function: Any, *args: Any) -> None:
+    def _exchange(self, operation: str, timeout: float, function: Any, *args: Any) -> None:
         """Begin an exchange, or a part of one, and wait until it has ended.
 
         Raises:

@@ -77,19 +77,21 @@ class MPI(Collective):
     def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
         """Replace an array by its sum over all ranks."""
         start = self._world.Iallreduce
-        self._finish("all_reduce", lambda: start(self._mpi.IN_PLACE, array), array.nbytes, timeout)
+        self._exchange(
+            "all_reduce", lambda: start(self._mpi.IN_PLACE, array), array.nbytes, timeout
+        )
 
     def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
         """Return the arrays of all ranks as rows."""
         rows = np.empty((self.size, *array.shape), array.dtype)
-        self._finish(
+        self._exchange(
             "all_gather", lambda: self._world.Iallgather(array, rows), rows.nbytes, timeout
         )
         return rows
 
     def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
         """Replace an array by that of one rank."""
-        self._finish("broadcast", lambda: self._world.Ibcast(array, root), array.nbytes, timeout)
+        self._exchange("broadcast", lambda: self._world.Ibcast(array, root), array.nbytes, timeout)
 
     def abort(self, status: int = 1) -> NoReturn:
         """End all ranks."""
@@ -100,10 +102,10 @@ class MPI(Collective):
         """Wait for the others, and finalize MPI."""
         self._mpi.Finalize()
 
-    def _finish(
+    def _exchange(
         self, operation: str, begin: Callable[[], Any], nbytes: int, timeout: float
     ) -> None:
-        """Begin an exchange and wait until it has ended.
+        """Start a non-blocking exchange and wait until it has ended.
 
         Raises:
             CollectiveTimeout: it takes longer than `timeout` seconds.

@@ -360,7 +360,7 @@ def _count(inputs: Any) -> int:
 
 
 class _Note(NamedTuple):
-    """What is known of a batch before processes share it."""
+    """The divisor of one process's batch, and whether the batch ends a step; processes exchange them."""
 
     examples: Any
     """The divisor of its mean: how many examples count, a number or a 0-d tensor."""

@@ -27,7 +27,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "Mean": reduction.mean, "Min": reduction.min, "Prod": reduction.prod, "Sum": reduction.sum,
 }  # fmt: skip
 POSITIONS: dict[str, Callable[..., Any]] = {"ArgMax": reduction.argmax, "ArgMin": reduction.argmin}
-ALONG: dict[str, Callable[..., Any]] = {
+SCANS: dict[str, Callable[..., Any]] = {
     "Cumprod": scan.cumulative_prod,
     "Cumsum": scan.cumulative_sum,
 }
@@ -59,7 +59,7 @@ for _name, _compute in REDUCTIONS.items():
     _declare_reduction(_name, _compute)
 for _name, _compute in POSITIONS.items():
     _declare_position(_name, _compute)
-for _name, _compute in ALONG.items():
+for _name, _compute in SCANS.items():
     _declare_along(_name, _compute)
 
 

@@ -128,7 +128,7 @@ def gelu(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("GeluTanh")
 def gelu_tanh(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write its approximation, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
+    """Write GELU's approximation with tanh, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     (x,) = inputs
     cube = writer.emit("Mul", [writer.emit("Square", [x]), x], T="float32")
     cube = writer.emit("Mul", [cube, writer.number(0.044715)], T="float32")

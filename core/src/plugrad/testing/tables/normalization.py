@@ -13,7 +13,7 @@ from plugrad.testing.rows import FLOATS, Row, numbers, of_shape, these
 
 INF = np.inf
 # Rows and columns of a few elements, of whole vectors and of vectors with a remainder.
-ALONG = [((2, 3, 4), 0), ((2, 3, 4), 1), ((2, 3, 4), 2), ((1, 3, 9), 1), ((2, 21), 1)]
+SHAPES_AND_AXES = [((2, 3, 4), 0), ((2, 3, 4), 1), ((2, 3, 4), 2), ((1, 3, 9), 1), ((2, 21), 1)]
 # Shapes, the axis, and whether there are an offset and a scale: whole vectors, and vectors with a remainder.
 LAYERS = [
     ((3, 8), 1, True, True),
@@ -115,7 +115,7 @@ ROWS = [
             [of_shape(*shape)],
             {"dim": axis},
         )
-        for shape, axis in ALONG
+        for shape, axis in SHAPES_AND_AXES
     ),
     *(
         Row(
@@ -124,7 +124,7 @@ ROWS = [
             [of_shape(*shape)],
             {"axis": axis},
         )
-        for shape, axis in ALONG
+        for shape, axis in SHAPES_AND_AXES
     ),
     *(
         Row(

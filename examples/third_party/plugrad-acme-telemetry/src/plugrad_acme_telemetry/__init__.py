@@ -21,7 +21,5 @@ def plugrad_kernel_finished(kernel_name: str, backend: Backend, milliseconds: fl
 def report() -> None:
     """Print the kernels, the one that took the most time first."""
     for (kernel, backend), total in totals.most_common():
-        print(
-            f"{kernel} on {backend}: {calls[kernel, backend]} calls, {total:.3f} ms",
-            file=sys.stderr,
-        )
+        line = f"{kernel} on {backend}: {calls[kernel, backend]} calls, {total:.3f} ms"
+        print(line, file=sys.stderr)

@@ -32,7 +32,7 @@ class Unsupported(Exception):
 
 
 class Rule(NamedTuple):
-    """What is read as what."""
+    """How a Keras layer is read: the step that it becomes, and where its arguments stand in the configuration."""
 
     make: Callable[..., Step]
     """A class, or a function of keyword arguments."""

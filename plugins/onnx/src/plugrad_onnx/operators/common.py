@@ -18,7 +18,7 @@ def integers(values: Values) -> list[int]:
     return [int(value) for value in values.ravel()]
 
 
-def given(attribute: Sequence[int] | None, values: Values | None) -> list[int] | None:
+def attribute_or_input(attribute: Sequence[int] | None, values: Values | None) -> list[int] | None:
     """Return integers that are an attribute in old versions of operators, and an input in new ones."""
     if attribute is not None:
         return list(attribute)

@@ -10,7 +10,7 @@ import numpy as np
 import plugrad
 from plugrad_onnx.elements import as_tensor
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.operators.common import given, integers, scalar
+from plugrad_onnx.operators.common import attribute_or_input, integers, scalar
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def squeeze_by_attribute(x: Tensor, *, axes: Sequence[int] | None = None) -> Ten
 @operator("Squeeze", since=13)
 def squeeze(x: Tensor, axes: Values | None = None) -> Tensor:
     """Return a tensor without axes of size 1."""
-    return squeeze_by_attribute(x, axes=given(None, axes))
+    return squeeze_by_attribute(x, axes=attribute_or_input(None, axes))
 
 
 @operator("Unsqueeze")
@@ -97,7 +97,7 @@ def split(
     outputs: int,
 ) -> tuple[Tensor, ...]:
     """Cut a tensor along an axis; without sizes, into equal parts, of which the last may be smaller."""
-    parts = given(split, sizes)
+    parts = attribute_or_input(split, sizes)
     if parts is None:
         count = num_outputs or outputs
         size = -(-x.shape[axis] // count)
@@ -119,7 +119,7 @@ def slice_(
 ) -> Tensor:
     """Return every so many elements of a part of a tensor."""
     return _slice(
-        x, integers(starts), integers(ends), given(None, axes), given(None, steps)
+        x, integers(starts), integers(ends), attribute_or_input(None, axes), attribute_or_input(None, steps)
     )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def pad(
     mode: str = "constant",
 ) -> Tensor:
     """Pad a tensor with a number, or with its own elements; negative paddings cut."""
-    chosen = given(None, axes) or list(range(x.ndim))
+    chosen = attribute_or_input(None, axes) or list(range(x.ndim))
     number = 0 if value is None else scalar(value)
     return _pad(x, integers(pads), chosen, mode, number)
 

@@ -12,7 +12,7 @@ import numpy as np
 import plugrad
 from plugrad_onnx.elements import as_tensor
 from plugrad_onnx.errors import InvalidModel
-from plugrad_onnx.operators.common import given, like
+from plugrad_onnx.operators.common import attribute_or_input, like
 from plugrad_onnx.operators.convolution import Window, window_of
 from plugrad_onnx.registry import operator
 
@@ -149,7 +149,7 @@ def max_unpool(
     places = plugrad.reshape(indices, (-1, 1))
     empty = plugrad.zeros((math.prod(shape),), dtype=x.dtype, device=x.device)
     flat = plugrad.tensor_scatter_update(empty, places, plugrad.reshape(x, (-1,)))
-    wanted = given(None, output_shape) or shape
+    wanted = attribute_or_input(None, output_shape) or shape
     sides = [(0, more - size) for size, more in zip(shape, wanted, strict=True)]
     return plugrad.pad(plugrad.reshape(flat, shape), sides)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import plugrad
-from plugrad_onnx.operators.common import given, same_dtype
+from plugrad_onnx.operators.common import attribute_or_input, same_dtype
 from plugrad_onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _declare(name: str, reduction: Reduction, by_input: int) -> None:
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
     ) -> Tensor:
-        chosen = tuple(given(None, axes) or ())
+        chosen = tuple(attribute_or_input(None, axes) or ())
         if not chosen and noop_with_empty_axes:
             return reduction(plugrad.expand_dims(x, axis=0), (0,), False)
         return reduction(x, chosen or tuple(range(x.ndim)), bool(keepdims))

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 VECTOR_FLOATS = 4  # elements of float32
 
 
-def along_axis(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
-    """Return the function (x, axis) with exports for rows, which are contiguous, and for columns in float32."""
+def bind_row_exports(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
+    """Return a function of an array and an axis that calls exports for contiguous rows, or for columns in float32."""
     rows, columns = ExportNames(kernel), ExportNames(f"{kernel}_columns")
 
     def function(x: WasmArray, axis: int) -> WasmArray:
@@ -53,8 +53,8 @@ def along_axis(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
     return function
 
 
-softmax_along: Final = along_axis("softmax")
-log_softmax_along: Final = along_axis("log_softmax")
+softmax_along: Final = bind_row_exports("softmax")
+log_softmax_along: Final = bind_row_exports("log_softmax")
 
 
 @table.implements(normalization.softmax)

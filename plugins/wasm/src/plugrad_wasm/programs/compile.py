@@ -93,7 +93,7 @@ class Recordable:
         if not self._has_own(call) or any(specs[v].dtype is string for v in values):
             return None
         memory = RecordingMemory(self._home)
-        arrays = {v: memory.given(specs[v]) for v in call.inputs if v is not None}
+        arrays = {v: memory.new_input(specs[v]) for v in call.inputs if v is not None}
         try:
             run_call(call, memory, arrays, self._functions)
         except (

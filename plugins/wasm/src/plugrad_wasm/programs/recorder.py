@@ -189,11 +189,11 @@ class RecordingStore:
         raise NotRecorded(source)
 
 
-class _Returned(list[Block]):
-    """Blocks of arrays that have died, none of which is used again: a plan decides which ones share memory."""
+class _NeverReused(list[Block]):
+    """A list of released blocks that stays empty: no block is reused, for a plan decides which share memory."""
 
     def append(self, block: Block) -> None:
-        """Do nothing."""
+        """Drop the block."""
 
 
 class RecordingMemory(LinearMemory):
@@ -210,7 +210,7 @@ class RecordingMemory(LinearMemory):
         self.used: int = 0
         self.buffers: int = 0
         self.threshold: Any = math.inf
-        self.returned: list[Block] = _Returned()
+        self.returned: list[Block] = _NeverReused()
         self.free: defaultdict[int, list[Block]] = defaultdict(list)
 
     def prepare(self, capacity: int) -> None:
@@ -223,7 +223,7 @@ class RecordingMemory(LinearMemory):
         return Place(len(self.capacities) - 1, 0)
 
     def stand_in(self, array: WasmArray) -> WasmArray:
-        """Return an array that stands for one of linear memory, which is the same at each call."""
+        """Return the stand-in for an array of linear memory that is the same at each call."""
         block = self.number_block(array.capacity)
         self.fixed[block.block] = array
         view = WasmView(array, array.shape)
@@ -231,8 +231,8 @@ class RecordingMemory(LinearMemory):
         view.address = address_of(block)
         return view
 
-    def given(self, spec: Shaped) -> WasmArray:
-        """Return an array that stands for one that each call gives."""
+    def new_input(self, spec: Shaped) -> WasmArray:
+        """Return the stand-in for an input, which each call brings anew."""
         return self.empty(spec.shape, spec.dtype)
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:

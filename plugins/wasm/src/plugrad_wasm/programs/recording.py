@@ -51,7 +51,7 @@ def record(graph: Graph, home: LinearMemory, functions: Functions) -> Recording:
         NotRecorded: an implementation needs values. Others raise what they raise untraced.
     """
     memory = RecordingMemory(home)
-    arrays = {v: memory.given(graph.specs[v]) for v in graph.arguments}
+    arrays = {v: memory.new_input(graph.specs[v]) for v in graph.arguments}
     arrays |= {v: memory.stand_in(x) for v, x in graph.constants.items()}
     for step in graph.steps:
         if isinstance(step, Fused):

@@ -168,6 +168,9 @@ class Device:
             self._pipelines.clear()
             self._split_pipelines.clear()
             self.groups.release_layouts()
+        with suppress(DeviceLost):
+            self.synchronize()  # the library frees what is released when work that comes later is done
+        with self._lock, uninterruptible:
             self._raw.release_staging()
             return self.pool.usage.buffers > 0
 

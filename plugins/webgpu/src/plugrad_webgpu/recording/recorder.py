@@ -126,7 +126,7 @@ class Recorder:
         return buffer
 
     def known(self, array: GpuArray) -> GpuArray:
-        """Return what stands for an array that exists."""
+        """Return the stand-in for an array that exists already."""
         buffer = self.stand_in(0, Known)
         buffer.array = array
         return GpuArray(array.shape, array.dtype, buffer)
