@@ -34,7 +34,11 @@ endif
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-demo: $(INSTALLED) ## Train on handwritten digits (BACKEND=cpu, wasm or webgpu)
+# What tests and tools need has all that the demo needs. Where that is not there, the demo installs a few packages.
+DEMO := $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(VENV)/demo-$(BACKEND))
+# On a busy machine, threads of NumPy's products wait for each other: 80 seconds instead of 3.
+demo: export OPENBLAS_NUM_THREADS = 1
+demo: $(DEMO) ## Train on handwritten digits (BACKEND=cpu, wasm or webgpu)
 	PLUGRAD_BACKEND=$(BACKEND) $(BIN)/python examples/digits.py $(ARGS)
 
 # The tests start hundreds of processes, which would compile everything again on a machine that is
@@ -97,6 +101,12 @@ clean: ## Remove the environment and everything that was built
 
 $(INSTALLED): $(PROJECTS) $(COMPILED) | $(BIN)/uv
 	$(BIN)/uv pip install --python $(BIN)/python --group dev --editable . $(REBUILD)
+	@touch $@
+
+# Without plugrad-native, which a compiler of 80 MB would be downloaded for.
+$(VENV)/demo-%: $(PROJECTS) $(COMPILED) | $(BIN)/uv
+	$(BIN)/uv pip install --python $(BIN)/python --group demo --editable 'core[save]' --editable plugins/cpu \
+	    --editable plugins/nn $(if $(filter-out cpu,$*),--editable plugins/$*)
 	@touch $@
 
 $(BIN)/uv:

@@ -31,7 +31,16 @@ PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/src/plugrad_*
 SPACES = sorted(plugrad._NAMESPACES - {"kernels"})
 OF_LAYERS = [
     f"plugrad_nn.{name}"
-    for name in ("convert", "initializers", "losses", "metrics", "schedules", "tfjs")
+    for name in (
+        "augment",
+        "convert",
+        "data",
+        "initializers",
+        "losses",
+        "metrics",
+        "schedules",
+        "tfjs",
+    )
 ]
 
 # Where the names of `plugrad` are that are not ops: the longest prefix of where they are defined counts. Others are

@@ -44,12 +44,13 @@ def cleared():
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if examples(m)])
-def test_examples_of_a_module_run(module, cleared):
+def test_examples_of_a_module_run(module, cleared, tmp_path):
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
     report = []
     with plugrad.use("cpu"):
         for test in examples(module):
             test.globs.update(plugrad=plugrad, np=np, nn=plugrad_nn, dist=plugrad_distributed)
+            test.globs["folder"] = tmp_path
             runner.run(test, out=report.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
 

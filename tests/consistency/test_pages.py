@@ -152,8 +152,15 @@ def test_another_backend_may_differ_in_its_name_and_in_the_last_digits(printed, 
 
 def test_tables_for_newcomers_have_rows():
     counts = {page.stem: len(list(table(page))) for page in PAGES if list(table(page))}
-    assert counts.keys() == {"from-numpy", "from-pytorch", "from-jax", "from-tensorflow-js"}
+    names = ("numpy", "pytorch", "keras", "jax", "tensorflow-js")
+    assert counts.keys() == {f"from-{name}" for name in names}
     assert min(counts.values()) > 20
+
+
+def test_the_cookbook_has_40_answers_that_run():
+    page = (ROOT / "docs" / "guide" / "cookbook.md").read_text("utf-8")
+    answers = [answer for answer in page.split("\n**How ")[1:] if ">>>" in answer]
+    assert len(answers) >= 40
 
 
 def test_the_readme_begins_with_a_whole_program():

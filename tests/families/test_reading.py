@@ -156,11 +156,13 @@ PLACES = {
         "_iterate",
     },  # a line search looks at values
     "transforms/batches.py": {"to_numpy"},  # of a batched array, which raises
+    "plugrad_nn/data.py": {"split"},  # labels to stratify by
     "plugrad_nn/initializers.py": {"__call__"},  # of orthogonal matrices
     "plugrad_nn/labels.py": {
         "largest_label",  # on the host, and once for a data set
         "check_labels",  # with debug
     },
+    "plugrad_nn/streams.py": {"add_up", "plot"},  # once for an evaluation, and a picture
     "plugrad_nn/training.py": {
         "fit",  # for the progress bar
         "_as_float",  # once for each epoch

@@ -97,20 +97,24 @@ def thread_exceptions(tries):
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     me = ctypes.c_ulong(threading.get_ident())
 
-    def interrupted():
-        def send():
-            time.sleep(0.005 * random.random())
-            raise_in(me, ctypes.py_object(Late))
+    def send():
+        begun.acquire()
+        time.sleep(0.005 * random.random())
+        raise_in(me, ctypes.py_object(Late))
 
-        sender = threading.Thread(target=send)
-        sender.start()
-        try:
-            compute_for_seconds(2)
-        finally:
-            sender.join()
+    def interrupted():
+        begun.release()
+        compute_for_seconds(2)
 
     for _ in range(tries):
-        if problem := wrong(interrupted):
+        begun = threading.Lock()
+        begun.acquire()
+        # Before the work: Python's own code must not be interrupted while it starts the thread.
+        sender = threading.Thread(target=send)
+        sender.start()
+        problem = wrong(interrupted)
+        sender.join()
+        if problem:
             yield problem
 
 

@@ -21,8 +21,9 @@ import pytest
 import plugrad
 from core.conftest import FakeBackend, forget
 from plugrad.errors import BackendFailed, KernelFailed, RegistrationError, describe_exception
-from plugrad.extend import KernelTable, is_interruption
+from plugrad.extend import KernelTable, is_interruption, suppress_failures
 from plugrad.kernels import unary
+from plugrad.settings import cache
 
 PROGRAM = Path(__file__).with_name("interruptions.py")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no alarms and no fork")
@@ -320,3 +321,27 @@ def test_interrupted_text_of_an_error_is_not_replaced(ring):
             ring()
 
     assert type(caught(describe_exception, Ringing())) is Late
+
+
+@pytest.mark.parametrize("ring", [raise_timeout], indirect=True)
+def test_an_alarm_is_no_failure_of_the_system(ring, tmp_path, monkeypatch):
+    """`TimeoutError`, which most handlers of alarms raise, is an `OSError`: a cache that cannot be written is none."""
+    monkeypatch.setattr("plugrad.settings.cache.cache_directories", lambda: [tmp_path])
+    tmp_path.chmod(0o700)
+    digest = cache._content_digest
+    monkeypatch.setattr(
+        cache, "_content_digest", lambda *args: (len(args) > 1 and ring()) or digest(*args)
+    )
+    assert type(caught(cache.UserCache("example").write, "key", b"content")) is TimeoutError
+
+
+def test_suppressed_failures_are_those_of_the_code_inside(ring):
+    def interrupted(*kinds):
+        with suppress_failures(*kinds):
+            ring()
+
+    assert type(caught(interrupted, Late, OSError)) is Late
+    with suppress_failures(ValueError, OSError):
+        Path("/no/such/file").unlink()
+    with pytest.raises(KeyError), suppress_failures(OSError):
+        {}["x"]

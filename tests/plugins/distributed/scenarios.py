@@ -161,7 +161,7 @@ def fitted(world):
         epochs=3,
         batch_size=19,
         validation_data=(x[:20], y[:20]),
-        metrics={"accuracy": nn.metrics.accuracy},
+        metrics={"accuracy": nn.metrics.accuracy, "f1": nn.metrics.F1(3)},
         strategy=dist.DataParallel(),
     )
     return collect(

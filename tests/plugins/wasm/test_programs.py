@@ -479,6 +479,12 @@ def test_200_interrupts_of_a_training_loop_lose_nothing(alarm):
     assert memory().buffers == before
 
 
+def test_an_interrupted_recording_is_no_refusal(alarm, monkeypatch):
+    monkeypatch.setattr(programs, "run_call", lambda *_: signal.raise_signal(signal.SIGALRM))
+    with pytest.raises(Stop):
+        plugrad.jit(lambda x: x + 1)(numbers(1000))
+
+
 def test_an_interrupt_ends_a_long_program(alarm):
     x = numbers(1000, 1000)
     run = plugrad.jit(lambda x: x @ x @ x @ x @ x @ x @ x @ x)

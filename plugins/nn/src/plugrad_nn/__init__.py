@@ -9,7 +9,9 @@
 from typing import TYPE_CHECKING
 
 from plugrad_nn import (
+    augment as augment,
     convert as convert,
+    data as data,
     initializers as initializers,
     losses as losses,
     metrics as metrics,
@@ -19,7 +21,9 @@ from plugrad_nn.attention import (
     MultiHeadAttention as MultiHeadAttention,
     rotate_positions as rotate_positions,
 )
+from plugrad_nn.augment import Augment as Augment
 from plugrad_nn.averages import MovingAverage as MovingAverage
+from plugrad_nn.batching import batches as batches, shuffled as shuffled
 from plugrad_nn.callbacks import (
     Callback as Callback,
     Checkpoint as Checkpoint,
@@ -32,7 +36,6 @@ from plugrad_nn.convolution import (
     DepthwiseConv2D as DepthwiseConv2D,
     SeparableConv2D as SeparableConv2D,
 )
-from plugrad_nn.data import batches as batches, shuffled as shuffled
 from plugrad_nn.dense import (
     Dense as Dense,
     Embedding as Embedding,

@@ -1,261 +1,488 @@
-"""Batches and shuffling of arrays."""
+"""Data sets in files, as arrays of NumPy that `fit` and `batches` take.
+
+Each kind of file is read by the library that is made for it, if it is installed: tables by pandas or polars, images by
+Pillow. What is read stays on the host until a batch is converted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 import plugrad
-from plugrad.extend import ArgumentError, ShapeError
-from plugrad_nn.arguments import check_flag, check_integer
+from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError, is_interruption
+from plugrad_nn.arguments import check_flag, check_integer, check_number, check_sizes
+from plugrad_nn.batching import check_arrays, take_examples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
-    from plugrad import Tensor
+PathLike: TypeAlias = str | os.PathLike[str]
+"""Where a file is."""
+IDX_DTYPES: Final = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+"""The dtypes of IDX files by the third byte; numbers begin with their most significant byte."""
+IMAGE_SUFFIXES: Final = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""The files that `ImageFolder` takes."""
 
 
-def batches(
-    *arrays: Any, size: int = 32, seed: int | None = None, drop_remainder: bool = False
-) -> Iterator[tuple[Tensor, ...]]:
-    """Yield tuples of tensors with `size` examples from each array, in order or shuffled.
+# --- tables ---------------------------------------------------------------------------------------
 
-    >>> x, y = np.arange(5.0, dtype=np.float32), np.arange(5, dtype=np.int32)
-    >>> for x_batch, y_batch in nn.batches(x, y, size=2):
-    ...     print(x_batch.tolist(), y_batch.tolist())
-    [0.0, 1.0] [0, 1]
-    [2.0, 3.0] [2, 3]
-    [4.0] [4]
-    >>> next(nn.batches(x, y, size=3, seed=0))[1].shape
-    (3,)
 
-    NumPy arrays and lists are converted to tensors of the active backend, one batch at a time. Tensors
-    stay where they are.
+@dataclass(frozen=True)
+class Table:
+    """A table as numbers: rows are examples."""
+
+    x: NDArray[np.float32]
+    """The inputs, of shape (rows, features)."""
+    y: NDArray[Any] | None
+    """The labels, of shape (rows,): integers of classes, or float32; None without `target`."""
+    features: tuple[str, ...]
+    """The names of the columns of `x`. A column of texts has one for each of them, such as ``"colour=red"``."""
+    classes: tuple[str, ...] | None
+    """The texts that the labels stand for; None if they are numbers."""
+
+
+def read_table(
+    path: PathLike, *, target: str | None = None, columns: Sequence[str] | None = None
+) -> Table:
+    r"""Return a table in a CSV or Parquet file as numbers.
+
+    >>> path = folder / "pets.csv"
+    >>> _ = path.write_text("weight,colour,kind\n4.5,red,cat\n9,grey,dog\n5,grey,cat")
+    >>> table = nn.data.read_table(path, target="kind")
+    >>> table.features, table.classes
+    (('weight', 'colour=grey', 'colour=red'), ('cat', 'dog'))
+    >>> table.x.tolist(), table.y.tolist()
+    ([[4.5, 0.0, 1.0], [9.0, 1.0, 0.0], [5.0, 1.0, 0.0]], [0, 1, 0])
+
+    Numbers and bools become float32, and missing ones NaN. Texts and categories become one column of 0 and 1 for each
+    different one, in alphabetical order; a missing text has 0 in all. It is read by pandas if that is installed, and
+    else by polars; Parquet needs pyarrow beside pandas.
+
+    Args:
+        path: a file whose name ends with .csv, .csv.gz or .parquet.
+        target: the column of the labels. Texts and bools become the numbers of their classes, integers remain.
+        columns: the other columns to take; None for all, but for the target.
+
+    Raises:
+        ArgumentError: neither library is installed, or a column is not there, or holds neither numbers nor texts.
+        ArgumentValueError: the name of the file has another end, or a label is missing.
+        FileNotFoundError: there is no such file.
+    """
+    found = _read_columns(Path(path))
+    wanted = [name for name in found if name != target] if columns is None else list(columns)
+    missing = [name for name in (*wanted, target) if name is not None and name not in found]
+    if missing:
+        raise ArgumentError(f"read_table: there is no column {missing[0]!r} among {[*found]}")
+    names: list[str] = []
+    parts: list[NDArray[np.float32]] = []
+    for name in wanted:
+        values = found[name]
+        if values.dtype.kind in "biuf":
+            names.append(name)
+            parts.append(values.astype(np.float32).reshape(-1, 1))
+            continue
+        texts = [_as_text(name, value) for value in values]
+        different = sorted({text for text in texts if text is not None})
+        names += [f"{name}={text}" for text in different]
+        marks = [[text == other for other in different] for text in texts]
+        parts.append(np.array(marks, np.float32).reshape(len(texts), len(different)))
+    rows = len(next(iter(found.values()))) if found else 0
+    x = np.concatenate([np.zeros((rows, 0), np.float32), *parts], axis=1)
+    y, classes = (None, None) if target is None else _read_labels(target, found[target])
+    return Table(x, y, tuple(names), classes)
+
+
+def _read_labels(target: str, values: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    if values.dtype.kind in "iu":
+        return values.astype(np.int32), None
+    if values.dtype.kind == "f":
+        labels, is_missing = values.astype(np.float32), np.isnan(values)
+        classes = None
+    else:
+        texts = [_as_text(target, value) for value in values]
+        is_missing = np.array([text is None for text in texts], bool)
+        different = sorted({text for text in texts if text is not None})
+        numbers = {text: i for i, text in enumerate(different)}
+        labels = np.array([numbers.get(text or "", 0) for text in texts], np.int32)
+        classes = tuple(different)
+    if is_missing.any():
+        raise ArgumentValueError(
+            f"read_table: row {int(is_missing.argmax())} has no label in column {target!r}; leave such rows out"
+        )
+    return labels, classes
+
+
+def _as_text(column: str, value: Any) -> str | None:
+    """Return a text, or None for a missing one."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if value is None or value != value:
+        return None
+    raise ArgumentError(
+        f"read_table: column {column!r} has {value!r:.80}, which is neither a number nor a text; name other columns="
+    )
+
+
+def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the columns of a file by name: numbers, bools, or objects.
+
+    Raises:
+        ArgumentError, ArgumentValueError, FileNotFoundError: as for `read_table`.
+    """
+    is_csv = path.name.endswith((".csv", ".csv.gz"))
+    if not is_csv and path.suffix != ".parquet":
+        raise ArgumentValueError(
+            f"read_table: path={str(path)!r} must end with .csv, .csv.gz or .parquet"
+        )
+    if not path.is_file():
+        raise FileNotFoundError(f"read_table: there is no file {str(path)!r}")
+    library = _import_one("read_table", "pandas", "polars")
+    try:
+        frame: Any = library.read_csv(path) if is_csv else library.read_parquet(path)
+    except ImportError as error:  # pandas has no engine for Parquet
+        raise ArgumentError(
+            f"read_table: pandas needs pyarrow for Parquet: pip install pyarrow ({error})"
+        ) from error
+    found: dict[str, NDArray[Any]] = {}
+    for name in frame.columns:
+        column = frame[name]
+        values = np.asarray(column.to_numpy())
+        if values.dtype.kind not in "biuf":  # texts, or numbers that pandas keeps as objects
+            values = np.array(column.to_list(), object)
+        found[str(name)] = values
+    return found
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+class ImageFolder:
+    """Images in folders, one for each class; they are read when a batch is made.
+
+    >>> from PIL import Image
+    >>> for kind, colour in [("cats", "red"), ("dogs", "blue")]:
+    ...     (folder / kind).mkdir()
+    ...     Image.new("RGB", (20, 10), colour).save(folder / kind / "1.png")
+    >>> images = nn.data.ImageFolder(folder, size=(4, 4))
+    >>> images.classes, len(images)
+    (('cats', 'dogs'), 2)
+    >>> x, y = next(iter(images.batches(2)))
+    >>> x.shape, x[0, 0, 0].tolist(), y.tolist()
+    ((2, 4, 4, 3), [1.0, 0.0, 0.0], [0, 1])
+
+    ``nn.fit(model, params, nn.prefetch(images.batches(32, seed=0)), …)`` reads ahead in a thread.
+
+    Args:
+        path: the folder; the names of those in it are the classes, in alphabetical order. Pillow opens the files.
+        size: the size of all images, one number or (height, width); others are resized.
+        mode: "RGB" or "L" for grey: how many channels there are.
+
+    Raises:
+        ArgumentError: Pillow is not installed, or the folder has no folders with images.
+        ArgumentValueError: the size or the mode is none.
+        FileNotFoundError: there is no such folder.
+    """
+
+    def __init__(self, path: PathLike, *, size: int | tuple[int, int], mode: str = "RGB") -> None:
+        """Find the files."""
+        if mode not in ("RGB", "L"):
+            raise ArgumentValueError(f"ImageFolder: mode={mode!r} must be 'RGB' or 'L'")
+        self.size: Final = check_sizes("ImageFolder", "size", size, 2)
+        self.mode: Final = mode
+        self._library = _import_one("ImageFolder", "PIL.Image", install="pillow")
+        root = Path(path)
+        if not root.is_dir():
+            raise FileNotFoundError(f"ImageFolder: there is no folder {str(root)!r}")
+        found = {
+            place.name: sorted(f for f in place.iterdir() if f.suffix.lower() in IMAGE_SUFFIXES)
+            for place in sorted(root.iterdir())
+            if place.is_dir()
+        }
+        found = {name: files for name, files in found.items() if files}
+        if not found:
+            raise ArgumentError(
+                f"ImageFolder: {str(root)!r} has no folders with images; it needs one for each class"
+            )
+        self.classes: Final = tuple(found)
+        """The names of the classes."""
+        self.paths: Final = tuple(file for files in found.values() for file in files)
+        """The files."""
+        counts = [len(files) for files in found.values()]
+        self.labels: Final = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        """The number of the class of each file."""
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.paths)
+
+    def read(self, places: Iterable[int]) -> NDArray[np.float32]:
+        """Return some images, as float32 from 0 to 1 of shape (images, height, width, channels).
+
+        Raises:
+            ArgumentValueError: a file is damaged.
+        """
+        return np.stack([self._read_one(self.paths[i]) for i in places])
+
+    def batches(
+        self, size: int = 32, *, seed: int | None = None, places: Sequence[int] | None = None
+    ) -> Iterable[tuple[NDArray[np.float32], NDArray[np.int32]]]:
+        """Return an iterable of batches, pairs of images and labels.
+
+        Args:
+            size: the number of images in a batch.
+            seed: what determines the order, which is another one each time the iterable is read; None for that of the
+                files.
+            places: the numbers of the images to take, such as `split` gives; None for all.
+
+        Raises:
+            ArgumentError, ArgumentValueError: an argument is none of the above.
+        """
+        check_integer("ImageFolder.batches", "size", size, 1)
+        if seed is not None:
+            check_integer("ImageFolder.batches", "seed", seed)
+        chosen = np.arange(len(self)) if places is None else np.asarray(places, int)
+        return _Batches(lambda order: (self.read(order), self.labels[order]), chosen, size, seed)
+
+    def _read_one(self, path: Path) -> NDArray[np.float32]:
+        height, width = self.size
+        try:
+            with self._library.open(path) as image:
+                pixels = image.convert(self.mode)
+                if pixels.size != (width, height):
+                    pixels = pixels.resize((width, height), self._library.Resampling.BILINEAR)
+        except (OSError, SyntaxError, ValueError) as error:
+            if is_interruption(error):
+                raise
+            raise ArgumentValueError(f"ImageFolder: {str(path)!r} is damaged: {error}") from error
+        values = np.asarray(pixels, np.float32) / np.float32(255)
+        return values.reshape(height, width, -1)
+
+
+class _Batches(Iterable[tuple[Any, ...]]):
+    """Batches of chosen examples, in another order each time."""
+
+    def __init__(
+        self,
+        read: Callable[[NDArray[Any]], tuple[Any, ...]],
+        places: NDArray[Any],
+        size: int,
+        seed: int | None,
+    ) -> None:
+        self.read, self.places, self.size, self.seed = read, places, size, seed
+        self.passes = 0
+
+    def __len__(self) -> int:
+        return -(-len(self.places) // self.size)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        order = self.places
+        if self.seed is not None:
+            order = np.random.default_rng((self.seed, self.passes)).permutation(order)
+            self.passes += 1
+        for start in range(0, len(order), self.size):
+            yield self.read(order[start : start + self.size])
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def tokenize(
+    texts: Iterable[str], tokenizer: Any, *, length: int, padding: int = 0
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return the tokens of texts in rows of one length, and which of them are tokens and no padding.
+
+    >>> ids, mask = nn.data.tokenize(["ab", "abcd"], lambda text: list(text.encode()), length=3)
+    >>> ids.tolist(), mask.sum(axis=1).tolist()
+    ([[97, 98, 0], [97, 98, 99]], [2, 3])
+
+    Args:
+        texts: strings.
+        tokenizer: an object of the library tokenizers, one of transformers, or a function from a text to integers.
+        length: the length of a row; longer texts are cut off.
+        padding: the number after the end of shorter ones.
+
+    Raises:
+        ArgumentError, ArgumentValueError: an argument is none of the above.
+    """
+    check_integer("tokenize", "length", length, 1)
+    check_integer("tokenize", "padding", padding)
+    if isinstance(texts, str):
+        raise ArgumentError("tokenize: texts is one string; give a list of them")
+    rows = [_encode(tokenizer, text)[:length] for text in texts]
+    ids = np.full((len(rows), length), padding, np.int32)
+    mask = np.zeros(ids.shape, bool)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+        mask[i, : len(row)] = True
+    return ids, mask
+
+
+def _encode(tokenizer: Any, text: str) -> list[int]:
+    encode = getattr(tokenizer, "encode", tokenizer)
+    if not callable(encode):
+        raise ArgumentError(
+            f"tokenize: tokenizer={tokenizer!r:.80} must have a method encode, or be a function"
+        )
+    found: Any = encode(text)
+    return [int(token) for token in getattr(found, "ids", found)]
+
+
+def windows(
+    tokens: Any, length: int, *, step: int | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return pieces of a sequence, and for each of their tokens the next one, which a language model learns.
+
+    >>> x, y = nn.data.windows(range(7), 3)
+    >>> x.tolist(), y.tolist()
+    ([[0, 1, 2], [3, 4, 5]], [[1, 2, 3], [4, 5, 6]])
+
+    Args:
+        tokens: integers, at least one more than `length`.
+        length: the length of a piece.
+        step: how far the beginnings are apart; by default as far as pieces are long.
+
+    Raises:
+        ShapeError: the tokens are too few, or not in one row.
+        ArgumentError, ArgumentValueError: another argument is none of the above.
+    """
+    check_integer("windows", "length", length, 1)
+    step = length if step is None else check_integer("windows", "step", step, 1)
+    row = np.asarray(tokens if isinstance(tokens, np.ndarray) else list(tokens), np.int32)
+    if row.ndim != 1 or row.size <= length:
+        raise ShapeError(
+            f"windows: tokens have shape {row.shape}; they must be one row of at least {length + 1}"
+        )
+    starts = np.arange(0, row.size - length, step)[:, None] + np.arange(length)
+    return row[starts], row[starts + 1]
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def read_idx(path: PathLike) -> NDArray[Any]:
+    """Return the array of an IDX file, as MNIST and its relatives are, also compressed by gzip.
+
+    >>> path = folder / "labels.idx"
+    >>> _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
+    >>> nn.data.read_idx(path)
+    array([7, 2, 1], dtype=uint8)
+
+    Raises:
+        ArgumentValueError: the file is damaged, or no IDX file.
+        FileNotFoundError: there is no such file.
+    """
+    content = Path(path).read_bytes()
+    try:
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        if is_interruption(error):
+            raise
+        raise ArgumentValueError(f"read_idx: {os.fspath(path)!r} is damaged: {error}") from error
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in IDX_DTYPES:
+        raise ArgumentValueError(f"read_idx: {os.fspath(path)!r} does not begin as an IDX file")
+    dtype, axes = np.dtype(IDX_DTYPES[content[2]]), content[3]
+    start = 4 + 4 * axes
+    shape = [int.from_bytes(content[4 + 4 * i : 8 + 4 * i], "big") for i in range(axes)]
+    expected = start + dtype.itemsize * int(np.prod(shape, dtype=object))
+    if len(content) != expected:
+        raise ArgumentValueError(
+            f"read_idx: {os.fspath(path)!r} has {len(content)} bytes; its head calls for {expected}"
+        )
+    values = np.frombuffer(content, dtype, offset=start).reshape(shape)
+    return values.astype(dtype.newbyteorder("="))
+
+
+def read_npz(path: PathLike) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file that `numpy.savez` has written, by name.
+
+    >>> np.savez(folder / "data.npz", x=np.ones(2), y=np.zeros(2))
+    >>> sorted(nn.data.read_npz(folder / "data.npz"))
+    ['x', 'y']
+
+    Objects of Python are refused, because reading them could run a program.
+
+    Raises:
+        ArgumentValueError: the file is damaged, no NPZ file, or has objects.
+        FileNotFoundError: there is no such file.
+    """
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # of NumPy, zipfile and zlib, which differ by what is damaged
+        if is_interruption(error):
+            raise
+        raise ArgumentValueError(
+            f"read_npz: {os.fspath(path)!r} cannot be read: {error}"
+        ) from error
+
+
+def split(
+    *arrays: Any, fraction: float = 0.2, seed: int = 0, stratify: bool = False
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the arrays of examples to train with, and those of a random part to validate with.
+
+    >>> x, y = np.arange(10.0), np.arange(10) % 2
+    >>> (x_train, y_train), (x_test, y_test) = nn.data.split(x, y, fraction=0.2, stratify=True)
+    >>> len(x_train), sorted(y_test.tolist())
+    (8, [0, 1])
 
     Args:
         arrays: NumPy arrays, tensors or lists with one entry for each example, equally many in each.
-        size: the number of examples in a batch.
-        seed: an integer that determines the order; None leaves it as it is. Give each epoch another.
-        drop_remainder: whether a last batch with fewer examples is left out.
+        fraction: which part of the examples, rounded, becomes the second one; more than 0 and less than 1.
+        seed: an integer, 0 or more.
+        stratify: whether that is so for the examples of each class; the last array has the labels.
 
     Raises:
         ArgumentError, ArgumentValueError: there are no arrays, or another argument is none of the above.
         ShapeError: the arrays do not have equally many examples.
     """
-    examples, count = _check_arrays("batches", arrays)
-    size = check_integer("batches", "size", size, 1)
-    check_flag("batches", "drop_remainder", drop_remainder)
-    order = None if seed is None else _random_order("batches", seed, count)
-    end = count - count % size if drop_remainder else count
-    return (
-        to_tensors([_select(x, slice(start, min(start + size, end)), order) for x in examples])
-        for start in range(0, end, size)
-    )
+    if check_number("split", "fraction", fraction, least=0, below=1) == 0:
+        raise ArgumentValueError("split: fraction=0 must be more than 0")
+    seed = check_integer("split", "seed", seed)
+    given, count = check_arrays("split", arrays)
+    order = np.random.default_rng(seed).permutation(count)
+    groups = np.zeros(count, int)
+    if check_flag("split", "stratify", stratify):
+        labels: Any = given[-1]
+        labels = labels.numpy() if isinstance(labels, plugrad.Tensor) else labels
+        groups = np.unique(labels, return_inverse=True)[1].reshape(-1)
+        if groups.size != count:
+            raise ShapeError(
+                f"split: the last array has shape {tuple(given[-1].shape)}; labels to stratify by have one axis"
+            )
+    is_second = np.zeros(count, bool)
+    for group in range(int(groups.max()) + 1 if count else 0):
+        members = order[groups[order] == group]
+        is_second[members[: round(fraction * len(members))]] = True
+    places = order[~is_second[order]], order[is_second[order]]
+    first, second = (tuple(take_examples(x, chosen) for x in given) for chosen in places)
+    return first, second
 
 
-def shuffled(*arrays: Any, seed: int) -> tuple[Any, ...]:
-    """Return the arrays with their examples in a random order, which is the same for all.
-
-    >>> x, y = nn.shuffled(np.arange(5), np.arange(5), seed=0)
-    >>> bool((x == y).all()), sorted(x.tolist())
-    (True, [0, 1, 2, 3, 4])
-
-    A tensor gives a tensor, and anything else a NumPy array.
-
-    Raises:
-        ArgumentError, ArgumentValueError: there are no arrays, or the seed is not an integer, 0 or more.
-        ShapeError: the arrays do not have equally many examples.
-    """
-    examples, count = _check_arrays("shuffled", arrays)
-    order = _random_order("shuffled", seed, count)
-    return tuple(
-        _take(array, order) if isinstance(array, plugrad.Tensor) else array[order]
-        for array in examples
-    )
-
-
-@dataclass(frozen=True)
-class Source:
-    """The batches that a model is trained with: inputs, labels and maybe weights, which may be nested containers."""
-
-    batches: Callable[[int | None], Iterator[tuple[Any, ...]]]
-    """A function of a seed that returns the batches of one epoch."""
-    steps: int | None
-    """The number of batches in an epoch, if it is known."""
-
-
-def make_batches(
-    function: str,
-    x: Any,
-    y: Any,
-    weights: Any = None,
-    *,
-    size: int,
-    steps_per_epoch: int | None = None,
-    on_host: Sequence[int] = (),
-) -> Source:
-    """Return the batches of arrays, or of an iterable that yields them.
-
-    Args:
-        function: what is called, for messages.
-        x: the inputs, or the iterable.
-        y: the labels, if `x` is no iterable.
-        weights: the weights of the examples, likewise.
-        size: the number of examples in a batch.
-        steps_per_epoch: the number of batches in an epoch; None for all.
-        on_host: which parts of a batch remain NumPy arrays: 1 for the labels, and 2 for the weights. Tensors that an
-            iterable yields remain tensors.
+def _import_one(owner: str, *modules: str, install: str | None = None) -> Any:
+    """Return the first of some modules that is installed.
 
     Raises:
-        ArgumentError: `x` is neither arrays for labels `y` nor an iterable of batches, or a generator without a number
-            of steps; or there are weights beside an iterable.
-        ShapeError: the arrays do not have equally many examples.
+        ArgumentError: none is.
     """
-    if y is not None:
-        whole_batch = (x, y) if weights is None else (x, y, weights)
-        examples, count = _check_arrays(function, [*iter_leaves(whole_batch)])
-        found = iter(examples)
-        parts = [map_leaves(lambda _: next(found), part) for part in whole_batch]
-        for i in set(on_host) & set(range(len(parts))):
-            parts[i] = map_leaves(_as_array, parts[i])  # once, and not for each batch
-
-        def from_arrays(seed: int | None) -> Iterator[tuple[Any, ...]]:
-            order = None if seed is None else _random_order(function, seed, count)
-            for start in range(0, count, size):
-                places = slice(start, min(start + size, count))
-                batch = [map_leaves(lambda x: _select(x, places, order), p) for p in parts]  # noqa: B023 - called at once
-                yield to_tensors(batch, on_host)
-
-        return Source(
-            _limit_steps(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // size)
-        )
-    if weights is not None:
-        raise ArgumentError(
-            f"{function}: sample_weight is for arrays; an iterable yields triples (inputs, labels, weights)"
-        )
-    if not isinstance(x, Iterable) or isinstance(x, plugrad.Tensor | np.ndarray):
-        raise ArgumentError(
-            f"{function}: without y, x must be an iterable of batches (inputs, labels), and not a {type(x).__name__}"
-        )
-    whole = cast("Iterable[Any]", x)
-    if steps_per_epoch is None and isinstance(whole, Iterator):
-        raise ArgumentError(
-            f"{function}: x is a generator, which can be read once; give steps_per_epoch=, or a list or another "
-            "iterable that begins anew for each epoch"
-        )
-
-    def from_iterable(seed: int | None) -> Iterator[tuple[Any, ...]]:
-        for batch in whole:
-            yield _as_batch(function, batch, on_host)
-
-    known = len(whole) if isinstance(whole, Sized) else None
-    return Source(_limit_steps(from_iterable, steps_per_epoch), steps_per_epoch or known)
-
-
-def _limit_steps(
-    all_of: Callable[[int | None], Iterator[tuple[Any, ...]]], steps: int | None
-) -> Callable[[int | None], Iterator[tuple[Any, ...]]]:
-    return all_of if steps is None else lambda seed: islice(all_of(seed), steps)
-
-
-def _as_batch(function: str, batch: Any, on_host: Sequence[int]) -> tuple[Any, ...]:
-    """Return inputs, labels and maybe weights as tensors, or as arrays of the host.
-
-    Raises:
-        ArgumentError: the batch is neither a pair nor a triple.
-    """
-    if not isinstance(batch, tuple | list) or len(cast("list[Any]", batch)) not in (2, 3):
-        raise ArgumentError(
-            f"{function}: x must yield pairs (inputs, labels), or triples with weights, and not a "
-            f"{type(batch).__name__}"
-        )
-    return to_tensors(cast("list[Any]", batch), on_host)
-
-
-def to_tensors(parts: Sequence[Any], on_host: Sequence[int] = ()) -> tuple[Any, ...]:
-    """Return the parts of a batch as tensors; those on the host as NumPy arrays, unless they are tensors already."""
-    return tuple(
-        map_leaves(_keep_on_host if i in on_host else _as_tensor, part)
-        for i, part in enumerate(parts)
-    )
-
-
-def _as_tensor(x: Any) -> Tensor:
-    return x if isinstance(x, plugrad.Tensor) else plugrad.asarray(x)
-
-
-def _keep_on_host(x: Any) -> Any:
-    return x if isinstance(x, plugrad.Tensor) else _as_array(x)
-
-
-def _as_array(x: Any) -> NDArray[Any]:
-    return np.asarray(x)
-
-
-def iter_leaves(tree: Any) -> Iterator[Any]:
-    """Yield the arrays in nested dicts and tuples; lists are arrays."""
-    if isinstance(tree, dict):
-        for part in cast("dict[str, Any]", tree).values():
-            yield from iter_leaves(part)
-    elif isinstance(tree, tuple):
-        for part in cast("tuple[Any, ...]", tree):
-            yield from iter_leaves(part)
-    else:
-        yield tree
-
-
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Return nested dicts and tuples with a function applied to the arrays in them."""
-    if isinstance(tree, dict):
-        return {
-            name: map_leaves(function, part) for name, part in cast("dict[str, Any]", tree).items()
-        }
-    if isinstance(tree, tuple):
-        return tuple(map_leaves(function, part) for part in cast("tuple[Any, ...]", tree))
-    return function(tree)
-
-
-def _check_arrays(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
-    """Return the arrays as tensors or NumPy arrays, and the number of examples."""
-    if not arrays:
-        raise ArgumentError(f"{function}: give one array or more")
-    try:
-        found: list[Any] = [
-            x if isinstance(x, plugrad.Tensor | np.ndarray) else np.asarray(x)  # pyright: ignore[reportUnknownVariableType]
-            for x in arrays
-        ]
-    except ValueError as error:
-        raise ArgumentError(
-            f"{function}: give the arrays one after the other, as in {function}(x, y); an argument is none: {error}"
-        ) from None
-    shapes: list[tuple[int, ...]] = [tuple(x.shape) for x in found]
-    if not all(shapes) or len({shape[0] for shape in shapes}) != 1:
-        raise ShapeError(
-            f"{function}: the arrays have the shapes {', '.join(map(str, shapes))}; their first axes must "
-            "have one size, the number of examples, and other arguments have names, such as size=32 and seed=0"
-        )
-    return found, shapes[0][0]
-
-
-def _random_order(function: str, seed: int, count: int) -> Any:
-    return np.random.default_rng(check_integer(function, "seed", seed)).permutation(count)
-
-
-def _select(array: Any, places: slice, order: Any) -> Any:
-    """Return the examples at some places of an order, a tensor of a tensor and else an array."""
-    if order is None:
-        return array[places]
-    if isinstance(array, plugrad.Tensor):
-        return _take(array, order[places])
-    return array[order[places]]
-
-
-def _take(x: Tensor, order: Any) -> Tensor:
-    indices = plugrad.asarray(order.astype(np.int32), device=x.backend)
-    return plugrad.take(x, indices, axis=0)
+    for module in modules:
+        try:
+            return import_module(module)
+        except ImportError:
+            continue
+    needed = install or " or ".join(modules)
+    raise ArgumentError(f"{owner}: {needed} is needed: pip install {install or modules[0]}")

@@ -1,203 +1,41 @@
-"""Metrics of classification, each a 0-d tensor. Larger is better, and 1 is the best.
+"""Metrics: functions of one batch, and classes that add up over many.
 
-`accuracy`, `binary_accuracy` and `top_k_accuracy` are averages over examples, so the average of
-batches is that of all. `precision`, `recall` and `f1_score` are not: give them all examples at once.
+Each result is a 0-d tensor, or a tensor of one number for each class. Larger is better, but for `Perplexity`.
+
+`accuracy`, `binary_accuracy` and `top_k_accuracy` are averages over examples, so the average of batches is that of
+all. `precision`, `recall`, `f1_score` and `roc_auc` are not: give them all examples at once, or take a class. The
+classes are used in one way:
+
+>>> metric = nn.metrics.F1(classes=3)
+>>> for labels, logits in [([0, 2], np.eye(3)[[0, 1]]), ([1, 1], np.eye(3)[[1, 1]])]:
+...     metric.update(labels, logits)
+>>> metric.result()
+tensor(0.6, dtype=float32)
+
+`fit` and `evaluate` take objects as well as functions. Their sums are variables in float32, which `update` changes also
+inside `plugrad.jit`, and reading them waits for the device once; numbers of examples are exact up to 2**24.
 
 Weights say how much each example counts: sums of weights take the place of numbers of examples, as with scikit-learn's
 ``sample_weight``. They are numbers or bools of 0 or more in a shape that broadcasts to that of the labels.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-import plugrad
-from plugrad.extend import ShapeError
-from plugrad_nn.arguments import check_integer
-
-if TYPE_CHECKING:
-    from plugrad import Tensor
-
-
-def accuracy(
-    labels: Any, logits: Any, weights: Any = None, *, ignore_index: int | None = None
-) -> Tensor:
-    """The fraction of examples whose largest logit belongs to their label.
-
-    >>> nn.metrics.accuracy([0, 1], [[2.0, 1.0], [3.0, 0.0]])
-    tensor(0.5, dtype=float32)
-
-    Among equal logits the first counts. Without examples the result is NaN. A negative label counts as wrong, unless it
-    is `ignore_index`.
-
-    Args:
-        labels: integers.
-        logits: numbers in the shape of the labels with a last axis of classes.
-        weights: how much each label counts; see the head of this page.
-        ignore_index: a label that does not count.
-
-    Raises:
-        ShapeError: the shapes do not fit.
-        ArgumentError: `ignore_index` is not an integer.
-    """
-    labels, logits = _check_classes("accuracy", labels, logits)
-    predicted = plugrad.argmax(logits, axis=-1)
-    is_right = predicted == plugrad.astype(labels, predicted.dtype)
-    return _fraction(is_right, _label_weights("accuracy", labels, weights, ignore_index))
-
-
-def top_k_accuracy(
-    labels: Any,
-    logits: Any,
-    k: int = 5,
-    weights: Any = None,
-    *,
-    ignore_index: int | None = None,
-) -> Tensor:
-    """The fraction of examples whose label is among the `k` largest logits.
-
-    >>> nn.metrics.top_k_accuracy([2, 0], [[3.0, 1.0, 2.0], [0.0, 1.0, 2.0]], k=2)
-    tensor(0.5, dtype=float32)
-
-    A logit counts if fewer than `k` are larger. Arguments and errors are as for `accuracy`.
-
-    Raises:
-        ArgumentError, ArgumentValueError: `k` is not an integer of at least 1.
-    """
-    k = check_integer("top_k_accuracy", "k", k, 1)
-    labels, logits = _check_classes("top_k_accuracy", labels, logits)
-    is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
-    own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
-    larger = plugrad.count_nonzero(logits > own, axis=-1)
-    is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
-    counted = _label_weights("top_k_accuracy", labels, weights, ignore_index)
-    return _fraction(plugrad.logical_and(larger < k, is_class), counted)
-
-
-def binary_accuracy(labels: Any, logits: Any, weights: Any = None) -> Tensor:
-    """The fraction of elements whose logit is positive where the label is 1, and not where it is 0.
-
-    >>> nn.metrics.binary_accuracy([1, 0, 1], [2.0, -1.0, -3.0])
-    tensor(0.6666667, dtype=float32)
-
-    Args:
-        labels: numbers 0 and 1, or bools.
-        logits: numbers in the same shape.
-        weights: how much each label counts; see the head of this page.
-
-    Raises:
-        ShapeError: the shapes differ, or the weights do not broadcast to them.
-    """
-    truth, predicted = _check_decisions("binary_accuracy", labels, logits)
-    counted = _label_weights("binary_accuracy", truth, weights, None)
-    return _fraction(truth == predicted, counted)
-
-
-def precision(labels: Any, logits: Any, weights: Any = None) -> Tensor:
-    """The fraction of elements with the label 1 among those with a positive logit; 0 if there is none.
-
-    >>> nn.metrics.precision([1, 0, 1], [2.0, 1.0, -3.0])
-    tensor(0.5, dtype=float32)
-
-    Arguments and errors are as for `binary_accuracy`.
-    """
-    both, _, predicted = _count_decisions("precision", labels, logits, weights)
-    return plugrad.div_no_nan(both, predicted)
-
-
-def recall(labels: Any, logits: Any, weights: Any = None) -> Tensor:
-    """The fraction of elements with a positive logit among those with the label 1; 0 if there is none.
-
-    >>> nn.metrics.recall([1, 0, 1], [2.0, 1.0, 3.0])
-    tensor(1., dtype=float32)
-
-    Arguments and errors are as for `binary_accuracy`.
-    """
-    both, true, _ = _count_decisions("recall", labels, logits, weights)
-    return plugrad.div_no_nan(both, true)
-
-
-def f1_score(labels: Any, logits: Any, weights: Any = None) -> Tensor:
-    """The harmonic mean of `precision` and `recall`; 0 if both are.
-
-    >>> nn.metrics.f1_score([1, 0, 1], [2.0, 1.0, -3.0])
-    tensor(0.5, dtype=float32)
-
-    Arguments and errors are as for `binary_accuracy`.
-    """
-    both, true, predicted = _count_decisions("f1_score", labels, logits, weights)
-    return plugrad.div_no_nan(2 * both, true + predicted)
-
-
-def _check_classes(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    labels, logits = _on_one_device(labels, logits)
-    if labels.shape != logits.shape[:-1] or not logits.ndim:
-        raise ShapeError(
-            f"{op}: labels have shape {labels.shape} and logits {logits.shape}; logits must have the "
-            "shape of the labels with a last axis of classes"
-        )
-    return labels, logits
-
-
-def _check_decisions(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    labels, logits = _on_one_device(labels, logits)
-    if labels.shape != logits.shape:
-        raise ShapeError(
-            f"{op}: labels have shape {labels.shape} and logits {logits.shape}; they must be equal"
-        )
-    return labels if labels.dtype.kind == "bool" else labels > 0, logits > 0
-
-
-def _on_one_device(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    logits = plugrad.asarray(logits)
-    if isinstance(labels, plugrad.Tensor):
-        return labels, logits
-    return plugrad.asarray(labels, device=logits.backend), logits
-
-
-def _count_decisions(
-    op: str, labels: Any, logits: Any, weights: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how many labels are 1 and have a positive logit, are 1, and have a positive logit."""
-    truth, predicted = _check_decisions(op, labels, logits)
-    counted = _label_weights(op, truth, weights, None)
-    both = plugrad.logical_and(truth, predicted)
-    of_all = [_weigh(x, counted) for x in (both, truth, predicted)]
-    return of_all[0], of_all[1], of_all[2]
-
-
-def _label_weights(
-    op: str, labels: Tensor, weights: Any, ignore_index: int | None
-) -> Tensor | None:
-    """Return the weight of each label; None if all weigh the same.
-
-    Raises:
-        ShapeError: the weights do not broadcast to the labels.
-    """
-    counted = None
-    if weights is not None:
-        counted = plugrad.astype(_on_one_device(weights, labels)[0], plugrad.float32)
-        try:
-            counted = plugrad.broadcast_to(counted, labels.shape)
-        except ShapeError:
-            raise ShapeError(
-                f"{op}: weights of shape {counted.shape} do not broadcast to the labels, whose shape is {labels.shape}"
-            ) from None
-    if ignore_index is not None:
-        ignored = check_integer(op, "ignore_index", ignore_index, least=-(2**31))
-        is_counted = plugrad.astype(labels != ignored, plugrad.float32)
-        counted = is_counted if counted is None else counted * is_counted
-    return counted
-
-
-def _weigh(x: Tensor, counted: Tensor | None) -> Tensor:
-    """Return the number of true elements, or the sum of their weights."""
-    values = plugrad.astype(x, plugrad.float32)
-    return plugrad.sum(values if counted is None else values * counted)
-
-
-def _fraction(x: Tensor, counted: Tensor | None) -> Tensor:
-    """Return the fraction of true elements, NaN if none counts."""
-    if counted is None:
-        return plugrad.mean(plugrad.astype(x, plugrad.float32))
-    return _weigh(x, counted) / plugrad.sum(counted)
+from plugrad_nn.scores import (
+    accuracy as accuracy,
+    binary_accuracy as binary_accuracy,
+    f1_score as f1_score,
+    precision as precision,
+    recall as recall,
+    roc_auc as roc_auc,
+    top_k_accuracy as top_k_accuracy,
+)
+from plugrad_nn.streams import (
+    AUC as AUC,
+    BLEU as BLEU,
+    F1 as F1,
+    Accuracy as Accuracy,
+    ConfusionMatrix as ConfusionMatrix,
+    Metric as Metric,
+    Perplexity as Perplexity,
+    Precision as Precision,
+    Recall as Recall,
+)

@@ -11,13 +11,14 @@ import plugrad
 from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_nn.accumulation import Accumulated
 from plugrad_nn.arguments import check_flag, check_function, check_integer
+from plugrad_nn.batching import batches, iter_leaves, make_batches, to_tensors
 from plugrad_nn.callbacks import Run
-from plugrad_nn.data import batches, iter_leaves, make_batches, to_tensors
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.parameters import assign, leaves
 from plugrad_nn.progress import make_bar
 from plugrad_nn.stopping import EarlyStopping, EarlyStoppingMonitor
+from plugrad_nn.streams import Metric
 from plugrad_nn.weighting import (
     check_takes_weights,
     count_examples,
@@ -53,7 +54,7 @@ def fit(
     ignore_index: int | None = None,
     accumulate: int = 1,
     validation_data: tuple[Any, ...] | None = None,
-    metrics: Mapping[str, Callable[..., Tensor]] | None = None,
+    metrics: Mapping[str, Callable[..., Tensor] | Metric] | None = None,
     early_stopping: EarlyStopping | None = None,
     initial_epoch: int = 0,
     on_epoch_end: Callable[[int, dict[str, float]], Any] | None = None,
@@ -118,7 +119,7 @@ def fit(
             examples; the last step of an epoch may have fewer.
         validation_data: inputs, labels and maybe weights that are not trained with; `evaluate` gives the results whose
             names begin with ``"val_"``, for which classes have no weights.
-        metrics: functions of labels and predictions, by name; see `evaluate`.
+        metrics: functions of labels and predictions, or objects that add up over batches, by name; see `evaluate`.
         early_stopping: when to stop before the last epoch.
         initial_epoch: the number of epochs that were trained before.
         on_epoch_end: a function of the number of the epoch, from 1 on, and its results; it may save the
@@ -275,7 +276,7 @@ def evaluate(
     sample_weight: Any = None,
     *,
     loss: Callable[..., Tensor],
-    metrics: Mapping[str, Callable[..., Tensor]] | None = None,
+    metrics: Mapping[str, Callable[..., Tensor] | Metric] | None = None,
     batch_size: int = 32,
     ignore_index: int | None = None,
     strategy: Strategy | None = None,
@@ -291,12 +292,17 @@ def evaluate(
     {'loss': 0.6931471824645996, 'accuracy': 1.0}
 
     The results of batches are averaged with their numbers of examples, or with their weights: the loss is that of
-    `fit`, and metrics are divided by the sum of the weights, as those of Keras and scikit-learn. Arguments and errors
-    are as for `fit`. Without examples, results are NaN.
+    `fit`, and metrics are divided by the sum of the weights, as those of Keras and scikit-learn. A metric may also be
+    an object of `plugrad_nn.metrics`, such as ``nn.metrics.F1(classes=10)``, which begins anew and is given each batch.
+    Arguments and errors are as for `fit`. Without examples, results are NaN.
     """
-    functions = {"loss": loss, **(metrics or {})}
+    streams = {name: m for name, m in (metrics or {}).items() if isinstance(m, Metric)}
+    functions: dict[str, Callable[..., Tensor]] = {"loss": loss}
+    functions |= {name: m for name, m in (metrics or {}).items() if not isinstance(m, Metric)}
     for name, metric in functions.items():
         check_function("evaluate", name, metric)
+    for stream in streams.values():
+        stream.reset()
     weighting = make_weighting("evaluate", None, ignore_index)
     source = make_batches("evaluate", x, y, sample_weight, size=batch_size)
     by_weights = {name: name != "loss" or divides_by_weights(loss) for name in functions}
@@ -319,12 +325,19 @@ def evaluate(
             count = count_examples(batch, size, by_weights=by_weights[name])
             totals[name] = totals[name] + value * count
             counts[name] = counts[name] + count
+        for stream in streams.values():
+            stream.update(labels, predictions, *weights)
     numbers = [_as_float(x) for x in (*totals.values(), *counts.values())]
     sums = numbers if strategy is None else strategy.sum(numbers)
-    return {
+    found = {
         name: total / count if count else math.nan
         for name, total, count in zip(functions, sums, sums[len(functions) :], strict=False)
     }
+    for name, stream in streams.items():
+        if strategy is not None:
+            stream.add_up(strategy.sum)
+        found[name] = _as_float(stream.result())
+    return {name: found[name] for name in ("loss", *(metrics or {}))}
 
 
 @explain_wrong_calls

@@ -1,0 +1,232 @@
+"""Metrics of one batch, as functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad.extend import ShapeError
+from plugrad_nn.arguments import check_integer
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+
+
+def accuracy(
+    labels: Any, logits: Any, weights: Any = None, *, ignore_index: int | None = None
+) -> Tensor:
+    """The fraction of examples whose largest logit belongs to their label.
+
+    >>> nn.metrics.accuracy([0, 1], [[2.0, 1.0], [3.0, 0.0]])
+    tensor(0.5, dtype=float32)
+
+    Among equal logits the first counts. Without examples the result is NaN. A negative label counts as wrong, unless it
+    is `ignore_index`.
+
+    Args:
+        labels: integers.
+        logits: numbers in the shape of the labels with a last axis of classes.
+        weights: how much each label counts; see `plugrad_nn.metrics`.
+        ignore_index: a label that does not count.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        ArgumentError: `ignore_index` is not an integer.
+    """
+    labels, logits = check_classes("accuracy", labels, logits)
+    predicted = plugrad.argmax(logits, axis=-1)
+    is_right = predicted == plugrad.astype(labels, predicted.dtype)
+    return _fraction(is_right, label_weights("accuracy", labels, weights, ignore_index))
+
+
+def top_k_accuracy(
+    labels: Any,
+    logits: Any,
+    k: int = 5,
+    weights: Any = None,
+    *,
+    ignore_index: int | None = None,
+) -> Tensor:
+    """The fraction of examples whose label is among the `k` largest logits.
+
+    >>> nn.metrics.top_k_accuracy([2, 0], [[3.0, 1.0, 2.0], [0.0, 1.0, 2.0]], k=2)
+    tensor(0.5, dtype=float32)
+
+    A logit counts if fewer than `k` are larger. Arguments and errors are as for `accuracy`.
+
+    Raises:
+        ArgumentError, ArgumentValueError: `k` is not an integer of at least 1.
+    """
+    k = check_integer("top_k_accuracy", "k", k, 1)
+    labels, logits = check_classes("top_k_accuracy", labels, logits)
+    is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
+    own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
+    larger = plugrad.count_nonzero(logits > own, axis=-1)
+    is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
+    counted = label_weights("top_k_accuracy", labels, weights, ignore_index)
+    return _fraction(plugrad.logical_and(larger < k, is_class), counted)
+
+
+def binary_accuracy(labels: Any, logits: Any, weights: Any = None) -> Tensor:
+    """The fraction of elements whose logit is positive where the label is 1, and not where it is 0.
+
+    >>> nn.metrics.binary_accuracy([1, 0, 1], [2.0, -1.0, -3.0])
+    tensor(0.6666667, dtype=float32)
+
+    Args:
+        labels: numbers 0 and 1, or bools.
+        logits: numbers in the same shape.
+        weights: how much each label counts; see `plugrad_nn.metrics`.
+
+    Raises:
+        ShapeError: the shapes differ, or the weights do not broadcast to them.
+    """
+    truth, predicted = check_decisions("binary_accuracy", labels, logits)
+    counted = label_weights("binary_accuracy", truth, weights, None)
+    return _fraction(truth == predicted, counted)
+
+
+def precision(labels: Any, logits: Any, weights: Any = None) -> Tensor:
+    """The fraction of elements with the label 1 among those with a positive logit; 0 if there is none.
+
+    >>> nn.metrics.precision([1, 0, 1], [2.0, 1.0, -3.0])
+    tensor(0.5, dtype=float32)
+
+    Arguments and errors are as for `binary_accuracy`.
+    """
+    both, _, predicted = count_decisions("precision", labels, logits, weights)
+    return plugrad.div_no_nan(both, predicted)
+
+
+def recall(labels: Any, logits: Any, weights: Any = None) -> Tensor:
+    """The fraction of elements with a positive logit among those with the label 1; 0 if there is none.
+
+    >>> nn.metrics.recall([1, 0, 1], [2.0, 1.0, 3.0])
+    tensor(1., dtype=float32)
+
+    Arguments and errors are as for `binary_accuracy`.
+    """
+    both, true, _ = count_decisions("recall", labels, logits, weights)
+    return plugrad.div_no_nan(both, true)
+
+
+def f1_score(labels: Any, logits: Any, weights: Any = None) -> Tensor:
+    """The harmonic mean of `precision` and `recall`; 0 if both are.
+
+    >>> nn.metrics.f1_score([1, 0, 1], [2.0, 1.0, -3.0])
+    tensor(0.5, dtype=float32)
+
+    Arguments and errors are as for `binary_accuracy`.
+    """
+    both, true, predicted = count_decisions("f1_score", labels, logits, weights)
+    return plugrad.div_no_nan(2 * both, true + predicted)
+
+
+def roc_auc(labels: Any, logits: Any, weights: Any = None) -> Tensor:
+    """The probability that a label 1 has a larger logit than a label 0: the area under the ROC curve.
+
+    >>> nn.metrics.roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    tensor(0.75, dtype=float32)
+
+    Equal logits count one half. Where all labels are equal, the result is NaN. It sorts the logits (Fawcett, "An
+    introduction to ROC analysis", 2006). Arguments and errors are as for `binary_accuracy`.
+    """
+    truth, _ = check_decisions("roc_auc", labels, logits)
+    scores = plugrad.asarray(logits).reshape(-1)
+    counted = label_weights("roc_auc", truth, weights, None)
+    each = plugrad.ones_like(scores, dtype=plugrad.float32) if counted is None else counted
+    is_true = plugrad.astype(truth, plugrad.float32).reshape(-1)
+    true = is_true * each.reshape(-1)
+    false = each.reshape(-1) - true
+    order = plugrad.argsort(scores)
+    ordered = plugrad.take(scores, order)
+    sums = plugrad.cumulative_sum(plugrad.take(false, order), include_initial=True)
+    before, through = (
+        plugrad.take(sums, plugrad.searchsorted(ordered, scores, side=side))
+        for side in ("left", "right")
+    )
+    pairs = plugrad.sum(true) * plugrad.sum(false)
+    return plugrad.sum(true * (before + through)) / (2 * pairs)
+
+
+def check_classes(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
+    """Return labels and logits as tensors.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    labels, logits = on_one_device(labels, logits)
+    if labels.shape != logits.shape[:-1] or not logits.ndim:
+        raise ShapeError(
+            f"{op}: labels have shape {labels.shape} and logits {logits.shape}; logits must have the "
+            "shape of the labels with a last axis of classes"
+        )
+    return labels, logits
+
+
+def check_decisions(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
+    """Return which labels are 1, and which logits are positive.
+
+    Raises:
+        ShapeError: the shapes differ.
+    """
+    labels, logits = on_one_device(labels, logits)
+    if labels.shape != logits.shape:
+        raise ShapeError(
+            f"{op}: labels have shape {labels.shape} and logits {logits.shape}; they must be equal"
+        )
+    return labels if labels.dtype.kind == "bool" else labels > 0, logits > 0
+
+
+def on_one_device(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
+    """Return tensors; labels of the host come to the device of the logits."""
+    logits = plugrad.asarray(logits)
+    if isinstance(labels, plugrad.Tensor):
+        return labels, logits
+    return plugrad.asarray(labels, device=logits.backend), logits
+
+
+def count_decisions(
+    op: str, labels: Any, logits: Any, weights: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return how many labels are 1 and have a positive logit, are 1, and have a positive logit."""
+    truth, predicted = check_decisions(op, labels, logits)
+    counted = label_weights(op, truth, weights, None)
+    both = plugrad.logical_and(truth, predicted)
+    of_all = [sum_true(x, counted) for x in (both, truth, predicted)]
+    return of_all[0], of_all[1], of_all[2]
+
+
+def label_weights(op: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor | None:
+    """Return the weight of each label; None if all weigh the same.
+
+    Raises:
+        ShapeError: the weights do not broadcast to the labels.
+    """
+    counted = None
+    if weights is not None:
+        counted = plugrad.astype(on_one_device(weights, labels)[0], plugrad.float32)
+        try:
+            counted = plugrad.broadcast_to(counted, labels.shape)
+        except ShapeError:
+            raise ShapeError(
+                f"{op}: weights of shape {counted.shape} do not broadcast to the labels, whose shape is {labels.shape}"
+            ) from None
+    if ignore_index is not None:
+        ignored = check_integer(op, "ignore_index", ignore_index, least=-(2**31))
+        is_counted = plugrad.astype(labels != ignored, plugrad.float32)
+        counted = is_counted if counted is None else counted * is_counted
+    return counted
+
+
+def sum_true(x: Tensor, counted: Tensor | None) -> Tensor:
+    """Return the number of true elements, or the sum of their weights."""
+    values = plugrad.astype(x, plugrad.float32)
+    return plugrad.sum(values if counted is None else values * counted)
+
+
+def _fraction(x: Tensor, counted: Tensor | None) -> Tensor:
+    """Return the fraction of true elements, NaN if none counts."""
+    if counted is None:
+        return plugrad.mean(plugrad.astype(x, plugrad.float32))
+    return sum_true(x, counted) / plugrad.sum(counted)

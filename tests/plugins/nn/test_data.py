@@ -1,0 +1,297 @@
+"""Files as arrays: tables, images, texts, IDX and NPZ, and how examples are split."""
+
+import gzip
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import plugrad
+import plugrad_nn as nn
+from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
+
+TABLE = """weight,colour,old,kind,legs,price
+4.5,red,True,cat,4,1.5
+,grey,False,dog,4,2.5
+5,,True,cat,3,0.5
+"""
+
+
+class Frame:
+    """What polars gives: a table whose texts have None for what is missing."""
+
+    def __init__(self, columns):
+        self.found = {name: Column(values) for name, values in columns.items()}
+        self.columns = [*columns]
+
+    def __getitem__(self, name):
+        return self.found[name]
+
+
+class Column:
+    def __init__(self, values):
+        self.values = values
+
+    def to_numpy(self):
+        is_text = any(isinstance(v, str) for v in self.values)
+        return np.array(self.values, object if is_text else None)
+
+    def to_list(self):
+        return self.values
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def table(request, tmp_path, monkeypatch):
+    """The path of a table in CSV, where one of two libraries is installed."""
+    path = tmp_path / "pets.csv"
+    path.write_text(TABLE)
+    if request.param == "pandas":
+        pytest.importorskip("pandas", reason="pandas is not installed")
+        return path
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    try:
+        import polars  # noqa: F401
+    except ImportError:
+
+        class Library:
+            @staticmethod
+            def read_csv(path):
+                return Frame(
+                    {
+                        "weight": [4.5, np.nan, 5.0],
+                        "colour": ["red", "grey", None],
+                        "old": [True, False, True],
+                        "kind": ["cat", "dog", "cat"],
+                        "legs": [4, 4, 3],
+                        "price": [1.5, 2.5, 0.5],
+                    }
+                )
+
+        monkeypatch.setitem(sys.modules, "polars", Library)
+    return path
+
+
+def test_tables_become_numbers(table):
+    found = nn.data.read_table(table, target="kind")
+    assert found.features == ("weight", "colour=grey", "colour=red", "old", "legs", "price")
+    expected = [[4.5, 0, 1, 1, 4, 1.5], [np.nan, 1, 0, 0, 4, 2.5], [5, 0, 0, 1, 3, 0.5]]
+    np.testing.assert_array_equal(found.x, np.float32(expected))
+    assert found.x.dtype == np.float32
+    assert (found.y.tolist(), found.y.dtype, found.classes) == ([0, 1, 0], np.int32, ("cat", "dog"))
+    some = nn.data.read_table(table, target="legs", columns=["price"])
+    assert (some.x.tolist(), some.y.tolist(), some.classes) == (
+        [[1.5], [2.5], [0.5]],
+        [4, 4, 3],
+        None,
+    )
+    assert nn.data.read_table(table, target="price", columns=[]).y.tolist() == [1.5, 2.5, 0.5]
+    assert nn.data.read_table(table, target="price", columns=[]).x.shape == (3, 0)
+    assert nn.data.read_table(table, target="old").classes == ("False", "True")
+    assert nn.data.read_table(table).y is None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"target": "sort"}, ArgumentError, "no column 'sort' among"),
+        ({"columns": ["sort"]}, ArgumentError, "no column 'sort' among"),
+        ({"target": "colour"}, ArgumentValueError, "row 2 has no label in column 'colour'"),
+        ({"target": "weight"}, ArgumentValueError, "row 1 has no label in column 'weight'"),
+    ],
+)
+def test_columns_that_are_missing(table, options, error, message):
+    with pytest.raises(error, match=message):
+        nn.data.read_table(table, **options)
+
+
+def test_parquet(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    path = tmp_path / "pets.parquet"
+    path.write_bytes(b"")
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        with pytest.raises(ArgumentError, match="pip install pyarrow"):
+            nn.data.read_table(path)
+        return
+    frame = pandas.DataFrame({"a": [1, 2], "kind": ["x", "y"], "when": pandas.to_datetime([1, 2])})
+    frame.to_parquet(path)
+    found = nn.data.read_table(path, target="kind", columns=["a"])
+    assert (found.x.tolist(), found.y.tolist()) == ([[1], [2]], [0, 1])
+    with pytest.raises(ArgumentError, match="column 'when' has"):
+        nn.data.read_table(path)
+
+
+def test_tables_that_cannot_be_read(tmp_path, monkeypatch):
+    with pytest.raises(ArgumentValueError, match=r"must end with \.csv"):
+        nn.data.read_table(tmp_path / "pets.txt")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        nn.data.read_table(tmp_path / "pets.csv")
+    (tmp_path / "pets.csv").write_text(TABLE)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ArgumentError, match="pandas or polars is needed: pip install pandas"):
+        nn.data.read_table(tmp_path / "pets.csv")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for kind, colour in (("cats", (255, 0, 51)), ("dogs", (0, 102, 255)), ("none", None)):
+        (tmp_path / kind).mkdir()
+        for number in range(3 if colour else 0):
+            Image.new("RGB", (6, 4), colour).save(tmp_path / kind / f"{number}.png")
+    (tmp_path / "cats" / "notes.txt").write_text("no image")
+    return tmp_path
+
+
+def test_folders_of_images(folder, backend):
+    images = nn.data.ImageFolder(folder, size=(4, 6))
+    assert (len(images), images.classes) == (6, ("cats", "dogs"))
+    assert images.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    x = images.read([0, 5])
+    assert (x.shape, x.dtype) == ((2, 4, 6, 3), np.float32)
+    np.testing.assert_allclose(x[:, 0, 0], [[1, 0, 0.2], [0, 0.4, 1]], atol=1e-6)
+    assert nn.data.ImageFolder(folder, size=2, mode="L").read([0]).shape == (1, 2, 2, 1)
+    batches = images.batches(4, seed=0)
+    orders = [[y.tolist() for _, y in batches] for _ in range(6)]
+    assert len(batches) == 2
+    assert [len(part) for part in orders[0]] == [4, 2]
+    assert len({str(order) for order in orders}) > 1
+    again = images.batches(4, seed=0)
+    assert [[y.tolist() for _, y in again] for _ in range(6)] == orders
+    assert [y.tolist() for _, y in images.batches(2, places=[0, 4, 5])] == [[0, 1], [1]]
+    model = nn.Sequential(nn.Flatten(), nn.Dense(2))
+    results = nn.fit(
+        model,
+        model.init(0, (4, 6, 3)),
+        nn.prefetch(batches),
+        loss=nn.losses.sparse_softmax_cross_entropy,
+        optimizer=plugrad.optimizers.Adam(0.05),
+        epochs=15,
+    )
+    assert results[-1]["loss"] < 0.1
+
+
+def test_folders_without_images(folder, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        nn.data.ImageFolder(folder / "birds", size=4)
+    with pytest.raises(ArgumentError, match="no folders with images"):
+        nn.data.ImageFolder(folder / "cats", size=4)
+    with pytest.raises(ArgumentValueError, match="mode='CMYK'"):
+        nn.data.ImageFolder(folder, size=4, mode="CMYK")
+    path = folder / "cats" / "0.png"
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(ArgumentValueError, match=r"0\.png' is damaged"):
+        nn.data.ImageFolder(folder, size=4).read([0])
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ArgumentError, match="pip install pillow"):
+        nn.data.ImageFolder(folder, size=4)
+
+
+def test_tokens():
+    class Tokenizer:  # as those of the library tokenizers
+        def encode(self, text):
+            return type("Encoding", (), {"ids": [len(word) for word in text.split()]})
+
+    ids, mask = nn.data.tokenize(["a bb ccc", "", "a a a a a"], Tokenizer(), length=4, padding=9)
+    assert ids.tolist() == [[1, 2, 3, 9], [9, 9, 9, 9], [1, 1, 1, 1]]
+    assert mask.tolist() == [[True] * 3 + [False], [False] * 4, [True] * 4]
+    assert nn.data.tokenize([], Tokenizer(), length=4)[0].shape == (0, 4)
+    with pytest.raises(ArgumentError, match="one string"):
+        nn.data.tokenize("text", Tokenizer(), length=4)
+    with pytest.raises(ArgumentError, match="tokenizer=3"):
+        nn.data.tokenize(["text"], 3, length=4)
+
+
+def test_a_library_makes_tokens():
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    model = tokenizers.models.WordLevel({"a": 1, "bb": 2, "?": 0}, unk_token="?")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    assert nn.data.tokenize(["bb a c"], tokenizer, length=4)[0].tolist() == [[2, 1, 0, 0]]
+
+
+def test_windows():
+    x, y = nn.data.windows(np.arange(10), 4, step=3)
+    assert x.tolist() == [[0, 1, 2, 3], [3, 4, 5, 6]]
+    assert (y == x + 1).all()
+    assert nn.data.windows(np.arange(5), 4)[1].tolist() == [[1, 2, 3, 4]]
+    with pytest.raises(ShapeError, match="one row of at least 5"):
+        nn.data.windows(np.arange(4), 4)
+
+
+IDX = bytes([0, 0, 11, 2, 0, 0, 0, 2, 0, 0, 0, 3])
+NUMBERS = np.array([[1, -2, 3], [256, 5, 6]], ">i2")
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_idx_files(compress, tmp_path):
+    path = tmp_path / "numbers.idx"
+    path.write_bytes(compress(IDX + NUMBERS.tobytes()))
+    found = nn.data.read_idx(path)
+    assert found.dtype == np.int16
+    np.testing.assert_array_equal(found, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "does not begin"),
+        (b"\0\0\7\1\0\0\0\0", "does not begin"),
+        (IDX, "has 12 bytes; its head calls for 24"),
+        (IDX[:6], "has 6 bytes; its head calls for"),
+        (b"\0\0\x0e\xff", "has 4 bytes"),
+        (gzip.compress(IDX)[:-4], "is damaged"),
+        (gzip.compress(IDX)[:10] + b"\xff" * 20, "is damaged"),
+    ],
+)
+def test_damaged_idx_files(content, message, tmp_path):
+    path = tmp_path / "numbers.idx"
+    path.write_bytes(content)
+    with pytest.raises(ArgumentValueError, match=message):
+        nn.data.read_idx(path)
+
+
+def test_npz_files(tmp_path):
+    np.savez_compressed(tmp_path / "data.npz", x=NUMBERS, y=[1, 2])
+    found = nn.data.read_npz(tmp_path / "data.npz")
+    assert [*found] == ["x", "y"]
+    np.testing.assert_array_equal(found["x"], NUMBERS)
+    np.savez(tmp_path / "objects.npz", x=np.array([{}], object))
+    (tmp_path / "half.npz").write_bytes((tmp_path / "data.npz").read_bytes()[:80])
+    for name in ("objects.npz", "half.npz"):
+        with pytest.raises(ArgumentValueError, match="cannot be read"):
+            nn.data.read_npz(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        nn.data.read_npz(tmp_path / "none.npz")
+
+
+def test_examples_are_split(backend, rng):
+    x, y = np.arange(50, dtype=np.float32), (np.arange(50) % 5 == 0).astype(np.int32)
+    (a, b), (c, d) = nn.data.split(x, plugrad.asarray(y), fraction=0.3, seed=1)
+    assert (len(a), len(c)) == (35, 15)
+    assert sorted([*a, *c]) == x.tolist()
+    assert isinstance(b, plugrad.Tensor)
+    assert np.array_equal(b.numpy(), a % 5 == 0)
+    assert np.array_equal(d.numpy(), c % 5 == 0)
+    assert not np.array_equal(a, np.sort(a))
+    assert np.array_equal(a, nn.data.split(x, fraction=0.3, seed=1)[0][0])
+    (_, b), (_, d) = nn.data.split(x, y, fraction=0.3, stratify=True)
+    assert (b.sum(), d.sum()) == (7, 3)
+    assert nn.data.split(np.zeros((0, 2)))[0][0].shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: nn.data.split(), ArgumentError, "one array or more"),
+        (lambda: nn.data.split([1, 2], [1]), ShapeError, "one size"),
+        (lambda: nn.data.split([1, 2], fraction=1.0), ArgumentValueError, "fraction=1.0"),
+        (lambda: nn.data.split([1, 2], fraction=0), ArgumentValueError, "more than 0"),
+        (lambda: nn.data.split([[1, 2]], stratify=True), ShapeError, "have one axis"),
+    ],
+)
+def test_what_cannot_be_split(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
