@@ -1,4 +1,4 @@
-"""The workloads in PyTorch, on the processor."""
+"""The workloads in PyTorch, on its default device: the processor, unless the program chooses another one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def tensor(values: workloads.Array) -> torch.Tensor:
     """Return a tensor with a copy of the values, their axes in the same order in memory."""
-    return torch.from_numpy(values.copy(order="K"))
+    return torch.from_numpy(values.copy(order="K")).to(torch.get_default_device())
 
 
 def adds() -> Step:
@@ -100,26 +100,40 @@ def training(
     task: workloads.Training,
     weights: dict[str, torch.Tensor],
     logits: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+<<<<<<< HEAD
     compiled: Compiler = as_it_is,
 ) -> Step:
     """One step of gradient descent on a network; the check is the loss after five steps."""
+=======
+) -> Callable[[], torch.Tensor]:
+    """Return one step of gradient descent on a network, which returns the loss."""
+>>>>>>> main
     labels = tensor(task.labels).long()
     loss_of = compiled(lambda w: functional.cross_entropy(logits(w), labels))
     for w in weights.values():
         w.requires_grad_()
     optimizer = torch.optim.SGD(weights.values(), lr=task.learning_rate)
 
-    def run() -> float:
+    def run() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(weights)
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss.detach()
 
-    return Step(run, lambda: [run() for _ in range(5)][-1:])
+    return run
 
 
+<<<<<<< HEAD
 def mlp(compiled: Compiler = as_it_is) -> Step:
+=======
+def trained(step: Callable[[], torch.Tensor]) -> Step:
+    """Return a workload of a training step: the loss comes back to the host; the check is that of the fifth step."""
+    return Step(lambda: step().item(), lambda: [step().item() for _ in range(5)][-1:])
+
+
+def mlp() -> Callable[[], torch.Tensor]:
+>>>>>>> main
     """W1."""
     task = workloads.mlp()
     x = tensor(task.x)
@@ -133,7 +147,11 @@ def mlp(compiled: Compiler = as_it_is) -> Step:
     return training(task, weights, logits, compiled)
 
 
+<<<<<<< HEAD
 def convnet(compiled: Compiler = as_it_is) -> Step:
+=======
+def convnet() -> Callable[[], torch.Tensor]:
+>>>>>>> main
     """W2, in PyTorch's own NCHW order; the dense layer's rows are reordered to match."""
     task = workloads.convnet()
     x = tensor(task.x.transpose(0, 3, 1, 2)).contiguous()
@@ -189,6 +207,7 @@ def mobilenet(compiled: Compiler = as_it_is) -> Step:
     return Step(run, lambda: [run().abs().mean().item(), run()[0, 7].item()])
 
 
+<<<<<<< HEAD
 def transformer(compiled: Compiler = as_it_is) -> Step:
     """W4."""
     weights = {
@@ -211,11 +230,44 @@ def transformer(compiled: Compiler = as_it_is) -> Step:
         h = functional.gelu(h @ w["wide"] + w["wide_bias"], approximate="tanh")
         x = x + (h @ w["narrow"] + w["narrow_bias"])
         return (x * x).mean()
+=======
+def block_loss(w: dict[str, torch.Tensor], heads: int, *, is_causal: bool = False) -> torch.Tensor:
+    """Return a number that depends on all that W4's block computes of `x`, which is among its weights."""
+    x = w["x"]
+    batch, length, width = x.shape
+    h = functional.layer_norm(x, (width,), w["scale1"], w["offset1"])
+    h = (h @ w["query_key_value"] + w["query_key_value_bias"]).view(
+        batch, length, 3, heads, width // heads
+    )
+    h = functional.scaled_dot_product_attention(*h.permute(2, 0, 3, 1, 4), is_causal=is_causal)
+    h = h.transpose(1, 2).reshape(batch, length, width)
+    x = x + (h @ w["out"] + w["out_bias"])
+    h = functional.layer_norm(x, (width,), w["scale2"], w["offset2"])
+    h = functional.gelu(h @ w["wide"] + w["wide_bias"], approximate="tanh")
+    x = x + (h @ w["narrow"] + w["narrow_bias"])
+    return (x * x).mean()
+
+
+def with_gradients(
+    loss: Callable[[dict[str, torch.Tensor]], torch.Tensor], weights: dict[str, torch.Tensor]
+) -> Callable[[], tuple[torch.Tensor, dict[str, torch.Tensor]]]:
+    """Return a function that computes the loss and the gradients of the weights."""
+    for w in weights.values():
+        w.requires_grad_()
+>>>>>>> main
 
     def run() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         value = loss(weights)
         found = torch.autograd.grad(value, list(weights.values()))
-        return value, dict(zip(weights, found, strict=True))
+        return value.detach(), dict(zip(weights, found, strict=True))
+
+    return run
+
+
+def transformer() -> Step:
+    """W4."""
+    weights = {name: tensor(value) for name, value in workloads.transformer().items()}
+    run = with_gradients(lambda w: block_loss(w, workloads.HEADS), weights)
 
     def check() -> list[float]:
         value, gradients = run()
@@ -257,8 +309,8 @@ STEPS: dict[str, Callable[[], Step]] = {
     "D3": chains,
     "D4": recorded_chains,
     "adds": read_back,
-    "W1": mlp,
-    "W2": convnet,
+    "W1": lambda: trained(mlp()),
+    "W2": lambda: trained(convnet()),
     "W3": mobilenet,
     "W4": transformer,
     **workloads.large(torch, tensor),

@@ -174,9 +174,9 @@ def mobilenet() -> tuple[Array, list[Layer], Array]:
 HEADS = 4
 
 
-def transformer() -> dict[str, Array]:
+def transformer(batch: int = 8, length: int = 128, width: int = 256) -> dict[str, Array]:
     """W4: the input `x` and the weights of a block with normalization first."""
-    d, f = 256, 1024
+    d, f = width, 4 * width
     weights = {
         "query_key_value": weight(42, (d, 3 * d), 2 * d),
         "out": weight(43, (d, d), 2 * d),
@@ -186,7 +186,7 @@ def transformer() -> dict[str, Array]:
     biases = {f"{name}_bias": np.zeros(w.shape[1], np.float32) for name, w in weights.items()}
     scales = {name: np.ones(d, np.float32) for name in ("scale1", "scale2")}
     offsets = {name: np.zeros(d, np.float32) for name in ("offset1", "offset2")}
-    return {"x": uniform(41, (8, 128, d)), **weights, **biases, **scales, **offsets}
+    return {"x": uniform(41, (batch, length, d)), **weights, **biases, **scales, **offsets}
 
 
 def rows() -> dict[str, Array]:

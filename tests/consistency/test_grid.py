@@ -45,6 +45,7 @@ OPS_ONLY = {
     "norms",
     "quantiles",
     "recurrent",
+    "sampling",
     "sets",
     "statistics",
     "streams",

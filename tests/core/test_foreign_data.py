@@ -255,3 +255,10 @@ def test_names_are_escaped_wherever_an_error_takes_them_from(fake_type):
         store(plugrad.ones(1).numpy(), backend)
     assert "\x1b" not in str(raised.value)
     assert r"(acme\x1b[2J\u202e) failed: ValueError: \x1b[2J" in str(raised.value)
+
+
+def test_shapes_with_numbers_of_thousands_of_digits_are_refused():
+    with pytest.raises(
+        plugrad.errors.OutOfMemory, match="more elements than an address space holds"
+    ):
+        plugrad.random.Generator(0).standard_normal(10**5000)

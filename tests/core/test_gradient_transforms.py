@@ -212,3 +212,8 @@ def test_a_schedule_of_a_group_that_fails_counts_nothing():
     with pytest.raises(ArgumentValueError, match=r"learning_rate=-1.0 must be 0 or more"):
         optimizer.apply_gradients(pairs)
     assert (v.item(), optimizer.iterations) == (-1.0, 1)
+
+
+def test_a_limit_may_be_of_any_kind_of_number():
+    (found,) = plugrad.optimizers.clip_by_value([plugrad.asarray([-3.0, 0.5])], np.True_)
+    assert found.tolist() == [-1.0, 0.5]

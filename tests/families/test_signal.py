@@ -225,3 +225,28 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_bad_input(refusal):
     refusal.check()
+
+
+LENGTHS = [*(2**k for k in range(4, 17)), 7, 31, 37, 101, 997, 4099, 10007, 65521]
+ERRORS = {"webgpu": 3e-7}  # its devices have no double precision
+MOST_ERROR = 1e-7
+
+
+def test_transforms_of_float32_are_accurate_whatever_the_length(backend, rng):
+    """The error is relative to the norm, and does not grow: it is that of rounding the result."""
+    for n in LENGTHS:
+        real = rng.standard_normal(n).astype("float32")
+        x = (real + 1j * rng.standard_normal(n)).astype("complex64")
+        half = np.fft.rfft(real.astype(float)).astype("complex64")
+        results = [
+            (plugrad.fft.fft(plugrad.asarray(x)), np.fft.fft(x.astype(complex))),
+            (plugrad.fft.ifft(plugrad.asarray(x)), np.fft.ifft(x.astype(complex))),
+            (plugrad.fft.rfft(plugrad.asarray(real)), np.fft.rfft(real.astype(float))),
+            (
+                plugrad.fft.irfft(plugrad.asarray(half), n=n),
+                np.fft.irfft(half.astype(complex), n=n),
+            ),
+        ]
+        for result, wanted in results:
+            error = np.linalg.norm(result.numpy() - wanted) / np.linalg.norm(wanted)
+            assert error < ERRORS.get(backend, MOST_ERROR), n

@@ -211,3 +211,94 @@ def test_two_plugins_that_do_not_know_each_other():
     finally:
         journal.undo()
     assert every_dtype() == DTYPES
+
+
+STORED = {
+    "float8_e4m3fn": ("floating", {"float16": "float16"}),
+    "float8_e5m2": ("floating", {"float8_e4m3fn": "float16", "float16": "float16"}),
+    "int4": ("signed", {"int8": "int8"}),
+    "uint4": ("unsigned", {"uint8": "uint8"}),
+}
+NARROW = f"""
+    import ml_dtypes
+    from plugrad.extend import register_dtype
+    from plugrad_cpu.device import Cpu
+
+    STORED = {{
+        register_dtype(
+            name,
+            getattr(ml_dtypes, name),
+            kind=kind,
+            promotion=promotion,
+            info=(ml_dtypes.finfo if kind == "floating" else ml_dtypes.iinfo)(name),
+        )
+        for name, (kind, promotion) in {STORED}.items()
+    }}
+
+    class Narrow(Cpu):
+        name = "narrow"
+
+        def open(self, device):
+            return [config._replace(backend_name="narrow") for config in super().open(device)]
+
+        def dtypes(self):
+            return super().dtypes() | STORED
+
+    def backend():
+        return Narrow()
+"""
+
+
+@pytest.fixture
+def narrow(site):
+    """A backend that stores numbers of 8 and of 4 bits, which is the active one."""
+    site.install("narrow", textwrap.dedent(NARROW))
+    with plugrad.use("narrow"):
+        yield
+    for plugin in plugrad.backends():
+        if plugin.name == "narrow":
+            plugin.imported.undo()
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_numbers_of_few_bits_are_stored(narrow, name):
+    """What is computed with is a wider dtype; the values are those of ml_dtypes."""
+    host = np.asarray([1, 2, 3, 0, 7, 5], getattr(ml_dtypes, name))
+    x = plugrad.asarray(host)
+    assert (x.dtype.name, x.dtype.numpy, x.shape) == (name, host.dtype, (6,))
+    wide = "float32" if STORED[name][0] == "floating" else "int32"
+    np.testing.assert_array_equal(x.astype(wide).numpy(), host.astype(wide))
+    for moved, right in (
+        (x[1::2], host[1::2]),
+        (plugrad.reshape(x, (2, 3)), host.reshape(2, 3)),
+        (plugrad.permute_dims(plugrad.reshape(x, (2, 3)), (1, 0)), host.reshape(2, 3).T),
+        (plugrad.concat([x, x]), np.concatenate([host, host])),
+        (plugrad.take(x, plugrad.asarray([5, 0])), host[[5, 0]]),
+    ):
+        assert moved.dtype.name == name
+        np.testing.assert_array_equal(moved.numpy(), right)
+    back = plugrad.asarray(host.astype(wide)).astype(name)
+    np.testing.assert_array_equal(back.numpy(), host)
+    scaled = plugrad.asarray([0.5], dtype="float32") * x
+    assert scaled.dtype == "float32"
+    np.testing.assert_array_equal(scaled.numpy(), 0.5 * host.astype("float32"))
+
+
+def test_floats_of_8_bits_are_rounded_as_ml_dtypes_rounds(narrow):
+    values = np.random.default_rng(0).normal(0, 3, 1000).astype("float32")
+    for name in ("float8_e4m3fn", "float8_e5m2"):
+        rounded = plugrad.asarray(values).astype(name).astype("float32")
+        np.testing.assert_array_equal(
+            rounded.numpy(), values.astype(getattr(ml_dtypes, name)).astype("float32")
+        )
+    weight = plugrad.asarray([1.5, -2.0], dtype="float8_e4m3fn")
+    gradient = plugrad.grad(lambda x: plugrad.sum(weight.astype("float32") * x * x))(
+        plugrad.asarray([1.0, 2.0])
+    )
+    assert gradient.tolist() == [3, -8]
+
+
+def test_casts_to_integers_of_4_bits_saturate(narrow):
+    x = plugrad.asarray([100.0, -100.0, 3.7, np.nan])
+    assert x.astype("int4").astype("int32").tolist() == [7, -8, 3, 0]
+    assert x.astype("uint4").astype("int32").tolist() == [15, 0, 3, 0]

@@ -164,6 +164,16 @@ each(
     align_corners=True,
     half_pixel_centers=False,
 )
+WRITTEN |= {
+    "image.resize": call(
+        *(IMG, (3, 5), "cubic"), align_corners=False, antialias=True, cubic_coefficient=-0.5
+    ),
+    "image.grid_sample": call(
+        *(IMG, np.full((2, 2, 3, 2), 0.25, "float32"), "linear"),
+        padding_mode="border",
+        align_corners=False,
+    ),
+}
 SLIDE = {"data_format": "NHWC", "dilations": 1, "dim_rounding_mode": "floor"}
 FUSE = {
     "bias": f32(1, 2),

@@ -24,3 +24,7 @@ from plugrad.ops.resize import (
     resize_bilinear as resize_bilinear,
     resize_nearest_neighbor as resize_nearest_neighbor,
 )
+from plugrad.ops.sampling import (
+    grid_sample as grid_sample,
+    resize as resize,
+)

@@ -32,6 +32,9 @@ def plus(formula):
 
 
 CAUSAL = np.tril(np.ones((5, 5), bool))
+# Keys' cubic weights at distances 1/4, 3/4, 5/4 and 7/4 are 225, 67, -27 and -9 of 256; the border goes on.
+HALF = np.array([[283, -27, 0, 0], [198, 67, -9, 0], [58, 225, -27, 0], [-27, 225, 67, -9]]) / 256
+CUBIC_DOUBLING = np.concatenate([HALF, HALF[::-1, ::-1]])
 CASES = [
     Case(nn.Dense(3, plugrad.tanh), (4,), lambda p, x: np.tanh(x @ p["kernel"] + p["bias"])),
     Case(nn.Dense(3, use_bias=False), (2, 4), lambda p, x: x @ p["kernel"]),
@@ -196,6 +199,11 @@ CASES = [
         nn.UpSampling2D(2, "bilinear"),
         (2, 3, 1),
         lambda p, x: ref.doubled_between(ref.doubled_between(x, 1), 2),
+    ),
+    Case(
+        nn.UpSampling2D((1, 2), "bicubic"),
+        (1, 4, 1),
+        lambda p, x: np.einsum("bhwc,vw->bhvc", x, CUBIC_DOUBLING),
     ),
     Case(nn.UpSampling3D(2), (1, 2, 1, 2), lambda p, x: x.repeat(2, 1).repeat(2, 2).repeat(2, 3)),
     Case(nn.PixelShuffle(2), (2, 3, 8), lambda p, x: ref.pixel_shuffled(x, 2)),

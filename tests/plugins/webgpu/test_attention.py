@@ -20,6 +20,7 @@ def gpu(run, monkeypatch):
         record(plan, operands)
 
     monkeypatch.setattr(run.device, "is_software", False)
+    monkeypatch.setitem(attention.MAX_WEIGHTS, "hardware", 0)  # else a shader is for many weights
     monkeypatch.setattr(run.device, "record", record_and_note)
     return recorded
 

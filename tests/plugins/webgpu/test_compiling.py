@@ -36,7 +36,7 @@ def compiled(device, tile, left, is_transposed, turns_b, is_whole, ending):
     """Return the processor seconds and the megabytes that a fresh program of a product takes."""
     sizes = (1 if tile.schedule == "shared" else 2, 4)
     program = product._program.__wrapped__(
-        tile, left, float32, sizes, (is_transposed, turns_b), (is_whole,) * 3, ending
+        tile, left, float32, sizes, (is_transposed, turns_b), (is_whole,) * 3, ending, False
     )
     bindings = program.source().count("@binding(")
     memory, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()

@@ -205,8 +205,9 @@ def test_shared_memory_and_a_number_of_invocations(run, rng):
     ],
 )
 @pytest.mark.parametrize("place", ["function", "private"])
-def test_too_large_arrays_of_an_invocation(run, kind, before, nbytes, place):
-    """To compile these took up to minutes."""
+def test_too_large_arrays_of_an_invocation(run, kind, before, nbytes, place, monkeypatch):
+    """To compile these took software devices up to minutes; GPUs may have larger ones."""
+    monkeypatch.setattr(run.device, "is_software", True)
     variable = f"var<{place}> table: {kind};" if place == "private" else f"var table: {kind};"
     outside, inside = (variable, "") if place == "private" else ("", variable)
     source = f"""
@@ -224,7 +225,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {{ {inside} output[id.x] = x[i
     assert time.process_time() - started < 2
 
 
-def test_a_table_of_an_invocation(run):
+def test_a_table_of_an_invocation(run, monkeypatch):
+    monkeypatch.setattr(run.device, "is_software", True)
     contract = declared(same)
     body = "var table = array<f32, 4>(1.0, 2.0, 4.0, 8.0); return table[index % 4u] * x_at(at[0]);"
     found = run.down(stencil(body, contract)(run.up(np.ones(6, np.float32))))
@@ -247,8 +249,9 @@ def test_a_table_of_an_invocation(run):
         ),
     ],
 )
-def test_too_much_shared_memory(run, source, nbytes):
+def test_too_much_shared_memory(run, source, nbytes, monkeypatch):
     """Some drivers do not check it, and end the process or spoil other memory."""
+    monkeypatch.setattr(run.device, "shared_bytes", 1 << 15)  # GPUs may have more
     use = f"{source}\n{shader('x[index]')}"
     kernel = load_wgsl_kernel(use, declared(same))
     with pytest.raises(

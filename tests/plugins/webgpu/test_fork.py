@@ -125,7 +125,9 @@ def test_every_use_in_a_child_is_an_error_while_a_thread_of_the_parent_computes(
     check(START + CHILDREN)
 
 
-def test_finalizers_at_the_end_of_a_child_leave_the_device_alone():
+def test_finalizers_at_the_end_of_a_child_leave_the_device_alone(run):
+    if run.backend.gpu_device.adapter.info["vendor"] == "NVIDIA":
+        pytest.skip("the exit functions of this driver end a child by SIGSEGV")
     check(START + END_OF_A_PROGRAM)
 
 

@@ -17,7 +17,7 @@ from plugrad_webgpu.algorithms.tiles import (
 from plugrad_webgpu.tuning import tune
 
 SOFTWARE_TILES = ["direct", "broadcast 32", "broadcast 64"]
-GPU_TILES = ["shared 32", "shared 64"]
+GPU_TILES = ["narrow", "joined", "shared 32", "shared 64"]
 ODD = (33, 17, 29)
 EVEN = (36, 20, 40)
 
@@ -27,7 +27,7 @@ def schedule(monkeypatch, run):
     def use(name):
         if TILES[name].schedule == "broadcast" and run.device.subgroup != BROADCAST_SUBGROUP_SIZE:
             pytest.skip("the subgroups of this device have another size")
-        monkeypatch.setattr(product, "choose_tile", lambda *_: name)
+        monkeypatch.setattr(product, "choose_tile", lambda *_, **__: name)
 
     return use
 
@@ -166,7 +166,10 @@ def test_every_tile_loads_its_blocks_at_once():
     for tile in TILES.values():
         if tile.schedule == "shared":
             assert tile.steps * max(tile.rows, tile.vectors) <= tile.workgroup
-            assert 64 * tile.steps * (tile.rows + tile.vectors) <= 16_384  # bytes, of every adapter
+            # Every adapter has 16 KiB, which the largest tile need not fit: others take its place.
+            assert tile is TILES["shared 128"] or tile.shared_bytes <= 16_384
+            # Neighbours of 32 are 4 by 8.
+            assert (tile.rows // tile.down) % 4 == (tile.vectors // tile.across) % 8 == 0
 
 
 @pytest.mark.parametrize("has_long_words", [True, False])
@@ -287,8 +290,9 @@ def test_tuning_measures_and_keeps_the_fastest_tile(make_runner, rng, monkeypatc
 @pytest.mark.parametrize(
     ("batch", "sizes", "expected"),
     [
-        (1, (8, 512, 512), "direct"),
+        (1, (8, 512, 512), "narrow"),
         (1, (64, 64, 64), "shared 32"),
+        (1, (64, 4096, 4096), "shared 64"),
         (16, (512, 64, 512), "shared 128"),
         (1, (1024, 64, 1024), "shared 64"),
         (1, (4096, 4096, 4096), "shared 128"),
@@ -299,6 +303,19 @@ def test_tiles_of_gpus(run, monkeypatch, batch, sizes, expected):
     monkeypatch.setattr(run.device, "is_software", False)
     monkeypatch.setattr(run.device, "tiles", {})
     assert choose_tile(run.device, batch, sizes) == expected
+
+
+def test_devices_with_little_shared_memory_take_smaller_tiles(run, monkeypatch):
+    monkeypatch.setattr(run.device, "is_software", False)
+    monkeypatch.setattr(run.device, "shared_bytes", 16_384)
+    assert choose_tile(run.device, 1, (4096, 4096, 4096)) == "shared 64"
+
+
+def test_long_sums_of_few_rows_are_shared_by_a_workgroup(run, monkeypatch):
+    monkeypatch.setattr(run.device, "is_software", False)
+    assert choose_tile(run.device, 1, (1, 512, 512), is_along=True) == "joined"
+    assert choose_tile(run.device, 1, (512, 512, 8), is_along=True) == "joined"
+    assert choose_tile(run.device, 1, (1, 100, 512), is_along=True) == "narrow"
 
 
 @pytest.mark.parametrize(
@@ -321,4 +338,5 @@ def test_tiles_of_software_devices(run, monkeypatch, sizes, subgroup, expected):
 def test_a_measured_tile_that_is_impossible_is_not_used(run, monkeypatch):
     monkeypatch.setattr(run.device, "tiles", {problem_kind(1, (64, 64, 64)): "broadcast 32"})
     monkeypatch.setattr(run.device, "_subgroup", 4)
+    monkeypatch.setattr(run.device, "is_software", True)
     assert choose_tile(run.device, 1, (64, 64, 64)) == "direct"

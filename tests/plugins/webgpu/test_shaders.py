@@ -200,7 +200,7 @@ SHADERS = {
     },
     ("scatter",): {"element": "vec4<u32>"},
     ("signal",): {},
-    ("sorting",): {"digits": "256"},
+    ("sorting",): {"digits": "256", "places": "1024"},
     ("reduction_position",): {
         "T": "f32",
         "is_better": "value > best",

@@ -150,6 +150,7 @@ with plugrad.use("webgpu"):
     buffer = gpu.create_buffer_with_data(data=np.ones(4, np.float32), usage=usage)
     x = from_buffer(buffer, (4,))
     print((x + 1).numpy())
+    plugrad.matmul(x, x)  # the first one asks a GPU for the size of its subgroups, and submits
     y = plugrad.matmul(x, x)  # recorded, but not submitted
     buffer.destroy()
     for use in (y.numpy, lambda: plugrad.matmul(x, x).numpy(), x.numpy):

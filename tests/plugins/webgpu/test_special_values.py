@@ -16,6 +16,7 @@ from plugrad.kernels import (
     unary,
 )
 from plugrad_webgpu import elementwise
+from plugrad_webgpu.shaders import sources
 
 NAN, INF = np.nan, np.inf
 VALUES = np.array(
@@ -111,6 +112,34 @@ def test_binary(run, kernel, reference):
     with np.errstate(all="ignore"):
         expected = reference(A, B)
     assert_same(run(kernel, A, B), expected)
+
+
+RECIPROCAL = (
+    "fn gpu_reciprocal(x: f32) -> f32 { return select(1.0 / x, 0.0, abs(x) > 8.507059e37); }"
+)
+"""What GPUs divide by: the reciprocal of a number above 2^126 is subnormal, and so 0."""
+
+
+@pytest.fixture
+def dividing_as_gpus_do(make_runner, monkeypatch):
+    snippets = sources._snippets()
+    divide = snippets["divide"].replace("/ (b * scale)", "* gpu_reciprocal(b * scale)")
+    assert divide != snippets["divide"]
+    changed = {**snippets, "divide": divide, "gpu_reciprocal": RECIPROCAL}
+    monkeypatch.setattr(sources, "_snippets", lambda: changed)
+    return make_runner()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reference"),
+    [(k, f) for k, f in BINARY if k.name in {"RealDiv", "FloorDiv", "Mod", "Atan2", "Hypot"}],
+    ids=lambda v: getattr(v, "name", ""),
+)
+def test_large_divisors_on_gpus(dividing_as_gpus_do, kernel, reference):
+    """Infinity divided by 3e38 was NaN, and 3e38 divided by itself was 0."""
+    with np.errstate(all="ignore"):
+        expected = reference(A, B)
+    assert_same(dividing_as_gpus_do(kernel, A, B), expected)
 
 
 def float_of(bits):

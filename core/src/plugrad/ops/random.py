@@ -543,7 +543,9 @@ def _floating_arguments(
 def _check_shape(op: str, shape: ShapeLike) -> Shape:
     sizes = as_shape(shape, name=f"{op}: shape")
     if count_elements(sizes) > MAX_NUMBERS:
-        raise OutOfMemory(f"{op}: shape={sizes} has more elements than an address space holds")
+        raise OutOfMemory(
+            f"{op}: shape={short_repr(sizes)} has more elements than an address space holds"
+        )
     return sizes
 
 

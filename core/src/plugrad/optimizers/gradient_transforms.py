@@ -33,7 +33,7 @@ def clip_by_value(gradients: Sequence[Tensor], limit: float) -> list[Tensor]:
         ArgumentValueError: the limit is not positive.
         DTypeError: a gradient is complex.
     """
-    _check_limit("clip_by_value", "limit", limit)
+    limit = _check_limit("clip_by_value", "limit", limit)
     tensors = _as_tensors("clip_by_value", gradients)
     return [clip(g, -limit, limit) for g in tensors]
 
@@ -167,6 +167,8 @@ def _as_float32(x: Tensor) -> Tensor:
     return x.astype(float32) if x.dtype is float16 else x
 
 
-def _check_limit(function: str, name: str, value: float) -> None:
-    if check_real(value, function, name) <= 0:
-        raise ArgumentValueError(f"{function}: {name}={value} must be positive")
+def _check_limit(function: str, name: str, value: float) -> float:
+    number = check_real(value, function, name)
+    if number <= 0:
+        raise ArgumentValueError(f"{function}: {name}={number} must be positive")
+    return number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
 import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError, ShapeError
@@ -354,6 +354,9 @@ class UpSampling1D(_UpSampling):
     rank: ClassVar[int] = 1
 
 
+INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic")
+
+
 @dataclass(frozen=True, repr=False)
 class UpSampling2D(_UpSampling):
     """Images, of shape (batch, height, width, channels), enlarged by whole factors.
@@ -363,7 +366,8 @@ class UpSampling2D(_UpSampling):
 
     Args:
         size: the factor, one number or (height, width).
-        interpolation: "nearest", which repeats each element, or "bilinear".
+        interpolation: "nearest", which repeats each element, or "bilinear" or "bicubic", as `plugrad.image.resize`
+            computes them.
 
     Raises:
         ArgumentError, ArgumentValueError: an argument is none of the above.
@@ -376,7 +380,7 @@ class UpSampling2D(_UpSampling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("UpSampling2D", "interpolation", self.interpolation, ("nearest", "bilinear"))
+        check_choice("UpSampling2D", "interpolation", self.interpolation, INTERPOLATIONS)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the enlarged images."""
@@ -385,7 +389,9 @@ class UpSampling2D(_UpSampling):
         x = self.check_rank(x)
         factors = check_sizes("", "size", self.size, 2)
         sizes = [n * factor for n, factor in zip(x.shape[1:3], factors, strict=True)]
-        return plugrad.image.resize_bilinear(x, sizes, half_pixel_centers=True)
+        return plugrad.image.resize(
+            x, sizes, "linear" if self.interpolation == "bilinear" else "cubic"
+        )
 
 
 @dataclass(frozen=True, repr=False)

@@ -290,13 +290,13 @@ class Instance:
         self, sandbox: Sandbox, engine: wasmtime.Engine, module: wasmtime.Module, limit: int
     ) -> None:
         """Prepare to instantiate the module; the first call does it."""
-        import wasmtime
+        from plugrad_wasm.module import QuietStore  # it imports wasmtime
 
         self._sandbox = sandbox
         self.has_grown: bool = False  # has the module put its own data behind that of the call?
         self._engine = engine
         self._module = module
-        self._store = wasmtime.Store(engine)
+        self._store = QuietStore(engine)
         self._store.set_limits(
             memory_size=limit, table_elements=MAX_TABLE_ELEMENTS, tables=MAX_TABLES, memories=1
         )

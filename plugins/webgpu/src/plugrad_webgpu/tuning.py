@@ -16,6 +16,7 @@ from plugrad.extend import float32
 from plugrad_webgpu.algorithms.product import Matrices, multiply
 from plugrad_webgpu.algorithms.tiles import (
     NARROW_MAX_SIZE,
+    NARROW_TILES,
     TILES,
     is_possible,
     problem_kind,
@@ -64,7 +65,7 @@ def measure_tiles(device: Device, batch: int, sizes: Sizes, repeats: int) -> dic
     rows, depth, columns = sizes
     a = Matrices(full(device, (batch, rows, depth), 1, float32), batch, rows, depth)
     b = Matrices(full(device, (batch, depth, columns), 1, float32), batch, depth, columns)
-    names = [name for name in TILES if is_possible(device, name)]
+    names = [name for name in TILES if name not in NARROW_TILES and is_possible(device, name)]
     times = dict.fromkeys(names, float("inf"))
     kind = problem_kind(batch, sizes)
     for _ in range(1 + repeats):  # the first one compiles, and is never the fastest

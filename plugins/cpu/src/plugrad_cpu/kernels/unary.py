@@ -244,22 +244,22 @@ def cast(x: Array, *, dtype: DType) -> Array:
     if x.dtype.kind == "c" and dtype.kind != "complex" and dtype is not bool_:
         x = np.real(x)
     if x.dtype.kind == "f" and dtype.is_integer:
-        return saturating_cast(x, dtype.numpy)
+        return saturating_cast(x, dtype)
     return x.astype(dtype.numpy)
 
 
-def saturating_cast(x: Array, dtype: np.dtype[Any]) -> Array:
+def saturating_cast(x: Array, dtype: DType) -> Array:
     """Return floats as integers: fractions are cut off, values out of range saturate, and NaN becomes 0.
 
     NumPy's cast leaves the last two cases undefined, so the range is checked first.
     """
     x = x.astype(accumulation_dtype(x.dtype), copy=False)  # the limits exceed the range of float16
-    limits = np.iinfo(dtype)
+    limits = dtype.info  # NumPy does not know those of integers that plugins bring
     least, above = float(limits.min), float(limits.max) + 1  # 0 or powers of two, and so exact
     if least <= x.min(initial=0) and x.max(initial=0) < above:
-        return x.astype(dtype)
+        return x.astype(dtype.numpy)
     y = np.asarray(np.clip(x, least, np.nextafter(x.dtype.type(above), 0)))
     np.copyto(y, 0, where=np.isnan(x))
-    y = y.astype(dtype)
+    y = y.astype(dtype.numpy)
     np.copyto(y, limits.max, where=x >= above)
     return y

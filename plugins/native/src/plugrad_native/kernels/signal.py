@@ -13,6 +13,7 @@ from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
     COMPLEX64,
     FLOAT32,
+    FLOAT64,
     INT32,
     MAX_ELEMENTS,
     as_contiguous,
@@ -51,7 +52,7 @@ def plan_complex(row: int, length: int = 0) -> Plan:
     """Return how rows of complex numbers are transformed; `length` real numbers may be behind them."""
     size, radices = fourier_stages(row)
     descriptor = np.array([row, size, length, len(radices), *radices], INT32)
-    factors = np.empty(TABLE_SIZE(descriptor, 0), FLOAT32)
+    factors = np.empty(TABLE_SIZE(descriptor, 0), FLOAT64)
     TABLE(factors, descriptor)
     return Plan(descriptor, factors, size)
 
@@ -70,7 +71,7 @@ def transform_rows(run: Export, plan: Plan, x: Array, out: Array, *attributes: b
         x.size // row,
         *(plan.descriptor, plan.factors, *attributes),
         work=x.size // row * plan.size * len(plan.descriptor),
-        scratch=4 * plan.size + 2,
+        scratch=2 * (4 * plan.size + 2),  # of double precision
     )
     return out
 

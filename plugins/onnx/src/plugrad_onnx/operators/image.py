@@ -109,51 +109,28 @@ def grid_sample(
 ) -> Tensor:
     """Return images at the places of a grid, which spans them from −1 to 1."""
     rank = x.ndim - 2
-    where: list[Tensor] = []
-    for axis in range(rank):
-        size, place = x.shape[2 + axis], grid[..., rank - 1 - axis]
-        scaled = (place + 1) / 2 * (size - 1) if align_corners else ((place + 1) * size - 1) / 2
-        where.append(scaled)
-    return sample_at(x, where, mode, padding_mode, bool(align_corners))
+    method: Any = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    edge: Any = padding_mode
+    result = plugrad.image.grid_sample(
+        plugrad.permute_dims(x, (0, *range(2, rank + 2), 1)), grid, method,
+        padding_mode=edge, align_corners=bool(align_corners),
+    )  # fmt: skip
+    return same_dtype(plugrad.permute_dims(result, (0, rank + 1, *range(1, rank + 1))), x)
 
 
-def sample_at(
-    x: Tensor,
-    where: Sequence[Tensor],
-    mode: str = "linear",
-    padding_mode: str = "zeros",
-    align_corners: bool = False,
-) -> Tensor:
-    """Return images (N, C, …) at places, one tensor (N, …) of coordinates for each spatial axis."""
+def sample_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
+    """Return images (N, C, …) between their pixels, at one tensor (N, …) of coordinates for each spatial axis."""
     sizes = x.shape[2:]
-    if mode not in ("cubic", "bicubic"):
-        where = [
-            _apply_padding_mode(c, size, padding_mode, align_corners)
-            for c, size in zip(where, sizes, strict=True)
-        ]
     images = plugrad.reshape(plugrad.permute_dims(x, (0, *range(2, x.ndim), 1)), (-1, x.shape[1]))
-
-    def at(places: Sequence[Tensor]) -> Tensor:
-        bounded = [
-            _apply_padding_mode(c, size, padding_mode, align_corners)
-            for c, size in zip(places, sizes, strict=True)
-        ]
-        return _pixels(images, bounded, x.shape[0], sizes)
-
-    if mode == "nearest":
-        result = at([plugrad.round(c) for c in where])
-    else:
-        lows = [plugrad.floor(c) for c in where]
-        rests = [c - low for c, low in zip(where, lows, strict=True)]
-        taps = (0, 1) if mode in ("linear", "bilinear") else (-1, 0, 1, 2)
-        kernel = _hat if len(taps) == 2 else _cubic
-        parts: list[Tensor] = []
-        for offsets in product(taps, repeat=len(sizes)):
-            weights = [kernel(rest - o) for rest, o in zip(rests, offsets, strict=True)]
-            weight = plugrad.expand_dims(reduce(plugrad.multiply, weights), axis=-1)
-            places = [low + float(o) for low, o in zip(lows, offsets, strict=True)]
-            parts.append(weight * at(places))
-        result = reduce(plugrad.add, parts)
+    lows = [plugrad.floor(c) for c in where]
+    rests = [c - low for c, low in zip(where, lows, strict=True)]
+    parts: list[Tensor] = []
+    for offsets in product((0, 1), repeat=len(sizes)):
+        weights = [rest if o else 1 - rest for rest, o in zip(rests, offsets, strict=True)]
+        weight = plugrad.expand_dims(reduce(plugrad.multiply, weights), axis=-1)
+        places = [low + float(o) for low, o in zip(lows, offsets, strict=True)]
+        parts.append(weight * _pixels(images, places, x.shape[0], sizes))
+    result = reduce(plugrad.add, parts)
     result = plugrad.permute_dims(result, (0, result.ndim - 1, *range(1, result.ndim - 1)))
     return same_dtype(result, x)
 
@@ -386,23 +363,6 @@ def _along(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
     return plugrad.moveaxis(plugrad.matmul(moved, weights), -1, axis)
 
 
-def _apply_padding_mode(where: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Return coordinates within images, where padding brings those outside in."""
-    if padding_mode == "zeros":
-        return where
-    if padding_mode == "reflection":
-        low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-        if high <= low:
-            return where * 0
-        span = high - low
-        from_low = plugrad.abs(where - low)
-        times = plugrad.floor(from_low / span)
-        rest = from_low - times * span
-        even = plugrad.equal(plugrad.remainder(times, like(2, times)), like(0, times))
-        where = plugrad.where(even, rest + low, high - rest)
-    return plugrad.clip(where, 0.0, size - 1.0)
-
-
 def _pixels(images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequence[int]) -> Tensor:
     """Return pixels at whole places, 0 outside; images are rows of pixels."""
     rank = len(sizes)
@@ -420,18 +380,6 @@ def _pixels(images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequenc
     taken = plugrad.take(images, row, axis=0)
     assert inside is not None
     return plugrad.where(plugrad.expand_dims(inside, axis=-1), taken, like(0, taken))
-
-
-def _hat(distance: Tensor) -> Tensor:
-    return 1 - plugrad.abs(distance)
-
-
-def _cubic(distance: Tensor) -> Tensor:
-    """Return the weights of cubic convolution with the coefficient −0.75."""
-    t, a = plugrad.abs(distance), -0.75
-    near = ((a + 2) * t - (a + 3)) * t * t + 1
-    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-    return plugrad.where(plugrad.less_equal(t, like(1, t)), near, far)
 
 
 def _corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:

@@ -42,7 +42,7 @@ def transform_rows(
     """Transform the rows of an array to those of another one, which is returned."""
     row, store = x.shape[-1], x.memory.store
     descriptor = store.descriptor(plan.descriptor)
-    table_bytes = 4 * store.scratch_size("fft_table_size", plan.descriptor, 0)
+    table_bytes = 8 * store.scratch_size("fft_table_size", plan.descriptor, 0)
     factors = store.table("fft_table", plan.descriptor, table_bytes)
     run_items(
         x,
@@ -53,7 +53,7 @@ def transform_rows(
         factors.address,
         *attributes,
         work=x.size // row * plan.size * 2 * len(plan.descriptor),
-        scratch=16 * plan.size + 8,  # four planes of floats
+        scratch=32 * plan.size + 16,  # four planes of doubles
         held=(descriptor, factors),
     )
     return out

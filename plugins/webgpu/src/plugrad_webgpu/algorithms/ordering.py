@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
-Entry = Literal["rank", "count_digits", "add_up", "reorder"]
+Entry = Literal["rank", "merge", "count_digits", "add_up", "reorder"]
 
 KEY_BITS = 32
 DIGIT_BITS = 8
@@ -26,9 +26,13 @@ MEDIUM_ROW_ELEMENTS = 2048  # elements of a row: it has few digits
 SHORT_ROW_ELEMENTS = (
     128  # elements: comparing all pairs of a longer row takes longer than sorting by digits
 )
+MERGED_ROW_ELEMENTS = (
+    2048  # elements: a longer row with its order takes more than 16 KiB of shared memory
+)
 MIN_BLOCK_ELEMENTS = 512  # elements: shorter blocks spend most of their time on counts
 MAX_BLOCKS = 1024
 WORKGROUP = 32
+SORTERS = 256  # of a row in shared memory
 
 # Numbers whose order is that of the elements, or the opposite one
 _KEYS = {
@@ -71,8 +75,11 @@ def label_sorting_positions(labels: GpuArray, limit: int) -> GpuArray:
 
 def _sort_keys(keys: GpuArray, bits: int) -> GpuArray:
     """Return the positions that sort keys of which the lowest bits differ."""
-    if keys.shape[-1] <= SHORT_ROW_ELEMENTS:
-        return keys.buffer.device.launch(_rank_plan(keys.shape), keys)
+    size, device = keys.shape[-1], keys.buffer.device
+    if size <= SHORT_ROW_ELEMENTS:
+        return device.launch(_rank_plan(keys.shape), keys)
+    if size <= MERGED_ROW_ELEMENTS and not device.is_software:
+        return device.launch(_merge_plan(keys.shape), keys)
     return _radix_sort(keys, bits)
 
 
@@ -92,6 +99,13 @@ def _radix_sort(keys: GpuArray, bits: int, before: GpuArray | None = None) -> Gp
 def _rank_plan(shape: Shape) -> Plan:
     count = math.prod(shape)
     return plan(_program("rank"), (count, shape[-1], 1, 0, 0, 0), count, shape, int32)
+
+
+@lru_cache(maxsize=1024)
+def _merge_plan(shape: Shape) -> Plan:
+    rows, size = math.prod(shape[:-1]), shape[-1]
+    program = _program("merge", places=1 << (size - 1).bit_length())
+    return plan(program, (rows, size, 1, 0, 0, 0), rows * SORTERS, shape, int32)
 
 
 class _Pass(NamedTuple):
@@ -127,6 +141,7 @@ def _passes(shape: Shape, bits: int, has_order: bool) -> tuple[_Pass, ...]:
 
 
 @cache
-def _program(entry_point: Entry, digit_bits: int = DIGIT_BITS) -> Program:
-    source = partial(shader, "sorting", digits=str(1 << digit_bits))
-    return Program(f"order: {entry_point}", source, entry_point=entry_point, workgroup=WORKGROUP)
+def _program(entry_point: Entry, digit_bits: int = DIGIT_BITS, places: int = 2) -> Program:
+    source = partial(shader, "sorting", digits=str(1 << digit_bits), places=str(places))
+    workgroup = SORTERS if entry_point == "merge" else WORKGROUP
+    return Program(f"order: {entry_point}", source, entry_point=entry_point, workgroup=workgroup)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plugrad.extend import int64
 from plugrad_webgpu.algorithms.long_product import long_product
 from plugrad_webgpu.algorithms.reduce import count_splits, reduction
-from plugrad_webgpu.algorithms.tiles import TILES, choose_tile
+from plugrad_webgpu.algorithms.subgroups import join_function, lane_parameters, uses_subgroups
+from plugrad_webgpu.algorithms.tiles import SPLIT_MIN_STEPS, TILES, choose_tile
 from plugrad_webgpu.memory.buffers import reinterpret
 from plugrad_webgpu.shaders.elements import NUMBERS, STORAGE_TYPE, vector_type
 from plugrad_webgpu.shaders.program import Program, plan
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from plugrad_webgpu.algorithms.tiles import Tile
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.program import Plan
-
-SPLIT_MIN_STEPS = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
 
 SUMS = dict.fromkeys(NUMBERS, "a + b") | {int64: "sum_i64(a, b)"}
 add_parts: Final = reduction(SUMS, dict.fromkeys(SUMS, 0))
@@ -126,7 +125,9 @@ def product(a: Matrices, b: Matrices, source: Source, epilogue: Epilogue | None 
     """
     device = a.array.buffer.device
     sizes = (a.rows, a.columns, b.columns)
-    name = choose_tile(device, max(a.batch, b.batch), sizes)
+    # Of few rows or columns: those of patches are not side by side, because each run begins elsewhere.
+    is_along = source.runs == 1 and (b.is_transposed if a.rows < b.columns else not a.is_transposed)
+    name = choose_tile(device, max(a.batch, b.batch), sizes, is_along=is_along)
     is_transposed = (a.is_transposed, b.is_transposed)
     batches = (a.batch, b.batch)
     if epilogue is not None:
@@ -138,12 +139,20 @@ def product(a: Matrices, b: Matrices, source: Source, epilogue: Epilogue | None 
             sizes,
             is_transposed,
             _epilogue_source(epilogue),
+            uses_subgroups(device),
         )
         if step.shape[0] == 1:
             beside = [x for x in (epilogue.bias, epilogue.weights) if x is not None]
             return _sum_splits(device.launch(step, a.array, b.array, *beside))
     step = _plan(
-        TILES[name], source, a.array.dtype, batches, sizes, is_transposed, _EpilogueSource()
+        TILES[name],
+        source,
+        a.array.dtype,
+        batches,
+        sizes,
+        is_transposed,
+        _EpilogueSource(),
+        uses_subgroups(device),
     )
     output = _sum_splits(device.launch(step, a.array, b.array))
     return epilogue.apply(output) if epilogue is not None else output
@@ -176,12 +185,16 @@ def _plan(
     sizes: tuple[int, int, int],
     is_transposed: tuple[bool, bool],
     epilogue: _EpilogueSource,
+    has_subgroups: bool,
 ) -> Plan:
     """Return the plan whose output is (splits, batch, rows, columns)."""
     rows, depth, columns = sizes
     blocks, lines = tile.rows, 4
-    if tile.schedule == "direct":
-        blocks, lines = (2, 4) if rows > 4 else (1, 4 if rows > 2 else max(rows, 1))
+    if tile.schedule in ("direct", "joined"):
+        if rows <= 4:
+            blocks, lines = 1, 4 if rows > 2 else max(rows, 1)
+        if columns <= 4:
+            tile = tile._replace(vectors=1)
     elif tile.schedule == "broadcast" and rows <= 4 * (tile.rows // 2):
         blocks = tile.rows // 2
     tile_rows = lines if blocks == 1 else 4 * blocks
@@ -189,7 +202,8 @@ def _plan(
     row_tiles, column_tiles = -(-rows // tile_rows), -(-columns // (4 * tile.vectors))
     tiles = batch * row_tiles * column_tiles
     steps = source.runs * -(-depth // 4)
-    splits = count_splits(steps, tiles, tile.busy, SPLIT_MIN_STEPS)
+    lanes = tile.workgroup if tile.schedule == "joined" else 1
+    splits = count_splits(steps, tiles, tile.busy, SPLIT_MIN_STEPS * lanes)
     is_whole = (depth if is_transposed[1] else columns) % 4 == 0
     a_unit, b_unit = (4 if each else 1 for each in (source.is_whole, is_whole))
     parameters = (
@@ -215,6 +229,7 @@ def _plan(
         is_transposed,
         (is_whole, depth % 4 == 0, columns % 4 == 0),
         epilogue._replace(number=None if epilogue.number is None else 0.0),
+        has_subgroups and tile.schedule == "joined",
     )
     each = 1 if tile.schedule == "direct" else tile.workgroup
     shape = (splits, batch, rows, columns)
@@ -230,6 +245,7 @@ def _program(
     is_transposed: tuple[bool, bool],
     is_whole: tuple[bool, bool, bool],
     epilogue: _EpilogueSource,
+    has_subgroups: bool,
 ) -> Program:
     stored = STORAGE_TYPE[dtype]
     b_whole, depth_whole, columns_whole = is_whole
@@ -256,6 +272,8 @@ def _program(
         before="\n  ".join(before),
         epilogue=epilogue.expression,
         store=_store_statements(columns_whole),
+        join=join_function("total", "a + b", f"vec4<{stored}>", has_subgroups, tile.workgroup),
+        **lane_parameters(has_subgroups),
         **_a_access(source, is_transposed[0], arrays["a"]),
         **_b_access(is_transposed[1], b_whole, depth_whole, arrays["b"]),
         **dict(source.substitutions),
@@ -320,6 +338,7 @@ def _a_access(source: Source, is_transposed: bool, kind: str) -> dict[str, str]:
         "a_place": place,
         "a_line": items[0] if source.is_whole else f"vec4({', '.join(items)})",
         "a_turned": "flipped(block)" if is_transposed else "block",
+        "a_as_columns": "block" if is_transposed else "flipped(block)",
     }
 
 

@@ -40,7 +40,7 @@ BLOCK_ELEMENTS = 32
 SOFTWARE_WORKGROUP = 8  # a vector of the processor: its threads share the work more evenly
 GPU_WORKGROUP = 64
 SOFTWARE_INVOCATIONS = 256
-GPU_INVOCATIONS = 65_536
+GPU_INVOCATIONS = 262_144  # as many as a large GPU runs at a time
 # Shorter loops do not justify another dispatch, which takes a software device 20 microseconds.
 SOFTWARE_STEPS = 256
 GPU_STEPS = 16

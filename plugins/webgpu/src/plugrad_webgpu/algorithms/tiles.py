@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
     from plugrad_webgpu.memory.buffers import CommandRecorder
 
-Schedule = Literal["direct", "broadcast", "shared"]
+Schedule = Literal["direct", "joined", "broadcast", "shared"]
 Sizes = tuple[int, int, int]
 """The rows, the length of a sum, and the columns of a product."""
 
 BROADCAST_SUBGROUP_SIZE = 8  # invocations of the schedule "broadcast"
 NARROW_MAX_SIZE = 8  # rows or columns: fewer do not fill the tiles of a workgroup
 WIDE_MIN_COLUMNS = 64  # columns of the tile "broadcast 64"
+JOINED_MIN_DEPTH = 512  # elements of a sum: a workgroup has two vectors for each invocation
+SPLIT_MIN_STEPS = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
+SPLIT_MAX = 8  # parts of a sum, which are written and read again
 CACHE_NAME = "plugrad-webgpu"
 
 
@@ -41,51 +44,88 @@ class Tile(NamedTuple):
     """Blocks of rows of one invocation."""
     across: int = 1
     """Vectors of columns of one invocation."""
+    invocations: int = BROADCAST_SUBGROUP_SIZE
+    """Of a workgroup, where its blocks do not say it."""
 
     @property
     def workgroup(self) -> int:
         """The invocations of a workgroup."""
         if self.schedule != "shared":
-            return BROADCAST_SUBGROUP_SIZE
+            return self.invocations
         return self.rows // self.down * (self.vectors // self.across)
+
+    @property
+    def shared_bytes(self) -> int:
+        """The shared memory that a workgroup needs."""
+        return 64 * self.steps * (self.rows + self.vectors) if self.schedule == "shared" else 0
 
 
 TILES: Final[dict[str, Tile]] = {
     "direct": Tile("direct", 2, 2, 128),
+    "narrow": Tile("direct", 2, 2, 32_768, invocations=64),
+    "joined": Tile("joined", 1, 2, 1024, invocations=64),
     "broadcast 64": Tile("broadcast", 8, 16, 16, across=2),
     "broadcast 32": Tile("broadcast", 8, 8, 16),
-    "shared 128": Tile("shared", 32, 32, 256, steps=4, down=2, across=2),
-    "shared 64": Tile("shared", 16, 16, 256, steps=4),
-    "shared 32": Tile("shared", 8, 8, 256, steps=8),
+    "shared 128": Tile("shared", 32, 32, 256, steps=8, down=2, across=2),
+    "shared 64": Tile("shared", 16, 16, 256, steps=4, across=2),
+    "shared 32": Tile("shared", 8, 8, 256, steps=4),
 }
 
 
-def choose_tile(device: CommandRecorder, batch: int, sizes: Sizes) -> str:
-    """Return the name of the tile that suits a device and a problem: a measured one, or a likely one."""
-    rows, _, columns = sizes
+NARROW_TILES: Final = ("narrow", "joined")
+"""Those of GPUs for few rows or columns."""
+
+
+def choose_tile(
+    device: CommandRecorder, batch: int, sizes: Sizes, *, is_along: bool = False
+) -> str:
+    """Return the name of the tile that suits a device and a problem: a measured one, or a likely one.
+
+    Args:
+        device: What computes the product.
+        batch: How many products there are.
+        sizes: Of each.
+        is_along: Whether the larger operand has the elements of a sum side by side.
+    """
+    rows, depth, columns = sizes
     if min(rows, columns) <= NARROW_MAX_SIZE:
-        return "direct"
+        if device.is_software:
+            return "direct"
+        return "joined" if is_along and depth >= JOINED_MIN_DEPTH else "narrow"
     measured = device.tiles.get(problem_kind(batch, sizes)) if device.tiles else None
     if measured is not None and is_possible(device, measured):
         return measured
     if not device.is_software:
-        names = ("shared 128", "shared 64", "shared 32")
-    elif not is_possible(device, "broadcast 32"):
+        return _choose_shared(device, batch, sizes)
+    if not is_possible(device, "broadcast 32"):
         return "direct"
-    elif -columns % WIDE_MIN_COLUMNS <= columns // 8:
-        names = ("broadcast 64", "broadcast 32")
-    else:  # too many of the columns would be computed in vain
+    if -columns % WIDE_MIN_COLUMNS > columns // 8:  # too many of the columns would be in vain
         return "broadcast 32"
-    for name in names[:-1]:
-        tile = TILES[name]
-        if batch * (rows // (4 * tile.rows)) * (columns // (4 * tile.vectors)) >= tile.busy:
+    tile = TILES["broadcast 64"]
+    return "broadcast 64" if batch * _count_tiles(tile, sizes) >= tile.busy else "broadcast 32"
+
+
+def _choose_shared(device: CommandRecorder, batch: int, sizes: Sizes) -> str:
+    """Return the largest tile that keeps a GPU busy, if long sums are split."""
+    splits = min(max(sizes[1] // (4 * SPLIT_MIN_STEPS), 1), SPLIT_MAX)
+    for name in ("shared 128", "shared 64"):
+        is_busy = batch * splits * _count_tiles(TILES[name], sizes) >= TILES[name].busy
+        if is_busy and is_possible(device, name):
             return name
-    return names[-1]
+    return "shared 32"
+
+
+def _count_tiles(tile: Tile, sizes: Sizes) -> int:
+    """Return how many whole tiles a product has."""
+    return (sizes[0] // (4 * tile.rows)) * (sizes[2] // (4 * tile.vectors))
 
 
 def is_possible(device: CommandRecorder, name: str) -> bool:
     """Return whether a device can compute by a tile."""
-    return TILES[name].schedule != "broadcast" or device.subgroup == BROADCAST_SUBGROUP_SIZE
+    tile = TILES[name]
+    if tile.schedule == "broadcast":
+        return device.subgroup == BROADCAST_SUBGROUP_SIZE
+    return tile.shared_bytes <= device.shared_bytes
 
 
 def problem_kind(batch: int, sizes: Sizes) -> str:

@@ -29,7 +29,7 @@ from plugrad_webgpu.driver.limits import (
     check_shader,
     foreign_buffer_error,
 )
-from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool
+from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool, pooled_bytes
 from plugrad_webgpu.memory.scratch import Scratch
 from plugrad_webgpu.shaders.elements import words_per_element
 from plugrad_webgpu.shaders.layout import array_nbytes, size_class
@@ -94,7 +94,8 @@ class Device:
         self._driver = driver
         self._raw = raw
         self._lock: AbstractContextManager[object] = RLock()
-        self.pool: Pool = Pool(self, largest, self._before_trim, self._lock)
+        budget = pooled_bytes(largest, is_software=is_software)
+        self.pool: Pool = Pool(self, largest, self._before_trim, self._lock, budget)
         self.calls: FusionQueue = FusionQueue(self, self.pool, self._lock, raw.most_operands)
         self.call: Callable[..., GpuArray] = self.calls.call
         self.hosting: HostArrays = HostArrays(self, self.pool, self._lock)

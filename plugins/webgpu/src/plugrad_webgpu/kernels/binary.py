@@ -62,7 +62,7 @@ table.update(
             np.subtract,
         ),
         binary.multiply: arithmetic(PRODUCTS, np.multiply),
-        binary.divide: arithmetic(per_inexact_dtype("a / b", "complex_quotient(a, b)")),
+        binary.divide: arithmetic(per_inexact_dtype("divide(a, b)", "complex_quotient(a, b)")),
         binary.floor_divide: arithmetic(
             {
                 float32: "floor_divide(a, b)",

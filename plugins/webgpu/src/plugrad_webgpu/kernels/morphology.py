@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import int8, int64, uint8
+from plugrad.extend import int8, int16, int64, uint8, uint16
 from plugrad.kernels import morphology
 from plugrad_webgpu.algorithms.windows import fold_weights, split_filter
 from plugrad_webgpu.declare import table
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 SUMS = dict.fromkeys(NUMBERS, "input[at] + filters[weight]") | {
     int8: "((input[at] + filters[weight]) << Bits(24u)) >> Bits(24u)",
+    int16: "((input[at] + filters[weight]) << Bits(16u)) >> Bits(16u)",
     uint8: "(input[at] + filters[weight]) & Bits(0xffu)",
+    uint16: "(input[at] + filters[weight]) & Bits(0xffffu)",
     int64: "sum_i64(input[at], filters[weight])",
 }
 LARGEST = max_fold(SUMS, "input", "filters")

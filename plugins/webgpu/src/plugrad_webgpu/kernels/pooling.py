@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import count_elements, float32, int8, int32, int64, uint8, uint32
+from plugrad.extend import count_elements, float32, int8, int16, int32, int64, uint8, uint16, uint32
 from plugrad.kernels import pooling
 from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.algorithms.windows import (
@@ -41,7 +41,9 @@ LOWEST_WGSL = {
     int32: "bitcast<i32>(0x80000000u)",
     uint32: "0u",
     int8: "-128",
+    int16: "-32768",
     uint8: "0u",
+    uint16: "0u",
     int64: "vec2u(0u, 0x80000000u)",
 }
 IS_LARGER = dict.fromkeys(LOWEST_WGSL, "(value > best)") | {int64: "is_less_i64(best, value)"}

@@ -12,9 +12,11 @@ from plugrad.extend import (
     float16,
     float32,
     int8,
+    int16,
     int32,
     int64,
     uint8,
+    uint16,
     uint32,
 )
 from plugrad.kernels import unary
@@ -27,7 +29,13 @@ from plugrad_webgpu.algorithms.expressions import (
 )
 from plugrad_webgpu.declare import table
 from plugrad_webgpu.memory.buffers import host_values, reinterpret
-from plugrad_webgpu.shaders.elements import WORD_DTYPE, narrow_expression, require_dtype
+from plugrad_webgpu.shaders.elements import (
+    HIGHEST,
+    LOWEST,
+    WORD_DTYPE,
+    narrow_expression,
+    require_dtype,
+)
 
 if TYPE_CHECKING:
     from plugrad.extend import DType
@@ -179,14 +187,23 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
     float32: TO_FLOAT,
     float16: {source: narrow_expression(float16, e) for source, e in TO_FLOAT.items()},
     int32: TO_SIGNED,
-    int8: {source: narrow_expression(int8, e) for source, e in TO_SIGNED.items()}
-    | {
-        float32: "clamp(saturated_i32(x), -128, 127)",
-        complex64: "clamp(saturated_i32(x.x), -128, 127)",
+    **{
+        dtype: {source: narrow_expression(dtype, e) for source, e in TO_SIGNED.items()}
+        | {
+            float32: f"clamp(saturated_i32(x), {LOWEST[dtype]}, {HIGHEST[dtype]})",
+            complex64: f"clamp(saturated_i32(x.x), {LOWEST[dtype]}, {HIGHEST[dtype]})",
+        }
+        for dtype in (int8, int16)
     },
     uint32: TO_UNSIGNED,
-    uint8: {source: narrow_expression(uint8, e) for source, e in TO_UNSIGNED.items()}
-    | {float32: "min(saturated_u32(x), 255u)", complex64: "min(saturated_u32(x.x), 255u)"},
+    **{
+        dtype: {source: narrow_expression(dtype, e) for source, e in TO_UNSIGNED.items()}
+        | {
+            float32: f"min(saturated_u32(x), {HIGHEST[dtype]}u)",
+            complex64: f"min(saturated_u32(x.x), {HIGHEST[dtype]}u)",
+        }
+        for dtype in (uint8, uint16)
+    },
     int64: {
         float32: "saturated_i64(x)",
         int32: "i64_of_i32(x)",

@@ -34,8 +34,16 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan, Program
 
 
-POOLED_BYTES: Final = 1 << 28
-"""What free buffers may take in any case; beyond, they take at most as much as those in use."""
+SOFTWARE_POOLED_BYTES: Final = 1 << 28
+
+
+def pooled_bytes(largest: int, *, is_software: bool) -> int:
+    """Return what free buffers may take in any case; beyond, they take at most as much as those in use.
+
+    A step of a large network uses gigabytes for a moment, and new buffers are filled with zeros. How much memory a
+    device has is unknown; a GPU has more than its largest buffer takes.
+    """
+    return SOFTWARE_POOLED_BYTES if is_software else max(SOFTWARE_POOLED_BYTES, largest // 4)
 
 
 _serials = count()
@@ -275,6 +283,7 @@ class Pool:
         largest: int,
         before_trim: Callable[[], None],
         lock: AbstractContextManager[object],
+        budget: int,
     ) -> None:
         """Create an empty pool.
 
@@ -283,8 +292,10 @@ class Pool:
             largest: The size in bytes of the largest buffer of the device.
             before_trim: A function to call before buffers are given back to the allocator.
             lock: The lock of the device.
+            budget: What free buffers may take in any case, in bytes.
         """
         self.limit: int | None = None
+        self.budget = budget
         self.largest = largest
         self.usage: Usage = Usage()
         self._allocator = allocator
@@ -322,7 +333,7 @@ class Pool:
         usage = self.usage
         if self._dead:
             self._collect_dead()
-            if usage.pooled > POOLED_BYTES:
+            if usage.pooled > self.budget:
                 self._keep_to_budget()
         if size > self.largest:
             raise OutOfMemory(
@@ -436,7 +447,7 @@ class Pool:
     def _keep_to_budget(self) -> None:
         """Give buffers back that have been free for the longest if free ones take more than they may."""
         usage = self.usage
-        most = max(POOLED_BYTES, usage.in_use)
+        most = max(self.budget, usage.in_use)
         if usage.pooled <= most:
             return
         with self._lock, uninterruptible:

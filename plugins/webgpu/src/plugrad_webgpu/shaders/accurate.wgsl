@@ -112,7 +112,7 @@ fn hypotenuse(a: f32, b: f32) -> f32 {
   if (is_infinite(a) || is_infinite(b)) { return infinity(); }
   let larger = maximum(abs(a), abs(b));
   if (is_nan(larger) || larger == 0.0) { return larger; }
-  let ratio = minimum(abs(a), abs(b)) / larger;
+  let ratio = divide(minimum(abs(a), abs(b)), larger);
   return larger * sqrt(1.0 + ratio * ratio);
 }
 
@@ -291,7 +291,7 @@ fn atan2_accurate(y: f32, x: f32) -> f32 {
   if (x == 0.0 && y == 0.0) {
     return with_sign(select(0.0, 3.14159265359, is_negative(x)), y);
   }
-  let a = atan_accurate(abs(y) / abs(x));
+  let a = atan_accurate(divide(abs(y), abs(x)));
   return with_sign(select(a, 3.14159265359 - a, is_negative(x)), y);
 }
 

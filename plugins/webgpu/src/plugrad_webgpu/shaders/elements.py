@@ -14,9 +14,11 @@ from plugrad.extend import (
     float16,
     float32,
     int8,
+    int16,
     int32,
     int64,
     uint8,
+    uint16,
     uint32,
 )
 
@@ -25,7 +27,13 @@ if TYPE_CHECKING:
 
 NUMBERS: Final = (float32, int32, uint32)
 
-WORD_DTYPE: Final[dict[DType, DType]] = {int8: int32, uint8: uint32, float16: float32}
+WORD_DTYPE: Final[dict[DType, DType]] = {
+    int8: int32,
+    int16: int32,
+    uint8: uint32,
+    uint16: uint32,
+    float16: float32,
+}
 """The dtype of the words that hold the elements of a narrow dtype, and in which they are computed."""
 
 COMPUTE_DTYPE: Final = WORD_DTYPE | {bool_: uint32}
@@ -33,7 +41,9 @@ COMPUTE_DTYPE: Final = WORD_DTYPE | {bool_: uint32}
 
 _NARROWED: Final[dict[DType, str]] = {
     int8: "wrapped_i8({})",
+    int16: "wrapped_i16({})",
     uint8: "(({}) & 0xffu)",
+    uint16: "(({}) & 0xffffu)",
     float16: "rounded_to_half({})",
 }
 
@@ -45,7 +55,9 @@ STORAGE_TYPE: Final[dict[DType, str]] = {
     complex64: "vec2<f32>",
     int64: "vec2<u32>",
     int8: "i32",
+    int16: "i32",
     uint8: "u32",
+    uint16: "u32",
     float16: "f32",
 }
 """The type in a buffer. WGSL does not allow bool there; the host packs and unpacks it."""
@@ -62,7 +74,9 @@ LOWEST: Final[dict[DType, int | float]] = {
     bool_: 0,
     int64: -(2**63),
     int8: -(2**7),
+    int16: -(2**15),
     uint8: 0,
+    uint16: 0,
 }
 HIGHEST: Final[dict[DType, int | float]] = {
     float32: float("inf"),
@@ -71,7 +85,9 @@ HIGHEST: Final[dict[DType, int | float]] = {
     bool_: 1,
     int64: 2**63 - 1,
     int8: 2**7 - 1,
+    int16: 2**15 - 1,
     uint8: 2**8 - 1,
+    uint16: 2**16 - 1,
 }
 
 

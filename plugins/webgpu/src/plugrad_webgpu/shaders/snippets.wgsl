@@ -82,6 +82,11 @@ fn wrapped_i8(x: i32) -> i32 {
   return (x << 24u) >> 24u;
 }
 
+// The lowest 16 bits as a signed number
+fn wrapped_i16(x: i32) -> i32 {
+  return (x << 16u) >> 16u;
+}
+
 // The nearest float16; of two, the even one. Every float16 is a normal f32, so that no driver changes it.
 fn rounded_to_half(x: f32) -> f32 {
   let bits = bitcast<u32>(x) & 0x7fffffffu;
@@ -175,12 +180,19 @@ fn exponent(x: f32) -> i32 {
   return i32((bitcast<u32>(x) >> 23u) & 0xffu);
 }
 
+// a / b. GPUs multiply by the reciprocal of b, which is 0 where it would be subnormal: WGSL promises nothing for
+// divisors above 2^126. There a sixteenth is divided by a sixteenth.
+fn divide(a: f32, b: f32) -> f32 {
+  let scale = select(1.0, 0.0625, abs(b) > 8.5e37);
+  return (a * scale) / (b * scale);
+}
+
 // The remainder of magnitudes, exact for quotients of any size: each round removes 11 bits of the quotient
 fn magnitude_remainder(a: f32, b: f32) -> f32 {
   var rest = a;
   for (var round = 0; round < 32 && rest >= b; round++) {
     let step = scaled(b, max(exponent(rest) - exponent(b) - 11, 0));
-    rest = residual(rest, trunc(rest / step), step);
+    rest = residual(rest, trunc(divide(rest, step)), step);
     // The quotient was rounded: it may be too large or too small by one.
     if (rest < 0.0) { rest += step; }
     if (rest >= step) { rest -= step; }
@@ -201,7 +213,7 @@ fn floor_divide(a: f32, b: f32) -> f32 {
     return select(a / b, nan(), is_infinite(a) && b != 0.0);
   }
   let sign = select(1.0, -1.0, is_negative(a) != is_negative(b));
-  let quotient = select(round((a - remainder(a, b)) / b), min(sign, 0.0), is_infinite(b) && a != 0.0);
+  let quotient = select(round(divide(a - remainder(a, b), b)), min(sign, 0.0), is_infinite(b) && a != 0.0);
   return select(quotient, with_sign(0.0, sign), quotient == 0.0);
 }
 

@@ -81,6 +81,13 @@ fn a_block(run: Run, step: u32) -> Block {
   return $a_turned;
 }
 
+// The same block, with its elements along the sums as lines, of four rows
+fn a_columns(run: Run, step: u32) -> Block {
+  var block: Block;
+  @repeat(i, 4) block.lines[$i] = a_line(run, ${i}u, step);
+  return $a_as_columns;
+}
+
 fn b_start(element: u32, run: u32) -> u32 {
   return element * parameters.b_step + run * parameters.depth * parameters.columns / ${b_unit}u;
 }
