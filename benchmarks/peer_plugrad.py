@@ -166,7 +166,8 @@ def convnet(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor
 
 def mobilenet(compiled: Compiler = as_it_is) -> Step:
     """W3."""
-    infer, x = mobilenet_function()
+    function, x = mobilenet_function()
+    infer = compiled(function)
 
     def check() -> list[float]:
         y = infer(x).numpy()
@@ -197,15 +198,6 @@ def mobilenet_function() -> tuple[Callable[[plugrad.Tensor], plugrad.Tensor], pl
             h = h + kept if layer.closes else h
         return plugrad.mean(h, axis=(1, 2)) @ head
 
-<<<<<<< HEAD
-    run = compiled(infer)
-
-    def check() -> list[float]:
-        y = run().numpy()
-        return [float(abs(y).mean()), float(y[0, 7])]
-
-    return Step(run, check)
-=======
     return infer, plugrad.asarray(image)
 
 
@@ -226,34 +218,12 @@ def block_loss(
     h = plugrad.gelu(h @ w["wide"] + w["wide_bias"], approximate=True)
     x = x + (h @ w["narrow"] + w["narrow_bias"])
     return plugrad.mean(x * x)
->>>>>>> main
 
 
 def transformer(compiled: Compiler = as_it_is) -> Step:
     """W4."""
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
-<<<<<<< HEAD
-    heads = workloads.HEADS
-
-    def loss(w: dict[str, plugrad.Tensor]) -> plugrad.Tensor:
-        x = w["x"]
-        batch, length, width = x.shape
-        h = plugrad.layer_norm(x, offset=w["offset1"], scale=w["scale1"])
-        h = (h @ w["query_key_value"] + w["query_key_value_bias"]).reshape(
-            batch, length, 3, heads, width // heads
-        )
-        h = plugrad.attention(*plugrad.unstack(plugrad.permute_dims(h, (2, 0, 3, 1, 4))))
-        h = plugrad.permute_dims(h, (0, 2, 1, 3)).reshape(batch, length, width)
-        x = x + (h @ w["out"] + w["out_bias"])
-        h = plugrad.layer_norm(x, offset=w["offset2"], scale=w["scale2"])
-        h = plugrad.gelu(h @ w["wide"] + w["wide_bias"], approximate=True)
-        x = x + (h @ w["narrow"] + w["narrow_bias"])
-        return plugrad.mean(x * x)
-
-    both = compiled(plugrad.value_and_grad(loss))
-=======
-    both = plugrad.value_and_grad(lambda w: block_loss(w, workloads.HEADS))
->>>>>>> main
+    both = compiled(plugrad.value_and_grad(lambda w: block_loss(w, workloads.HEADS)))
 
     def check() -> list[float]:
         value, gradients = both(weights)

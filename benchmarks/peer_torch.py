@@ -100,14 +100,9 @@ def training(
     task: workloads.Training,
     weights: dict[str, torch.Tensor],
     logits: Callable[[dict[str, torch.Tensor]], torch.Tensor],
-<<<<<<< HEAD
     compiled: Compiler = as_it_is,
-) -> Step:
-    """One step of gradient descent on a network; the check is the loss after five steps."""
-=======
 ) -> Callable[[], torch.Tensor]:
     """Return one step of gradient descent on a network, which returns the loss."""
->>>>>>> main
     labels = tensor(task.labels).long()
     loss_of = compiled(lambda w: functional.cross_entropy(logits(w), labels))
     for w in weights.values():
@@ -124,16 +119,12 @@ def training(
     return run
 
 
-<<<<<<< HEAD
-def mlp(compiled: Compiler = as_it_is) -> Step:
-=======
 def trained(step: Callable[[], torch.Tensor]) -> Step:
     """Return a workload of a training step: the loss comes back to the host; the check is that of the fifth step."""
     return Step(lambda: step().item(), lambda: [step().item() for _ in range(5)][-1:])
 
 
-def mlp() -> Callable[[], torch.Tensor]:
->>>>>>> main
+def mlp(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
     """W1."""
     task = workloads.mlp()
     x = tensor(task.x)
@@ -147,11 +138,7 @@ def mlp() -> Callable[[], torch.Tensor]:
     return training(task, weights, logits, compiled)
 
 
-<<<<<<< HEAD
-def convnet(compiled: Compiler = as_it_is) -> Step:
-=======
-def convnet() -> Callable[[], torch.Tensor]:
->>>>>>> main
+def convnet(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
     """W2, in PyTorch's own NCHW order; the dense layer's rows are reordered to match."""
     task = workloads.convnet()
     x = tensor(task.x.transpose(0, 3, 1, 2)).contiguous()
@@ -207,30 +194,6 @@ def mobilenet(compiled: Compiler = as_it_is) -> Step:
     return Step(run, lambda: [run().abs().mean().item(), run()[0, 7].item()])
 
 
-<<<<<<< HEAD
-def transformer(compiled: Compiler = as_it_is) -> Step:
-    """W4."""
-    weights = {
-        name: tensor(value).requires_grad_() for name, value in workloads.transformer().items()
-    }
-    heads = workloads.HEADS
-
-    @compiled
-    def loss(w: dict[str, torch.Tensor]) -> torch.Tensor:
-        x = w["x"]
-        batch, length, width = x.shape
-        h = functional.layer_norm(x, (width,), w["scale1"], w["offset1"])
-        h = (h @ w["query_key_value"] + w["query_key_value_bias"]).view(
-            batch, length, 3, heads, width // heads
-        )
-        h = functional.scaled_dot_product_attention(*h.permute(2, 0, 3, 1, 4))
-        h = h.transpose(1, 2).reshape(batch, length, width)
-        x = x + (h @ w["out"] + w["out_bias"])
-        h = functional.layer_norm(x, (width,), w["scale2"], w["offset2"])
-        h = functional.gelu(h @ w["wide"] + w["wide_bias"], approximate="tanh")
-        x = x + (h @ w["narrow"] + w["narrow_bias"])
-        return (x * x).mean()
-=======
 def block_loss(w: dict[str, torch.Tensor], heads: int, *, is_causal: bool = False) -> torch.Tensor:
     """Return a number that depends on all that W4's block computes of `x`, which is among its weights."""
     x = w["x"]
@@ -254,7 +217,6 @@ def with_gradients(
     """Return a function that computes the loss and the gradients of the weights."""
     for w in weights.values():
         w.requires_grad_()
->>>>>>> main
 
     def run() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         value = loss(weights)
@@ -264,10 +226,10 @@ def with_gradients(
     return run
 
 
-def transformer() -> Step:
+def transformer(compiled: Compiler = as_it_is) -> Step:
     """W4."""
     weights = {name: tensor(value) for name, value in workloads.transformer().items()}
-    run = with_gradients(lambda w: block_loss(w, workloads.HEADS), weights)
+    run = with_gradients(compiled(lambda w: block_loss(w, workloads.HEADS)), weights)
 
     def check() -> list[float]:
         value, gradients = run()
@@ -318,8 +280,8 @@ STEPS: dict[str, Callable[[], Step]] = {
 }
 COMPILED: dict[str, Callable[[], Step]] = {
     "D3": lambda: chains(torch.compile),
-    "W1": lambda: mlp(torch.compile),
-    "W2": lambda: convnet(torch.compile),
+    "W1": lambda: trained(mlp(torch.compile)),
+    "W2": lambda: trained(convnet(torch.compile)),
     "W3": lambda: mobilenet(torch.compile),
     "W4": lambda: transformer(torch.compile),
     **workloads.large(torch, tensor, compiled=torch.compile),
