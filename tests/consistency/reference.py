@@ -13,6 +13,7 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from io import StringIO
 from operator import attrgetter
 from pathlib import Path
@@ -27,7 +28,16 @@ from plugrad import cli, errors
 from plugrad.extend import DType
 
 ROOT = Path(__file__).parents[2]
-PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/src/plugrad_*/__init__.py"))
+PLUGINS = sorted(
+    path.parent.name
+    for path in ROOT.glob("plugins/*/src/plugrad_*/__init__.py")
+    if find_spec(path.parent.name)  # what is not installed has no page
+)
+NUMERICS = [
+    f"plugrad_numerics.{name}"
+    for name in ("distributions", "filters", "integrate", "interpolate", "optimize", "special")
+    if "plugrad_numerics" in PLUGINS
+]
 SPACES = sorted(plugrad._NAMESPACES - {"kernels"})
 OF_LAYERS = [
     f"plugrad_nn.{name}"
@@ -98,19 +108,21 @@ def public(module: ModuleType) -> list[Entry]:
     """Return the public names of a module, without its submodules."""
     listed = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
     found = [Entry(f"{module.__name__}.{name}", getattr(module, name)) for name in listed]
+    # The namespaces of plugrad-numerics are lists of names that other modules define.
+    home = module.__name__.partition(".")[0] if module.__name__ in NUMERICS else module.__name__
     first_party = module.__name__ == "plugrad" or module.__name__.startswith("plugrad.")
     return [
         entry
         for entry in found
         if not isinstance(entry.value, ModuleType)
         and (module is not errors or inspect.isclass(entry.value))
-        and (first_party or hasattr(module, "__all__") or belongs(entry.value, module))
+        and (first_party or hasattr(module, "__all__") or belongs(entry.value, home))
     ]
 
 
-def belongs(value: object, module: ModuleType) -> bool:
+def belongs(value: object, package: str) -> bool:
     """Whether something is defined in a package, not imported from elsewhere."""
-    return str(getattr(value, "__module__", "")).startswith(module.__name__)
+    return str(getattr(value, "__module__", "")).startswith(package)
 
 
 def page_of(entry: Entry) -> str:
@@ -134,9 +146,9 @@ def catalog() -> dict[str, list[Entry]]:
         pages[page_of(entry)].append(entry)
     for name in ("errors", *SPACES):
         pages[f"plugrad.{name}"] += public(import_module(f"plugrad.{name}"))
-    for name in ("plugrad.testing", *PLUGINS, *OF_LAYERS):
+    for name in ("plugrad.testing", *PLUGINS, *OF_LAYERS, *NUMERICS):
         pages[name] = public(import_module(name))
-    return dict(pages)
+    return {page: entries for page, entries in pages.items() if entries}
 
 
 @cache
@@ -267,7 +279,9 @@ def index_text() -> str:
         "Tensors, derivatives, backends": sorted(TITLES),
         "Ops by family": sorted(ops),
         "Namespaces": sorted(spaces),
-        "Plugins of this project": sorted([*PLUGINS, *OF_LAYERS]),
+        "Plugins of this project": [
+            page for page in sorted([*PLUGINS, *OF_LAYERS, *NUMERICS]) if page in catalog()
+        ],
     }
     lines = [*heading("All public names"), "Made of the docstrings.", ""]
     for title, pages in groups.items():

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 MEMBERS = [ROOT, ROOT / "core", *PLUGINS]
-BACKENDS = [p for p in PLUGINS if p.name not in ("distributed", "native", "nn", "onnx")]
+BACKENDS = [p for p in PLUGINS if p.name not in ("distributed", "native", "nn", "numerics", "onnx")]
 PACKAGES = [path for member in MEMBERS for path in member.glob("src/plugrad*") if path.is_dir()]
 
 
@@ -34,6 +34,7 @@ def test_distributions_are_those_of_the_design():
         "plugrad-distributed",
         "plugrad-native",
         "plugrad-nn",
+        "plugrad-numerics",
         "plugrad-onnx",
         "plugrad-wasm",
         "plugrad-webgpu",
@@ -72,6 +73,7 @@ def test_plugins_are_named_after_their_folder_and_what_they_bring():
         brought = {
             "native": {"plugrad.kernels": {"cpu.native": f"{package}:register"}},
             "nn": {"plugrad.ops": {"nn": package}},
+            "numerics": {"plugrad.ops": {"numerics": package}},
             "onnx": {"plugrad.ops": {"onnx": package}},
             "distributed": {
                 "plugrad.ops": {"distributed": package},

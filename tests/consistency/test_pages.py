@@ -24,6 +24,8 @@ DATA = [p for p in (ROOT / "examples" / "data").iterdir() if p.suffix != ".md"]
 PROGRAM = ROOT / "docs" / "explanation" / "in-200-lines.md"
 # A whole program without prompts, which can be copied, and below it what it prints.
 PRINTED = re.compile(r"^```python\n(?!>>>)([^`]*)^```\n\n```text\n([^`]*)^```$", re.M)
+# The packs that a page is about need not be installed.
+IMPORTED = re.compile(r"^>>> from (plugrad_numerics) import", re.M)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?")
 
@@ -88,6 +90,8 @@ def run(page: Path, text: str, known: dict[str, object], backend: str) -> None:
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_examples_run(page, alone):
     known = {"__name__": "__main__"}
+    for package in IMPORTED.findall(page.read_text("utf-8")):
+        pytest.importorskip(package)
     for program, shown in PRINTED.findall(page.read_text("utf-8")):
         with redirect_stdout(StringIO()) as printed:
             exec(program, {"__name__": "__main__"})

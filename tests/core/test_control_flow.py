@@ -126,6 +126,25 @@ def test_a_loop_reads_variables_and_their_gradients_arrive():
     assert step(start, inputs)[0].item() != found.item()
 
 
+def test_a_loop_uses_and_returns_views_of_constants():
+    row = plugrad.asarray([[1.0, 2.0, 3.0]])
+
+    def forget(carry, _):
+        return row.reshape((3,)), carry * 2
+
+    def add(carry, _):
+        return carry + row.reshape((3,)), row.reshape((3, 1))
+
+    def multiply(carry, _):
+        return carry * row.reshape((3,)), row.reshape((3,)) + 1
+
+    for step in (forget, add, multiply):
+        function = lambda x, step=step: plugrad.scan(step, x, length=3)  # noqa: E731
+        x = plugrad.asarray([4.0, 5.0, 6.0])
+        for result, expected in zip(plugrad.jit(function)(x), function(x), strict=True):
+            assert result.tolist() == expected.tolist()
+
+
 def test_a_gradient_inside_a_loop_of_what_it_closes_over():
     def function(weights, start):
         def cell(carry, _):

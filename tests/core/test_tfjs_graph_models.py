@@ -59,6 +59,16 @@ NETWORKS = {
         ),
         (2, 8, 8, 3),
     ),
+    "normalized convolutions": (
+        network(
+            nn.Conv2D(4, 3, use_bias=False),
+            nn.BatchNorm(),
+            plugrad.relu,
+            nn.DepthwiseConv2D(3, padding="same"),
+            nn.BatchNorm(),
+        ),
+        (2, 8, 8, 3),
+    ),
     "up and down": (
         network(
             nn.SeparableConv2D(4, 3),
@@ -448,3 +458,70 @@ def test_strings_pass_through(tmp_path):
     making.node("y", "ConcatV2", "x", "more", "axis", N=2)
     model = tfjs.load_graph_model(making.write(str(tmp_path), "y"))
     assert model(["z"]).tolist() == ["z", "b"]
+
+
+def fused_convolution(x):
+    filters, bias = np.ones((3, 3, 2, 4), np.float32), np.arange(4, dtype=np.float32)
+    return plugrad.fused.conv2d(x, filters, 1, "same", bias=bias)
+
+
+def folded(model, shape, folder):
+    """Save a model with random parameters, and return its operators and the largest error of what is read."""
+    params = model.init(0, shape)
+    for variable in nn.leaves(params):
+        numbers = RNG.uniform(0.5, 1.5, variable.shape)
+        variable.assign(numbers.astype(np.float32))
+    x = real(2, *shape)
+    tfjs.save_graph_model(lambda x: model(params, x), x, folder=folder)
+    document = json.loads((folder / "model.json").read_text("utf-8"))
+    kinds = [node["op"] for node in document["modelTopology"]["node"]]
+    named = {node["name"] for node in document["modelTopology"]["node"] if node["op"] == "Const"}
+    assert named == {w["name"] for group in document["weightsManifest"] for w in group["weights"]}
+    expected = model(params, plugrad.asarray(x)).numpy()
+    found = tfjs.load_graph_model(folder)(x).numpy()
+    return kinds, np.abs(found - expected).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("layers", "convolution"),
+    [
+        ([nn.Conv2D(4, 3), nn.BatchNorm()], "_FusedConv2D"),
+        ([nn.Conv2D(4, 3, use_bias=False), nn.BatchNorm(scale=False)], "_FusedConv2D"),
+        ([nn.DepthwiseConv2D(3, depth_multiplier=2), nn.BatchNorm(epsilon=0.1)], "FusedDepthwiseConv2dNative"),
+        ([fused_convolution, nn.BatchNorm()], "_FusedConv2D"),
+        ([*[nn.Conv2D(4, 3), nn.BatchNorm(), plugrad.relu] * 2, nn.BatchNorm()], "_FusedConv2D"),
+    ],
+    ids=["bias", "no bias", "depthwise", "fused", "two"],
+)  # fmt: skip
+def test_batch_norm_becomes_part_of_the_convolution_before_it(
+    layers, convolution, tmp_path, backend
+):
+    kinds, error = folded(nn.Sequential(*layers), (6, 6, 2), tmp_path)
+    count = sum(isinstance(layer, nn.BatchNorm) for layer in layers)
+    assert kinds.count("FusedBatchNormV3") == (1 if count == 3 else 0)
+    assert kinds.count(convolution) == min(count, 2)
+    assert not {"Conv2D", "DepthwiseConv2dNative", "AddV2"} & {*kinds}
+    assert error < 1e-5
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Sequential(nn.Conv2D(4, 3, activation=plugrad.relu), nn.BatchNorm()),
+        nn.Sequential(nn.Dense(4), nn.BatchNorm()),
+        nn.Graph(
+            "x",
+            {
+                "a": (nn.Conv2D(4, 3), "x"),
+                "b": (nn.BatchNorm(), "a"),
+                "both": (plugrad.multiply, "a", "b"),
+            },
+            "both",
+        ),
+    ],
+    ids=["an activation between", "no convolution", "another use"],
+)
+def test_batch_norm_that_cannot_be_folded_stays(model, tmp_path, backend):
+    kinds, error = folded(model, (6, 6, 2), tmp_path)
+    assert kinds.count("FusedBatchNormV3") == 1
+    assert error < 1e-5

@@ -18,6 +18,10 @@ MISSING_NAME_HINTS: Final = {
     "convert_to_tensor": "write plugrad.asarray(data)",
     "device": "write plugrad.use(name), for a block or from there on; x.device is the device of a tensor",
     "from_numpy": "write plugrad.asarray(array)",
+    **dict.fromkeys(
+        ("distributions", "integrate", "interpolate", "optimize", "special"),
+        'it is a module of its own package: pip install "plugrad[numerics]", and import it from plugrad_numerics',
+    ),
     "gather": "write plugrad.take(x, positions, axis=0)",
     "losses.cross_entropy": "write plugrad.losses.softmax_cross_entropy(labels, logits)",
     "losses.mae": "write plugrad.losses.absolute_difference(labels, predictions)",

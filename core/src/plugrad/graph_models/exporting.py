@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from plugrad.errors import ArgumentError, ArgumentValueError, UnsupportedModel, short_repr
+from plugrad.graph_models.folding import fold_batch_norms
 from plugrad.graph_models.model import FILE_NAME, GraphModel
 from plugrad.graph_models.reading import read_functions, read_graph
 from plugrad.graph_models.writing import shape_attribute, tensorflow_dtype
@@ -47,6 +48,7 @@ def save_graph_model(
     >>> plugrad.tfjs.load_graph_model(folder)(plugrad.ones((3, 2))).shape
     (3, 1)
 
+    Batch normalization after a convolution becomes part of it, as a model that runs in a browser is not trained there.
     The function is traced, and what the model computes is compared with what it returns. Loops and branches of
     `plugrad.scan`, `plugrad.while_loop` and `plugrad.cond` become functions of the model, which the browser runs with
     ``model.executeAsync``; other models also with ``model.predict``.
@@ -138,7 +140,7 @@ def _document(
         },
     }
     topology = {
-        "node": writer.nodes,
+        "node": fold_batch_norms(writer.nodes, writer.weights),
         "library": {"function": writer.functions},
         "versions": {"producer": 1},
     }

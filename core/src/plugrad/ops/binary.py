@@ -128,6 +128,8 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
         DTypeError: both operands hold bools, one holds strings, or no dtype holds both.
         ShapeError: the shapes do not broadcast.
     """
+    if type(b) is int and b == 2 and type(a) is Tensor and a.dtype.kind == "floating":
+        return unary.square(a)  # whose gradient takes two kernels instead of seven
     return binary_op(binary.power, a, b, "pow")
 
 

@@ -70,6 +70,7 @@ const MODELS = {
     layers.dense({ units: 2, activation: "mish" })),
   "several": several,
   "nested": nested,
+  "thresholds": () => chain(layers.thresholdedReLU({ theta: 0.2, inputShape: [4] }), layers.dense({ units: 3 }), layers.thresholdedReLU({ theta: 0.05 })),
 };
 
 const plain = (t) => ({ dtype: t.dtype, shape: t.shape, data: Array.from(t.dataSync()) });

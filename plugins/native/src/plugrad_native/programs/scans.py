@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from plugrad.extend import PACKED_VIEWS, Scan, count_elements, plan_memory
 from plugrad_native.declare import MAX_ELEMENTS
 from plugrad_native.programs.calls import c_function
@@ -26,9 +28,12 @@ class ScanProgram(NamedTuple):
 
 
 def can_loop(step: Scan, specs: Mapping[Value, Shaped]) -> bool:
-    """Return whether a loop has what a program needs: rounds, and arrays that are neither empty nor very large."""
+    """Return whether a loop has what a program needs: rounds, arrays neither empty nor very large, computed results."""
     sizes = [_nbytes(specs[v]) for v in (*step.inputs, *step.outputs)]
-    return step.length > 0 and all(0 < size < MAX_ELEMENTS for size in sizes)
+    if step.length < 1 or not all(0 < size < MAX_ELEMENTS for size in sizes):
+        return False
+    storage = plan_memory(step.body, views=PACKED_VIEWS, in_place=False).storage
+    return not any(storage.get(v, v) in step.body.constants for v in step.body.results)
 
 
 def write_scan(
@@ -72,11 +77,15 @@ def write_scan(
         owner = plan.storage[value]
         if owner in made and places[owner].slot == 0:
             places[owner] = target
+    constants = dict(body.constants)
     for value, owner in plan.storage.items():
-        places[value] = places[owner]
+        if owner not in constants:
+            places[value] = places[owner]
+        elif value != owner:
+            constants[value] = np.reshape(constants[owner], body.specs[value].shape)
     copied, end = _copies(body, plan.storage, places, state, plan.arena_bytes)
     given = [_nbytes(specs[v]) for v in step.inputs], [_nbytes(specs[v]) for v in step.outputs]
-    writer = Writer(body.specs, places, *given, end, body.constants)
+    writer = Writer(body.specs, places, *given, end, constants)
     for i, target in enumerate(state):
         writer.write_copy(COPY_BYTES, Place(1 + i, 0, target.nbytes), target)
     writer.end_part()

@@ -77,6 +77,13 @@ def _leaky_relu(alpha: float = 0.3) -> Step:
     return partial(plugrad.leaky_relu, alpha=alpha)
 
 
+def _thresholded_relu(theta: float = 1.0) -> Step:
+    def keep_large(x: plugrad.Tensor) -> plugrad.Tensor:
+        return plugrad.where(x > theta, x, 0.0)
+
+    return keep_large
+
+
 def _activation(activation: Any) -> Step:
     return activation
 
@@ -167,6 +174,7 @@ RULES: Final[dict[str, Rule]] = {
     "SpatialDropout2D": Rule(dropout.SpatialDropout, ("rate",), {}, LAST),
     "SpatialDropout3D": Rule(dropout.SpatialDropout, ("rate",), {}, LAST),
     "Subtract": Rule(merging.Subtract),
+    "ThresholdedReLU": Rule(_thresholded_relu, ("theta",)),
     "UpSampling1D": Rule(shapes.UpSampling1D, ("size",)),
     "UpSampling2D": Rule(_upsampling, ("size", "interpolation"), {}, LAST),
     "UpSampling3D": Rule(shapes.UpSampling3D, ("size",), {}, LAST),

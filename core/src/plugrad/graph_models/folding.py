@@ -1,0 +1,108 @@
+"""Normalizations by known statistics, which become part of the convolution before them when a graph is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+FUSED: Final = {
+    "Conv2D": "_FusedConv2D",
+    "_FusedConv2D": "_FusedConv2D",
+    "DepthwiseConv2dNative": "FusedDepthwiseConv2dNative",
+    "FusedDepthwiseConv2dNative": "FusedDepthwiseConv2dNative",
+}
+"""The convolutions that take a normalization, and what they become."""
+BIAS_ONLY: Final = {"list": {"s": ["Qmlhc0FkZA=="]}}
+"""The attribute of a convolution with a bias and without an activation: BiasAdd in base64."""
+
+
+def fold_batch_norms(nodes: Sequence[dict[str, Any]], weights: dict[str, Any]) -> list[dict[str, Any]]:  # fmt: skip
+    """Return the nodes with normalizations in the filters and biases of convolutions, and change the weights.
+
+    ``(conv(x, w) + b - mean) * factor + offset`` is a convolution with ``w * factor`` and ``(b - mean) * factor +
+    offset``, where factor is ``scale / sqrt(variance + epsilon)``. The result of the convolution must have no other
+    use, and all else must be constants of the model.
+    """
+    uses = Counter(_source(name) for node in nodes for name in node.get("input", ()))
+    found = {node["name"]: node for node in nodes}
+    replaced: dict[str, dict[str, Any]] = {}
+    for node in nodes:
+        if node["op"] == "FusedBatchNormV3":
+            folded = _fold(node, found, weights, uses)
+            if folded is not None:
+                replaced[node["name"]] = folded
+    kept = [replaced.get(node["name"], node) for node in nodes]
+    added = [name for node in replaced.values() for name in node["input"][1:]]
+    consts = [{"name": n, "op": "Const", "attr": {"dtype": {"type": "DT_FLOAT"}}} for n in added]
+    return _drop_unused([*consts, *kept], weights, replaced, found) if replaced else list(nodes)
+
+
+def _fold(
+    node: dict[str, Any], found: dict[str, Any], weights: dict[str, Any], uses: Counter[str]
+) -> dict[str, Any] | None:
+    """Return the convolution that does what a normalization does after one; None if there is none."""
+    source, *vectors = node["input"]
+    before = found.get(source)
+    bias = None
+    if before is not None and before["op"] == "AddV2" and uses[source] == 1:
+        source, bias = before["input"]
+        before = found.get(source)
+    if (
+        before is None
+        or before["op"] not in FUSED
+        or uses[source] != 1
+        or before["attr"].get("fused_ops", BIAS_ONLY) != BIAS_ONLY
+    ):
+        return None
+    x, kernel, *own = before["input"]
+    biases = [name for name in (*own, bias) if name is not None]
+    if any(name not in weights for name in (kernel, *biases, *vectors)):
+        return None
+    scale, offset, mean, variance = (_double(weights[name]) for name in vectors)
+    if any(weights[name].shape != mean.shape for name in biases):
+        return None
+    factor = scale / np.sqrt(variance + node["attr"]["epsilon"]["f"])
+    total = sum((_double(weights[name]) for name in biases), start=-mean)
+    filters = _double(weights[kernel])
+    each = factor.reshape(filters.shape[2:]) if "Depthwise" in before["op"] else factor
+    names = [f"{node['name']}/filters", f"{node['name']}/bias"]
+    for name, array in zip(names, (filters * each, total * factor + offset), strict=True):
+        weights[name] = array.astype(np.float32)
+    attrs = {**before["attr"], "fused_ops": BIAS_ONLY, "num_args": {"i": "1"}}
+    return {"name": node["name"], "op": FUSED[before["op"]], "input": [x, *names], "attr": attrs}
+
+
+def _drop_unused(
+    nodes: list[dict[str, Any]], weights: dict[str, Any], replaced: dict[str, Any], found: dict[str, Any]
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return the nodes without those that only what has been replaced has used."""
+    suspects = {_source(name) for name in replaced for name in found[name]["input"]}
+    while suspects:
+        uses = Counter(_source(name) for node in nodes for name in node.get("input", ()))
+        dead = {name for name in suspects if not uses[name]} - replaced.keys()
+        suspects = {
+            _source(name)
+            for node in nodes
+            if node["name"] in dead
+            for name in node.get("input", ())
+        }
+        nodes = [node for node in nodes if node["name"] not in dead]
+        for name in dead:
+            weights.pop(name, None)
+    return nodes
+
+
+def _source(name: str) -> str:
+    """Return the node whose output a name is."""
+    return name.removeprefix("^").partition(":")[0]
+
+
+def _double(array: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(array, np.float64)

@@ -1,0 +1,125 @@
+"""Compute the polynomials of `plugrad_numerics.special`: ``python coefficients.py`` writes them. It needs mpmath.
+
+Each function is smooth between the ends that are given, after what is singular has been divided out. It is cut into
+pieces of equal width, and in each piece interpolated at Chebyshev points in forty digits. What is written are the
+coefficients of the powers of a place t, which is from -1 to 1 in a piece.
+"""
+
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 40
+INFINITE_PLACE = mp.mpf(10) ** 25
+DIGAMMA_ROOT = mp.findroot(mp.digamma, 1.46)
+
+
+def phase_parts(order):
+    """Return the functions P and Q of 24 / x with J = sqrt(2 / (pi x)) (P cos - Q sin) of the phase (DLMF 10.17)."""
+
+    def both(y):
+        x = 24 / y
+        turn = x - (2 * order + 1) * mp.pi / 4
+        size = mp.sqrt(mp.pi * x / 2)
+        j, n = mp.besselj(order, x), mp.bessely(order, x)
+        c, s = mp.cos(turn), mp.sin(turn)
+        return size * (j * c + n * s), size * (n * c - j * s)
+
+    return lambda y: both(y)[0], lambda y: both(y)[1]
+
+
+def erfinv_of(w):
+    """Return erfinv(x) / w for w = sqrt(-log(1 - x * x))."""
+    x = mp.sqrt(-mp.expm1(-w * w))
+    return mp.erfinv(x) / w
+
+
+P0, Q0 = phase_parts(0)
+P1, Q1 = phase_parts(1)
+FUNCTIONS = {
+    # name: function, first end, last end, pieces, degree
+    "lgamma_near_roots": (lambda x: mp.loggamma(x) / ((x - 1) * (x - 2)), 0.5, 3, 20, 12),
+    "lgamma": (mp.loggamma, 3, 16, 26, 12),
+    "gamma": (mp.gamma, 1, 12, 44, 13),
+    "digamma_near_root": (lambda x: mp.digamma(x) / (x - DIGAMMA_ROOT), 1, 3, 16, 12),
+    "digamma": (mp.digamma, 3, 16, 26, 12),
+    "trigamma": (lambda x: mp.psi(1, x), 1, 16, 60, 15),
+    "erfcx": (lambda y: mp.exp((4 / y - 4) ** 2) * mp.erfc(4 / y - 4) / y, 0, 1, 64, 11),
+    "erfcx_near_0": (lambda x: mp.exp(x * x) * mp.erfc(x), 0, 1, 4, 14),
+    "erfinv": (lambda s: mp.erfinv(mp.sqrt(s)) / mp.sqrt(s), 0, 0.5625, 18, 12),
+    "erfinv_tail": (erfinv_of, 0.875, 6.125, 42, 12),
+    "j0": (mp.j0, 0, 24, 48, 13),
+    "j1": (lambda x: mp.j1(x) / x, 0, 24, 48, 13),
+    "y0": (lambda x: mp.bessely(0, x) - 2 / mp.pi * mp.log(x / 2) * mp.j0(x), 0, 24, 48, 13),
+    "y1": (
+        lambda x: mp.bessely(1, x) - 2 / mp.pi * (mp.log(x / 2) * mp.j1(x) - 1 / x),
+        0,
+        24,
+        48,
+        13,
+    ),
+    "p0": (P0, 0, 1, 8, 10),
+    "q0": (Q0, 0, 1, 8, 10),
+    "p1": (P1, 0, 1, 8, 10),
+    "q1": (Q1, 0, 1, 8, 10),
+    "i0e": (lambda x: mp.besseli(0, x) * mp.exp(-x), 0, 16, 32, 13),
+    "i1e": (lambda x: mp.besseli(1, x) * mp.exp(-x) / x, 0, 16, 32, 13),
+    "i0e_tail": (lambda y: mp.besseli(0, 16 / y) * mp.exp(-16 / y) * mp.sqrt(16 / y), 0, 1, 16, 12),
+    "i1e_tail": (lambda y: mp.besseli(1, 16 / y) * mp.exp(-16 / y) * mp.sqrt(16 / y), 0, 1, 16, 12),
+    "k0": (lambda x: mp.besselk(0, x) + mp.log(x / 2) * mp.besseli(0, x), 0, 1, 4, 14),
+    "k1": (lambda x: mp.besselk(1, x) - 1 / x - mp.log(x / 2) * mp.besseli(1, x), 0, 1, 4, 14),
+    "k0e_tail": (lambda y: mp.besselk(0, 1 / y) * mp.exp(1 / y) / mp.sqrt(y), 0, 1, 32, 13),
+    "k1e_tail": (lambda y: mp.besselk(1, 1 / y) * mp.exp(1 / y) / mp.sqrt(y), 0, 1, 32, 13),
+    "zeta": (lambda s: (s - 1) * mp.zeta(s), 0, 17, 34, 13),
+    "exp1": (lambda x: mp.e1(x) + mp.log(x), 0, 0.5, 4, 13),
+    "exp1_tail": (lambda y: mp.e1(1 / y) * mp.exp(1 / y) / y, 0, 2, 64, 13),
+    "expi": (lambda x: mp.ei(x) - mp.log(x), 0, 6, 24, 13),
+    "expi_tail": (lambda y: mp.ei(6 / y) * mp.exp(-6 / y) * 6 / y, 0, 1, 64, 13),
+}
+
+
+def polynomial(function, first, last, degree):
+    """Return the coefficients of the interpolating polynomial in t, which is -1 and 1 at the ends."""
+    n = degree + 1
+    middle, half = (first + last) / 2, (last - first) / 2
+    angles = [mp.pi * (2 * k + 1) / (2 * n) for k in range(n)]
+    values = [function(middle + half * mp.cos(a)) for a in angles]
+    series = [
+        2 * sum(v * mp.cos(j * a) for v, a in zip(values, angles, strict=True)) / n
+        for j in range(n)
+    ]
+    series[0] /= 2
+    found = [mp.mpf(0)] * n
+    before, current = [mp.mpf(1)], [mp.mpf(0), mp.mpf(1)]
+    for j, c in enumerate(series):
+        basis = before if j == 0 else current
+        for power, b in enumerate(basis):
+            found[power] += c * b
+        if j:
+            following = [mp.mpf(0)] + [2 * b for b in current]
+            for power, b in enumerate(before):
+                following[power] -= b
+            before, current = current, following
+    return found
+
+
+def table(name):
+    """Return where the pieces of a function begin and how many there are in 1, and their coefficients."""
+    function, first, last, pieces, degree = FUNCTIONS[name]
+    width = (mp.mpf(last) - first) / pieces
+    rows = [
+        polynomial(function, first + k * width, first + (k + 1) * width, degree)
+        for k in range(pieces)
+    ]
+    head = np.array([float(first), float(1 / width)])
+    return head, np.array([[float(c) for c in row] for row in rows])
+
+
+if __name__ == "__main__":
+    arrays = {}
+    for name in FUNCTIONS:
+        head, rows = table(name)
+        arrays[f"{name}.ends"], arrays[name] = head, rows
+        print(name, rows.shape, abs(rows[:, -1] / rows[:, 0]).max())
+    np.savez_compressed(Path(__file__).parent / "src/plugrad_numerics/coefficients.npz", **arrays)

@@ -1,0 +1,240 @@
+"""Bessel functions of the orders 0 and 1, of both kinds, and modified ones. ``e`` at the end of a name says scaled."""
+
+from __future__ import annotations
+
+from math import inf, nan, pi
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad_numerics.tables import elementwise, evaluate
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+
+LARGE = 24.0
+"""From here on J and Y are made of an amplitude and a phase (DLMF 10.17)."""
+
+
+def j0(x: Any) -> Tensor:
+    """The Bessel function of the first kind of order 0.
+
+    >>> special.j0([0.0, 1.0])
+    tensor([1.       , 0.7651977], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("j0", lambda x: _first_kind(0, plugrad.abs(x)), x)
+
+
+def j1(x: Any) -> Tensor:
+    """The Bessel function of the first kind of order 1.
+
+    >>> special.j1([0.0, 1.0])
+    tensor([0.        , 0.44005057], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise(
+        "j1", lambda x: plugrad.where(x < 0, -1.0, 1.0) * _first_kind(1, plugrad.abs(x)), x
+    )
+
+
+def y0(x: Any) -> Tensor:
+    """The Bessel function of the second kind of order 0; -inf at 0, NaN below it.
+
+    >>> special.y0([1.0])
+    tensor([0.08825696], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("y0", lambda x: _second_kind(0, x), x)
+
+
+def y1(x: Any) -> Tensor:
+    """The Bessel function of the second kind of order 1; -inf at 0, NaN below it.
+
+    >>> special.y1([1.0])
+    tensor([-0.7812128], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("y1", lambda x: _second_kind(1, x), x)
+
+
+def _first_kind(order: int, x: Tensor) -> Tensor:
+    small = _small(order, plugrad.where(x < LARGE, x, 0))
+    return plugrad.where(x < LARGE, small, _large(order, x, is_first=True))
+
+
+def _small(order: int, x: Tensor) -> Tensor:
+    found = evaluate(f"j{order}", x)
+    return found * x if order else found
+
+
+def _second_kind(order: int, x: Tensor) -> Tensor:
+    inside = plugrad.where((x > 0) & (x < LARGE), x, 1)
+    product = plugrad.log(inside / 2) * _small(order, inside)
+    if order:
+        product = product - 1 / inside
+    low = evaluate(f"y{order}", inside) + 2 / pi * product
+    found = plugrad.where(x < LARGE, low, _large(order, x, is_first=False))
+    return plugrad.where(x < 0, nan, plugrad.where(x == 0, -inf, found))
+
+
+def _large(order: int, x: Tensor, *, is_first: bool) -> Tensor:
+    is_infinite = x == inf
+    x = plugrad.where(x >= LARGE, plugrad.where(is_infinite, LARGE, x), LARGE)
+    y = LARGE / x
+    p, q = evaluate(f"p{order}", y), evaluate(f"q{order}", y)
+    sine, cosine = plugrad.sin(x), plugrad.cos(x)
+    # Sine and cosine of x minus an odd number of eighths of a turn, without subtracting it from x.
+    a, b = (cosine + sine, sine - cosine) if order == 0 else (sine - cosine, -(sine + cosine))
+    found = (p * a - q * b if is_first else p * b + q * a) / plugrad.sqrt(pi * x)
+    return plugrad.where(is_infinite, 0, found)
+
+
+def i0e(x: Any) -> Tensor:
+    """The modified Bessel function of the first kind of order 0, times ``exp(-abs(x))``.
+
+    >>> special.i0e([0.0, 100.0])
+    tensor([1.        , 0.03994438], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("i0e", _i0e, x)
+
+
+def _i0e(x: Tensor) -> Tensor:
+    x = plugrad.abs(x)
+    return plugrad.where(x < 16, evaluate("i0e", x), _scaled_tail("i0e_tail", x))
+
+
+def _scaled_tail(name: str, x: Tensor) -> Tensor:
+    large = plugrad.where(x >= 16, x, 16)
+    return evaluate(name, 16 / large) / plugrad.sqrt(large)
+
+
+def i1e(x: Any) -> Tensor:
+    """The modified Bessel function of the first kind of order 1, times ``exp(-abs(x))``.
+
+    >>> special.i1e([0.0, 100.0])
+    tensor([0.        , 0.03974415], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("i1e", _i1e, x)
+
+
+def _i1e(x: Tensor) -> Tensor:
+    size = plugrad.abs(x)
+    small = plugrad.where(size < 16, x, 0)
+    tail = plugrad.where(x < 0, -1.0, 1.0) * _scaled_tail("i1e_tail", size)
+    return plugrad.where(size < 16, small * evaluate("i1e", plugrad.abs(small)), tail)
+
+
+def i0(x: Any) -> Tensor:
+    """The modified Bessel function of the first kind of order 0.
+
+    >>> special.i0([0.0, 1.0])
+    tensor([1.       , 1.2660658], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("i0", lambda x: _grow(_i0e(x), x), x)
+
+
+def i1(x: Any) -> Tensor:
+    """The modified Bessel function of the first kind of order 1.
+
+    >>> special.i1([0.0, 1.0])
+    tensor([0.       , 0.5651591], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("i1", lambda x: _grow(_i1e(x), x), x)
+
+
+def _grow(scaled: Tensor, x: Tensor) -> Tensor:
+    """Multiply by exp(abs(x)), which may overflow where the product does not."""
+    half = plugrad.exp(plugrad.abs(x) / 2)
+    return half * (scaled * half)
+
+
+def k0e(x: Any) -> Tensor:
+    """The modified Bessel function of the second kind of order 0, times ``exp(x)``; inf at 0, NaN below it.
+
+    >>> special.k0e([1.0])
+    tensor([1.1444631], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("k0e", lambda x: _k(0, x, is_scaled=True), x)
+
+
+def k1e(x: Any) -> Tensor:
+    """The modified Bessel function of the second kind of order 1, times ``exp(x)``; inf at 0, NaN below it.
+
+    >>> special.k1e([1.0])
+    tensor([1.6361535], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("k1e", lambda x: _k(1, x, is_scaled=True), x)
+
+
+def k0(x: Any) -> Tensor:
+    """The modified Bessel function of the second kind of order 0; inf at 0, NaN below it.
+
+    >>> special.k0([1.0])
+    tensor([0.42102444], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("k0", lambda x: _k(0, x, is_scaled=False), x)
+
+
+def k1(x: Any) -> Tensor:
+    """The modified Bessel function of the second kind of order 1; inf at 0, NaN below it.
+
+    >>> special.k1([1.0])
+    tensor([0.60190725], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("k1", lambda x: _k(1, x, is_scaled=False), x)
+
+
+def _k(order: int, x: Tensor, *, is_scaled: bool) -> Tensor:
+    small = plugrad.where((x > 0) & (x < 1), x, 0.5)
+    growth = plugrad.exp(small)
+    logarithm = plugrad.log(small / 2)
+    if order:
+        low = (
+            evaluate("k1", small)
+            + 1 / small
+            + logarithm * (small * evaluate("i1e", small) * growth)
+        )
+    else:
+        low = evaluate("k0", small) - logarithm * (evaluate("i0e", small) * growth)
+    large = plugrad.where(x >= 1, x, 1)
+    finite = plugrad.where(large == inf, 1, large)
+    high = evaluate(f"k{order}e_tail", 1 / finite) / plugrad.sqrt(finite)
+    if is_scaled:
+        low = low * growth
+    else:
+        high = high * plugrad.exp(-finite)
+    high = plugrad.where(x == inf, 0, high)
+    found = plugrad.where(x < 1, low, high)
+    return plugrad.where(x < 0, nan, plugrad.where(x == 0, inf, found))

@@ -1,0 +1,494 @@
+"""Distributions of real numbers whose samples are functions of uniform or normal ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log, nan, pi, sqrt
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad_numerics.distribution import Distribution
+from plugrad_numerics.error_functions import ndtr, ndtri
+from plugrad_numerics.gamma_functions import digamma, gamma, gammaln
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+
+EULER = 0.5772156649015329
+LOG_2_PI = log(2 * pi)
+
+
+@dataclass(frozen=True)
+class Normal(Distribution):
+    """The normal distribution with a mean and a standard deviation.
+
+    >>> distributions.Normal(0.0, 1.0).log_prob(0.0)
+    tensor(-0.9189385, dtype=float32)
+    """
+
+    loc: Any
+    scale: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return self.loc + self.scale * source.normal()
+
+    def log_prob(self, x: Any) -> Tensor:
+        z = (self._value(x) - self.loc) / self.scale
+        return -0.5 * z * z - plugrad.log(self.scale) - 0.5 * LOG_2_PI
+
+    def cdf(self, x: Any) -> Tensor:
+        """The probability of a number up to x."""
+        return ndtr((self._value(x) - self.loc) / self.scale)
+
+    def entropy(self) -> Tensor:
+        return plugrad.log(self.scale) + 0.5 * (1 + LOG_2_PI)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale * self.scale
+
+
+@dataclass(frozen=True)
+class LogNormal(Distribution):
+    """The distribution of numbers whose logarithm has a normal one.
+
+    >>> distributions.LogNormal(0.0, 1.0).mean
+    tensor(1.6487212, dtype=float32)
+    """
+
+    loc: Any
+    scale: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return plugrad.exp(self.loc + self.scale * source.normal())
+
+    def log_prob(self, x: Any) -> Tensor:
+        x = self._value(x)
+        logarithm = plugrad.log(plugrad.where(x > 0, x, 1))
+        found = Normal(self.loc, self.scale).log_prob(logarithm) - logarithm
+        return plugrad.where(x > 0, found, -inf)
+
+    def entropy(self) -> Tensor:
+        return Normal(self.loc, self.scale).entropy() + self.loc
+
+    @property
+    def mean(self) -> Tensor:
+        return plugrad.exp(self.loc + 0.5 * self.scale**2)
+
+    @property
+    def variance(self) -> Tensor:
+        square = self.scale**2
+        return plugrad.expm1(square) * plugrad.exp(2 * self.loc + square)
+
+
+@dataclass(frozen=True)
+class HalfNormal(Distribution):
+    """The distribution of the absolute values of normal numbers around 0.
+
+    >>> distributions.HalfNormal(1.0).mean
+    tensor(0.7978846, dtype=float32)
+    """
+
+    scale: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return self.scale * plugrad.abs(source.normal())
+
+    def log_prob(self, x: Any) -> Tensor:
+        x = self._value(x)
+        z = x / self.scale
+        found = -0.5 * z * z - plugrad.log(self.scale) + 0.5 * log(2 / pi)
+        return plugrad.where(x >= 0, found, -inf)
+
+    def entropy(self) -> Tensor:
+        return plugrad.log(self.scale) + 0.5 * log(pi / 2) + 0.5
+
+    @property
+    def mean(self) -> Tensor:
+        return self.scale * sqrt(2 / pi)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2 * (1 - 2 / pi)
+
+
+@dataclass(frozen=True)
+class Uniform(Distribution):
+    """The uniform distribution between two numbers.
+
+    >>> distributions.Uniform(1.0, 3.0).entropy()
+    tensor(0.6931472, dtype=float32)
+    """
+
+    low: Any
+    high: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return self.low + (self.high - self.low) * source.uniform()
+
+    def log_prob(self, x: Any) -> Tensor:
+        x = self._value(x)
+        found = -plugrad.log(self.high - self.low)
+        return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
+
+    def entropy(self) -> Tensor:
+        return plugrad.log(self.high - self.low)
+
+    @property
+    def mean(self) -> Tensor:
+        return (self.low + self.high) / 2
+
+    @property
+    def variance(self) -> Tensor:
+        return (self.high - self.low) ** 2 / 12
+
+
+@dataclass(frozen=True)
+class Exponential(Distribution):
+    """The exponential distribution, whose mean is 1 / rate.
+
+    >>> distributions.Exponential(2.0).mean
+    tensor(0.5, dtype=float32)
+    """
+
+    rate: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return -plugrad.log(source.uniform()) / self.rate
+
+    def log_prob(self, x: Any) -> Tensor:
+        x = self._value(x)
+        return plugrad.where(x >= 0, plugrad.log(self.rate) - self.rate * x, -inf)
+
+    def entropy(self) -> Tensor:
+        return 1 - plugrad.log(self.rate)
+
+    @property
+    def mean(self) -> Tensor:
+        return 1 / self.rate
+
+    @property
+    def variance(self) -> Tensor:
+        return 1 / self.rate**2
+
+
+@dataclass(frozen=True)
+class Laplace(Distribution):
+    """The Laplace distribution, with exponential tails on both sides.
+
+    >>> distributions.Laplace(0.0, 1.0).entropy()
+    tensor(1.6931472, dtype=float32)
+    """
+
+    loc: Any
+    scale: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        u = source.uniform() - 0.5
+        return self.loc - self.scale * plugrad.sign(u) * plugrad.log1p(-2 * plugrad.abs(u))
+
+    def log_prob(self, x: Any) -> Tensor:
+        return -plugrad.abs(self._value(x) - self.loc) / self.scale - plugrad.log(2 * self.scale)
+
+    def entropy(self) -> Tensor:
+        return 1 + plugrad.log(2 * self.scale)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return 2 * self.scale**2
+
+
+@dataclass(frozen=True)
+class Logistic(Distribution):
+    """The logistic distribution, whose distribution function is a sigmoid.
+
+    >>> distributions.Logistic(0.0, 1.0).entropy()
+    tensor(2., dtype=float32)
+    """
+
+    loc: Any
+    scale: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        u = source.uniform()
+        return self.loc + self.scale * (plugrad.log(u) - plugrad.log1p(-u))
+
+    def log_prob(self, x: Any) -> Tensor:
+        z = plugrad.abs((self._value(x) - self.loc) / self.scale)
+        return -z - 2 * plugrad.log1p(plugrad.exp(-z)) - plugrad.log(self.scale)
+
+    def entropy(self) -> Tensor:
+        return plugrad.log(self.scale) + 2
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2 * (pi**2 / 3)
+
+
+@dataclass(frozen=True)
+class Gumbel(Distribution):
+    """The Gumbel distribution, that of largest values.
+
+    >>> distributions.Gumbel(0.0, 1.0).mean
+    tensor(0.5772157, dtype=float32)
+    """
+
+    loc: Any
+    scale: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return self.loc - self.scale * plugrad.log(-plugrad.log(source.uniform()))
+
+    def log_prob(self, x: Any) -> Tensor:
+        z = (self._value(x) - self.loc) / self.scale
+        return -z - plugrad.exp(-z) - plugrad.log(self.scale)
+
+    def entropy(self) -> Tensor:
+        return plugrad.log(self.scale) + 1 + EULER
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc + EULER * self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2 * (pi**2 / 6)
+
+
+@dataclass(frozen=True)
+class Cauchy(Distribution):
+    """The Cauchy distribution, which has neither mean nor variance: both are NaN.
+
+    >>> distributions.Cauchy(0.0, 1.0).log_prob(0.0)
+    tensor(-1.1447299, dtype=float32)
+    """
+
+    loc: Any
+    scale: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return self.loc + self.scale * plugrad.tan(pi * (source.uniform() - 0.5))
+
+    def log_prob(self, x: Any) -> Tensor:
+        z = (self._value(x) - self.loc) / self.scale
+        return -log(pi) - plugrad.log(self.scale) - plugrad.log1p(z * z)
+
+    def entropy(self) -> Tensor:
+        return plugrad.log(4 * pi * self.scale)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc * nan
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale * nan
+
+
+@dataclass(frozen=True)
+class HalfCauchy(Distribution):
+    """The distribution of the absolute values of Cauchy numbers around 0.
+
+    >>> distributions.HalfCauchy(1.0).log_prob(0.0)
+    tensor(-0.4515827, dtype=float32)
+    """
+
+    scale: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return self.scale * plugrad.tan(pi / 2 * source.uniform())
+
+    def log_prob(self, x: Any) -> Tensor:
+        x = self._value(x)
+        z = x / self.scale
+        found = log(2 / pi) - plugrad.log(self.scale) - plugrad.log1p(z * z)
+        return plugrad.where(x >= 0, found, -inf)
+
+    def entropy(self) -> Tensor:
+        return plugrad.log(2 * pi * self.scale)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.scale * inf
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale * inf
+
+
+@dataclass(frozen=True)
+class Weibull(Distribution):
+    """The Weibull distribution of a scale and a concentration, that of the times until something fails.
+
+    >>> distributions.Weibull(1.0, 2.0).mean
+    tensor(0.88622695, dtype=float32)
+    """
+
+    scale: Any
+    concentration: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return self.scale * (-plugrad.log(source.uniform())) ** (1 / self.concentration)
+
+    def log_prob(self, x: Any) -> Tensor:
+        x, k = self._value(x), self.concentration
+        logarithm = plugrad.log(plugrad.where(x > 0, x, 1) / self.scale)
+        found = plugrad.log(k / self.scale) + (k - 1) * logarithm - plugrad.exp(k * logarithm)
+        return plugrad.where(x > 0, found, -inf)
+
+    def entropy(self) -> Tensor:
+        k = self.concentration
+        return EULER * (1 - 1 / k) + plugrad.log(self.scale / k) + 1
+
+    @property
+    def mean(self) -> Tensor:
+        return self.scale * gamma(1 + 1 / self.concentration)
+
+    @property
+    def variance(self) -> Tensor:
+        first = gamma(1 + 1 / self.concentration)
+        return self.scale**2 * (gamma(1 + 2 / self.concentration) - first * first)
+
+
+@dataclass(frozen=True)
+class Pareto(Distribution):
+    """The Pareto distribution of numbers above a scale, with a tail of power -alpha.
+
+    >>> distributions.Pareto(1.0, 3.0).mean
+    tensor(1.5, dtype=float32)
+    """
+
+    scale: Any
+    alpha: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        return self.scale * plugrad.exp(-plugrad.log(source.uniform()) / self.alpha)
+
+    def log_prob(self, x: Any) -> Tensor:
+        x = self._value(x)
+        is_inside = x >= self.scale
+        logarithm = plugrad.log(plugrad.where(is_inside, x, self.scale))
+        found = (
+            plugrad.log(self.alpha)
+            + self.alpha * plugrad.log(self.scale)
+            - (self.alpha + 1) * logarithm
+        )
+        return plugrad.where(is_inside, found, -inf)
+
+    def entropy(self) -> Tensor:
+        return plugrad.log(self.scale / self.alpha) + 1 + 1 / self.alpha
+
+    @property
+    def mean(self) -> Tensor:
+        safe = plugrad.where(self.alpha > 1, self.alpha, 2)
+        return plugrad.where(self.alpha > 1, safe * self.scale / (safe - 1), inf)
+
+    @property
+    def variance(self) -> Tensor:
+        a = plugrad.where(self.alpha > 2, self.alpha, 3)
+        return plugrad.where(self.alpha > 2, self.scale**2 * a / ((a - 1) ** 2 * (a - 2)), inf)
+
+
+@dataclass(frozen=True)
+class Kumaraswamy(Distribution):
+    """The Kumaraswamy distribution between 0 and 1, like `Beta` but with a simple distribution function.
+
+    >>> distributions.Kumaraswamy(1.0, 1.0).mean
+    tensor(0.5, dtype=float32)
+    """
+
+    a: Any
+    b: Any
+
+    def _draw(self, source: Any) -> Tensor:
+        inner = -plugrad.expm1(plugrad.log(source.uniform()) / self.b)
+        return plugrad.exp(plugrad.log(inner) / self.a)
+
+    def log_prob(self, x: Any) -> Tensor:
+        x = self._value(x)
+        is_inside = (x > 0) & (x < 1)
+        logarithm = plugrad.log(plugrad.where(is_inside, x, 0.5))
+        rest = plugrad.log(-plugrad.expm1(self.a * logarithm))
+        found = plugrad.log(self.a * self.b) + (self.a - 1) * logarithm + (self.b - 1) * rest
+        return plugrad.where(is_inside, found, -inf)
+
+    def entropy(self) -> Tensor:
+        harmonic = digamma(self.b + 1) + EULER
+        return (1 - 1 / self.b) + (1 - 1 / self.a) * harmonic - plugrad.log(self.a * self.b)
+
+    def _moment(self, n: int) -> Tensor:
+        one = 1 + n / self.a
+        return self.b * plugrad.exp(gammaln(one) + gammaln(self.b) - gammaln(one + self.b))
+
+    @property
+    def mean(self) -> Tensor:
+        return self._moment(1)
+
+    @property
+    def variance(self) -> Tensor:
+        return self._moment(2) - self._moment(1) ** 2
+
+
+@dataclass(frozen=True)
+class TruncatedNormal(Distribution):
+    """The normal distribution of `loc` and `scale`, cut off below `low` and above `high`.
+
+    >>> distributions.TruncatedNormal(0.0, 1.0, -1.0, 1.0).mean
+    tensor(0., dtype=float32)
+    """
+
+    loc: Any
+    scale: Any
+    low: Any
+    high: Any
+
+    def _ends(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return both standardized ends, and the probability between them."""
+        first, last = (self.low - self.loc) / self.scale, (self.high - self.loc) / self.scale
+        return first, last, ndtr(last) - ndtr(first)
+
+    def _draw(self, source: Any) -> Tensor:
+        first, _, share = self._ends()
+        z = ndtri(ndtr(first) + share * source.uniform())
+        return plugrad.clip(self.loc + self.scale * z, self.low, self.high)
+
+    def log_prob(self, x: Any) -> Tensor:
+        x = self._value(x)
+        found = Normal(self.loc, self.scale).log_prob(x) - plugrad.log(self._ends()[2])
+        return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
+
+    def _edges(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        first, last, share = self._ends()
+        densities = (plugrad.exp(-0.5 * z * z) / sqrt(2 * pi) / share for z in (first, last))
+        low, high = densities
+        return first, last, low, high, share
+
+    def entropy(self) -> Tensor:
+        first, last, low, high, share = self._edges()
+        return (
+            0.5 * (LOG_2_PI + 1)
+            + plugrad.log(self.scale * share)
+            + 0.5 * (first * low - last * high)
+        )
+
+    @property
+    def mean(self) -> Tensor:
+        _, _, low, high, _ = self._edges()
+        return self.loc + self.scale * (low - high)
+
+    @property
+    def variance(self) -> Tensor:
+        first, last, low, high, _ = self._edges()
+        return self.scale**2 * (1 + first * low - last * high - (low - high) ** 2)

@@ -1,0 +1,239 @@
+"""Ordinary differential equations by Dormand's and Prince's method, with gradients by the adjoint equation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import plugrad
+from plugrad.extend import ArgumentError, ShapeError
+from plugrad_numerics.tables import as_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad import Tensor
+
+    Derivative = Callable[..., Tensor]
+
+# The method of orders 5 and 4 (Dormand and Prince, 1980).
+NODES: Final = (0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1)
+STAGES: Final = (
+    (),
+    (1 / 5,),
+    (3 / 40, 9 / 40),
+    (44 / 45, -56 / 15, 32 / 9),
+    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
+    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
+)
+FIFTH: Final = (35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
+ERROR: Final = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+
+
+def odeint(
+    function: Derivative,
+    y0: Any,
+    t: Any,
+    *args: Any,
+    rtol: float = 1e-5,
+    atol: float = 1e-7,
+    max_steps: int = 1000,
+) -> Tensor:
+    """The solution of ``dy/dt = function(y, t, *args)`` from y0 on, at each of some times.
+
+    >>> y = integrate.odeint(lambda y, t, rate: rate * y, 1.0, [0.0, 1.0], -1.0)
+    >>> abs(y[1] - 0.36788) < 1e-5
+    tensor(True, dtype=bool)
+
+    Steps are as long as the error allows, which is estimated by the difference of methods of orders 5 and 4
+    (Dormand and Prince, 1980). The gradients for y0, the times and the tensors among `args` solve the adjoint equation
+    backwards in time (Pontryagin; Chen and others, 2018), so they need no more memory for more steps, and
+    have about the accuracy of the solution. What `function` takes from elsewhere than its arguments has no gradient.
+    It works in `plugrad.jit`.
+
+    Args:
+        function: the derivative, a tensor in the shape of y, of y, the time and `args`.
+        y0: a tensor of any shape, the value at the first time.
+        t: a vector of ascending or descending times.
+        args: tensors or numbers, which become tensors.
+        rtol: the error that is allowed, as a part of y.
+        atol: the error that is allowed besides.
+        max_steps: of how many steps it may take to the next time; more give NaN.
+
+    Returns:
+        the values in the shape ``(times, *y0.shape)``.
+
+    Raises:
+        ShapeError: t is not a vector of at least one time, or the derivative has another shape than y.
+        DTypeError: an argument holds complex numbers or strings.
+        ArgumentError: `function` is not callable.
+    """
+    if not callable(function):
+        raise ArgumentError(f"odeint: function={function!r} must be callable")
+    y, times, *parameters = as_floats("odeint", y0, t, *args)
+    if times.ndim != 1 or not times.size:
+        raise ShapeError(f"odeint: t of shape {times.shape} must be a vector of times")
+    options = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
+
+    def derivative(y: Tensor, t: Tensor, *rest: Tensor) -> Tensor:
+        found = function(y, t, *rest)
+        if found.shape != y.shape:
+            raise ShapeError(
+                f"odeint: the derivative has shape {found.shape}; it must be that of y, {y.shape}"
+            )
+        return found
+
+    return _solve(derivative, options, y, times, parameters)
+
+
+def _solve(
+    function: Derivative, options: dict[str, Any], y: Tensor, t: Tensor, args: Sequence[Tensor]
+) -> Tensor:
+    """Return the solution, with the gradients of the adjoint equation."""
+
+    @plugrad.custom_grad
+    def solution(y: Tensor, t: Tensor, *rest: Any) -> Any:
+        *args, save = rest
+        values = _integrate(function, options, y, t, args)
+        save(values, t, *args)
+
+        def pull(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
+            return _adjoint(function, options, dy, saved)
+
+        return values, pull
+
+    return solution(y, t, *args)
+
+
+def _integrate(
+    function: Derivative, options: dict[str, Any], y: Tensor, t: Tensor, args: Sequence[Tensor]
+) -> Tensor:
+    """Return the values at all times."""
+    if t.shape[0] == 1:
+        return y[None]
+
+    def advance(y: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        y = _step_until(function, options, y, ends[0], ends[1], args)
+        return y, y
+
+    _, found = plugrad.scan(advance, y, plugrad.stack([t[:-1], t[1:]], axis=1))
+    return plugrad.concat([y[None], found], axis=0)
+
+
+def _step_until(
+    function: Derivative,
+    options: dict[str, Any],
+    y: Tensor,
+    start: Tensor,
+    end: Tensor,
+    args: Sequence[Tensor],
+) -> Tensor:
+    """Return y at the end of an interval."""
+    rtol, atol, most = options["rtol"], options["atol"], options["max_steps"]
+    direction = plugrad.sign(end - start)
+
+    def go_on(carry: Any) -> Tensor:
+        _, t, _, count = carry
+        return ((end - t) * direction > 0) & (count < most)
+
+    def advance(carry: Any) -> Any:
+        y, t, h, count = carry
+        is_last = h >= plugrad.abs(end - t)
+        step = plugrad.where(is_last, end - t, direction * h)
+        following, error = _step(function, y, t, step, args)
+        scale = atol + rtol * plugrad.maximum(plugrad.abs(y), plugrad.abs(following))
+        ratio = plugrad.sqrt(plugrad.mean((error / scale) ** 2)) if y.size else 0 * t
+        is_bad = ~plugrad.isfinite(ratio)
+        is_accepted = (ratio <= 1) & ~is_bad
+        factor = 0.9 * plugrad.maximum(plugrad.where(is_bad, 1.0, ratio), 1e-8) ** -0.2
+        factor = plugrad.where(is_bad, 0.1, plugrad.clip(factor, 0.2, 10.0))
+        arrived = plugrad.where(is_last, end, t + step)
+        return (
+            plugrad.where(is_accepted, following, y),
+            plugrad.where(is_accepted, arrived, t),
+            plugrad.abs(step) * factor,
+            count + 1,
+        )
+
+    first = _first_step(function, options, y, start, end, args)
+    count = plugrad.zeros((), dtype="int32", device=y.device)
+    y, t, _, _ = plugrad.while_loop(go_on, advance, (y, start + 0, first, count))
+    return plugrad.where((end - t) * direction > 0, plugrad.nan, y)
+
+
+def _first_step(
+    function: Derivative,
+    options: dict[str, Any],
+    y: Tensor,
+    start: Tensor,
+    end: Tensor,
+    args: Sequence[Tensor],
+) -> Tensor:
+    """Return a length after which y has changed by about a hundredth (Hairer, Nørsett and Wanner, II.4)."""
+    whole = plugrad.abs(end - start)
+    if not y.size:
+        return whole
+    scale = options["atol"] + options["rtol"] * plugrad.abs(y)
+    size = plugrad.sqrt(plugrad.mean((y / scale) ** 2))
+    speed = plugrad.sqrt(plugrad.mean((function(y, start, *args) / scale) ** 2))
+    is_known = (size > 1e-5) & (speed > 1e-5) & plugrad.isfinite(speed)
+    guess = plugrad.where(is_known, 0.01 * size / plugrad.where(is_known, speed, 1), 1e-3 * whole)
+    return plugrad.minimum(guess, whole)
+
+
+def _step(
+    function: Derivative, y: Tensor, t: Tensor, h: Tensor, args: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return y after one step, and an estimate of its error."""
+    slopes: list[Tensor] = []
+    for node, weights in zip(NODES, STAGES, strict=True):
+        place = y + h * _combine(weights, slopes) if slopes else y
+        slopes.append(function(place, t + node * h, *args))
+    following = y + h * _combine(FIFTH, slopes)
+    slopes.append(function(following, t + h, *args))
+    return following, h * _combine(ERROR, slopes)
+
+
+def _combine(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
+    terms = [w * part for w, part in zip(weights, parts, strict=True) if w]
+    return plugrad.add_n(terms)
+
+
+def _adjoint(
+    function: Derivative, options: dict[str, Any], dy: Tensor, saved: list[Tensor]
+) -> list[Tensor]:
+    """Return the gradients for y0, the times and the arguments."""
+    values, t, *args = saved
+    shape, size = values.shape[1:], values[0].size
+    parts = [size, size, *(x.size for x in args)]
+    ends = [sum(parts[: i + 1]) for i in range(len(parts))]
+
+    def split(state: Tensor) -> list[Tensor]:
+        shapes = [shape, shape, *(x.shape for x in args)]
+        starts = [0, *ends[:-1]]
+        return [
+            plugrad.reshape(state[a:b], s) for a, b, s in zip(starts, ends, shapes, strict=True)
+        ]
+
+    def flatten(pieces: Sequence[Tensor]) -> Tensor:
+        return plugrad.concat([plugrad.reshape(x, (-1,)) for x in pieces], axis=0)
+
+    def backward(state: Tensor, t: Tensor, *given: Tensor) -> Tensor:
+        y, weight, *_ = split(state)
+        slope, pull = plugrad.vjp(lambda y, *rest: function(y, t, *rest), y, *given)
+        d_y, *d_args = pull(weight)
+        return flatten([slope, -d_y, *(-d for d in d_args)])
+
+    weight = dy[-1]
+    d_args = [plugrad.zeros_like(x) for x in args]
+    d_times: list[Tensor] = []
+    for i in range(t.shape[0] - 1, 0, -1):
+        slope = function(values[i], t[i], *args)
+        d_times.append(plugrad.sum(slope * dy[i]))
+        start = flatten([values[i], weight, *d_args])
+        pair = plugrad.stack([t[i], t[i - 1]])
+        _, weight, *d_args = split(_solve(backward, options, start, pair, args)[1])
+        # What a later time adds, an earlier one takes away: the first time moves all others.
+        weight = weight + dy[i - 1]
+    slope = function(values[0], t[0], *args)
+    d_times.append(plugrad.sum(slope * (dy[0] - weight)))
+    return [weight, plugrad.stack(d_times[::-1]), *d_args]

@@ -1,0 +1,140 @@
+"""What a distribution is, and how its arguments become tensors."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from dataclasses import fields
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad.extend import ArgumentError
+from plugrad_numerics.tables import as_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugrad import Tensor
+    from plugrad.random import Generator
+
+
+class Distribution(metaclass=ABCMeta):
+    """A probability distribution, or a batch of them: its parameters broadcast.
+
+    Parameters are tensors or numbers, and become tensors of one floating dtype. Their values are not looked at: those
+    that are not allowed give NaN. Results have gradients for the parameters. Samples have them, too, where
+    `is_reparametrized`; of the others, samples are constants.
+    """
+
+    is_reparametrized = True
+    event_rank = 0
+    """How many axes one sample has."""
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in fields(self) if f.name not in self.constants()]  # type: ignore[arg-type]
+        values = as_floats(type(self).__name__, *(getattr(self, name) for name in names))
+        if self.event_rank == 0:
+            values = list(plugrad.broadcast_arrays(*values))
+        for name, value in zip(names, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def constants(cls) -> frozenset[str]:
+        """The names of parameters that are numbers of Python."""
+        return frozenset()
+
+    @property
+    def _first(self) -> Tensor:
+        """A parameter, with the shape of the batch and of a sample."""
+        found: Tensor = getattr(self, fields(self)[0].name)  # type: ignore[arg-type]
+        return found
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The shape to which the parameters broadcast."""
+        shape = self._first.shape
+        return shape[: len(shape) - self.event_rank]
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        shape = self._first.shape
+        return shape[len(shape) - self.event_rank :]
+
+    def sample(self, shape: Sequence[int] = (), *, generator: Generator | None = None) -> Tensor:
+        """Draw samples, of the given shape in front of that of the batch.
+
+        Args:
+            shape: how many samples.
+            generator: where random numbers come from; by default `plugrad.random.default`.
+        """
+        if not isinstance(shape, tuple | list):
+            raise ArgumentError(
+                f"sample: shape={shape!r} must be a tuple of integers, such as (100,)"
+            )
+        source = _Source(generator or plugrad.random.default, self._first, tuple(shape))
+        return self._draw(source)
+
+    @abstractmethod
+    def _draw(self, source: _Source) -> Tensor:
+        """Return samples."""
+
+    @abstractmethod
+    def log_prob(self, x: Any) -> Tensor:
+        """The logarithm of the density, or of the probability, at x; -inf outside of the support."""
+
+    @abstractmethod
+    def entropy(self) -> Tensor:
+        """The entropy in natural units, of a continuous distribution that of the density."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> Tensor:
+        """The expected value."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """The expected squared difference from the mean."""
+
+    def _value(self, x: Any) -> Tensor:
+        """Return an argument as a tensor of the parameters' dtype and device."""
+        first = self._first
+        if not isinstance(x, plugrad.Tensor):
+            x = plugrad.asarray(x, device=first.device)
+        return x.astype(first.dtype)
+
+
+class _Source:
+    """Random numbers of the dtype and on the device of a parameter, in the shape of samples."""
+
+    def __init__(self, generator: Generator, like: Tensor, shape: tuple[int, ...]) -> None:
+        self._generator, self._dtype, self._device = generator, like.dtype, like.device
+        self.shape = (*shape, *like.shape)
+
+    def with_shape(self, *shape: int) -> _Source:
+        """Return a source of numbers in another shape."""
+        found = object.__new__(_Source)
+        found.__dict__.update(self.__dict__)
+        found.shape = shape
+        return found
+
+    def normal(self) -> Tensor:
+        """Draw standard normal numbers."""
+        return self._generator.standard_normal(self.shape, dtype=self._dtype, device=self._device)
+
+    def uniform(self) -> Tensor:
+        """Draw numbers between 0 and 1, without both."""
+        least = 2.0**-25 if self._dtype == "float32" else 2.0**-54
+        numbers = self._generator.uniform(self.shape, dtype=self._dtype, device=self._device)
+        return plugrad.clip(numbers, least, 1 - 2 * least)
+
+    @property
+    def size(self) -> int:
+        """How many numbers are drawn at once."""
+        return prod(self.shape)
+
+
+def inside(condition: Tensor, value: Tensor, safe: float) -> Tensor:
+    """Return values where a condition holds, and elsewhere a harmless one, whose gradient is 0."""
+    return plugrad.where(condition, value, safe)

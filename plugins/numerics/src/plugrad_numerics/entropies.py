@@ -1,0 +1,163 @@
+"""Logarithms of sums and products that are exact where plain formulas are not, and the terms of entropies."""
+
+from __future__ import annotations
+
+from math import inf, log
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad_numerics.tables import elementwise
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+
+
+def xlogy(x: Any, y: Any) -> Tensor:
+    """``x * log(y)``, which is 0 where x is 0.
+
+    >>> special.xlogy([0.0, 2.0], [0.0, 1.0])
+    tensor([0., 0.], dtype=float32)
+
+    Raises:
+        DTypeError: x or y holds complex numbers or strings.
+    """
+    return elementwise("xlogy", _xlogy, x, y)
+
+
+def _xlogy(x: Tensor, y: Tensor) -> Tensor:
+    is_zero = (x == 0) & ~plugrad.isnan(y)
+    return plugrad.where(is_zero, 0, x * plugrad.log(plugrad.where(is_zero, 1, y)))
+
+
+def xlog1py(x: Any, y: Any) -> Tensor:
+    """``x * log(1 + y)``, which is 0 where x is 0.
+
+    >>> special.xlog1py([0.0, 2.0], [-1.0, 0.0])
+    tensor([0., 0.], dtype=float32)
+
+    Raises:
+        DTypeError: x or y holds complex numbers or strings.
+    """
+    return elementwise("xlog1py", _xlog1py, x, y)
+
+
+def _xlog1py(x: Tensor, y: Tensor) -> Tensor:
+    is_zero = (x == 0) & ~plugrad.isnan(y)
+    return plugrad.where(is_zero, 0, x * plugrad.log1p(plugrad.where(is_zero, 0, y)))
+
+
+def entr(x: Any) -> Tensor:
+    """``-x * log(x)``, the term of an entropy: 0 at 0, and -inf below it.
+
+    >>> special.entr([0.0, 0.5])
+    tensor([0.       , 0.3465736], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise(
+        "entr", lambda x: plugrad.where(x < 0, -inf, 0 - _xlogy(x, plugrad.abs(x))), x
+    )
+
+
+def rel_entr(x: Any, y: Any) -> Tensor:
+    """``x * log(x / y)``, the term of a relative entropy: 0 where x is 0 and y not negative, else inf outside.
+
+    >>> special.rel_entr([0.0, 0.5], [0.5, 0.25])
+    tensor([0.       , 0.3465736], dtype=float32)
+
+    Raises:
+        DTypeError: x or y holds complex numbers or strings.
+    """
+    return elementwise("rel_entr", _rel_entr, x, y)
+
+
+def _rel_entr(x: Tensor, y: Tensor) -> Tensor:
+    is_inside = (x > 0) & (y > 0)
+    has_nan = plugrad.isnan(x) | plugrad.isnan(y)
+    safe_x, safe_y = (plugrad.where(is_inside, z, 1) for z in (x, y))
+    found = safe_x * plugrad.log(safe_x / safe_y)
+    outside = plugrad.where(has_nan, x + y, plugrad.where((x == 0) & (y >= 0), 0.0, inf))
+    return plugrad.where(is_inside, found, outside)
+
+
+def kl_div(x: Any, y: Any) -> Tensor:
+    """``x * log(x / y) - x + y``, a term of a divergence that is never negative.
+
+    >>> special.kl_div([0.0, 0.5], [0.5, 0.5])
+    tensor([0.5, 0. ], dtype=float32)
+
+    Raises:
+        DTypeError: x or y holds complex numbers or strings.
+    """
+
+    def compute(x: Tensor, y: Tensor) -> Tensor:
+        terms = _rel_entr(x, y)
+        is_finite = plugrad.isfinite(terms)
+        return plugrad.where(is_finite, terms - plugrad.where(is_finite, x - y, 0), terms)
+
+    return elementwise("kl_div", compute, x, y)
+
+
+def expit(x: Any) -> Tensor:
+    """The logistic function ``1 / (1 + exp(-x))``.
+
+    >>> special.expit([0.0])
+    tensor([0.5], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("expit", plugrad.sigmoid, x)
+
+
+def log_expit(x: Any) -> Tensor:
+    """The logarithm of `expit`.
+
+    >>> special.log_expit([-1000.0])
+    tensor([-1000.], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("log_expit", plugrad.log_sigmoid, x)
+
+
+def logit(x: Any) -> Tensor:
+    """``log(x / (1 - x))``, the inverse of `expit`; NaN outside of 0 to 1.
+
+    >>> special.logit([0.5])
+    tensor([0.], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+
+    def compute(x: Tensor) -> Tensor:
+        is_middle = (x > 0.25) & (x < 0.75)  # the quotient is near 1 there
+        middle = plugrad.where(is_middle, x, 0.5)
+        near = plugrad.log1p((2 * middle - 1) / (1 - middle))
+        outside = plugrad.where(is_middle, 0.25, x)
+        return plugrad.where(is_middle, near, plugrad.log(outside / (1 - outside)))
+
+    return elementwise("logit", compute, x)
+
+
+def log1mexp(x: Any) -> Tensor:
+    """``log(1 - exp(x))`` of x below 0, exact also where that is near 0 or 1; -inf at 0, NaN above it.
+
+    >>> special.log1mexp([-1e-3])
+    tensor([-6.908255], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+
+    def compute(x: Tensor) -> Tensor:
+        is_near = x > -log(2)
+        near = plugrad.log(-plugrad.expm1(plugrad.where(is_near, x, -1)))
+        return plugrad.where(
+            is_near, near, plugrad.log1p(-plugrad.exp(plugrad.where(is_near, -1, x)))
+        )
+
+    return elementwise("log1mexp", compute, x)

@@ -1,0 +1,156 @@
+"""The error function's relatives, and the normal distribution."""
+
+from __future__ import annotations
+
+from math import inf, nan, sqrt
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad_numerics.tables import elementwise, evaluate
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+
+
+def erfcx(x: Any) -> Tensor:
+    """The scaled complementary error function ``exp(x**2) * erfc(x)``, which does not underflow.
+
+    >>> special.erfcx([0.0, 100.0])
+    tensor([1.        , 0.00564161], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("erfcx", _erfcx, x)
+
+
+def _erfcx(x: Tensor) -> Tensor:
+    size = plugrad.abs(x)
+    y = 4 / (4 + size)
+    positive = plugrad.where(size < 1, evaluate("erfcx_near_0", size), y * evaluate("erfcx", y))
+    below = plugrad.where(x < 0, x, 0)
+    return plugrad.where(x < 0, 2 * _exp_square(below, 1) - positive, positive)
+
+
+def _exp_square(x: Tensor, sign: int) -> Tensor:
+    """Return exp(sign * x * x), for which the square is split into one that is exact and a rest."""
+    x = plugrad.clip(x, -40.0, 40.0)
+    high = plugrad.stop_gradient(plugrad.round(x * 64) / 64)
+    rest = (x - high) * (x + high)
+    return plugrad.exp(sign * high * high) * plugrad.exp(sign * rest)
+
+
+def erfc(x: Any) -> Tensor:
+    """The complementary error function ``1 - erf(x)``, exact also for large x.
+
+    >>> special.erfc([0.0, 3.0])
+    tensor([1.0000000e+00, 2.2090497e-05], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("erfc", _erfc, x)
+
+
+def _erfc(x: Tensor) -> Tensor:
+    is_large = x > 0.5
+    large = plugrad.where(is_large, x, 0.5)
+    tail = _erfcx(large) * _exp_square(large, -1)
+    return plugrad.where(is_large, tail, 1 - plugrad.erf(plugrad.where(is_large, 0, x)))
+
+
+def erfinv(x: Any) -> Tensor:
+    """The inverse of the error function; NaN outside of -1 to 1.
+
+    >>> special.erfinv([0.0, 0.5])
+    tensor([0.        , 0.47693628], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("erfinv", _erfinv, x)
+
+
+def _erfinv(x: Tensor) -> Tensor:
+    size = plugrad.abs(x)
+    is_central = size <= 0.75
+    central = plugrad.where(is_central, x, 0)
+    inner = central * evaluate("erfinv", central * central)
+    outside = plugrad.where(is_central | (size >= 1), 0.75, size)
+    outer = _erfinv_tail((1 - outside) * (1 + outside))
+    outer = plugrad.sign(x) * plugrad.where(size == 1, inf, outer)
+    return plugrad.where(is_central, inner, plugrad.where(size > 1, nan, outer))
+
+
+def _erfinv_tail(product: Tensor) -> Tensor:
+    """Return erfinv(x) for ``product = 1 - x * x``."""
+    w = plugrad.sqrt(-plugrad.log(product))
+    return w * evaluate("erfinv_tail", w)
+
+
+def erfcinv(x: Any) -> Tensor:
+    """The inverse of the complementary error function; NaN outside of 0 to 2.
+
+    >>> special.erfcinv([1.0, 0.5])
+    tensor([0.        , 0.47693628], dtype=float32)
+
+    From 1e-16 down to 0 it is the result for 1e-16.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("erfcinv", _erfcinv, x)
+
+
+def _erfcinv(x: Tensor) -> Tensor:
+    is_central = plugrad.abs(1 - x) <= 0.75
+    inner = _erfinv(plugrad.where(is_central, 1 - x, 0))
+    near = plugrad.where(x > 1, 2 - x, x)
+    near = plugrad.where(is_central | (near <= 0), 0.25, near)
+    outer = plugrad.where(x > 1, -1.0, 1.0) * _erfinv_tail(near * (2 - near))
+    outer = plugrad.where(x == 0, inf, plugrad.where(x == 2, -inf, outer))
+    return plugrad.where(is_central, inner, plugrad.where((x < 0) | (x > 2), nan, outer))
+
+
+def ndtr(x: Any) -> Tensor:
+    """The distribution function of the standard normal distribution.
+
+    >>> special.ndtr([0.0, 1.96])
+    tensor([0.5      , 0.9750021], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("ndtr", lambda x: 0.5 * _erfc(x * -sqrt(0.5)), x)
+
+
+def log_ndtr(x: Any) -> Tensor:
+    """The logarithm of `ndtr`, which does not underflow.
+
+    >>> special.log_ndtr([0.0, -100.0])
+    tensor([-6.9314718e-01, -5.0055244e+03], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("log_ndtr", _log_ndtr, x)
+
+
+def _log_ndtr(x: Tensor) -> Tensor:
+    is_low = x < -1
+    low = plugrad.where(is_low, x, -1) * -sqrt(0.5)
+    tail = plugrad.log(_erfcx(low) * 0.5) - low * low
+    high = plugrad.where(is_low, 0, x)
+    return plugrad.where(is_low, tail, plugrad.log1p(-0.5 * _erfc(high * sqrt(0.5))))
+
+
+def ndtri(p: Any) -> Tensor:
+    """The quantiles of the standard normal distribution, the inverse of `ndtr`; NaN outside of 0 to 1.
+
+    >>> special.ndtri([0.5, 0.975])
+    tensor([0.       , 1.9599644], dtype=float32)
+
+    Raises:
+        DTypeError: p holds complex numbers or strings.
+    """
+    return elementwise("ndtri", lambda p: 0 - sqrt(2) * _erfcinv(2 * p), p)

@@ -1,0 +1,238 @@
+"""The gamma function and its relatives."""
+
+from __future__ import annotations
+
+from math import inf, log, nan, pi, sqrt
+from typing import TYPE_CHECKING, Any, Final
+
+import plugrad
+from plugrad.extend import ArgumentError
+from plugrad_numerics.tables import as_floats, elementwise, evaluate, polynomial
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+    from plugrad.extend import Scalar
+
+STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+"""The series of log(gamma) in 1 / x of odd powers (DLMF 5.11.1)."""
+BERNOULLI: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+"""The series of log(x) - 1 / (2 x) - digamma(x) in even powers of 1 / x (DLMF 5.11.2)."""
+TRIGAMMA: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+DIGAMMA_ROOT: Final = 1.4616321449683622, 9.549995429965697e-17
+"""The root above 0, in two parts."""
+GAMMA_MAX: Final = 171.7
+
+
+def gammaln(x: Any) -> Tensor:
+    """The logarithm of the absolute value of the gamma function; infinite at 0 and at negative whole numbers.
+
+    >>> special.gammaln([1.0, 4.0])
+    tensor([-0.       ,  1.7917595], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("gammaln", gammaln_values, x)
+
+
+def gammaln_values(x: Tensor) -> Tensor:
+    """Return what `gammaln` does, in the dtype of x."""
+    is_negative = x < 0
+    positive = _positive_gammaln(plugrad.abs(x))
+    sine = plugrad.abs(sin_pi(x))
+    is_pole = (x <= 0) & (x == plugrad.floor(x))
+    safe = plugrad.where(is_negative & ~is_pole, x * sine, 1.0)
+    reflected = log(pi) - plugrad.log(plugrad.abs(safe)) - positive  # DLMF 5.5.3
+    found = plugrad.where(is_negative, reflected, positive)
+    return plugrad.where(is_pole, plugrad.where(x == -inf, -inf, inf), found)
+
+
+def _positive_gammaln(x: Tensor) -> Tensor:
+    is_small, is_large = x < 0.5, x >= 16
+    shifted = plugrad.where(is_small, x + 1, x)
+    near = evaluate("lgamma_near_roots", shifted) * (
+        plugrad.where(is_small, x, shifted - 1) * plugrad.where(is_small, x - 1, shifted - 2)
+    )
+    near = near - plugrad.where(is_small, plugrad.log(plugrad.where(is_small & (x > 0), x, 1)), 0)
+    near = plugrad.where(is_small & (x == 0), inf, near)
+    middle = evaluate("lgamma", x)
+    large = plugrad.where(is_large, x, 16)
+    finite = plugrad.where(large == inf, 16, large)
+    logarithm = plugrad.log(finite)
+    asymptotic = (finite - 0.5) * (logarithm - 1) + (0.5 * log(2 * pi) - 0.5 + _stirling(finite))
+    found = plugrad.where(x < 3, near, plugrad.where(is_large, asymptotic, middle))
+    return plugrad.where(x == inf, inf, found)
+
+
+def _stirling(x: Tensor) -> Tensor:
+    inverse = 1 / x
+    return inverse * polynomial(STIRLING, inverse * inverse)
+
+
+def sin_pi(x: Tensor) -> Tensor:
+    """Return sin(pi x), exact at whole and half numbers."""
+    x = plugrad.where(plugrad.isfinite(x), x, nan)
+    nearest = plugrad.round(x)
+    part = x - nearest  # from -1/2 to 1/2
+    half = nearest / 2
+    sign = plugrad.where(half == plugrad.floor(half), 1.0, -1.0)
+    is_far = plugrad.abs(part) > 0.25
+    sine = plugrad.sin(pi * plugrad.where(is_far, 0, part))
+    cosine = plugrad.cos(pi * plugrad.where(is_far, 0.5 - plugrad.abs(part), 0))
+    return sign * plugrad.where(is_far, plugrad.sign(part) * cosine, sine)
+
+
+def gamma(x: Any) -> Tensor:
+    """The gamma function; NaN at negative whole numbers, infinite at 0.
+
+    >>> special.gamma([1.0, 5.0, 0.5])
+    tensor([ 1.       , 24.       ,  1.7724539], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("gamma", gamma_values, x)
+
+
+def gamma_values(x: Tensor) -> Tensor:
+    """Return what `gamma` does, in the dtype of x."""
+    is_negative = x < 0
+    size = plugrad.abs(x)
+    positive = _positive_gamma(size)
+    sine = sin_pi(x)
+    is_pole = is_negative & (x == plugrad.floor(x))
+    safe = plugrad.where(is_negative & ~is_pole, x * sine, -1.0)
+    reflected = -pi / plugrad.where(is_negative, safe * positive, 1)
+    found = plugrad.where(is_negative, reflected, positive)
+    return plugrad.where(is_pole, nan, plugrad.where(x == 0, plugrad.copysign(inf, x), found))
+
+
+def _positive_gamma(x: Tensor) -> Tensor:
+    is_small, is_large = x < 1, x >= 12
+    low = evaluate("gamma", plugrad.where(is_small, x + 1, x))
+    low = plugrad.where(is_small, low / plugrad.where(is_small & (x > 0), x, 1), low)
+    large = plugrad.where(is_large, x, 12)
+    large = plugrad.where(large > GAMMA_MAX, GAMMA_MAX, large)
+    root = large ** (0.5 * large - 0.25)  # two factors, of which none overflows
+    high = root * (sqrt(2 * pi) * plugrad.exp(_stirling(large)) * plugrad.exp(-large)) * root
+    high = plugrad.where(x >= GAMMA_MAX, inf, high)
+    return plugrad.where(is_large, high, low)
+
+
+def digamma(x: Any) -> Tensor:
+    """The derivative of `gammaln`; NaN at negative whole numbers.
+
+    >>> special.digamma([1.0, 2.0])
+    tensor([-0.5772157 ,  0.42278433], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("digamma", _digamma, x)
+
+
+def _digamma(x: Tensor) -> Tensor:
+    is_negative = x < 0
+    positive = _positive_digamma(plugrad.where(is_negative, 1 - x, x))
+    is_pole = is_negative & (x == plugrad.floor(x))
+    part = x - plugrad.round(x)
+    safe = plugrad.where(is_negative & ~is_pole, part, 0.25)
+    reflected = positive - pi / plugrad.tan(pi * safe)  # DLMF 5.5.4
+    found = plugrad.where(is_negative, reflected, positive)
+    return plugrad.where(is_pole, nan, plugrad.where(x == 0, -plugrad.copysign(inf, x), found))
+
+
+def _positive_digamma(x: Tensor) -> Tensor:
+    is_small, is_large = x < 1, x >= 16
+    shifted = plugrad.where(is_small, x + 1, x)
+    high, low = DIGAMMA_ROOT
+    near = evaluate("digamma_near_root", shifted) * ((shifted - high) - low)
+    near = plugrad.where(is_small, near - 1 / plugrad.where(is_small & (x > 0), x, 1), near)
+    large = plugrad.where(is_large & (x < inf), x, 16)
+    inverse = 1 / large
+    square = inverse * inverse
+    asymptotic = plugrad.log(large) - 0.5 * inverse - square * polynomial(BERNOULLI, square)
+    asymptotic = plugrad.where(x == inf, inf, asymptotic)
+    return plugrad.where(x < 3, near, plugrad.where(is_large, asymptotic, evaluate("digamma", x)))
+
+
+def trigamma(x: Any) -> Tensor:
+    """The derivative of `digamma`; infinite at 0 and at negative whole numbers.
+
+    >>> special.trigamma([1.0])
+    tensor([1.644934], dtype=float32)
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+    """
+    return elementwise("trigamma", _trigamma, x)
+
+
+def _trigamma(x: Tensor) -> Tensor:
+    is_negative = x < 0
+    positive = _positive_trigamma(plugrad.where(is_negative, 1 - x, x))
+    is_pole = (x <= 0) & (x == plugrad.floor(x))
+    sine = plugrad.where(is_negative & ~is_pole, sin_pi(x), 1.0)
+    found = plugrad.where(is_negative, (pi / sine) ** 2 - positive, positive)
+    return plugrad.where(is_pole, inf, found)
+
+
+def _positive_trigamma(x: Tensor) -> Tensor:
+    is_small, is_large = x < 1, x >= 16
+    safe = plugrad.where(is_small & (x > 0), x, 1)
+    low = evaluate("trigamma", plugrad.where(is_small, x + 1, x))
+    low = plugrad.where(is_small, low + 1 / (safe * safe), low)
+    inverse = 1 / plugrad.where(is_large, x, 16)
+    square = inverse * inverse
+    high = inverse + square * (0.5 + inverse * polynomial(TRIGAMMA, square))
+    return plugrad.where(is_large, high, low)
+
+
+def betaln(a: Any, b: Any) -> Tensor:
+    """The logarithm of the beta function of numbers above 0.
+
+    >>> special.betaln(2.0, 3.0)
+    tensor(-2.4849067, dtype=float32)
+
+    Raises:
+        DTypeError: a or b holds complex numbers or strings.
+    """
+    return elementwise(
+        "betaln", lambda a, b: gammaln_values(a) + gammaln_values(b) - gammaln_values(a + b), a, b
+    )
+
+
+def beta(a: Any, b: Any) -> Tensor:
+    """The beta function of numbers above 0, the integral of ``t**(a - 1) * (1 - t)**(b - 1)`` from 0 to 1.
+
+    >>> special.beta(2.0, 3.0)
+    tensor(0.08333334, dtype=float32)
+
+    Raises:
+        DTypeError: a or b holds complex numbers or strings.
+    """
+    return elementwise(
+        "beta",
+        lambda a, b: plugrad.exp(gammaln_values(a) + gammaln_values(b) - gammaln_values(a + b)),
+        a,
+        b,
+    )
+
+
+def multigammaln(a: Any, d: int) -> Tensor:
+    """The logarithm of the gamma function of d dimensions, of a above ``(d - 1) / 2``.
+
+    >>> special.multigammaln(2.0, 2)
+    tensor(0.45158267, dtype=float32)
+
+    Raises:
+        DTypeError: a holds complex numbers or strings.
+        ArgumentError: d is not an integer of 1 or more.
+    """
+    if type(d) is not int or d < 1:
+        raise ArgumentError(f"multigammaln: d={d!r} must be an integer of 1 or more")
+    (a,) = as_floats("multigammaln", a)
+    found: Tensor | Scalar = d * (d - 1) / 4 * log(pi)
+    for j in range(d):
+        found = found + gammaln(a - j / 2)
+    return found  # type: ignore[return-value]

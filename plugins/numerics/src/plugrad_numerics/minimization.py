@@ -1,0 +1,119 @@
+"""Minima of functions by the method of Broyden, Fletcher, Goldfarb and Shanno, with implicit gradients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import plugrad
+from plugrad.extend import ArgumentError
+from plugrad_numerics.roots import implicit
+from plugrad_numerics.tables import as_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad import Tensor
+
+HALVINGS: Final = 30
+"""How often a step is halved at most until the function falls enough (Armijo, 1966)."""
+
+
+class OptimizeResult(NamedTuple):
+    """The result of `minimize`."""
+
+    x: Tensor
+    fun: Tensor
+
+
+def minimize(
+    function: Callable[..., Tensor], x0: Any, *args: Any, tol: float = 1e-5, max_steps: int = 200
+) -> OptimizeResult:
+    """A local minimum of ``function(x, *args)`` near x0: the place and the value.
+
+    >>> optimize.minimize(lambda x, a: plugrad.sum((x - a) ** 2), [0.0, 0.0], [1.0, 2.0]).x
+    tensor([1., 2.], dtype=float32)
+
+    The method is that of Broyden, Fletcher, Goldfarb and Shanno, with steps that are halved until the function falls.
+    The gradient of the place for `args` is implicit: ``-inverse(H) @ d(gradient)`` with the Hessian H at the minimum,
+    which must be regular; that for x0 is 0. It works in `plugrad.jit`.
+
+    Args:
+        function: returns one number.
+        x0: where to begin.
+        args: tensors or numbers, which become tensors.
+        tol: the method ends when no element of the gradient is larger, or when no step lets the function fall.
+        max_steps: after so many steps the method ends, too.
+
+    Raises:
+        ArgumentError: `function` is not callable.
+        DTypeError: an argument holds complex numbers or strings.
+        ArgumentValueError: H is singular, and a gradient is asked for.
+    """
+    if not callable(function):
+        raise ArgumentError(f"minimize: function={function!r} must be callable")
+    start, *parameters = as_floats("minimize", x0, *args)
+    shape = start.shape
+
+    def flat(x: Tensor, *rest: Tensor) -> Tensor:
+        return plugrad.sum(function(plugrad.reshape(x, shape), *rest))
+
+    def slope(x: Tensor, *rest: Tensor) -> Tensor:
+        return plugrad.grad(flat)(x, *rest)
+
+    def find(x: Tensor, args: Sequence[Tensor]) -> Tensor:
+        return _descend(flat, slope, x, args, tol, max_steps)
+
+    flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
+    x = plugrad.reshape(implicit(find, slope, flat_start, parameters), shape)
+    return OptimizeResult(x, function(x, *parameters))
+
+
+def _descend(
+    function: Callable[..., Tensor],
+    slope: Callable[..., Tensor],
+    x: Tensor,
+    args: Sequence[Tensor],
+    tol: float,
+    max_steps: int,
+) -> Tensor:
+    """Return where the method ends."""
+    unit = plugrad.eye(x.shape[0], dtype=x.dtype, device=x.device)
+
+    def go_on(carry: Any) -> Tensor:
+        _, gradient, _, is_stuck, count = carry
+        return (plugrad.max(plugrad.abs(gradient)) > tol) & ~is_stuck & (count < max_steps)
+
+    def advance(carry: Any) -> Any:
+        x, gradient, inverse, _, count = carry
+        direction = -plugrad.matmul(inverse, gradient)
+        fall = plugrad.sum(direction * gradient)
+        is_down = fall < 0
+        direction = plugrad.where(is_down, direction, -gradient)
+        fall = plugrad.where(is_down, fall, -plugrad.sum(gradient * gradient))
+        before = function(x, *args)
+
+        def is_high(search: Any) -> Tensor:
+            size, tries = search
+            value = function(x + size * direction, *args)
+            return ~(value <= before + 1e-4 * size * fall) & (tries < HALVINGS)
+
+        one = plugrad.ones((), dtype=x.dtype, device=x.device)
+        size, tries = plugrad.while_loop(
+            is_high, lambda search: (search[0] / 2, search[1] + 1), (one, count * 0)
+        )
+        is_stuck = tries >= HALVINGS
+        step = plugrad.where(is_stuck, 0.0, size) * direction
+        following = slope(x + step, *args)
+        change = following - gradient
+        product = plugrad.sum(step * change)
+        is_curved = product > 0
+        rho = 1 / plugrad.where(is_curved, product, 1)
+        left = unit - rho * step[:, None] * change[None]
+        updated = left @ inverse @ left.mT + rho * step[:, None] * step[None]
+        inverse = plugrad.where(is_curved, updated, unit)
+        return x + step, following, inverse, is_stuck, count + 1
+
+    count = plugrad.zeros((), dtype="int32", device=x.device)
+    is_stuck = plugrad.zeros((), dtype="bool", device=x.device)
+    carry = (x, slope(x, *args), unit, is_stuck, count)
+    return plugrad.while_loop(go_on, advance, carry)[0]

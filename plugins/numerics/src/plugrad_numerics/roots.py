@@ -1,0 +1,146 @@
+"""Roots of functions, with implicit gradients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import plugrad
+from plugrad.extend import ArgumentError, ShapeError
+from plugrad_numerics.tables import as_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad import Tensor
+
+
+def root(
+    function: Callable[..., Tensor], x0: Any, *args: Any, tol: float = 1e-6, max_steps: int = 50
+) -> Tensor:
+    """The x near x0 for which ``function(x, *args)`` is 0, by Newton's method.
+
+    >>> optimize.root(lambda x, a: x * x - a, 1.0, 9.0)
+    tensor(3., dtype=float32)
+
+    The gradient for `args` is ``-inverse(J) @ dF``, with the derivatives J for x and dF for `args` at the root; that
+    for x0 is 0. It works in `plugrad.jit`.
+
+    Args:
+        function: returns as many numbers as x has.
+        x0: where to begin.
+        args: tensors or numbers, which become tensors.
+        tol: the method ends when no number of x changes by more than that.
+        max_steps: after so many steps without an end, the result is NaN.
+
+    Raises:
+        ArgumentError: `function` is not callable.
+        ShapeError: it returns a tensor of another size than x.
+        DTypeError: an argument holds complex numbers or strings.
+        ArgumentValueError: J is singular.
+    """
+    if not callable(function):
+        raise ArgumentError(f"root: function={function!r} must be callable")
+    start, *parameters = as_floats("root", x0, *args)
+    shape = start.shape
+
+    def flat(x: Tensor, *rest: Tensor) -> Tensor:
+        found = function(plugrad.reshape(x, shape), *rest)
+        if found.size != x.size:
+            raise ShapeError(
+                f"root: the function returns shape {found.shape}; it must have the size of x, {shape}"
+            )
+        return plugrad.reshape(found, (-1,))
+
+    def find(x: Tensor, args: Sequence[Tensor]) -> Tensor:
+        def go_on(carry: Any) -> Tensor:
+            _, change, count = carry
+            return (change > tol) & (count < max_steps)
+
+        def advance(carry: Any) -> Any:
+            x, _, count = carry
+            slopes = plugrad.jacobian(flat)(x, *args)
+            change = plugrad.linalg.solve(slopes, flat(x, *args))
+            return x - change, plugrad.max(plugrad.abs(change)), count + 1
+
+        change = plugrad.full((), plugrad.inf, dtype=x.dtype, device=x.device)
+        count = plugrad.zeros((), dtype="int32", device=x.device)
+        x, change, _ = plugrad.while_loop(go_on, advance, (x, change, count))
+        return plugrad.where(change <= tol, x, plugrad.nan)
+
+    flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
+    return plugrad.reshape(implicit(find, flat, flat_start, parameters), shape)
+
+
+def implicit(
+    find: Callable[[Tensor, Sequence[Tensor]], Tensor],
+    function: Callable[..., Tensor],
+    start: Tensor,
+    args: Sequence[Tensor],
+) -> Tensor:
+    """Return the vector at which a function is 0, as a function of its other arguments."""
+    if not args:
+        return find(start, [])
+
+    @plugrad.custom_grad
+    def solution(*given: Any) -> Any:
+        *args, save = given
+        x = find(start, args)
+        save(x, *args)
+
+        def pull(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
+            # Solved again, so that the root itself has a gradient in derivatives of higher order.
+            args = saved[1:]
+            x = implicit(lambda _, __: plugrad.stop_gradient(saved[0]), function, start, args)
+            slopes = plugrad.jacobian(function)(x, *args)
+            weight = plugrad.linalg.solve(plugrad.matrix_transpose(slopes), -dy)
+            _, back = plugrad.vjp(lambda *rest: function(x, *rest), *args)
+            return list(back(weight))
+
+        return x, (lambda dy, saved: pull(dy, saved)[0]) if len(args) == 1 else pull
+
+    return solution(*args)
+
+
+def bisect(
+    function: Callable[..., Tensor], low: Any, high: Any, *args: Any, steps: int | None = None
+) -> Tensor:
+    """For each element, the x between two ends at which ``function(x, *args)`` changes its sign.
+
+    >>> optimize.bisect(lambda x, a: x * x - a, 0.0, 4.0, 9.0)
+    tensor(3., dtype=float32)
+
+    The function is elementwise: each element of its result depends on the same element of x. Where it has the same
+    sign at both ends, the result is NaN. The gradient for `args` is implicit, as for `root`; the ends have none.
+
+    Args:
+        function: continuous between the ends.
+        low: one end, which broadcasts with the other one.
+        high: the other end.
+        args: tensors or numbers, which become tensors.
+        steps: how often the interval is halved; by default 30 times in single precision and 60 in double.
+
+    Raises:
+        ArgumentError: `function` is not callable.
+        DTypeError: an argument holds complex numbers or strings.
+    """
+    if not callable(function):
+        raise ArgumentError(f"bisect: function={function!r} must be callable")
+    a, b, *parameters = as_floats("bisect", low, high, *args)
+    constants = [plugrad.stop_gradient(p) for p in parameters]
+    a, b = plugrad.broadcast_arrays(plugrad.stop_gradient(a), plugrad.stop_gradient(b))
+    at_a = plugrad.stop_gradient(function(a, *constants))
+    at_b = plugrad.stop_gradient(function(b, *constants))
+    is_enclosed = plugrad.sign(at_a) * plugrad.sign(at_b) <= 0
+    sign = plugrad.where(at_a == 0, -plugrad.sign(at_b), plugrad.sign(at_a))
+    for _ in range(steps or (60 if a.dtype == "float64" else 30)):
+        middle = a + (b - a) / 2
+        is_left = plugrad.sign(plugrad.stop_gradient(function(middle, *constants))) == sign
+        a, b = plugrad.where(is_left, middle, a), plugrad.where(is_left, b, middle)
+    x = plugrad.where(is_enclosed, b, plugrad.nan)
+    # Two steps of Newton's method stay at the root, and have its first three derivatives.
+    for _ in range(2):
+        value, pull = plugrad.vjp(lambda x: function(x, *parameters), x)
+        (slope,) = pull(plugrad.ones_like(x))
+        is_flat = slope == 0
+        x = x - plugrad.where(is_flat, 0, value) / plugrad.where(is_flat, 1, slope)
+    return x

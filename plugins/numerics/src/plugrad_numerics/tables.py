@@ -1,0 +1,88 @@
+"""Smooth functions as polynomials on the pieces of an interval, which `coefficients.py` beside `src` computes."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plugrad
+from plugrad.extend import DTypeError, float32, float64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad import Tensor
+
+
+@cache
+def load_tables() -> dict[str, np.ndarray[Any, Any]]:
+    """Return the coefficients of all functions, and where their pieces lie."""
+    path = files("plugrad_numerics") / "coefficients.npz"
+    with path.open("rb") as file, np.load(file) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def evaluate(name: str, x: Tensor) -> Tensor:
+    """Return a function of the tables at x, which is limited to its interval; NaN stays NaN."""
+    arrays = load_tables()
+    (start, pieces_per_unit), rows = arrays[f"{name}.ends"], arrays[name]
+    count = rows.shape[0]
+    x = plugrad.clip(x, float(start), float(start) + count / float(pieces_per_unit))
+    place = (x - float(start)) * float(pieces_per_unit)
+    is_nan = plugrad.isnan(place)
+    piece = plugrad.clip(plugrad.floor(plugrad.where(is_nan, 0.0, place)), 0, count - 1)
+    t = 2 * (place - piece) - 1
+    positions = plugrad.stop_gradient(piece).astype("int32")
+    found = None
+    for column in rows.T[::-1]:
+        values = plugrad.asarray(column, dtype=x.dtype, device=x.device)
+        coefficient = plugrad.take(values, positions)
+        found = coefficient if found is None else found * t + coefficient
+    assert found is not None
+    return found
+
+
+def polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
+    """Return a polynomial whose coefficients begin with the constant one, by Horner's method."""
+    found = x * 0 + coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        found = found * x + c
+    return found
+
+
+def elementwise(op: str, function: Callable[..., Tensor], *xs: Any) -> Tensor:
+    """Call a function of real numbers, which computes in float64 where the device has it, and return their dtype.
+
+    Raises:
+        DTypeError: one holds complex numbers or strings.
+    """
+    tensors = as_floats(op, *xs)
+    dtype = tensors[0].dtype
+    wide = float64 if float64 in tensors[0].backend.dtypes() else float32
+    found = function(*(x.astype(wide) for x in tensors)).astype(dtype)
+    if len(tensors) > 1:
+        return found
+    return plugrad.where(plugrad.isnan(plugrad.stop_gradient(tensors[0])), plugrad.nan, found)
+
+
+def as_floats(op: str, *xs: Any) -> list[Tensor]:
+    """Return tensors of one floating dtype on one device; whole numbers become float32.
+
+    Raises:
+        DTypeError: one holds complex numbers or strings.
+    """
+    device = next((x.device for x in xs if isinstance(x, plugrad.Tensor)), None)
+    tensors = [
+        x if isinstance(x, plugrad.Tensor) else plugrad.asarray(x, device=device) for x in xs
+    ]
+    for x in tensors:
+        if x.dtype.kind not in ("floating", "signed", "unsigned", "bool"):
+            raise DTypeError(f"{op} does not take {x.dtype}; it takes real numbers")
+    weak = [isinstance(x, int | float) for x in xs]
+    strong = [t.dtype for t, is_weak in zip(tensors, weak, strict=True) if not is_weak]
+    floats = [d for d in strong if d.kind == "floating"]
+    dtype = plugrad.result_type(*floats) if floats else float32
+    return [t.astype(dtype) for t in tensors]

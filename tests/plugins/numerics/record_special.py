@@ -1,0 +1,79 @@
+"""Record what mpmath gives for the functions of `plugrad_numerics.special`: ``python record_special.py``."""
+
+import json
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 50
+RNG = np.random.default_rng(34)
+
+
+def spread(least, most, count=40):
+    """Return numbers that are spread over an interval, and the ends."""
+    return [least, most, *RNG.uniform(least, most, count)]
+
+
+def wide(least, most, count=25):
+    """Return numbers of all sizes between two positive ones."""
+    return list(np.exp(RNG.uniform(np.log(least), np.log(most), count)))
+
+
+POSITIVE = [*wide(1e-8, 1e3), *spread(0.01, 20, 60)]
+FUNCTIONS = {
+    "gammaln": (mp.loggamma, [*POSITIVE, *spread(0.9, 2.2), 1e10, 3.0, 0.5]),
+    "gamma": (
+        mp.gamma,
+        [*wide(1e-8, 1), *spread(0.01, 25, 60), *spread(25, 171, 30), *spread(-4.8, -0.2, 20)],
+    ),
+    "digamma": (mp.digamma, [*POSITIVE, *spread(1.2, 1.8)]),
+    "trigamma": (lambda x: mp.psi(1, x), [*POSITIVE]),
+    "erfcx": (lambda x: mp.exp(x * x) * mp.erfc(x), [*POSITIVE, *spread(-26, 0)]),
+    "erfc": (mp.erfc, [*spread(-3, 3), *spread(3, 26)]),
+    "erfinv": (mp.erfinv, [*spread(-0.999, 0.999, 60), *(1 - np.exp(spread(-36, -3, 20))), 1e-9]),
+    "erfcinv": (lambda x: mp.erfinv(1 - x), [*spread(0.01, 1.99, 60), *wide(1e-16, 0.1)]),
+    "j0": (mp.j0, [*spread(0, 30, 60), *spread(30, 500, 30), 1e-5]),
+    "j1": (mp.j1, [*spread(0, 30, 60), *spread(-500, -30, 30), 1e-5]),
+    "y0": (lambda x: mp.bessely(0, x), [*spread(0.01, 30, 60), *spread(30, 500, 30), 1e-5]),
+    "y1": (lambda x: mp.bessely(1, x), [*spread(0.01, 30, 60), *spread(30, 500, 30), 1e-5]),
+    "i0e": (lambda x: mp.besseli(0, x) * mp.exp(-abs(x)), [*POSITIVE, -3.0]),
+    "i1e": (lambda x: mp.besseli(1, x) * mp.exp(-abs(x)), [*POSITIVE, -3.0]),
+    "k0e": (lambda x: mp.besselk(0, x) * mp.exp(x), POSITIVE),
+    "k1e": (lambda x: mp.besselk(1, x) * mp.exp(x), POSITIVE),
+    "k0": (lambda x: mp.besselk(0, x), [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
+    "k1": (lambda x: mp.besselk(1, x), [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
+    "i0": (lambda x: mp.besseli(0, x), [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
+    "i1": (lambda x: mp.besseli(1, x), [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
+    "exp1": (mp.e1, [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
+    "expi": (mp.ei, [*spread(0.5, 100, 60), *wide(1e-8, 0.2), *spread(-50, -0.1, 20)]),
+    "zeta": (mp.zeta, [*spread(1.01, 60, 60), *spread(0, 0.95, 20), 1 + 1e-6]),
+    "log1mexp": (lambda x: mp.log1p(-mp.exp(x)), [-x for x in POSITIVE]),
+    "logit": (lambda x: mp.log(x / (1 - x)), [*wide(1e-8, 0.1), *spread(0.01, 0.99)]),
+    "entr": (lambda x: -x * mp.log(x), POSITIVE),
+}
+AMPLITUDES = {"j0", "j1", "y0", "y1"}
+"""The functions with unknown roots, whose error is compared with the size of the oscillation."""
+
+
+def amplitude(name, x):
+    order = int(name[1])
+    x = abs(x)
+    size = mp.sqrt(mp.besselj(order, x) ** 2 + (mp.bessely(order, x) ** 2 if x > 0.5 else 0))
+    return (
+        mp.sqrt(mp.besselj(order, x) ** 2 + mp.bessely(order, x) ** 2) if name[0] == "y" else size
+    )
+
+
+if __name__ == "__main__":
+    found = {}
+    for name, (function, xs) in FUNCTIONS.items():
+        xs = [float(x) for x in xs]
+        values = [mp.re(function(mp.mpf(x))) for x in xs]
+        sizes = [amplitude(name, x) for x in xs] if name in AMPLITUDES else values
+        found[name] = {
+            "x": xs,
+            "value": [float(v) for v in values],
+            "size": [max(abs(float(s)), abs(float(v))) for s, v in zip(sizes, values, strict=True)],
+        }
+    (Path(__file__).parent / "special_values.json").write_text(json.dumps(found) + "\n", "utf-8")

@@ -1,0 +1,313 @@
+"""Distributions against SciPy: densities, moments, entropies, divergences, samples and their gradients."""
+
+import numpy as np
+import pytest
+import scipy.stats as st
+from scipy.integrate import quad
+
+import plugrad
+from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.testing import check_gradient
+from plugrad_numerics import distributions
+
+CONTINUOUS = {
+    "Normal": ((0.3, 1.2), (0.1, 0.9), lambda m, s: st.norm(m, s)),
+    "LogNormal": ((0.3, 0.7), (0.1, 0.9), lambda m, s: st.lognorm(s, scale=np.exp(m))),
+    "HalfNormal": ((1.3,), (0.9,), lambda s: st.halfnorm(scale=s)),
+    "Uniform": ((-1.0, 2.5), (-1.5, 3.0), lambda a, b: st.uniform(a, b - a)),
+    "Exponential": ((1.7,), (0.8,), lambda r: st.expon(scale=1 / r)),
+    "Laplace": ((0.3, 1.2), (0.1, 0.9), lambda m, s: st.laplace(m, s)),
+    "Logistic": ((0.3, 1.2), None, lambda m, s: st.logistic(m, s)),
+    "Gumbel": ((0.3, 1.2), (0.1, 0.9), lambda m, s: st.gumbel_r(m, s)),
+    "Cauchy": ((0.3, 1.2), (0.1, 0.9), lambda m, s: st.cauchy(m, s)),
+    "HalfCauchy": ((1.2,), None, lambda s: st.halfcauchy(scale=s)),
+    "Weibull": ((1.3, 2.2), (0.9, 1.4), lambda s, k: st.weibull_min(k, scale=s)),
+    "Pareto": ((1.3, 3.2), (1.1, 2.0), lambda s, a: st.pareto(a, scale=s)),
+    "Kumaraswamy": ((1.3, 2.2), None, None),
+    "TruncatedNormal": (
+        (0.3, 1.2, -1.0, 2.0),
+        None,
+        lambda m, s, a, b: st.truncnorm((a - m) / s, (b - m) / s, m, s),
+    ),
+    "Gamma": ((2.3, 1.7), (1.2, 0.9), lambda a, r: st.gamma(a, scale=1 / r)),
+    "Chi2": ((3.4,), (2.2,), lambda k: st.chi2(k)),
+    "InverseGamma": ((3.3, 1.7), (2.2, 0.9), lambda a, r: st.invgamma(a, scale=r)),
+    "Beta": ((0.8, 1.7), (1.2, 0.9), lambda a, b: st.beta(a, b)),
+    "StudentT": ((4.5, 0.3, 1.2), None, lambda k, m, s: st.t(k, m, s)),
+}
+DISCRETE = {
+    "Bernoulli": ((0.3,), (0.6,), lambda p: st.bernoulli(p)),
+    "Geometric": ((0.3,), (0.6,), lambda p: st.geom(p, loc=-1)),
+    "Poisson": ((3.3,), (2.1,), lambda r: st.poisson(r)),
+    "Binomial": ((7, 0.3), (7, 0.6), lambda n, p: st.binom(n, p)),
+    "NegativeBinomial": ((2.5, 0.3), None, lambda n, p: st.nbinom(n, p)),
+}
+BOTH = {**CONTINUOUS, **DISCRETE}
+WITH_PEER = [name for name, case in BOTH.items() if case[2] is not None]
+DOUBLE = "float64"
+
+
+def parameter(value, dtype):
+    return value if type(value) is int else plugrad.asarray(value, dtype=dtype)
+
+
+def make(name, values, dtype="float32"):
+    return getattr(distributions, name)(*(parameter(v, dtype) for v in values))
+
+
+def log_density(name, peer, x):
+    return peer.logpmf(x) if name in DISCRETE else peer.logpdf(x)
+
+
+def test_there_are_25_and_more():
+    found = [
+        d
+        for d in vars(distributions).values()
+        if isinstance(d, type) and d is not distributions.Distribution
+    ]
+    assert len(found) == 27
+    assert {d.__name__ for d in found} == {*BOTH, "Categorical", "Dirichlet", "MultivariateNormal"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", WITH_PEER)
+def test_densities_moments_and_entropies(name, backend):
+    values, _, make_peer = BOTH[name]
+    peer = make_peer(*values)
+    for dtype, allowed in (("float32", 2e-4), (DOUBLE, 1e-12)):
+        if dtype == DOUBLE and backend != "cpu":
+            continue
+        d = make(name, values, dtype)
+        x = peer.rvs(20, random_state=1).astype(dtype)
+        expected = log_density(name, peer, x.astype(DOUBLE))
+        found = d.log_prob(x)
+        assert (found.dtype, found.shape) == (dtype, (20,))
+        np.testing.assert_allclose(found, expected, rtol=allowed, atol=allowed)
+        if "Cauchy" not in name:
+            np.testing.assert_allclose(d.mean, peer.mean(), rtol=allowed)
+            np.testing.assert_allclose(d.variance, peer.var(), rtol=allowed * 5)
+        if name != "NegativeBinomial":
+            np.testing.assert_allclose(d.entropy(), peer.entropy(), rtol=allowed, atol=allowed)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", WITH_PEER)
+def test_samples(name):
+    values, _, make_peer = BOTH[name]
+    peer = make_peer(*values)
+    with plugrad.use("cpu"):
+        x = (
+            make(name, values, DOUBLE)
+            .sample((4000,), generator=plugrad.random.Generator(34))
+            .numpy()
+        )
+    if name in CONTINUOUS:
+        assert st.kstest(x, peer.cdf).pvalue > 1e-3
+    else:
+        counts = np.bincount(x.astype(int), minlength=40)[:40]
+        expected = 4000 * peer.pmf(np.arange(40))
+        frequent = expected > 5
+        statistic = np.sum((counts - expected)[frequent] ** 2 / expected[frequent])
+        assert st.chi2(frequent.sum()).sf(statistic) > 1e-3
+
+
+@pytest.mark.parametrize("rate", [0.1, 9.5, 12.0, 60.0])
+def test_samples_of_poisson_numbers(rate):
+    with plugrad.use("cpu"):
+        d = make("Poisson", (rate,), DOUBLE)
+        x = d.sample((4000,), generator=plugrad.random.Generator(5)).numpy()
+    assert abs(x.mean() - rate) < 4 * np.sqrt(rate / 4000)
+    assert x.var() == pytest.approx(rate, rel=0.12)
+
+
+@pytest.mark.parametrize("name", ["Normal", "Gamma", "Beta", "Poisson", "Categorical", "Dirichlet"])
+def test_samples_on_every_backend(name, backend):
+    values = {"Categorical": ([0.0, 1.0],), "Dirichlet": ([1.0, 2.0],)}.get(name) or BOTH[name][0]
+    d = make(name, values)
+    x = d.sample((1000, 2), generator=plugrad.random.Generator(1))
+    assert x.shape == (1000, 2, *d.batch_shape, *d.event_shape)
+    assert x.device == plugrad.which().device if hasattr(plugrad.which(), "device") else True
+    axis = (0, 1)
+    np.testing.assert_allclose(x.numpy().mean(axis), d.mean.numpy(), atol=0.12, rtol=0.12)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name", [n for n, case in CONTINUOUS.items() if case[2] is not None and n != "StudentT"]
+)
+def test_samples_keep_their_quantiles(name):
+    """The gradient of a sample is that of SciPy's quantile function, with the part of numbers below it fixed."""
+    values, _, make_peer = CONTINUOUS[name]
+    with plugrad.use("cpu"):
+
+        def draw(*given):
+            return getattr(distributions, name)(*given).sample(
+                (6,), generator=plugrad.random.Generator(8)
+            )
+
+        tensors = [parameter(v, DOUBLE) for v in values]
+        x = draw(*tensors).numpy()
+        slopes = [plugrad.jacobian(draw, i)(*tensors).numpy() for i in range(len(tensors))]
+    for i, value in enumerate(values):
+        if name == "Beta":
+            continue  # made of two gamma numbers, each of which keeps its own
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = [*values[:i], value + step, *values[i + 1 :]]
+            ends.append(make_peer(*moved).cdf(x))
+        expected = -(ends[0] - ends[1]) / 2e-5 / make_peer(*values).pdf(x)
+        np.testing.assert_allclose(slopes[i], expected, rtol=2e-5, atol=1e-6)
+
+
+def test_gradients_of_means_of_samples():
+    with plugrad.use("cpu"):
+        a, b = plugrad.asarray(np.array([2.0, 3.0]))
+        for make_one, exact in (
+            (distributions.Beta, lambda a, b: (b / (a + b) ** 2, -a / (a + b) ** 2)),
+            (distributions.Gamma, lambda a, b: (1 / b, -a / b**2)),
+        ):
+
+            def mean(a, b, make_one=make_one):
+                return plugrad.mean(
+                    make_one(a, b).sample((1000,), generator=plugrad.random.Generator(2))
+                )
+
+            found = plugrad.grad(mean, (0, 1))(a, b)
+            expected = exact(2.0, 3.0)
+            np.testing.assert_allclose([g.item() for g in found], expected, rtol=0.1, atol=0.01)
+            # Also where it is traced before it is differentiated.
+            traced = plugrad.grad(plugrad.jit(mean), (0, 1))(a, b)
+            assert [g.item() for g in traced] == pytest.approx([g.item() for g in found])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [n for n in WITH_PEER if BOTH[n][1]])
+def test_divergences(name):
+    first, second, make_peer = BOTH[name]
+    p, q = make_peer(*first), make_peer(*second)
+    if name in DISCRETE:
+        x = np.arange(2 if name == "Bernoulli" else 8 if name == "Binomial" else 200)
+        expected = np.sum(p.pmf(x) * (p.logpmf(x) - q.logpmf(x)))
+    else:
+        low, high = p.support()
+        middle = p.median()
+        term = lambda x: p.pdf(x) * (p.logpdf(x) - q.logpdf(x)) if p.pdf(x) > 0 else 0.0  # noqa: E731
+        expected = sum(quad(term, *ends, limit=200)[0] for ends in ((low, middle), (middle, high)))
+    with plugrad.use("cpu"):
+        found = distributions.kl(make(name, first, DOUBLE), make(name, second, DOUBLE))
+        same = distributions.kl(make(name, first, DOUBLE), make(name, first, DOUBLE))
+    assert found.item() == pytest.approx(expected, rel=1e-6)
+    assert abs(same.item()) < 1e-12
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", BOTH)
+def test_gradients(name):
+    values, others, _ = BOTH[name]
+    numbers = [v for v in values if type(v) is not int]
+    fixed = [v for v in values if type(v) is int]
+    x = {"Uniform": 0.7, "Pareto": 2.2, "Bernoulli": 1.0}.get(
+        name, 3.0 if name in DISCRETE else 0.6
+    )
+    with plugrad.use("cpu"):
+        tensors = [plugrad.asarray(np.array(v)) for v in numbers]
+        family = getattr(distributions, name)
+        check_gradient(lambda *given: family(*fixed, *given).log_prob(x), *tensors)
+        if name != "NegativeBinomial":
+            check_gradient(lambda *given: family(*fixed, *given).entropy(), *tensors)
+        if others:
+            other = make(name, others, DOUBLE)
+            check_gradient(lambda *given: distributions.kl(family(*fixed, *given), other), *tensors)
+
+
+def test_vectors(backend, rng):
+    d = distributions.Dirichlet(plugrad.asarray([[1.5, 2.5, 3.0], [1.0, 1.0, 1.0]]))
+    peer = st.dirichlet([1.5, 2.5, 3.0])
+    assert (d.batch_shape, d.event_shape) == ((2,), (3,))
+    x = peer.rvs(1, random_state=1)[0].astype("float32")
+    assert d.log_prob(x).numpy()[0] == pytest.approx(peer.logpdf(x), rel=1e-4)
+    assert d.entropy().numpy()[0] == pytest.approx(peer.entropy(), rel=1e-4)
+    np.testing.assert_allclose(d.variance.numpy()[0], peer.var(), rtol=1e-5)
+    covariance = np.array([[2.0, 0.5], [0.5, 1.0]])
+    normal = distributions.MultivariateNormal(
+        plugrad.asarray([1.0, -1.0]), plugrad.asarray(covariance.astype("float32"))
+    )
+    peer = st.multivariate_normal([1, -1], covariance)
+    assert normal.log_prob([0.3, 0.4]).item() == pytest.approx(peer.logpdf([0.3, 0.4]), rel=1e-5)
+    assert normal.entropy().item() == pytest.approx(peer.entropy(), rel=1e-5)
+    sample = normal.sample((4000,), generator=plugrad.random.Generator(1)).numpy()
+    np.testing.assert_allclose(np.cov(sample.T), covariance, atol=0.15)
+
+
+def test_divergences_of_vectors():
+    with plugrad.use("cpu"):
+        a, b = (distributions.Dirichlet(np.array(x)) for x in ([1.5, 2.5], [1.2, 0.9]))
+        same = distributions.kl(*(distributions.Beta(*d.concentration.numpy()) for d in (a, b)))
+        assert distributions.kl(a, b).item() == pytest.approx(same.item())
+        m, c = np.array([1.0, -1.0]), np.array([[2.0, 0.5], [0.5, 1.0]])
+        p, q = (distributions.MultivariateNormal(m * k, c * k) for k in (1, 2))
+        inverse = np.linalg.inv(2 * c)
+        expected = 0.5 * (np.trace(inverse @ c) + m @ inverse @ m - 2 + np.log(4))
+        assert distributions.kl(p, q).item() == pytest.approx(expected)
+        check_gradient(
+            lambda m, c: distributions.kl(distributions.MultivariateNormal(m, c + c.mT), q),
+            plugrad.asarray(m),
+            plugrad.asarray(c),
+        )
+
+
+def test_positions(backend):
+    logits = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0]], "float32")
+    d = distributions.Categorical(logits)
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(d.log_prob([0, 2]), np.log([p[0, 0], p[1, 2]]), rtol=1e-5)
+    np.testing.assert_allclose(d.entropy(), -np.sum(p * np.log(p), 1), rtol=1e-5)
+    assert d.log_prob([3, -1]).tolist() == [-np.inf, -np.inf]
+    assert d.sample((5,)).shape == (5, 2)
+    assert d.sample().dtype == "int32"
+    other = distributions.Categorical(np.array([1.0, 0.0, 0.0], "float32"))
+    q = np.exp(other.logits.numpy()) / np.exp(other.logits.numpy()).sum()
+    np.testing.assert_allclose(distributions.kl(d, other), np.sum(p * np.log(p / q), 1), rtol=1e-4)
+
+
+def test_parameters_broadcast_and_values_outside_have_no_probability(backend):
+    d = distributions.Normal([[0.0], [1.0]], [1.0, 2.0, 3.0])
+    assert d.batch_shape == d.sample().shape == d.entropy().shape == (2, 3)
+    assert d.sample((4,)).shape == (4, 2, 3)
+    for name in ("Gamma", "Beta", "Exponential", "Poisson", "LogNormal", "Weibull", "Binomial"):
+        assert make(name, BOTH[name][0]).log_prob(-1.0).item() == -np.inf
+    assert make("Poisson", (2.0,)).log_prob(1.5).item() == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (
+            lambda: distributions.kl(make("Normal", (0.0, 1.0)), make("Gamma", (1.0, 1.0))),
+            ArgumentError,
+        ),
+        (
+            lambda: distributions.kl(make("Logistic", (0.0, 1.0)), make("Logistic", (0.0, 1.0))),
+            ArgumentError,
+        ),
+        (
+            lambda: distributions.kl(make("Binomial", (2, 0.5)), make("Binomial", (3, 0.5))),
+            ArgumentValueError,
+        ),
+        (lambda: distributions.Binomial(2.5, 0.5), ArgumentError),
+        (lambda: make("NegativeBinomial", (2.0, 0.5)).entropy(), ArgumentError),
+        (lambda: make("Normal", (0.0, 1.0)).sample(5), ArgumentError),
+        (
+            lambda: distributions.MultivariateNormal([0.0, 0.0], np.eye(3, dtype="float32")),
+            ShapeError,
+        ),
+    ],
+)
+def test_bad_input(call, error, backend):
+    with pytest.raises(error):
+        call()
+
+
+def test_divergences_of_relatives_of_gamma(backend):
+    one = distributions.kl(make("Exponential", (2.0,)), make("Gamma", (1.0, 2.0)))
+    assert abs(one.item()) < 1e-6

@@ -1,0 +1,138 @@
+"""Interpolation and filters, against SciPy, with gradients."""
+
+import numpy as np
+import pytest
+import scipy.interpolate
+import scipy.ndimage
+import scipy.signal
+
+import plugrad
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+from plugrad.testing import check_gradient
+from plugrad_numerics import filters, interpolate
+
+PLACES = np.array([0.0, 0.7, 1.5, 3.0, 3.4, 5.0])
+VALUES = np.array([1.0, 3.0, 2.0, 2.2, 5.0, -1.0])
+BETWEEN = np.array([[0.0, 0.3, 1.5], [2.2, 3.1, 5.0]])
+CURVES = {
+    "interp": (
+        lambda x, y, at: interpolate.interp(at, x, y),
+        lambda x, y, at: np.interp(at, x, y),
+    ),
+    **{
+        kind: (
+            lambda x, y, at, kind=kind: interpolate.CubicSpline(x, y, bc_type=kind)(at),
+            lambda x, y, at, kind=kind: scipy.interpolate.CubicSpline(x, y, bc_type=kind)(at),
+        )
+        for kind in ("not-a-knot", "natural", "clamped")
+    },
+    "pchip": (
+        lambda x, y, at: interpolate.PchipInterpolator(x, y)(at),
+        lambda x, y, at: scipy.interpolate.PchipInterpolator(x, y)(at),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curves(name, backend):
+    function, reference = CURVES[name]
+    for at in (BETWEEN, np.array([-1.0, 6.0])):
+        found = function(*(z.astype("float32") for z in (PLACES, VALUES, at)))
+        assert (found.dtype, found.shape) == ("float32", at.shape)
+        np.testing.assert_allclose(found, reference(PLACES, VALUES, at), rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_gradients_of_curves(name):
+    with plugrad.use("cpu"):
+        arguments = [plugrad.asarray(z) for z in (PLACES, VALUES, np.array([0.3, 2.2, 4.1]))]
+        np.testing.assert_allclose(
+            CURVES[name][0](*arguments),
+            CURVES[name][1](PLACES, VALUES, [0.3, 2.2, 4.1]),
+            rtol=1e-12,
+        )
+        check_gradient(CURVES[name][0], *arguments)
+
+
+def test_few_points(backend):
+    assert interpolate.interp([1.0, 3.0], [2.0], [7.0]).tolist() == [7, 7]
+    assert interpolate.PchipInterpolator([0.0, 2.0], [1.0, 3.0])(1.0).item() == 2
+    assert interpolate.CubicSpline([0.0, 2.0], [1.0, 3.0], bc_type="natural")(1.0).item() == 2
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("m", [1, 3, 4])
+def test_convolutions(m, mode, backend, rng):
+    x, kernel = rng.normal(size=(2, 9)).astype("float32"), rng.normal(size=m).astype("float32")
+    expected = np.stack([scipy.signal.convolve(row, kernel, mode) for row in x])
+    np.testing.assert_allclose(
+        filters.convolve(x, kernel, mode=mode), expected, rtol=1e-4, atol=1e-5
+    )
+    found = filters.convolve(x.T, kernel, mode=mode, axis=0)
+    np.testing.assert_allclose(found, expected.T, rtol=1e-4, atol=1e-5)
+
+
+def test_recursive_filters(backend, rng):
+    x = rng.normal(size=(2, 12)).astype("float32")
+    b, a = (c.astype("float32") for c in scipy.signal.butter(3, 0.3))
+    np.testing.assert_allclose(
+        filters.lfilter(b, a, x), scipy.signal.lfilter(b, a, x), rtol=1e-3, atol=1e-4
+    )
+    np.testing.assert_allclose(
+        filters.lfilter(2 * b, a[:2], x, axis=0),
+        scipy.signal.lfilter(2 * b, a[:2], x, axis=0),
+        rtol=1e-3,
+        atol=1e-4,
+    )
+    np.testing.assert_allclose(filters.lfilter([3.0], [2.0], x), 1.5 * x, rtol=1e-6)
+    sections = scipy.signal.butter(4, 0.3, output="sos").astype("float32")
+    found = plugrad.jit(lambda x: filters.sosfilt(sections, x))(plugrad.asarray(x))
+    np.testing.assert_allclose(found, scipy.signal.sosfilt(sections, x), rtol=1e-3, atol=1e-4)
+
+
+def test_smoothing(backend, rng):
+    x = rng.normal(size=(2, 15)).astype("float32")
+    np.testing.assert_allclose(
+        filters.gaussian_filter1d(x, 1.3),
+        scipy.ndimage.gaussian_filter1d(x, 1.3),
+        rtol=1e-3,
+        atol=1e-5,
+    )
+    found = filters.savgol_filter(x, 5, 2).numpy()
+    np.testing.assert_allclose(
+        found[:, 2:-2], scipy.signal.savgol_filter(x, 5, 2)[:, 2:-2], rtol=1e-3, atol=1e-5
+    )
+
+
+def test_gradients_of_filters(rng):
+    with plugrad.use("cpu"):
+        x = plugrad.asarray(rng.normal(size=(2, 6)))
+        b, a = (plugrad.asarray(c) for c in scipy.signal.butter(2, 0.3))
+        check_gradient(filters.lfilter, b, a, x)
+        check_gradient(lambda x, k: filters.convolve(x, k, mode="same"), x, b)
+        check_gradient(lambda x: filters.gaussian_filter1d(x, 0.6), x)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: interpolate.interp(1.0, [1.0, 2.0], [1.0]), ShapeError),
+        (lambda: interpolate.CubicSpline([0.0, 1.0, 2.0], [0.0, 1.0, 2.0]), ShapeError),
+        (
+            lambda: interpolate.CubicSpline([0.0, 1.0], [0.0, 1.0], bc_type="free"),
+            ArgumentValueError,
+        ),
+        (lambda: filters.convolve([1.0], [1.0, 2.0], mode="valid"), ShapeError),
+        (lambda: filters.convolve([1.0], [1.0], mode="some"), ArgumentValueError),
+        (lambda: filters.convolve([1.0], [1.0], axis=1), AxisError),
+        (lambda: filters.lfilter([], [1.0], [1.0]), ShapeError),
+        (lambda: filters.sosfilt([[1.0, 2.0]], [1.0]), ShapeError),
+        (lambda: filters.gaussian_filter1d([1.0], 0.0), ArgumentValueError),
+        (lambda: filters.savgol_filter([1.0], 4, 1), ArgumentValueError),
+        (lambda: filters.savgol_filter([1.0], 5, 1), ShapeError),
+        (lambda: filters.convolve([1j], [1.0]), DTypeError),
+    ],
+)
+def test_bad_input(call, error, backend):
+    with pytest.raises(error):
+        call()

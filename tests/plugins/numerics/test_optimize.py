@@ -1,0 +1,90 @@
+"""Roots and minima, with implicit gradients."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import plugrad
+from plugrad.errors import ArgumentError, ShapeError
+from plugrad.testing import check_gradient
+from plugrad_numerics import optimize
+
+
+def pair(x, a):
+    return plugrad.stack([x[0] ** 2 + x[1] - a[0], x[1] ** 3 - a[1]])
+
+
+def rosenbrock(x):
+    return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+
+def test_roots(backend):
+    found = optimize.root(pair, [1.0, 1.0], [3.0, 2.0])
+    y = 2 ** (1 / 3)
+    np.testing.assert_allclose(found, [np.sqrt(3 - y), y], rtol=1e-5)
+    traced = plugrad.jit(lambda a: optimize.root(lambda x, a: x * x - a, 1.0, a))
+    assert traced(plugrad.asarray(9.0)).item() == pytest.approx(3)
+    assert np.isnan(optimize.root(lambda x: x * x + 1, 0.5, max_steps=20).item())
+
+
+def test_roots_of_each_element(backend):
+    a = plugrad.asarray([3.0, -2.0, 125.0])
+    found = optimize.bisect(lambda x, a: x**3 - a, 0.0, 5.0, a).numpy()
+    np.testing.assert_allclose(found, [3 ** (1 / 3), np.nan, 5], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: optimize.root(lambda x, a: pair(x, a + 2), np.array([1.0, 1.0]), a, tol=1e-12),
+        lambda a: optimize.bisect(lambda x, a: x**3 - a, np.array(0.0), 5.0, a),
+        lambda a: (
+            optimize.minimize(
+                lambda x, a: plugrad.sum(plugrad.cosh(x - a) + 0.1 * x**4),
+                np.array([0.1, 0.2]),
+                a,
+                tol=1e-11,
+            ).x
+        ),
+    ],
+    ids=["root", "bisect", "minimize"],
+)
+def test_implicit_gradients(function):
+    with plugrad.use("cpu"):
+        check_gradient(function, plugrad.asarray(np.array([0.5, 0.9])))
+
+
+def test_minima(backend):
+    found = optimize.minimize(rosenbrock, [-1.2, 1.0], tol=1e-3)
+    np.testing.assert_allclose(found.x, [1, 1], atol=2e-2)
+    traced = plugrad.jit(
+        lambda a: optimize.minimize(lambda x, a: plugrad.sum((x - a) ** 2), [0.0, 0.0], a).x
+    )
+    np.testing.assert_allclose(traced(plugrad.asarray([1.0, 2.0])), [1, 2], atol=1e-4)
+
+
+def test_minima_in_double_precision():
+    with plugrad.use("cpu"):
+        found = optimize.minimize(rosenbrock, np.array([-1.2, 1.0]), tol=1e-9)
+    expected = scipy.optimize.minimize(rosenbrock_of_arrays, [-1.2, 1.0], tol=1e-9).x
+    np.testing.assert_allclose(found.x, expected, rtol=1e-4)
+    np.testing.assert_allclose(found.x, [1, 1], rtol=1e-8)
+    assert found.fun.item() < 1e-15
+
+
+def rosenbrock_of_arrays(x):
+    return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: optimize.root(3, 1.0), ArgumentError),
+        (lambda: optimize.root(lambda x: plugrad.stack([x, x]), 1.0), ShapeError),
+        (lambda: optimize.bisect("f", 0.0, 1.0), ArgumentError),
+        (lambda: optimize.minimize(None, 1.0), ArgumentError),
+    ],
+)
+def test_bad_input(call, error, backend):
+    with pytest.raises(error):
+        call()
