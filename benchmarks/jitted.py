@@ -5,7 +5,8 @@
     python benchmarks/jitted.py W1 W5 --rounds 40   some of them, measured for longer
     python benchmarks/jitted.py W1 --backend webgpu --host
                                                     only what the thread of the program computes until a call returns
-    python benchmarks/jitted.py ode --jax           beside the same loop in jax.jit, in wall time
+    python benchmarks/jitted.py ode GRU --peers jax,torch
+                                                    beside the same programs in jax.jit and eager PyTorch
 
 Times are of the process, on one thread, the least of several turns.
 """
@@ -15,13 +16,17 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import numpy as np
 import peer_plugrad
+import programs
 import workloads
 from measuring import Side, mean, take_turns
 
@@ -61,16 +66,21 @@ def training(task: workloads.Training, predict: Callable[..., Any]) -> Work:
 
 
 def w5() -> Work:
-    x = plugrad.asarray(np.random.default_rng(0).uniform(-1, 1, 1_000_000).astype(np.float32))
+    kept: list[Work] = []
 
-    def ten(x: plugrad.Tensor) -> plugrad.Tensor:
-        y = plugrad.abs(x) * 2.0 + 1.0
-        y = plugrad.sqrt(y) - x
-        y = plugrad.maximum(y, 0.5) * x
-        y = y + x
-        return plugrad.square(y) * 0.1 - 1.0
+    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+        kept.append(Work(function))
+        return function
 
-    return Work(ten, (x,))
+    x = plugrad.asarray(workloads.uniform(51, (1_000_000,)))
+    workloads.large(plugrad, plugrad.asarray, compiled=keep)["W5"]()
+    return Work(kept[0].function, (x,))
+
+
+def program(make: Callable[..., Any]) -> Work:
+    """Return one of the programs that all frameworks run."""
+    function, arrays = make(programs.in_plugrad())
+    return Work(function, tuple(map(plugrad.asarray, arrays)))
 
 
 def digits() -> Work:
@@ -117,85 +127,23 @@ def characters() -> Work:
     return Work(step, (x, y))
 
 
-def ode() -> Work:
-    """A thousand steps of 32 numbers, with the gradient."""
-    weights = plugrad.asarray(np.random.default_rng(0).normal(size=(32, 32)).astype("f4") * 0.1)
-    start = plugrad.asarray(np.linspace(-1, 1, 32, dtype="f4"))
-
-    def loss(weights: plugrad.Tensor, start: plugrad.Tensor) -> plugrad.Tensor:
-        def step(x: plugrad.Tensor, _: None) -> tuple[plugrad.Tensor, None]:
-            return x + 0.01 * plugrad.tanh(x @ weights), None
-
-        last, _ = plugrad.scan(step, start, length=1000)
-        return plugrad.sum(last * last)
-
-    return Work(plugrad.grads(loss), (weights, start))
-
-
-def recurrent(layer: nn.GRU | nn.LSTM) -> Work:
-    """A hundred steps of a batch, with the gradients."""
-    params = layer.init(0, (100, 32))
-    x = plugrad.asarray(np.random.default_rng(0).normal(size=(32, 100, 32)).astype("f4"))
-
-    def step(x: plugrad.Tensor) -> Any:
-        loss = lambda: plugrad.mean(plugrad.square(layer(params, x)))  # noqa: E731
-        return plugrad.variable_grads(loss, nn.leaves(params))
-
-    return Work(step, (x,))
-
-
-def bodies() -> Work:
-    """The forces between a thousand bodies, as the gradient of their energy."""
-    rng = np.random.default_rng(0)
-    places = plugrad.asarray(rng.normal(size=(1000, 3)).astype("f4"))
-    masses = plugrad.asarray(rng.uniform(size=1000).astype("f4"))
-
-    def energy(places: plugrad.Tensor, masses: plugrad.Tensor) -> plugrad.Tensor:
-        between = places[:, None, :] - places[None, :, :]
-        squares = plugrad.sum(between * between, axis=-1) + 0.01
-        return plugrad.sum(masses[:, None] * masses[None, :] * plugrad.rsqrt(squares))
-
-    return Work(plugrad.grad(energy), (places, masses))
-
-
-def options() -> Work:
-    """The prices of a million options, and how they change: Black and Scholes."""
-    rng = np.random.default_rng(0)
-    limits = ((80, 120), (80, 120), (0.1, 2))
-    given = [plugrad.asarray(rng.uniform(*each, 1_000_000).astype("f4")) for each in limits]
-
-    def price(spot: plugrad.Tensor, strike: plugrad.Tensor, years: plugrad.Tensor) -> Any:
-        spread = 0.2 * plugrad.sqrt(years)
-        upper = (plugrad.log(spot / strike) + 0.03 * years) / spread
-        first, second = (0.5 + 0.5 * plugrad.erf(d * 0.5**0.5) for d in (upper, upper - spread))
-        return plugrad.sum(spot * first - strike * plugrad.exp(-0.01 * years) * second)
-
-    return Work(plugrad.grads(price), tuple(given))
-
-
-def images() -> Work:
-    """The channels of a batch of images are normalized."""
-    x = plugrad.asarray(np.random.default_rng(0).uniform(size=(16, 128, 128, 3)).astype("f4"))
-    mean, deviation = plugrad.asarray([0.4, 0.5, 0.6]), plugrad.asarray([0.2, 0.2, 0.3])
-    return Work(lambda x: (x - mean) / deviation, (x,))
-
-
-def ode_in_jax() -> Callable[[], Any]:
-    """Return the same thousand steps, compiled by jax."""
+def in_jax(name: str) -> Callable[[], Any]:
+    """Return a program, compiled by jax."""
     jax: Any = import_module("jax")
-
-    def loss(weights: Any, start: Any) -> Any:
-        def step(x: Any, _: None) -> Any:
-            return x + 0.01 * jax.numpy.tanh(x @ weights), None
-
-        last, _ = jax.lax.scan(step, start, None, length=1000)
-        return jax.numpy.sum(last * last)
-
-    compiled = jax.jit(jax.grad(loss, argnums=(0, 1)))
-    arrays = [jax.numpy.asarray(x.numpy()) for x in ode().args]
-    return lambda: jax.block_until_ready(compiled(*arrays))
+    function, arrays = programs.PROGRAMS[name](programs.in_jax())
+    compiled, tensors = jax.jit(function), [*map(jax.numpy.asarray, arrays)]
+    return lambda: jax.block_until_ready(compiled(*tensors))
 
 
+def in_torch(name: str) -> Callable[[], Any]:
+    """Return a program in PyTorch, call by call."""
+    torch: Any = import_module("torch")
+    function, arrays = programs.PROGRAMS[name](programs.in_torch())
+    tensors = [*map(torch.from_numpy, arrays)]
+    return lambda: function(*tensors)
+
+
+PEERS = {"jax": in_jax, "torch": in_torch}
 WORK: dict[str, Callable[[], Work]] = {
     "D3": d3,
     "W1": lambda: training(workloads.mlp(), peer_plugrad.mlp),
@@ -203,12 +151,7 @@ WORK: dict[str, Callable[[], Work]] = {
     "W5": w5,
     "digits": digits,
     "characters": characters,
-    "ode": ode,
-    "GRU": lambda: recurrent(nn.GRU(64)),
-    "LSTM": lambda: recurrent(nn.LSTM(64)),
-    "bodies": bodies,
-    "options": options,
-    "images": images,
+    **{name: partial(program, make) for name, make in programs.PROGRAMS.items()},
 }
 
 
@@ -226,10 +169,17 @@ def main() -> None:
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--host", action="store_true")
-    parser.add_argument("--jax", action="store_true")
+    parser.add_argument("--peers", default="", help="jax, torch, or both with a comma")
     arguments = parser.parse_args()
     plugrad.use(arguments.backend)
     backend = plugrad.which().backend
+    if (
+        "jax" in arguments.peers
+    ):  # it makes as many threads as the processors that it may use when it starts
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(allowed)})
+        import_module("jax").devices()
+        os.sched_setaffinity(0, allowed)
     head = ("eager ms", "replay ms", "jit ms", "÷ eager", "trace ms", "compile ms")
     print(f"{'':12}{''.join(f'{word:>11}' for word in head)}")
     ratios: list[float] = []
@@ -258,16 +208,17 @@ def main() -> None:
             "jit": Side(lambda w=work, j=jitted: j(*w.args), finish=backend.synchronize),
         }
         clock = time.thread_time if arguments.host else time.process_time
-        if arguments.jax and name == "ode":
-            sides["jax"], clock = Side(ode_in_jax()), time.perf_counter
+        peers = [peer for peer in arguments.peers.split(",") if peer and name in programs.PROGRAMS]
+        sides |= {peer: Side(PEERS[peer](name)) for peer in peers}
         times = take_turns(sides, arguments.rounds, clock)
         eager, replay_ms, jit = (times[side].least for side in ("eager", "replay", "jit"))
         ratios.append(jit / eager)
         trace = min(traces) * 1e3
         row = (eager, replay_ms, jit, jit / eager, trace, max(compiled * 1e3 - trace - jit, 0))
         print(f"{name:12}{''.join(f'{number:11.3f}' for number in row)}", flush=True)
-        if "jax" in times:
-            print(f"{'in jax.jit':34}{times['jax'].least:11.3f}{jit / times['jax'].least:11.3f} x")
+        for peer in peers:
+            theirs = times[peer].least
+            print(f"{f'  in {peer}':34}{theirs:11.3f}{jit / theirs:11.3f} ×")
     print(f"{'mean':45}{mean(ratios):11.3f}")
 
 

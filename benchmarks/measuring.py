@@ -50,7 +50,7 @@ def take_turns(
     for _ in range(rounds):
         for name, side in sides.items():
             with side.surroundings():
-                if repeats[name] > 1:
+                if turn:
                     side.seconds(1 + repeats[name] // 8, clock)
                 spent[name].append(side.seconds(repeats[name], clock) * 1e3)
     return {name: Times(min(times), statistics.median(times)) for name, times in spent.items()}

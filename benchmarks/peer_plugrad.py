@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import workloads
 from workloads import Peer, Step
@@ -15,9 +15,15 @@ from plugrad.discovery.loading import open_backend
 from plugrad.registry.kernels import set_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 WITHOUT_PACKS = "cpu without packs"
+Compiler: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
+
+
+def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that nobody compiles."""
+    return function
 
 
 def peers() -> list[Peer]:
@@ -26,15 +32,18 @@ def peers() -> list[Peer]:
     for candidate in plugrad.backends():
         if candidate.status in ("available", "active"):
             found.append(peer(candidate.name, candidate.name))
+            found.append(peer(f"{candidate.name}-jit", candidate.name, JITTED))
     if len(open_backend("cpu").kernels) > 1:
         found.append(peer(WITHOUT_PACKS, "cpu"))
     return found
 
 
-def peer(name: str, backend: str) -> Peer:
+def peer(name: str, backend: str, jitted: Mapping[str, Callable[[], Step]] | None = None) -> Peer:
+    """Return a backend that calls kernels one by one, or whose workloads are `jitted`."""
     surroundings = partial(_using, backend, name == WITHOUT_PACKS)
     finish = open_backend(backend).synchronize
-    return Peer(name, plugrad.__version__, STEPS, surroundings, finish, has_kernels=True)
+    steps = STEPS if jitted is None else jitted
+    return Peer(name, plugrad.__version__, steps, surroundings, finish, has_kernels=jitted is None)
 
 
 @contextmanager
@@ -52,7 +61,8 @@ def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
         ):
             yield
     finally:
-        set_tables(device, tables)
+        if is_without_packs:  # for what is compiled is compiled anew after a change
+            set_tables(device, tables)
 
 
 def adds() -> Step:
@@ -81,16 +91,17 @@ def recorded_adds() -> Step:
     return Step(run, lambda: [plugrad.sum(plugrad.vjp(add, a)[0]).item()], workloads.CALLS)
 
 
-def chains() -> Step:
+def chains(compiled: Compiler = as_it_is) -> Step:
     """D3."""
     a = plugrad.asarray(workloads.pair()[0])
     gradient, ones = plugrad.grad(workloads.chain), plugrad.ones_like(a)
+    both = compiled(lambda a, ones: gradient(a, dy=ones))
 
     def run() -> None:
         for _ in range(workloads.CHAINS):
-            gradient(a, dy=ones)
+            both(a, ones)
 
-    return Step(run, lambda: [plugrad.sum(gradient(a, dy=ones)).item()], workloads.CHAINS)
+    return Step(run, lambda: [plugrad.sum(both(a, ones)).item()], workloads.CHAINS)
 
 
 def recorded_chains() -> Step:
@@ -120,6 +131,7 @@ def read_back() -> Step:
 def training(
     task: workloads.Training,
     predict: Callable[[plugrad.Tensor, dict[str, plugrad.Variable]], plugrad.Tensor],
+    compiled: Compiler = as_it_is,
 ) -> Step:
     """One step of gradient descent on a network; the check is the loss after five steps."""
     x = plugrad.asarray(task.x)
@@ -130,8 +142,10 @@ def training(
     def loss() -> plugrad.Tensor:
         return plugrad.losses.softmax_cross_entropy(labels, predict(x, weights))
 
+    step = compiled(lambda: optimizer.minimize(loss, list(weights.values())))
+
     def run() -> float:
-        return optimizer.minimize(loss, list(weights.values())).item()
+        return step().item()
 
     return Step(run, lambda: [run() for _ in range(5)][-1:])
 
@@ -150,9 +164,10 @@ def convnet(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor
     return h.reshape(64, -1) @ w["w"] + w["b"]
 
 
-def mobilenet() -> Step:
+def mobilenet(compiled: Compiler = as_it_is) -> Step:
     """W3."""
-    infer, x = mobilenet_function()
+    function, x = mobilenet_function()
+    infer = compiled(function)
 
     def check() -> list[float]:
         y = infer(x).numpy()
@@ -205,10 +220,10 @@ def block_loss(
     return plugrad.mean(x * x)
 
 
-def transformer() -> Step:
+def transformer(compiled: Compiler = as_it_is) -> Step:
     """W4."""
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
-    both = plugrad.value_and_grad(lambda w: block_loss(w, workloads.HEADS))
+    both = compiled(plugrad.value_and_grad(lambda w: block_loss(w, workloads.HEADS)))
 
     def check() -> list[float]:
         value, gradients = both(weights)
@@ -220,10 +235,11 @@ def transformer() -> Step:
     return Step(lambda: both(weights), check)
 
 
-def rows() -> dict[str, Callable[[], Step]]:
+def rows(compiled: Compiler = as_it_is) -> dict[str, Callable[[], Step]]:
     """W8."""
 
     def step(function: Callable[..., plugrad.Tensor], *names: str) -> Step:
+        function = compiled(function)
         inputs = workloads.rows()
         tensors = [plugrad.asarray(inputs[name]) for name in names]
 
@@ -259,3 +275,13 @@ STEPS: dict[str, Callable[[], Step]] = {
     **workloads.large(plugrad, plugrad.asarray),
     **rows(),
 }
+JITTED: dict[str, Callable[[], Step]] = {
+    "D3": lambda: chains(plugrad.jit),
+    "W1": lambda: training(workloads.mlp(), mlp, plugrad.jit),
+    "W2": lambda: training(workloads.convnet(), convnet, plugrad.jit),
+    "W3": lambda: mobilenet(plugrad.jit),
+    "W4": lambda: transformer(plugrad.jit),
+    **workloads.large(plugrad, plugrad.asarray, compiled=plugrad.jit),
+    **rows(plugrad.jit),
+}
+"""Those that are traced and compiled."""

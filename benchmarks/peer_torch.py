@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import shutil
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 import workloads
@@ -16,7 +17,18 @@ if TYPE_CHECKING:
 def peers() -> list[Peer]:
     """Return PyTorch, on one thread."""
     torch.set_num_threads(1)
-    return [Peer("torch", torch.__version__, STEPS, has_kernels=True)]
+    eager = Peer("torch", torch.__version__, STEPS, has_kernels=True)
+    if not (shutil.which("g++") or shutil.which("clang++")):  # which torch.compile needs
+        return [eager]
+    return [eager, Peer("torch.compile", torch.__version__, COMPILED)]
+
+
+Compiler: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
+
+
+def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that nobody compiles."""
+    return function
 
 
 def tensor(values: workloads.Array) -> torch.Tensor:
@@ -48,12 +60,13 @@ def recorded_adds() -> Step:
     return Step(run, lambda: [(a + b).sum().item()], workloads.CALLS)
 
 
-def chains() -> Step:
+def chains(compiled: Compiler = as_it_is) -> Step:
     """D3."""
     a, ones = tensor(workloads.pair()[0]).requires_grad_(), torch.ones(4)
+    chain = compiled(workloads.chain)
 
     def gradient() -> torch.Tensor:
-        return torch.autograd.grad(workloads.chain(a), a, ones)[0]
+        return torch.autograd.grad(chain(a), a, ones)[0]
 
     def run() -> None:
         for _ in range(workloads.CHAINS):
@@ -87,16 +100,18 @@ def training(
     task: workloads.Training,
     weights: dict[str, torch.Tensor],
     logits: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+    compiled: Compiler = as_it_is,
 ) -> Callable[[], torch.Tensor]:
     """Return one step of gradient descent on a network, which returns the loss."""
     labels = tensor(task.labels).long()
+    loss_of = compiled(lambda w: functional.cross_entropy(logits(w), labels))
     for w in weights.values():
         w.requires_grad_()
     optimizer = torch.optim.SGD(weights.values(), lr=task.learning_rate)
 
     def run() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
-        loss = functional.cross_entropy(logits(weights), labels)
+        loss = loss_of(weights)
         loss.backward()
         optimizer.step()
         return loss.detach()
@@ -109,7 +124,7 @@ def trained(step: Callable[[], torch.Tensor]) -> Step:
     return Step(lambda: step().item(), lambda: [step().item() for _ in range(5)][-1:])
 
 
-def mlp() -> Callable[[], torch.Tensor]:
+def mlp(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
     """W1."""
     task = workloads.mlp()
     x = tensor(task.x)
@@ -119,10 +134,11 @@ def mlp() -> Callable[[], torch.Tensor]:
         h = torch.relu(torch.addmm(w["b1"], h, w["w1"]))
         return torch.addmm(w["b2"], h, w["w2"])
 
-    return training(task, {name: tensor(value) for name, value in task.weights.items()}, logits)
+    weights = {name: tensor(value) for name, value in task.weights.items()}
+    return training(task, weights, logits, compiled)
 
 
-def convnet() -> Callable[[], torch.Tensor]:
+def convnet(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
     """W2, in PyTorch's own NCHW order; the dense layer's rows are reordered to match."""
     task = workloads.convnet()
     x = tensor(task.x.transpose(0, 3, 1, 2)).contiguous()
@@ -138,10 +154,10 @@ def convnet() -> Callable[[], torch.Tensor]:
         h = functional.max_pool2d(torch.relu(functional.conv2d(h, w["k1"], w["c1"], padding=1)), 2)
         return h.flatten(1) @ w["w"] + w["b"]
 
-    return training(task, weights, logits)
+    return training(task, weights, logits, compiled)
 
 
-def mobilenet() -> Step:
+def mobilenet(compiled: Compiler = as_it_is) -> Step:
     """W3, with the channels last in memory, which is faster."""
     image, layers, matrix = workloads.mobilenet()
     x, head = tensor(image.transpose(0, 3, 1, 2)), tensor(matrix)
@@ -151,22 +167,29 @@ def mobilenet() -> Step:
         filter = tensor(layer.filter.transpose(axes)).contiguous(memory_format=torch.channels_last)
         tensors.append((filter, tensor(layer.bias)))
 
+    @compiled
+    def infer() -> torch.Tensor:
+        h = kept = x
+        for layer, (filter, bias) in zip(layers, tensors, strict=True):
+            kept = h if layer.opens else kept
+            h = functional.conv2d(
+                h,
+                filter,
+                bias,
+                stride=layer.strides,
+                padding=layer.filter.shape[0] // 2,
+                groups=len(filter) if layer.is_depthwise else 1,
+            )
+            h = functional.relu6(h) if layer.is_active else h
+            h = h + kept if layer.closes else h
+        return h.mean((2, 3)) @ head
+
+    # torch.compile takes no tensors of another mode than that in which it runs.
+    mode = torch.inference_mode if compiled is as_it_is else torch.no_grad
+
     def run() -> torch.Tensor:
-        with torch.inference_mode():
-            h = kept = x
-            for layer, (filter, bias) in zip(layers, tensors, strict=True):
-                kept = h if layer.opens else kept
-                h = functional.conv2d(
-                    h,
-                    filter,
-                    bias,
-                    stride=layer.strides,
-                    padding=layer.filter.shape[0] // 2,
-                    groups=len(filter) if layer.is_depthwise else 1,
-                )
-                h = functional.relu6(h) if layer.is_active else h
-                h = h + kept if layer.closes else h
-            return h.mean((2, 3)) @ head
+        with mode():
+            return infer()
 
     return Step(run, lambda: [run().abs().mean().item(), run()[0, 7].item()])
 
@@ -203,10 +226,10 @@ def with_gradients(
     return run
 
 
-def transformer() -> Step:
+def transformer(compiled: Compiler = as_it_is) -> Step:
     """W4."""
     weights = {name: tensor(value) for name, value in workloads.transformer().items()}
-    run = with_gradients(lambda w: block_loss(w, workloads.HEADS), weights)
+    run = with_gradients(compiled(lambda w: block_loss(w, workloads.HEADS)), weights)
 
     def check() -> list[float]:
         value, gradients = run()
@@ -255,3 +278,12 @@ STEPS: dict[str, Callable[[], Step]] = {
     **workloads.large(torch, tensor),
     **rows(),
 }
+COMPILED: dict[str, Callable[[], Step]] = {
+    "D3": lambda: chains(torch.compile),
+    "W1": lambda: trained(mlp(torch.compile)),
+    "W2": lambda: trained(convnet(torch.compile)),
+    "W3": lambda: mobilenet(torch.compile),
+    "W4": lambda: transformer(torch.compile),
+    **workloads.large(torch, tensor, compiled=torch.compile),
+}
+"""Those that torch.compile compiles."""

@@ -1,319 +1,268 @@
-"""Twenty programs that users write, in plugrad and in PyTorch: no kernel is looked at, only what a whole program takes.
+"""Programs that nobody has tuned for, written once for plugrad, JAX and PyTorch: what `jitted.py` measures.
 
-    python benchmarks/programs.py                        all of them, untraced and jitted, against PyTorch
-    python benchmarks/programs.py kalman hmc             some
-    python benchmarks/programs.py --backend wasm
-    python benchmarks/programs.py --compile              torch.compile as well, which needs a compiler and takes minutes
-
-A program is a function of tensors with the same name in `programs_plugrad` and `programs_torch`, each written as
-its users would write it. Both get the same arrays, and what they return is compared first. One run, one thread: the
-sides take turns, and the ratio of the least times counts.
+Each takes a namespace, and returns a function and the arrays of one call. The numbers are the same for all peers.
 """
 
 from __future__ import annotations
 
-import os
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
-os.environ["PLUGRAD_WASM_THREADS"] = "1"
-
-import argparse  # noqa: E402 - the number of threads is read when NumPy is imported
-import time  # noqa: E402
-from typing import TYPE_CHECKING, Any  # noqa: E402
-
-import numpy as np  # noqa: E402
-import programs_plugrad  # noqa: E402
-import programs_torch  # noqa: E402
-import torch  # noqa: E402
-from measuring import Side, mean, take_turns  # noqa: E402
-
-import plugrad  # noqa: E402
+import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-Arrays = dict[str, Any]
-TOLERANCE = 2e-3
-"""Of what both return, relative to the largest number: programs of hundreds of steps add up rounding."""
+    from numpy.typing import NDArray
 
-
-def normal(*shape: int, scale: float = 1.0, seed: int = 0) -> Any:
-    """Return normal numbers as float32."""
-    return (np.random.default_rng(seed).normal(size=shape) * scale).astype("f4")
+    Array = NDArray[np.float32]
 
 
-def positive(*shape: int, low: float = 0.1, high: float = 1.0, seed: int = 0) -> Any:
-    """Return numbers in [low, high) as float32."""
-    return np.random.default_rng(seed).uniform(low, high, shape).astype("f4")
+class Namespace(NamedTuple):
+    """What a framework brings: functions with the names of NumPy, and transformations."""
+
+    xp: Any
+    erf: Callable[[Any], Any]
+    sigmoid: Callable[[Any], Any]
+    rsqrt: Callable[[Any], Any]
+    scan: Callable[..., Any]
+    """Takes a function, the first carry, slices or None, and the number of rounds."""
+    grads: Callable[..., Any]
+    """Takes a function and the positions of some arguments, by default all of them."""
 
 
-def integers(limit: int, *shape: int, seed: int = 0) -> Any:
-    """Return integers in [0, limit)."""
-    return np.random.default_rng(seed).integers(limit, size=shape)
+def numbers(seed: int, *shape: int, scale: float = 1.0) -> Array:
+    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
 
 
-def lstm() -> Arrays:
-    return {
-        "x": normal(32, 100, 32),
-        "labels": integers(10, 32),
-        "kernel": normal(32, 256, scale=0.1, seed=1),
-        "recurrent": normal(64, 256, scale=0.1, seed=2),
-        "bias": normal(256, scale=0.1, seed=3),
-        "head": normal(64, 10, scale=0.1, seed=4),
-    }
+def ten(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """Ten elementwise ops without functions on a million numbers."""
+    xp = n.xp
+
+    def function(x: Any) -> Any:
+        y = xp.abs(x) * 2.0 + 1.0
+        y = xp.sqrt(y) - x
+        y = xp.maximum(y, n.rsqrt(y)) * x
+        y = y + x
+        return y * y * 0.1 - 1.0
+
+    return function, [numbers(0, 1_000_000)]
 
 
-def nbody() -> Arrays:
-    return {"places": normal(500, 3), "speeds": normal(500, 3, seed=1), "masses": positive(500)}
+def ode(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """A thousand steps of 32 numbers, with the gradient."""
+    xp = n.xp
+
+    def loss(weights: Any, start: Any) -> Any:
+        last, _ = n.scan(lambda x, _: (x + 0.01 * xp.tanh(x @ weights), None), start, None, 1000)
+        return xp.sum(last * last)
+
+    start = np.linspace(-1, 1, 32, dtype=np.float32)
+    return n.grads(loss), [numbers(0, 32, 32, scale=0.1), start]
 
 
-def black_scholes() -> Arrays:
-    each = {"spot": (80, 120), "strike": (80, 120), "years": (0.1, 2.0)}
-    return {name: positive(200_000, low=a, high=b, seed=int(b)) for name, (a, b) in each.items()}
+def gru(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """A hundred steps of 64 units and a batch of 32, with the gradients."""
+    xp = n.xp
+
+    def loss(w: Any, u: Any, b: Any, xs: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            given, kept = x @ w + b, h @ u
+            z = n.sigmoid(given[:, :64] + kept[:, :64])
+            r = n.sigmoid(given[:, 64:128] + kept[:, 64:128])
+            new = xp.tanh(given[:, 128:] + r * kept[:, 128:])
+            h = z * h + (1 - z) * new
+            return h, h
+
+        _, hs = n.scan(step, xs[0, :, :1] * xp.zeros((1, 64)), xs, 100)
+        return xp.mean(hs * hs)
+
+    arrays = [numbers(1, 32, 192, scale=0.1), numbers(2, 64, 192, scale=0.1), numbers(3, 192)]
+    return n.grads(loss, 3), [*arrays, numbers(4, 100, 32, 32)]
 
 
-def kmeans() -> Arrays:
-    return {"points": normal(20_000, 8), "centres": normal(16, 8, seed=1)}
+def lstm(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """A hundred steps of 64 units and a batch of 32, with the gradients."""
+    xp = n.xp
+
+    def loss(w: Any, u: Any, b: Any, xs: Any) -> Any:
+        def step(carry: Any, x: Any) -> Any:
+            h, c = carry
+            gates = x @ w + h @ u + b
+            i, f, o = (n.sigmoid(gates[:, 64 * k : 64 * k + 64]) for k in range(3))
+            c = f * c + i * xp.tanh(gates[:, 192:])
+            h = o * xp.tanh(c)
+            return (h, c), h
+
+        zeros = xs[0, :, :1] * xp.zeros((1, 64))
+        _, hs = n.scan(step, (zeros, zeros), xs, 100)
+        return xp.mean(hs * hs)
+
+    arrays = [numbers(1, 32, 256, scale=0.1), numbers(2, 64, 256, scale=0.1), numbers(3, 256)]
+    return n.grads(loss, 3), [*arrays, numbers(4, 100, 32, 32)]
 
 
-def kalman() -> Arrays:
-    turn = np.eye(4, k=2, dtype="f4") * 0.1 + np.eye(4, dtype="f4")
-    return {
-        "measurements": normal(200, 2),
-        "transition": turn,
-        "observation": np.eye(2, 4, dtype="f4"),
-    }
+def bodies(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """The forces between a thousand bodies, as the gradient of their energy."""
+    xp = n.xp
+
+    def energy(places: Any, masses: Any) -> Any:
+        between = places[:, None, :] - places[None, :, :]
+        squares = xp.sum(between * between, axis=-1) + 0.01
+        return xp.sum(masses[:, None] * masses[None, :] * n.rsqrt(squares))
+
+    return n.grads(energy, 1), [numbers(0, 1000, 3), np.abs(numbers(1, 1000))]
 
 
-def floyd_warshall() -> Arrays:
-    return {"lengths": positive(200, 200)}
+def options(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """The prices of a million options, and how they change: Black and Scholes."""
+    xp = n.xp
+
+    def price(spot: Any, strike: Any, years: Any) -> Any:
+        spread = 0.2 * xp.sqrt(years)
+        upper = (xp.log(spot / strike) + 0.03 * years) / spread
+        first, second = (0.5 + 0.5 * n.erf(d * 0.5**0.5) for d in (upper, upper - spread))
+        return xp.sum(spot * first - strike * xp.exp(-0.01 * years) * second)
+
+    rng = np.random.default_rng(0)
+    limits = ((80, 120), (80, 120), (0.1, 2))
+    return n.grads(price), [rng.uniform(*each, 1_000_000).astype(np.float32) for each in limits]
 
 
-def augmentation() -> Arrays:
-    return {
-        "images": positive(16, 128, 128, 3),
-        "flips": integers(2, 16),
-        "light": positive(16, low=0.8, high=1.2, seed=1),
-        "contrast": positive(16, low=0.8, high=1.2, seed=2),
-    }
+def images(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """The channels of a batch of images are normalized."""
+    mean, deviation = np.array([0.4, 0.5, 0.6], "f4"), np.array([0.2, 0.2, 0.3], "f4")
+    return lambda x, m, d: (x - m) / d, [numbers(0, 16, 128, 128, 3), mean, deviation]
 
 
-def unet() -> Arrays:
-    def kernel(size: int, inputs: int, outputs: int) -> Any:
-        return normal(size, size, inputs, outputs, scale=0.1, seed=inputs + outputs)
-
-    return {
-        "images": positive(4, 64, 64, 1),
-        "masks": (positive(4, 64, 64, 1, seed=1) > 0.5).astype("f4"),
-        "weights": [
-            *(kernel(3, 1, 16), kernel(3, 16, 32), kernel(3, 32, 64)),
-            *(kernel(2, 32, 64), kernel(3, 64, 32), kernel(2, 16, 32), kernel(3, 32, 16)),
-            kernel(1, 16, 1),
-        ],
-    }
+def energy_of(n: Namespace) -> Callable[..., Any]:
+    """Return minus the logarithm of a density: that of a logistic regression with a prior."""
+    xp = n.xp
+    return lambda q, x: xp.sum(xp.log(1 + xp.exp(x @ q))) + 0.5 * xp.sum(q * q)
 
 
-def graph_network() -> Arrays:
-    return {
-        "nodes": normal(2000, 32),
-        "senders": integers(2000, 20_000),
-        "receivers": integers(2000, 20_000, seed=1),
-        "labels": integers(7, 2000),
-        "first": normal(64, 64, scale=0.1, seed=2),
-        "second": normal(128, 7, scale=0.1, seed=3),
-    }
+def monte_carlo(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """A step of Hamiltonian Monte Carlo: twenty jumps of 16 numbers, with 128 observations."""
+    force = n.grads(energy_of(n), 1)
+
+    def step(q: Any, p: Any, x: Any) -> Any:
+        def jump(carry: Any, _: None) -> Any:
+            q, p = carry
+            p = p - 0.005 * force(q, x)
+            q = q + 0.01 * p
+            return (q, p - 0.005 * force(q, x)), None
+
+        return n.scan(jump, (q, p), None, 20)[0]
+
+    return step, [numbers(0, 16), numbers(1, 16), numbers(2, 128, 16)]
 
 
-def gaussian_process() -> Arrays:
-    return {
-        "x": normal(200, 3),
-        "y": normal(200),
-        "length": np.float32([1.0, 0.8, 1.2]),
-        "noise": np.float32(0.1),
-    }
+def hessian(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """The product of a Hessian of 1,024 weights with a vector."""
+    xp = n.xp
+
+    def loss(w: Any, x: Any) -> Any:
+        return xp.mean(xp.tanh(xp.tanh(x @ w) @ w))
+
+    gradient = n.grads(loss, 1)
+    product = n.grads(lambda w, v, x: xp.sum(gradient(w, x) * v), 1)
+    return product, [numbers(0, 32, 32, scale=0.2), numbers(1, 32, 32), numbers(2, 64, 32)]
 
 
-def hmc() -> Arrays:
-    x = normal(1000, 10)
-    return {
-        "x": x,
-        "y": (x.sum(1) > 0).astype("f4"),
-        "weights": normal(10, seed=1),
-        "momentum": normal(10, seed=2),
-    }
+def layers(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+    """A training step of twenty layers of 32 units, with Adam written out."""
+    xp = n.xp
+    count = 20
+
+    def loss(*given: Any) -> Any:
+        *weights, x = given
+        for w in weights:
+            x = xp.tanh(x @ w)
+        return xp.mean(x * x)
+
+    gradients = n.grads(loss, count)
+
+    def step(*given: Any) -> Any:
+        weights, first, second = (given[k * count : (k + 1) * count] for k in range(3))
+        found = gradients(*weights, given[-1])
+        first = [0.9 * m + 0.1 * g for m, g in zip(first, found, strict=True)]
+        second = [0.999 * v + 0.001 * g * g for v, g in zip(second, found, strict=True)]
+        moved = zip(weights, first, second, strict=True)
+        return [w - 0.001 * m / (xp.sqrt(v) + 1e-7) for w, m, v in moved], first, second
+
+    weights = [numbers(k, 32, 32, scale=0.2) for k in range(count)]
+    zeros = [np.zeros((32, 32), np.float32)] * count
+    return step, [*weights, *zeros, *zeros, numbers(99, 64, 32)]
 
 
-def decoding() -> Arrays:
-    size = 128
-    shapes = ((size, 3 * size), (size, size), (size, 4 * size), (4 * size, size))
-    return {
-        "start": integers(50, 1),
-        "embedding": normal(50, size, scale=0.1),
-        "layers": [
-            [
-                normal(rows, columns, scale=0.08, seed=10 * number + i)
-                for number, (rows, columns) in enumerate(shapes)
-            ]
-            for i in range(2)
-        ],
-    }
-
-
-def vae() -> Arrays:
-    return {
-        "x": positive(64, 784),
-        "noise": normal(64, 16),
-        "weights": [
-            *(normal(784, 200, scale=0.03, seed=1), normal(200, 32, scale=0.1, seed=2)),
-            *(normal(16, 200, scale=0.1, seed=3), normal(200, 784, scale=0.03, seed=4)),
-        ],
-    }
-
-
-def newton() -> Arrays:
-    x = normal(500, 20)
-    return {"x": x, "y": (x.sum(1) > 0).astype("f4"), "weights": np.zeros(20, "f4")}
-
-
-def life() -> Arrays:
-    return {"cells": integers(2, 256, 256)}
-
-
-def heat() -> Arrays:
-    return {"field": positive(200, 200)}
-
-
-def page_rank() -> Arrays:
-    return {"sources": integers(5000, 50_000), "targets": integers(5000, 50_000, seed=1)}
-
-
-def viterbi() -> Arrays:
-    return {"scores": normal(200, 48), "transitions": normal(48, 48, seed=1)}
-
-
-def policy_gradient() -> Arrays:
-    return {
-        "states": normal(500, 4),
-        "actions": integers(2, 500),
-        "rewards": positive(500),
-        "first": normal(4, 64, scale=0.5, seed=1),
-        "second": normal(64, 2, scale=0.1, seed=2),
-    }
-
-
-def bag_of_words() -> Arrays:
-    return {
-        "words": integers(5000, 64, 40),
-        "labels": integers(4, 64),
-        "table": normal(5000, 64, scale=0.1),
-        "head": normal(64, 4, scale=0.1),
-    }
-
-
-PROGRAMS: dict[str, Callable[[], Arrays]] = {
-    make.__name__: make
-    for make in (
-        *(
-            lstm,
-            nbody,
-            black_scholes,
-            kmeans,
-            kalman,
-            floyd_warshall,
-            augmentation,
-            unet,
-            graph_network,
-        ),
-        *(
-            gaussian_process,
-            hmc,
-            decoding,
-            vae,
-            newton,
-            life,
-            heat,
-            page_rank,
-            viterbi,
-            policy_gradient,
-            bag_of_words,
-        ),
-    )
+PROGRAMS = {
+    "ten": ten,
+    "ode": ode,
+    "GRU": gru,
+    "LSTM": lstm,
+    "bodies": bodies,
+    "options": options,
+    "images": images,
+    "monte carlo": monte_carlo,
+    "hessian": hessian,
+    "layers": layers,
 }
 
 
-def convert(values: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Return nested lists and dicts of arrays with each array replaced."""
-    if isinstance(values, dict):
-        return {name: convert(value, leaf) for name, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [convert(value, leaf) for value in values]
-    return leaf(values)
+# --- the frameworks --------------------------------------------------------------------------------
 
 
-def difference(results: Any, expected: Any) -> float:
-    """Return the largest difference of two nested results, relative to the largest number of each array."""
-    if isinstance(expected, list):
-        return max(difference(*pair) for pair in zip(results, expected, strict=True))
-    largest = max(float(np.max(np.abs(expected))), 1e-6)
-    return float(np.max(np.abs(results.astype("f8") - expected))) / largest
+def in_plugrad() -> Namespace:
+    import plugrad
+
+    def scan(function: Any, init: Any, xs: Any, length: int) -> Any:
+        return plugrad.scan(function, init, xs, length=length)
+
+    def grads(function: Any, count: int | None = None) -> Any:
+        if count == 1:
+            return plugrad.grad(function)
+        if count is None:
+            return plugrad.grads(function)
+        return plugrad.grad(function, tuple(range(count)))
+
+    return Namespace(plugrad, plugrad.erf, plugrad.sigmoid, plugrad.rsqrt, scan, grads)
 
 
-def sides_of(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
-    """Return what takes turns in a program, and how far the results of plugrad are from those of torch."""
-    arrays = PROGRAMS[name]()
-    ours, theirs = getattr(programs_plugrad, name), getattr(programs_torch, name)
-    given = convert(arrays, plugrad.asarray)
-    theirs_given = convert(arrays, torch.as_tensor)
-    jitted = plugrad.jit(ours)
-    backend = plugrad.which().backend
-    expected = convert(theirs(**theirs_given), lambda x: x.detach().numpy().astype("f8"))
-    worst = max(
-        difference(convert(function(**given), lambda x: x.numpy()), expected)
-        for function in (ours, jitted)
-    )
-    sides = {
-        "plugrad": Side(lambda: ours(**given), finish=backend.synchronize),
-        "jit": Side(lambda: jitted(**given), finish=backend.synchronize),
-        "torch": Side(lambda: theirs(**theirs_given)),
-    }
-    if compiles:
-        compiled = torch.compile(theirs, mode="max-autotune-no-cudagraphs", dynamic=False)
-        sides["compiled"] = Side(lambda: compiled(**theirs_given))
-    return sides, worst
+def in_jax() -> Namespace:
+    import jax
 
+    def grads(function: Any, count: int | None = None) -> Any:
+        if count == 1:
+            return jax.grad(function)
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", choices=[[], *PROGRAMS], default=[], metavar="names")
-    parser.add_argument("--backend", default="cpu")
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--compile", action="store_true")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    plugrad.use(arguments.backend)
-    columns = ["plugrad", "jit", "torch", *(["compiled"] if arguments.compile else [])]
-    print(f"{'milliseconds':18}{''.join(f'{c:>10}' for c in columns)}   plugrad, jit ÷ torch")
-    ratios: list[tuple[float, float]] = []
-    for name in arguments.names or PROGRAMS:
-        sides, worst = sides_of(name, arguments.compile)
-        if not worst <= TOLERANCE:
-            raise SystemExit(
-                f"{name}: plugrad and torch differ by {worst:.1e}, more than {TOLERANCE}"
-            )
-        times = {
-            side: t.least
-            for side, t in take_turns(sides, arguments.rounds, time.process_time).items()
-        }
-        ratios.append((times["plugrad"] / times["torch"], times["jit"] / times["torch"]))
-        row = "".join(f"{times[column]:10.3f}" for column in columns)
-        print(f"{name:18}{row}   {ratios[-1][0]:6.2f} {ratios[-1][1]:6.2f}", flush=True)
-    eager, jit = (mean(list(each)) for each in zip(*ratios, strict=True))
-    slow = sum(ratio > 1.5 for ratio, _ in ratios)
-    print(
-        f"geometric mean of {len(ratios)}: untraced {eager:.2f}, jitted {jit:.2f} x torch; {slow} untraced above 1.5"
+        def call(*args: Any) -> Any:
+            return jax.grad(function, tuple(range(count or len(args))))(*args)
+
+        return call
+
+    return Namespace(
+        jax.numpy, jax.scipy.special.erf, jax.nn.sigmoid, jax.lax.rsqrt, jax.lax.scan, grads
     )
 
 
-if __name__ == "__main__":
-    main()
+def in_torch() -> Namespace:
+    import torch
+
+    def scan(function: Any, init: Any, xs: Any, length: int) -> Any:
+        carry, results = init, []
+        for i in range(length):
+            carry, result = function(carry, None if xs is None else xs[i])
+            results.append(result)
+        return carry, None if results[0] is None else torch.stack(results)
+
+    def grads(function: Any, count: int | None = None) -> Any:
+        def call(*args: Any) -> Any:
+            is_inner = any(x.requires_grad for x in args)
+            chosen = len(args) if count is None else count
+            leaves = [x if x.requires_grad else x.detach().requires_grad_() for x in args[:chosen]]
+            value = function(*leaves, *args[chosen:])
+            found = torch.autograd.grad(value, leaves, create_graph=is_inner)
+            return found[0] if count == 1 else found
+
+        return call
+
+    return Namespace(torch, torch.erf, torch.sigmoid, torch.rsqrt, scan, grads)

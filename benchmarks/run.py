@@ -85,10 +85,15 @@ class Run:
         """Compare the values of a workload, and measure it in all peers that have it."""
         steps: dict[str, workloads.Step] = {}
         checks: dict[str, list[float]] = {}
+        first_ms: dict[str, float] = {}
         for peer in self.peers.values():
             if name in peer.steps:
                 with peer.surroundings():
                     steps[peer.name] = peer.steps[name]()
+                    begin = time.perf_counter()
+                    steps[peer.name].run()
+                    peer.finish()
+                    first_ms[peer.name] = (time.perf_counter() - begin) * 1e3
                     checks[peer.name] = steps[peer.name].check()
         expected = checks.get(self.reference) or next(iter(checks.values()), [])
         for peer, values in checks.items():
@@ -102,6 +107,7 @@ class Run:
             name=name,
             title=workloads.TITLES[name],
             values=checks,
+            first_ms=first_ms,
         )
 
     def kernel(self, case: Case) -> None:
@@ -162,6 +168,11 @@ class Run:
             for name in self.peers
         ]
         print(f"{row['name'][:36]:36} {' '.join(cells)}", flush=True)
+        if first := row.get("first_ms"):
+            cells = [
+                f"{first[name]:9.1f}        " if name in first else " " * 17 for name in self.peers
+            ]
+            print(f"{'first call':36} {' '.join(cells)}".rstrip(), flush=True)
 
     def summaries(self) -> dict[str, dict[str, Any]]:
         """Return, for each peer, what its ratios of kernels come to."""
@@ -245,6 +256,16 @@ def compare(case: Case, name: str, found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, tolerance, tolerance / 50 * scale, err_msg=name)
 
 
+def processor_name() -> str:
+    """Return what the processor is called, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
 def main() -> None:
     """Compare what the arguments ask for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -270,7 +291,8 @@ def main() -> None:
     about = {
         "peers": {peer.name: peer.version for peer in peers},
         "reference": run.reference,
-        "machine": f"{platform.processor() or platform.machine()}, Python {platform.python_version()}",
+        "machine": f"{processor_name()}, Python {platform.python_version()}",
+        "is_busy": options.busy,
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "date": time.strftime("%Y-%m-%d %H:%M"),
     }

@@ -18,7 +18,7 @@ from plugrad.errors import (
     PlugradError,
     TracingError,
 )
-from plugrad.extend import host_value
+from plugrad.extend import host_value, plan_memory
 from plugrad.tracing.jit import MANY_TRACES, Jitted
 
 # --- arguments, results and keys ------------------------------------------------------------------
@@ -445,3 +445,21 @@ def test_random_numbers_are_new_at_each_call_and_those_of_untraced_ones():
     for one, other in zip([traced() for _ in range(3)], expected, strict=True):
         same(one[0], other[0])
         same(one[1], other[1])
+
+
+def test_the_fused_graph_tells_what_runs_as_one_and_the_planned_peak(backend):
+    def f(x):
+        return plugrad.sum(plugrad.exp(x) * 2 + x)
+
+    x = plugrad.ones(1000)
+    graph = plugrad.make_graph(f, fused=True)(x)
+    assert graph.peak_bytes == plan_memory(plugrad.make_graph(f)(x)).peak_bytes == 4004
+    assert str(graph).endswith("planned peak: 4,004 bytes")
+    assert "planned" not in str(plugrad.make_graph(f)(x))
+    if x.backend.name == "cpu" and len(x.backend.kernels) > 1:
+        assert "4 steps as one" in str(graph) or "2 steps as one" in str(graph)
+    jitted = plugrad.jit(f)
+    jitted(x)
+    assert str(plugrad.make_graph(jitted, fused=True)(x)) == str(graph)
+    with pytest.raises(plugrad.errors.ArgumentError, match="fused"):
+        plugrad.make_graph(f, fused=1.5)

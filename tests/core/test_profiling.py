@@ -152,3 +152,33 @@ def test_the_first_result_that_is_not_finite_is_an_error(backend):
         assert plugrad.isnan(y)[1].item()
         assert plugrad.asarray(["a"]).shape == (1,)
     assert plugrad.log(x)[1, 0].item() == -np.inf
+
+
+def test_fused_steps_are_rows_with_their_kernels(backend):
+    @plugrad.jit
+    def f(x):
+        y = plugrad.sort(plugrad.exp(x) * 2 + x)
+        return plugrad.sin(y) - y, x
+
+    x = plugrad.ones(300)
+    expected = f(x)[0].numpy()
+    with plugrad.profile() as single:
+        f(x)
+    kernels = {"Exp", "Multiply", "Add", "Sort", "Sin", "Sub"}
+    assert {row.kernel for row in single.kernels} == kernels
+    assert not any(row.steps for row in single.kernels)
+    with plugrad.profile(fused=True) as measured:
+        for _ in range(3):
+            found = f(x)[0].numpy()
+    np.testing.assert_array_equal(found, expected)
+    fused = [row for row in measured.kernels if row.steps]
+    assert {name for row in measured.kernels for name in row.steps or (row.kernel,)} == kernels
+    for row in fused:
+        assert row.kernel == " + ".join([*row.steps[:4], *["…"] * (len(row.steps) > 4)])
+        assert (row.calls, row.backend) == (3, x.backend.label)
+        assert row.bytes > 0
+    with plugrad.profile(fused=True) as outer, plugrad.profile() as inner:
+        f(x)
+    assert {row.kernel for row in inner.kernels} == {row.kernel for row in outer.kernels} == kernels
+    with pytest.raises(plugrad.errors.ArgumentError, match="fused"):
+        plugrad.profile(fused="yes")

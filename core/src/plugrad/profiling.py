@@ -38,6 +38,8 @@ class KernelProfile(NamedTuple):
     """Those of the inputs and of the results."""
     shapes: dict[Shapes, int]
     """How many calls had inputs of these shapes; absent inputs are left out."""
+    steps: tuple[str, ...] = ()
+    """The kernels that a fused step of a compiled graph computes; see `fused` of `profile`."""
 
 
 class _Event(NamedTuple):
@@ -51,6 +53,7 @@ class _Event(NamedTuple):
     dtypes: tuple[str, ...]
     memory: int | None
     """The bytes in use on the device after the call, if they were measured."""
+    steps: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> list[str]:
@@ -77,16 +80,19 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
     Args:
         synchronize: whether to wait for the device after each kernel. If not, the time of a kernel on a
             device that computes later is the time that it takes to start it, and memory is not measured.
+        fused: whether functions under `jit` run compiled, so that steps which run as one are one row, with the names
+            of their kernels in `steps`. If not, their kernels are called one by one.
 
     Raises:
-        ArgumentError: `synchronize` is not a bool.
+        ArgumentError: `synchronize` or `fused` is not a bool.
     """
 
-    def __init__(self, *, synchronize: bool = True) -> None:
+    def __init__(self, *, synchronize: bool = True, fused: bool = False) -> None:
         """Prepare a measurement; it begins when the block is entered."""
         # A bound method is a new object each time, and a watcher ends by its identity.
         waits = check_flag(synchronize, "profile", "synchronize")
-        self._watcher = Watcher(self._note, waits, self._note_event)
+        sees_fused = check_flag(fused, "profile", "fused")
+        self._watcher = Watcher(self._note, waits, self._note_event, sees_fused)
         self._events: list[_Event] = []
         self._is_open = False
 
@@ -128,8 +134,10 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         )
 
     def _note_event(self, event: Event) -> None:
-        name, place, nbytes, start, end = event
-        self._events.append(_Event(name, place, start, end, get_ident(), nbytes, (), (), None))
+        name, place, nbytes, start, end, steps = event
+        self._events.append(
+            _Event(name, place, start, end, get_ident(), nbytes, (), (), None, steps)
+        )
 
     def _memory_in_use(self, backend: Backend) -> int | None:
         # To ask a device that computes later makes it compute.
@@ -139,18 +147,20 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
     @property
     def kernels(self) -> list[KernelProfile]:
         """The kernels, the one that took most of the time first."""
-        groups: dict[tuple[str, str], list[_Event]] = {}
+        groups: dict[tuple[str, str, tuple[str, ...]], list[_Event]] = {}
         for event in self._events:
-            groups.setdefault((event.kernel, event.backend), []).append(event)
+            groups.setdefault((event.kernel, event.backend, event.steps), []).append(event)
         found = [
             KernelProfile(
-                *key,
+                kernel,
+                backend,
                 len(events),
                 sum(event.end - event.start for event in events) / 1e9,
                 sum(event.bytes for event in events),
                 dict(Counter(event.shapes for event in events).most_common()),
+                steps,
             )
-            for key, events in groups.items()
+            for (kernel, backend, steps), events in groups.items()
         ]
         return sorted(found, key=lambda kernel: kernel.seconds, reverse=True)
 

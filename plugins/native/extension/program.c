@@ -325,12 +325,13 @@ static int has_steps(const reader *r, const need *needed) {
 
 // The items that an array needs while a loop has n of its own; -1 if nobody can tell.
 static int64_t needed_items(const reader *r, const need *needed, int is_stepping, int64_t n) {
-    const operand *given = r->given - 1; // arguments are counted from 1
-    if (is_stepping && needed->step && given[needed->step].tag == NUMBER && !given[needed->step].number)
-        return 1;
+    if (is_stepping && needed->step) { // arguments are counted from 1
+        const operand *step = r->given + (needed->step - 1);
+        if (step->tag == NUMBER && !step->number) return 1;
+    }
     int64_t items = 1;
     for (int i = 0; i < MOST_FACTORS && needed->factors[i]; i++) {
-        const operand *factor = given + needed->factors[i];
+        const operand *factor = r->given + (needed->factors[i] - 1);
         const int64_t number = factor->tag == COUNT ? factor->number * n : factor->number;
         if (factor->tag == POSITION || (number > 0 && __builtin_mul_overflow(items, number, &items)))
             return -1;
@@ -351,7 +352,7 @@ static int are_large_enough(const reader *r, const need *needed) {
     const int64_t longest = r->loop->count < r->loop->block ? r->loop->count : r->loop->block;
     const int is_stepping = has_steps(r, needed);
     for (; needed->array; needed++) {
-        const operand *given = r->given + needed->array - 1;
+        const operand *given = r->given + (needed->array - 1);
         if (given->tag != PLACE) continue;
         for (int64_t n = 1;; n = longest) {
             if (!has_bytes(given, n, needed_items(r, needed, is_stepping, n), needed->item_bytes))

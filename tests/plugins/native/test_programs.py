@@ -554,6 +554,31 @@ def test_200_interrupts_of_a_training_loop_lose_nothing(mode):
         signal.signal(signal.SIGALRM, old)
 
 
+def test_loops_and_regions_with_constants_of_their_own():
+    x = numbers(128)
+
+    def body(carry, _):
+        ones = plugrad.ones_like(carry)
+        weights = plugrad.arange(128, dtype="float32")
+        return carry * 0.5 + ones / (weights + 2), (carry, weights.reshape(2, 64).T[0] + carry[0])
+
+    same(lambda x: plugrad.scan(body, x, length=4), x)
+    same(lambda x: plugrad.scan(lambda c, _: (plugrad.ones_like(c), c * 2), x, length=3), x)
+    same(lambda x: plugrad.scan(lambda c, _: (c * 2, plugrad.ones_like(c)), x, length=3), x)
+    table = numbers(64, 64)  # too large to be folded
+
+    def gradient(x):
+        def step(carry, _):
+            return carry - 0.1 * plugrad.grad(
+                lambda q: plugrad.sum(plugrad.log(1 + plugrad.exp(table @ q)))
+            )(carry), None
+
+        return plugrad.scan(step, x, length=5)[0]
+
+    same(gradient, x[:64])
+    same(lambda x: table.reshape(-1)[:128] * x + table.reshape(32, 128) @ x.reshape(128, 1), x)
+
+
 def test_other_shapes_of_large_constants(rng):
     """A reshaped constant that is too large to be computed at the trace lies where the constant does."""
     w = plugrad.asarray(rng.normal(size=(1, 64, 32)).astype(np.float32), device="cpu")

@@ -5,13 +5,20 @@ Watching replaces the functions that the engine calls, so that it costs nothing 
 
 from __future__ import annotations
 
+from math import prod
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.tensor.backend import Backend, Implementation
+
+
+SHOWN_STEPS: Final = 4
+"""How many kernels the name of a fused step has."""
 
 
 class Call(NamedTuple):
@@ -35,6 +42,8 @@ class Event(NamedTuple):
     nbytes: int
     start: int
     end: int
+    steps: tuple[str, ...] = ()
+    """The kernels that a fused step of a compiled graph computes."""
 
 
 class Watcher(NamedTuple):
@@ -45,6 +54,8 @@ class Watcher(NamedTuple):
     """Whether a call ends when the device has finished."""
     note_event: Callable[[Event], None] | None = None
     """A function that is notified of what takes time besides kernels."""
+    sees_fused: bool = False
+    """Whether compiled graphs run as they would otherwise; if not, their kernels are called one by one."""
 
 
 watchers: tuple[Watcher, ...] = ()
@@ -70,6 +81,28 @@ def with_watchers(
         return result
 
     return implementation
+
+
+def with_watched_steps(
+    function: Callable[..., list[Any]], steps: Sequence[str], backend: Backend
+) -> Callable[..., list[Any]]:
+    """Wrap a function that runs several steps of a graph as one to notify those who watch of it."""
+    name = " + ".join([*steps[:SHOWN_STEPS], *(("…",) if len(steps) > SHOWN_STEPS else ())])
+
+    def run(*arrays: Any) -> list[Any]:
+        told = watchers
+        start = perf_counter_ns()
+        results = function(*arrays)
+        if any(watcher.synchronizes for watcher in told):
+            backend.synchronize()
+        end = perf_counter_ns()
+        nbytes = sum(prod(x.shape) * as_dtype(x.dtype).itemsize for x in (*arrays, *results))
+        for watcher in told:
+            if watcher.note_event is not None:
+                watcher.note_event(Event(name, backend.label, nbytes, start, end, tuple(steps)))
+        return results
+
+    return run
 
 
 def report_event(name: str, *, place: str, nbytes: int, start: int, end: int) -> None:

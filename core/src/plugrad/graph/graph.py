@@ -221,9 +221,14 @@ class Graph:
     """The variables that are read, by the value that they have when a call begins."""
     updates: tuple[tuple[Variable, Value], ...] = ()
     """What variables become after a call that succeeds."""
+    peak_bytes: int | None = None
+    """The most that the values which the steps make take at one time, if it was planned; see `make_graph`."""
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self, f"graph on {self.backend.label}", "return", ""))
+        lines = [*_lines(self, f"graph on {self.backend.label}", "return", "")]
+        if self.peak_bytes is not None:
+            lines.append(f"planned peak: {self.peak_bytes:,} bytes")
+        return "\n".join(lines)
 
 
 def _lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.engine import watching
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import Backend, note_loss, passes
-from plugrad.tracing.replay import compile_replay
+from plugrad.tracing.replay import compile_replay, kernel_names, watching_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,15 +46,33 @@ class _Compiled:
         return compile_replay(self.graph)
 
     @cached_property
+    def watched(self) -> Callable[..., list[Any]]:
+        """What a compiler makes of the graph, each fused step of which notifies those who watch."""
+        run, graph = self.compiled, self.fused
+        if graph is not self.graph and len(graph.steps) > 1:
+            with watching_steps():
+                return self._compile()
+        return watching.with_watched_steps(run, kernel_names(self.graph), self.graph.backend)
+
+    @property
+    def fused(self) -> Graph:
+        """The graph as it runs, with the steps that run as one, if the compiler tells."""
+        return getattr(self.compiled, "graph", self.graph)
+
+    @cached_property
     def compiled(self) -> Callable[..., list[Any]]:
         """What a compiler makes of the graph, or the replay."""
+        return self._compile()
+
+    def _compile(self) -> Callable[..., list[Any]]:
         made = (compiler(self.graph) for compiler in self.compilers)
         return next((function for function in made if function is not None), self.replay)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run the graph."""
         if watching.watchers:
-            return self.replay(*arrays)
+            is_fused = all(watcher.sees_fused for watcher in watching.watchers)
+            return (self.watched if is_fused else self.replay)(*arrays)
         try:
             return self.compiled(*arrays)
         except BaseException as failure:

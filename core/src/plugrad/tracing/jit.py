@@ -25,7 +25,7 @@ from plugrad.tracing.checked import CheckedProgram
 from plugrad.tracing.program import Program
 from plugrad.tracing.structure import END, Identity, check_hashable, flatten
 from plugrad.transforms.variable import Variable
-from plugrad.types.arguments import check_callable
+from plugrad.types.arguments import check_callable, check_flag
 from plugrad.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -168,6 +168,10 @@ class Jitted(Generic[Params, Result]):
 
     def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> plugrad.graph.graph.Graph:
         """Return the graph that a call with these arguments runs; the function is traced, but not run."""
+        return self.program(*args, **kwargs).graph
+
+    def program(self, *args: Params.args, **kwargs: Params.kwargs) -> Program:
+        """Return the program of a call with these arguments; the function is traced, but not run."""
         tensors: list[Tensor] = []
         key = self._key(args, kwargs, tensors)
         try:
@@ -175,7 +179,7 @@ class Jitted(Generic[Params, Result]):
         except TypeError:
             check_hashable(self._arguments_by_name(args, kwargs))
             raise
-        return (known or self._trace(key, tensors, args, kwargs)).graph
+        return known or self._trace(key, tensors, args, kwargs)
 
     def explain(self, *args: Params.args, **kwargs: Params.kwargs) -> str:
         """Return why a call with these arguments would be traced, or that it would not be.
@@ -404,7 +408,9 @@ def _devices_differ_error(tensors: Sequence[Tensor]) -> BackendMismatch:
     )
 
 
-def make_graph(function: Callable[..., Any]) -> Callable[..., plugrad.graph.graph.Graph]:
+def make_graph(
+    function: Callable[..., Any], *, fused: bool = False
+) -> Callable[..., plugrad.graph.graph.Graph]:
     """Return a function that takes the arguments of `function` and returns the graph that `jit` would run.
 
     >>> import plugrad
@@ -415,10 +421,18 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., plugrad.graph.grap
       %3 = Sum(%2, axis=(0,), keep_dims=False)  float32[]
     return %3
 
+    Args:
+        function: what is traced.
+        fused: whether the steps that the device runs as one are one step, and the peak of the memory is planned.
+
     Raises:
         ArgumentError, TracingError: see `jit`.
     """
-    if isinstance(function, Jitted):
-        return function.graph
+    fused = check_flag(fused, "make_graph", "fused")
     check_callable("make_graph", function)
-    return Jitted(function).graph
+    jitted: Jitted[..., Any] = function if isinstance(function, Jitted) else Jitted(function)  # pyright: ignore[reportUnknownVariableType]
+
+    def planned(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
+        return jitted.program(*args, **kwargs).planned_graph()
+
+    return planned if fused else jitted.graph

@@ -12,6 +12,7 @@ from plugrad.errors import TracingError
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.passes.hosts import return_hosts
+from plugrad.passes.memory import plan_memory
 from plugrad.passes.simplify import simplify_graph
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Part, Step
 from plugrad.tape.tape import BackwardPass
@@ -122,6 +123,12 @@ class Program:
             for x in iter_tensors(result):
                 scope.track(x)
         return result
+
+    def planned_graph(self) -> Graph:
+        """Return the graph as the device runs it, with the steps that run as one and the peak that was planned."""
+        return replace(
+            getattr(self.run, "fused", self.graph), peak_bytes=plan_memory(self.graph).peak_bytes
+        )
 
     def holds(self) -> bool:
         """Return whether what Python decided while the function was traced would be decided so now."""

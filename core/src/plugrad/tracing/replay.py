@@ -6,18 +6,21 @@ The text has one line for each step, and local variables for the values. Each is
 from __future__ import annotations
 
 import linecache
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine.explain import explain_failure
 from plugrad.engine.implementations import active_functions
+from plugrad.engine.watching import with_watched_steps
 from plugrad.errors import PlugradError
 from plugrad.graph.graph import Call, Fused, Graph, HostValue, Step, Value
 from plugrad.tracing.loops import compile_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from types import CodeType
 
     from plugrad.tensor.backend import Backend
@@ -52,6 +55,30 @@ def compile_replay(
         A function of the arguments' arrays and then the variables', which returns results and then updates.
     """
     return _Writer(graph, compile_body or compile_replay).compile()
+
+
+_is_watched: Final[ContextVar[bool]] = ContextVar("_is_watched", default=False)
+
+
+@contextmanager
+def watching_steps() -> Generator[None, None, None]:
+    """Let the fused steps of what is compiled inside the block notify those who watch."""
+    token = _is_watched.set(True)
+    try:
+        yield
+    finally:
+        _is_watched.reset(token)
+
+
+def kernel_names(graph: Graph) -> list[str]:
+    """Return the names of the kernels that the steps of a graph call, also inside of them."""
+    names: list[str] = []
+    for step in graph.steps:
+        if isinstance(step, Call):
+            names.append(step.kernel.name)
+        for inner in step.graphs:
+            names += kernel_names(inner)
+    return names
 
 
 class _Writer:
@@ -118,11 +145,13 @@ class _Writer:
             return (
                 f"{outputs} = backend.host_value(host{index}, spec{index}.shape, spec{index}.dtype)"
             )
-        self.names[f"run{index}"] = (
-            self.compile_body(step.body)
-            if isinstance(step, Fused)
-            else compile_loop(step, self.graph.backend, self.compile_body)
-        )
+        if isinstance(step, Fused):
+            run = self.compile_body(step.body)
+        else:
+            run = compile_loop(step, self.graph.backend, self.compile_body)
+        if isinstance(step, Fused) and _is_watched.get():
+            run = with_watched_steps(run, kernel_names(step.body), self.graph.backend)
+        self.names[f"run{index}"] = run
         inputs = ", ".join(f"v{value}" for value in step.inputs)
         comma = "," * (len(step.outputs) == 1)
         return f"{outputs}{comma} = run{index}({inputs})" if outputs else f"run{index}({inputs})"
@@ -140,6 +169,7 @@ class _Writer:
             except BaseException as failure:
                 raise _explain_failure(failure, file, steps, backend) from failure.__cause__
 
+        run.graph = self.graph  # pyright: ignore[reportFunctionMemberAccess] - what shows how a graph runs asks for it
         return run
 
 

@@ -8,31 +8,18 @@ import numexpr
 from plugrad_acme_float64 import Float64
 from plugrad_acme_float64.kernels import FUNCTIONS, counted
 
-from plugrad.extend import Call, KernelTable, bool_, compile_replay, float64, fuse_groups
+from plugrad.extend import KernelTable, compile_replay, float64, fuse_groups
 from plugrad.kernels import binary, unary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from plugrad_acme_float64.memory import Array
-
     from plugrad.extend import Graph, Kernel
 
-EXPRESSIONS: dict[Kernel[..., Any], str] = {
-    unary.abs: "abs({})",
-    unary.cos: "cos({})",
-    unary.exp: "exp({})",
-    unary.log: "log({})",
-    unary.negative: "(-{})",
-    unary.sin: "sin({})",
-    unary.sqrt: "sqrt({})",
-    binary.add: "({} + {})",
-    binary.divide: "({} / {})",
-    binary.less: "({} < {})",
-    binary.multiply: "({} * {})",
-    binary.select: "where({}, {}, {})",
-    binary.subtract: "({} - {})",
-}
+SIGNS = {binary.add: "+", binary.divide: "/", binary.multiply: "*", binary.subtract: "-"}
+NAMES = ("abs", "cos", "exp", "log", "sin", "sqrt")
+EXPRESSIONS: dict[Kernel[..., Any], str] = {vars(unary)[n]: f"{n}({{}})" for n in NAMES}
+EXPRESSIONS |= {kernel: f"({{}} {sign} {{}})" for kernel, sign in SIGNS.items()}
 MAX_INPUTS, MAX_TEXT = 30, 2000  # numexpr takes 31 arrays; what is read twice is written twice
 
 
@@ -45,17 +32,14 @@ class Numexpr(Float64):
         """Open the only device, whose kernels are computed by numexpr where there is an expression."""
         super().open(device)
         table = KernelTable(self.name)
-        own = {kernel: computed(kernel, FUNCTIONS[kernel]) for kernel in EXPRESSIONS}
-        table.update({kernel: counted(kernel, f) for kernel, f in {**FUNCTIONS, **own}.items()})
+        table.update({k: counted(k, with_numexpr(k, f)) for k, f in FUNCTIONS.items()})
         return table
 
     def compile(self, graph: Graph) -> Callable[..., list[Any]]:
         """Return a function that runs a graph: groups of elementwise calls by numexpr, the rest step by step."""
-
-        def is_included(call: Call) -> bool:
-            return is_known(call.kernel, [graph.specs[value] for value in call.inputs])
-
-        fused = fuse_groups(graph, is_included=is_included)
+        fused = fuse_groups(
+            graph, is_included=lambda c: is_known(c.kernel, [graph.specs[v] for v in c.inputs])
+        )
         return compile_replay(fused, compile_body=self.compile_body)
 
     def compile_body(self, graph: Graph) -> Callable[..., list[Any]]:
@@ -63,7 +47,7 @@ class Numexpr(Float64):
         known = {**dict.fromkeys(graph.arguments), **graph.constants}
         texts = {value: f"v{value}" for value in known}
         for step in graph.steps:
-            if not isinstance(step, Call) or step.kernel not in EXPRESSIONS:
+            if getattr(step, "kernel", None) not in EXPRESSIONS:
                 return self.compile(graph)  # the body of a loop
             inputs = [texts[value] for value in step.inputs]
             texts[step.outputs[0]] = EXPRESSIONS[step.kernel].format(*inputs)
@@ -71,7 +55,7 @@ class Numexpr(Float64):
         if len(known) > MAX_INPUTS or max(map(len, results), default=0) > MAX_TEXT:
             return compile_replay(graph)
 
-        def run(*arrays: Array) -> list[Array]:
+        def run(*arrays: Any) -> list[Any]:
             given = {**known, **dict(zip(graph.arguments, arrays, strict=True))}
             values = {texts[value]: array.values for value, array in given.items()}
             return [self.allocator.array(numexpr.evaluate(text, values, {})) for text in results]
@@ -81,20 +65,17 @@ class Numexpr(Float64):
 
 def is_known(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> bool:
     """Return whether there is an expression for a kernel of inputs of these shapes and dtypes."""
-    flags = [bool_] if kernel is binary.select else []
-    has_dtypes = [x.dtype for x in inputs] == flags + [float64] * (len(inputs) - len(flags))
-    return kernel in EXPRESSIONS and has_dtypes and not any(0 in x.shape for x in inputs)
+    return kernel in EXPRESSIONS and all(x.dtype == float64 and 0 not in x.shape for x in inputs)
 
 
-def computed(kernel: Kernel[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of NumPy's arrays that gives the bits of a fused call."""
-    names = ["a", "b", "c"][: len(kernel.inputs)]
-    text = EXPRESSIONS[kernel].format(*names)
+def with_numexpr(kernel: Kernel[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of NumPy's arrays that gives the bits of a fused call, where there is an expression."""
 
-    def run(*arrays: Any) -> Any:
-        if is_known(kernel, arrays):
-            return numexpr.evaluate(text, dict(zip(names, arrays, strict=True)), {})
-        return function(*arrays)
+    def run(*arrays: Any, **attrs: Any) -> Any:
+        if not is_known(kernel, arrays):
+            return function(*arrays, **attrs)
+        values = {f"x{i}": x for i, x in enumerate(arrays)}
+        return numexpr.evaluate(EXPRESSIONS[kernel].format(*values), values, {})
 
     return run
 

@@ -20,6 +20,7 @@ from plugrad.extend import (
     compile_replay,
     count_elements,
     find_groups,
+    find_storage,
     fuse_regions,
     fuse_steps,
     get_kernel,
@@ -71,9 +72,11 @@ def compile_graph(graph: Graph) -> Run | None:
         return None
     if len(fused.steps) == 1 and regions:
         ends = (*graph.results, *(value for _, value in graph.updates))
-        return compile_region(
+        run = compile_region(
             regions[0], (*graph.arguments, *graph.variables), ends, graph.constants
         )
+        run.graph = fused  # type: ignore[attr-defined] # pyright: ignore[reportFunctionMemberAccess]
+        return run
 
     dying = {
         id(step.body): values
@@ -307,8 +310,11 @@ def _fuse_body(body: Graph) -> Graph | None:
 
 
 def _can_compile_loop(step: Scan, graph: Graph) -> bool:
-    """Return whether C runs a loop."""
-    return can_loop(step, graph.specs) and _fuse_body(step.body) is not None
+    """Return whether C runs a loop. What it returns is not a constant, which lies in no memory of a program."""
+    if not can_loop(step, graph.specs) or (body := _fuse_body(step.body)) is None:
+        return False
+    storage = find_storage(body, PACKED_VIEWS)
+    return all(storage[v] not in body.constants for v in body.results)
 
 
 def compile_scan(graph: Graph, step: Scan) -> Run:

@@ -89,7 +89,8 @@ class Uninterruptible:
         trace: TracebackType | None,
     ) -> None:
         """Call the handlers of the signals that wait; note if an exception from outside comes out of the block."""
-        if error is not None and is_interruption(error):
+        # Ctrl-C waits as all signals do. What records and uploads can begin again after any line.
+        if isinstance(error, Exception) and is_interruption(error):
             self._cut_threads.add(threading.get_ident())
         if threading.get_ident() != threading.main_thread().ident:
             return

@@ -1,0 +1,72 @@
+"""Write README's table of compiled steps from what `run.py` has measured.
+
+python benchmarks/table.py outputs/bench.json    one file or several, such as one for each workload
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+README = Path(__file__).parent.parent / "README.md"
+BEGIN, END = "<!-- compiled -->", "<!-- end of compiled -->"
+COLUMNS = {
+    "cpu": "plugrad",
+    "cpu-jit": "with `plugrad.jit`",
+    "torch": "PyTorch",
+    "torch.compile": "`torch.compile`",
+    "jax-jit": "`jax.jit`",
+    "onnxruntime": "onnxruntime",
+}
+"""The columns by the names of peers."""
+
+
+def table(reports: list[dict[str, Any]]) -> str:
+    """Return the table: the milliseconds of a call, and in brackets those of the first one."""
+    rows = [row for report in reports for row in report["rows"] if row["kind"] == "workload"]
+    versions = {name: version for report in reports for name, version in report["peers"].items()}
+    present = [name for name in COLUMNS if any(name in row["ms"] for row in rows)]
+    lines = [
+        f"| milliseconds of a call (of the first one) | {' | '.join(COLUMNS[n] for n in present)} |",
+        "|---" * (1 + len(present)) + "|",
+    ]
+    for row in sorted(rows, key=lambda row: row["name"]):
+        cells = [
+            f"{_digits(row['ms'][n]['least'])} ({_digits(row['first_ms'][n])})"
+            if n in row["ms"]
+            else "–"
+            for n in present
+        ]
+        lines.append(f"| {row['title']} | {' | '.join(cells)} |")
+    others = ", ".join(
+        f"{COLUMNS[name].strip('`')} {versions[name]}" for name in present if name.count("cpu") == 0
+    )
+    newest = max(reports, key=lambda report: report["date"])
+    day = newest["date"].partition(" ")[0]
+    clock = "processor time" if newest.get("is_busy") else "time"
+    lines += [
+        "",
+        f"One thread of {newest['machine']}, {clock}, {day}; {others}. `make bench` measures, and "
+        "`benchmarks/table.py` writes the table.",
+    ]
+    return "\n".join(lines)
+
+
+def _digits(number: float) -> str:
+    """Return a number with two significant digits, or as an integer."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def main() -> None:
+    reports = [json.loads(Path(name).read_text("utf-8")) for name in sys.argv[1:]]
+    if not reports:
+        sys.exit((__doc__ or "").strip())
+    head, _, rest = README.read_text("utf-8").partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    README.write_text(f"{head}{BEGIN}\n\n{table(reports)}\n\n{END}{tail}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
