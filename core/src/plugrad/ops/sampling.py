@@ -194,7 +194,7 @@ def _multiply_along(x: Tensor, matrix: NDArray[np.float64], axis: int) -> Tensor
         parts.append(matmul(weights, some))
     y = parts[0] if len(parts) == 1 else concat(parts, axis=0)
     y = movement.reshape(y, shape=(count, *moved.shape[1:]))
-    return permute_dims(y, tuple(np.argsort(axes).tolist()))
+    return permute_dims(y, sorted(range(x.ndim), key=axes.__getitem__))
 
 
 @explain_wrong_calls
