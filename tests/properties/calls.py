@@ -105,6 +105,10 @@ each(
 )
 each("complex", F, F)
 each("std var", F, axis=0, keepdims=True, correction=1.0)
+each("nanvar nanstd", F, axis=0, correction=1.0, keepdims=True)
+each("nansum nanprod nanmax nanmin nanmean median nanmedian", F, axis=0, keepdims=True)
+each("quantile nanquantile", F, 0.5, axis=0, keepdims=True, method="linear")
+each("linalg.eig linalg.eigvals linalg.expm linalg.lu linalg.sqrtm", M)
 each("argmax argmin", F, axis=0, keepdims=True)
 each("diag", V)
 each(
@@ -355,6 +359,12 @@ WRITTEN |= {
     "linalg.diagonal": call(F, offset=0),
     "linalg.gram_schmidt": call(M),
     "linalg.matrix_norm": call(M, keepdims=True, ord="fro"),
+    "corrcoef": call(F, rowvar=True),
+    "cov": call(F, rowvar=True, correction=1.0, fweights=i32(1, 2, 1), aweights=V),
+    "histogram": call(V, 4, range=(0.0, 4.0), weights=V, density=True),
+    "linalg.cond": call(M, p=2),
+    "linalg.lstsq": call(M, M, rtol=0.1),
+    "linalg.solve_triangular": call(M, M, lower=True, unit_diagonal=False),
     "linalg.matrix_power": call(M, 2),
     "linalg.matrix_rank": call(M, rtol=0.1),
     "linalg.norm": call(M, "euclidean", 0, True),

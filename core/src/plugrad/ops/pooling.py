@@ -232,7 +232,7 @@ def max_unpool(
             f"{values.shape}, {places.shape} and {shape}"
         )
     counts_all = check_flag(include_batch_in_index, op, "include_batch_in_index")
-    axes = values.ndim - 2 if data_format is None else len(data_format) - 2
+    axes = len(data_format) - 2 if isinstance(data_format, str) else values.ndim - 2
     is_first = data_format is not None and is_channels_first(data_format, axes, op)
     check_axes(op, values, axes)
     images = as_kernels_take(values, axes, is_first)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from functools import lru_cache, reduce
 from itertools import product
 from math import ceil
+from sys import maxsize
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from plugrad.errors import ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentValueError, OutOfMemory, ShapeError
 from plugrad.kernels import movement, resize as kernels
 from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, check_floats
 from plugrad.ops.attributes import check_choice, check_flag, check_real, is_sequence, to_list
@@ -103,6 +104,9 @@ def resize(
     batch = as_kernels_take(pixels, axes, False)
     if 0 in batch.shape[1:-1]:
         raise ShapeError(f"{op}: images of shape {pixels.shape} have no pixels")
+    shape = (batch.shape[0], *wanted, batch.shape[-1])
+    if count_elements(shape) * batch.dtype.itemsize > maxsize:
+        raise OutOfMemory(f"{op}: a result of shape {shape} is larger than the address space")
     if method != "nearest" and batch.dtype not in FLOATING:
         batch = cast(batch, float32)
     if axes == 2 and method == "linear" and not antialias:

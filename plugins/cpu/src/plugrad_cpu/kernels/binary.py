@@ -173,7 +173,7 @@ def condition_axes(condition: Array, t: Array, e: Array) -> int | None:
     """Return along how many leading axes a condition varies, if it chooses long parts of t and e, else None."""
     shape = t.shape
     if (
-        condition.size * PART_MIN_ELEMENTS > t.size
+        not 0 < condition.size * PART_MIN_ELEMENTS <= t.size
         or e.shape != shape
         or condition.ndim != len(shape)
     ):
