@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
     Bins: TypeAlias = int | TensorLike
+
+MAX_BINS: Final = 2**31 - 1
+"""Places of bins are int32."""
 
 
 class Histogram(NamedTuple):
@@ -61,14 +64,14 @@ def histogram(
         DTypeError: x holds complex numbers or strings.
         ShapeError: the weights do not have the shape of x, or the edges are not a vector of two or more.
         ArgumentError: `bins` is neither a number nor edges, `range` is not two numbers, or `density` is not a bool.
-        ArgumentValueError: `bins` is less than 1, or `range` not ascending.
+        ArgumentValueError: `bins` is less than 1 or more than int32 counts, or `range` not ascending.
     """
     op = "histogram"
     density = check_flag(density, op, "density")
     x = stop_gradient(as_supported_dtype(x, normalization.softmax, op))
     flat = movement.reshape(x, shape=(x.size,))
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
-        edges = _equal_edges(flat, check_integer(bins, op, "bins", least=1), range)
+        edges = _equal_edges(flat, check_integer(bins, op, "bins", least=1, most=MAX_BINS), range)
     else:
         edges = as_tensor(bins, op, "bins", backend=x.backend)
         if edges.ndim != 1 or edges.size < 2:

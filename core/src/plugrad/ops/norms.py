@@ -242,6 +242,8 @@ def cond(x: TensorLike, /, *, p: MatrixOrder = None) -> Tensor:
     x = as_supported_dtype(x, unary.sqrt, "cond")
     if x.ndim < 2 or not x.shape[-1] or not x.shape[-2]:
         raise ShapeError(f"cond: shape {x.shape} must be that of matrices with elements")
+    if not isinstance(p, str | float | int | None):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        raise ArgumentError(f"cond: p={short_repr(p)} must be a number or a string")
     if p in (None, 2, -2):
         values = svdvals(x)
         largest, smallest = values[..., 0], values[..., -1]

@@ -13,7 +13,7 @@ import numpy as np
 
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.kernels import movement, normalization
-from plugrad.ops.arguments import as_supported_dtype, cast
+from plugrad.ops.arguments import as_supported_dtype, cast, host_array
 from plugrad.ops.attributes import check_choice, check_flag
 from plugrad.ops.binary import equal, maximum, where
 from plugrad.ops.creation import asarray
@@ -147,6 +147,7 @@ def _prepare(
         raise ArgumentError(
             f"{op}: q={short_repr(q)} must be a number, or a list or an array of numbers"
         )
+    host_array(q, op, "q")  # raises for what is not an array, but its floats are float32
     levels = np.asarray(q)
     if levels.dtype.kind not in "iuf":
         raise ArgumentError(
