@@ -365,6 +365,12 @@ DEVIATIONS = (
         is_choice=True,
     ),
     OpDeviation(
+        "a window that moves in strides may have distances between its cells",
+        ids("cbfd9edaebd6c049"),
+        lambda r: [3 * r.args["x"][:, :1]],
+        is_choice=True,
+    ),
+    OpDeviation(
         "a range may have no elements",
         ids("d8a23120c42ed266"),
         lambda r: [np.empty(0, np.float32)],

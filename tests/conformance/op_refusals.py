@@ -30,7 +30,6 @@ WORDS: Final[dict[Refusal, tuple[str, ...]]] = {
     ArgumentValueError: (
         r"passed to topk\(\) must be (<=|>=)",
         r"exactly one arrow",
-        r"Either stride or dilation must be 1",
         r"Strides? should be larger than 0",
         r"pad must be an integer when using dimRoundingMode",
         r"(First|Last|Invalid) split value",

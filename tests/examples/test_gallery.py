@@ -27,16 +27,20 @@ SMALL = {
     "scaling": {},
 }
 
+OF_OTHERS = {"bert", "gpt2", "vision_transformer"}
+"""Models of others, read from their files: they are as long as the models have layers, and draw nothing."""
+
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch, tmp_path):
     """Draw into files of an empty folder."""
-    import matplotlib as mpl  # here, because it takes longer than to collect all tests of a family
+    # here, because it takes longer than to collect all tests of a family
+    from matplotlib import pyplot
 
-    mpl.use("agg")
+    pyplot.switch_backend("agg")
     monkeypatch.chdir(tmp_path)
     yield
-    mpl.pyplot.close("all")
+    pyplot.close("all")
 
 
 class Smaller(ast.NodeTransformer):
@@ -190,5 +194,7 @@ def test_notebooks_run_in_jupyter(tmp_path):
 def test_examples_are_short_and_have_a_picture():
     for path in FOLDER.glob("*.py"):
         lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-        assert len(lines) <= 80, path.name
+        assert len(lines) <= (160 if path.stem in OF_OTHERS else 80), path.name
+        if path.stem in OF_OTHERS:
+            continue
         assert list(PICTURES.glob(f"{path.stem}.[jps]*g")), path.name

@@ -170,5 +170,5 @@ def _as_float32(x: Tensor) -> Tensor:
 def _check_limit(function: str, name: str, value: float) -> float:
     number = check_real(value, function, name)
     if number <= 0:
-        raise ArgumentValueError(f"{function}: {name}={number} must be positive")
+        raise ArgumentValueError(f"{function}: {name}={short_repr(value)} must be positive")
     return number

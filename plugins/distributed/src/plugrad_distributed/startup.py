@@ -6,7 +6,7 @@ import atexit
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError
@@ -119,8 +119,7 @@ def _leave(world: World) -> None:
         close()
     except Exception:
         traceback.print_exc()
-        sys.stderr.flush()
-        world.collective.abort()
+        _end_all(world)
 
 
 def _ending(
@@ -132,13 +131,18 @@ def _ending(
     def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         print(f"rank {world.rank} of {world.size} ends with an error:", file=sys.stderr)
         before(kind, error, trace)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if world.size > 1:
-            time.sleep(FORWARDING_SECONDS)
-        world.collective.abort()
+        _end_all(world)
 
     return end
+
+
+def _end_all(world: World) -> NoReturn:
+    """End all ranks, once what this one has printed has reached the launcher."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if world.size > 1:
+        time.sleep(FORWARDING_SECONDS)
+    world.collective.abort()
 
 
 def _read_timeout(timeout: object) -> float:

@@ -77,8 +77,11 @@ def triangle(matrix: Array, lower: bool, unit_diagonal: bool) -> Array:
 
 
 def permuted(lower: Array, upper: Array, order: Array) -> list[Array]:
-    product = np.empty((*lower.shape[:-1], upper.shape[-1]), lower.dtype)
-    np.put_along_axis(product, order[..., None].astype(np.int64), lower @ upper, axis=-2)
+    product = np.zeros((*lower.shape[:-1], upper.shape[-1]), lower.dtype)
+    places = np.clip(order, 0, order.shape[-1] - 1).astype(
+        np.int64
+    )  # wrong ones differ when sorted
+    np.put_along_axis(product, places[..., None], lower @ upper, axis=-2)
     return [product, np.triu(lower), np.tril(upper, -1), np.sort(order)]
 
 
