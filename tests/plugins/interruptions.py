@@ -93,6 +93,9 @@ def alarms(tries):
 
 def thread_exceptions(tries):
     """Exceptions that another thread raises in the one that works."""
+    # NumPy's products give Python's lock away and take it back at once, for which a thread that waits the usual
+    # 5 ms begins to wait anew each time.
+    sys.setswitchinterval(1e-5)
     compute()
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     me = ctypes.c_ulong(threading.get_ident())
