@@ -189,7 +189,7 @@ class Binomial(Distribution):
         return frozenset({"count"})
 
     @property
-    def _first(self) -> Tensor:
+    def _leading_parameter(self) -> Tensor:
         return self.probability
 
     def _draw(self, source: Any) -> Tensor:

@@ -44,7 +44,7 @@ class Distribution(metaclass=ABCMeta):
         return frozenset()
 
     @property
-    def _first(self) -> Tensor:
+    def _leading_parameter(self) -> Tensor:
         """A parameter, with the shape of the batch and of a sample."""
         found: Tensor = getattr(self, fields(self)[0].name)  # type: ignore[arg-type]
         return found
@@ -52,13 +52,13 @@ class Distribution(metaclass=ABCMeta):
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """The shape to which the parameters broadcast."""
-        shape = self._first.shape
+        shape = self._leading_parameter.shape
         return shape[: len(shape) - self.event_rank]
 
     @property
     def event_shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
-        shape = self._first.shape
+        shape = self._leading_parameter.shape
         return shape[len(shape) - self.event_rank :]
 
     def sample(self, shape: Sequence[int] = (), *, generator: Generator | None = None) -> Tensor:
@@ -72,7 +72,7 @@ class Distribution(metaclass=ABCMeta):
             raise ArgumentError(
                 f"sample: shape={shape!r} must be a tuple of integers, such as (100,)"
             )
-        source = _Source(generator or plugrad.random.default, self._first, tuple(shape))
+        source = _Source(generator or plugrad.random.default, self._leading_parameter, tuple(shape))
         return self._draw(source)
 
     @abstractmethod
@@ -99,7 +99,7 @@ class Distribution(metaclass=ABCMeta):
 
     def _value(self, x: Any) -> Tensor:
         """Return an argument as a tensor of the parameters' dtype and device."""
-        first = self._first
+        first = self._leading_parameter
         if not isinstance(x, plugrad.Tensor):
             x = plugrad.asarray(x, device=first.device)
         return x.astype(first.dtype)

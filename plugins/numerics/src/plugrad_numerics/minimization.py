@@ -54,14 +54,14 @@ def minimize(
     start, *parameters = as_floats("minimize", x0, *args)
     shape = start.shape
 
-    def flat(x: Tensor, *rest: Tensor) -> Tensor:
+    def evaluate_flat(x: Tensor, *rest: Tensor) -> Tensor:
         return plugrad.sum(function(plugrad.reshape(x, shape), *rest))
 
     def slope(x: Tensor, *rest: Tensor) -> Tensor:
-        return plugrad.grad(flat)(x, *rest)
+        return plugrad.grad(evaluate_flat)(x, *rest)
 
     def find(x: Tensor, args: Sequence[Tensor]) -> Tensor:
-        return _descend(flat, slope, x, args, tol, max_steps)
+        return _descend(evaluate_flat, slope, x, args, tol, max_steps)
 
     flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
     x = plugrad.reshape(implicit(find, slope, flat_start, parameters), shape)

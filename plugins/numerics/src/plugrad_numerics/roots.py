@@ -43,7 +43,7 @@ def root(
     start, *parameters = as_floats("root", x0, *args)
     shape = start.shape
 
-    def flat(x: Tensor, *rest: Tensor) -> Tensor:
+    def evaluate_flat(x: Tensor, *rest: Tensor) -> Tensor:
         found = function(plugrad.reshape(x, shape), *rest)
         if found.size != x.size:
             raise ShapeError(
@@ -58,8 +58,8 @@ def root(
 
         def advance(carry: Any) -> Any:
             x, _, count = carry
-            slopes = plugrad.jacobian(flat)(x, *args)
-            change = plugrad.linalg.solve(slopes, flat(x, *args))
+            slopes = plugrad.jacobian(evaluate_flat)(x, *args)
+            change = plugrad.linalg.solve(slopes, evaluate_flat(x, *args))
             return x - change, plugrad.max(plugrad.abs(change)), count + 1
 
         change = plugrad.full((), plugrad.inf, dtype=x.dtype, device=x.device)
@@ -68,7 +68,7 @@ def root(
         return plugrad.where(change <= tol, x, plugrad.nan)
 
     flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
-    return plugrad.reshape(implicit(find, flat, flat_start, parameters), shape)
+    return plugrad.reshape(implicit(find, evaluate_flat, flat_start, parameters), shape)
 
 
 def implicit(

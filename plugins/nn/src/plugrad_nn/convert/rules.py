@@ -116,10 +116,12 @@ def _prelu(layer: PReLU, params: Params, shapes: Any, features: Features) -> lis
     if shapes.get("weight") != (1,):
         return _vectors({"alpha": "weight"}, features, params)
     channels = params["alpha"].shape  # PyTorch has one slope for all channels by default
-    return [Entry(("weight",), ("alpha",), lambda x: (np.broadcast_to(x, channels),), _first)]
+    return [
+        Entry(("weight",), ("alpha",), lambda x: (np.broadcast_to(x, channels),), _take_first_slope)
+    ]
 
 
-def _first(x: Array) -> Arrays:
+def _take_first_slope(x: Array) -> Arrays:
     return (x[:1],)
 
 
