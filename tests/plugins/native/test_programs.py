@@ -1,5 +1,6 @@
 """Compiled graphs: what C runs equals untraced calls to the bit, a wrong table is an error, and nothing is lost."""
 
+import contextlib
 import gc
 import signal
 import threading
@@ -11,7 +12,7 @@ import pytest
 
 import plugrad
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import Scan, find_groups
+from plugrad.extend import Cond, Scan, While, find_groups
 from plugrad.tensor.trees import iter_tensors
 from plugrad_cpu.memory import pool
 from plugrad_cpu.threads import thread_pool
@@ -50,7 +51,9 @@ def program(words, sizes=(0, 1, 1, 40, 40), functions=("relu_float32",), constan
     return variants.current_variant().program(*table, functions, constants, np.ufunc)
 
 
-RELU = [1, 1, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+LOOP, REPEAT, CHOOSE, WHILE = range(4)
+ONCE = [REPEAT, 1, 1, LOOP]
+RELU = [*ONCE, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 
 
 def test_a_table_of_one_call():
@@ -59,9 +62,9 @@ def test_a_table_of_one_call():
     np.testing.assert_array_equal(y, np.maximum(x, 0))
 
 
-TURNS = (10, 16)
-"""How far places move from time to time, of a part that runs once."""
-HARMLESS = {0, 3, *TURNS}
+TURNS = (12, 18)
+"""How far places move from time to time, of nodes that run once."""
+HARMLESS = {1, 5, *TURNS}
 """With them, how often it runs, and the size of a block."""
 
 
@@ -82,7 +85,7 @@ def test_a_table_that_ends_early_is_an_error(length):
         program(RELU[:length])
 
 
-ADD = [1, 1, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+ADD = [*ONCE, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 """The steps of both operands follow."""
 
 
@@ -106,7 +109,7 @@ def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
 def test_sums_of_more_items_than_there_are_are_errors(outer):
     """The sums of ten numbers each, of twenty that are there, in the room for two."""
     places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
-    words = [1, 1, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
+    words = [*ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
     make = partial(program, words, (0, 1, 1, 80, 8), ("sum_float32",))
     if outer > 2:
         with pytest.raises(ValueError, match="fewer items"):
@@ -121,7 +124,7 @@ def test_sums_of_more_items_than_there_are_are_errors(outer):
 def test_loops_of_numpy_do_not_leave_their_arrays(step, count):
     places = [PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4]
     steps = [PLACE, 3, 0, 0, 0, 16]
-    words = [1, 1, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
+    words = [*ONCE, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
     functions = ((np.absolute, np.absolute.types.index("f->f")),)
     make = partial(program, words, functions=functions, constants=(np.array([4, step]),))
     if step == 4 and count == 1:
@@ -138,10 +141,53 @@ def test_products_of_numpy_do_not_leave_their_matrices(changed):
     sizes[changed] += 1
     steps = np.array([24, 48, 32, 12, 4, 16, 4, 16, 4])
     places = [PLACE, 1, 0, 0, 0, 24, PLACE, 2, 0, 0, 0, 48, PLACE, 3, 0, 0, 0, 32]
-    words = [1, 1, 1, 1, 1, 0, NUMBER, 0, PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72, *places]
+    words = [*ONCE, 1, 1, 1, 0, NUMBER, 0, PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72, *places]
     functions = ((np.matmul, np.matmul.types.index("ff->f")),)
     with pytest.raises(ValueError, match="fewer items"):
         program(words, (0, 2, 1, 24, 48, 32), functions, (np.array(sizes), steps))
+
+
+def test_choices_and_loops_follow_flags():
+    """A number doubles while it is below 100; then a choice negates it, or not."""
+    x, flag = [PLACE, 1, 0, 0, 0, 4], [PLACE, 2, 0, 0, 0, 1]
+    y, small = [PLACE, 2, 4, 0, 0, 4], [PLACE, 0, 0, 0, 0, 1]
+    limit = [PLACE, 3, 0, 0, 0, 4]
+    steps = [PLACE, 4, 0, 0, 0, 24]
+    tail = [COUNT, 1, NUMBER, 0, NUMBER, 0]
+
+    def call(function, *operands):
+        return [LOOP, 1, 1, 1, function, *[w for o in operands for w in o]]
+
+    words = [
+        *call(0, x, x, y, tail),
+        *(WHILE, 1, 1, *call(1, [COUNT, 1, ABSENT], steps, y, limit, small), *small),
+        *call(0, y, y, y, tail),
+        *(CHOOSE, *flag, 1, 0, *call(2, y, y, [COUNT, 1])),
+    ]
+    less = np.less, np.less.types.index("ff->?")
+    parts = {
+        "sizes": (64, 1, 1, 4, 8),
+        "functions": ("add_float32", less, "negative_float32"),
+        "constants": (np.array([100], "f4"), np.zeros(3, np.int64)),
+    }
+    run = program(words, **parts)
+    for is_negated in (False, True):
+        out = np.zeros(2, "f4")
+        out[:1].view("u1")[0] = is_negated
+        run(np.array([3], "f4"), out)
+        assert out[1] == (-192 if is_negated else 192)
+    for place in range(len(words)):
+        for number in (-1, 2**40):
+            wrong = [*words]
+            wrong[place] = number
+            with contextlib.suppress(ValueError):
+                program(wrong, **parts)
+    with pytest.raises(ValueError, match="flag has no bytes"):
+        program([CHOOSE, *flag[:-1], 0, 0, 0])
+    with pytest.raises(ValueError, match="levels"):
+        program([REPEAT, 1, 1] * 40 + RELU)
+    with pytest.raises(ValueError, match="too long"):
+        program([REPEAT, 2**30, 1] * 4 + RELU)
 
 
 def test_wrong_functions_sizes_and_arrays_are_errors():
@@ -355,10 +401,9 @@ def test_scans(body, reverse, length):
 
 
 def is_one_program(function, *args):
-    """Return whether a loop does not come back to Python."""
-    graph = plugrad.make_graph(function)(*args)
-    (scan,) = [step for step in graph.steps if isinstance(step, Scan)]
-    return compiler._can_compile_loop(scan, graph)
+    """Return whether loops and choices do not come back to Python."""
+    steps = plugrad.make_graph(function, fused=True)(*args).steps
+    return not any(isinstance(step, Scan | Cond | While) for step in steps)
 
 
 def test_a_scan_that_c_cannot_run_is_replayed():
@@ -366,6 +411,110 @@ def test_a_scan_that_c_cannot_run_is_replayed():
     same(lambda xs: plugrad.scan(lambda c, x: (c + plugrad.sort(x), c), xs[0], xs), xs)
     same(lambda xs: plugrad.scan(lambda c, x: (c, x), xs[0], xs[:0]), xs)
     same(lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), numbers(5, 3).T)
+
+
+def chosen(x, y):
+    """Branches return what they compute, an operand, a view of one, a constant, and one value twice."""
+    return plugrad.cond(
+        plugrad.sum(x) > 0,
+        lambda x, y: (x * 2, y, plugrad.reshape(x, (2, 2)), W[0], x + 1, x + 1),
+        lambda x, y: (y, plugrad.tanh(x @ W), plugrad.reshape(y - x, (2, 2)), x, y, x),
+        x,
+        y,
+    )
+
+
+def halved(x, y):
+    """A loop of unknown length, whose carry changes places, counts, and keeps a part."""
+
+    def body(carry):
+        a, b, kept, count = carry
+        return b * 0.5 + W[0] * 1e-3, a, kept, count + 1
+
+    return plugrad.while_loop(
+        lambda c: (plugrad.max(plugrad.abs(c[0])) > 0.1) & (c[3] < 50),
+        body,
+        (x, y, x, plugrad.asarray(0, dtype="int32")),
+    )
+
+
+def nested(x, y):
+    """Loops in a loop, with slices of slices, and choices in it that depend on a slice."""
+
+    def inner(carry, part):
+        return carry * 0.5 + part, carry - y
+
+    def outer(carry, part):
+        rows, flag = part
+        last, stacked = plugrad.scan(inner, carry, rows, reverse=True)
+        grown = plugrad.while_loop(lambda c: plugrad.sum(c * c) < 10, lambda c: c * 2 + 0.1, last)
+        taken = plugrad.cond(
+            flag,
+            lambda: plugrad.scan(lambda c, r: (c + r, c), grown, rows)[1],
+            lambda: stacked + grown,
+        )
+        return taken[0], (taken, stacked, rows, flag)
+
+    rows = plugrad.reshape(plugrad.concat([x, y, x * y] * 4), (3, 4, 4))
+    return plugrad.scan(outer, x, (rows, plugrad.sum(rows, axis=(1, 2)) > 0))
+
+
+@pytest.mark.parametrize("function", [chosen, halved, nested], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_choices_and_loops_of_unknown_length(function, sign):
+    x, y = sign * numbers(4), numbers(4, seed=1)
+    same(function, x, y)
+    same(function, plugrad.stack([x, y], axis=1)[:, 0], y)  # not contiguous: replayed
+    assert is_one_program(function, x, y)
+
+
+def test_a_choice_with_a_gradient_is_one_program():
+    def loss(x, y):
+        a, b, c, _, d, e = chosen(x, y)
+        return plugrad.sum(a * b + d * e) + plugrad.sum(c * c)
+
+    gradient = plugrad.grad(loss, (0, 1))
+    for sign in (1, -1):
+        same(gradient, sign * numbers(4), numbers(4, seed=1))
+    assert is_one_program(gradient, numbers(4), numbers(4, seed=1))
+
+
+def test_a_choice_that_c_cannot_run_is_replayed():
+    same(lambda x: plugrad.cond(x[0] > 0, plugrad.sort, lambda x: x, x), numbers(5))
+    same(lambda x: plugrad.cond(plugrad.sum(x) > 0, lambda x: x * 2, lambda x: x, x), numbers(0))
+    same(lambda x: plugrad.while_loop(lambda c: c[0] < 9, lambda c: plugrad.sort(c + 1), x), numbers(3))
+
+
+def test_an_endless_loop_is_interrupted():
+    """Between rounds, also if a round has nothing to do; the variable stays as it was."""
+    total = plugrad.Variable(numbers(3))
+    before = total.numpy()
+
+    @plugrad.jit
+    def spin(flag):
+        total.assign(total * 2)
+        return plugrad.while_loop(lambda c: flag, lambda c: c, total + 1)
+
+    assert is_one_program(lambda flag: plugrad.while_loop(lambda c: flag, lambda c: c, flag), True)
+    for _ in range(3):
+        with pytest.raises(InterruptedError), answering_alarms():
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            spin(plugrad.asarray(True, device="cpu"))
+        np.testing.assert_array_equal(total.numpy(), before)
+
+
+@contextlib.contextmanager
+def answering_alarms():
+    """Let an alarm raise an error."""
+
+    def stop(*_):
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 # --- loops over rows ----------------------------------------------------------------------------
