@@ -468,6 +468,42 @@ def test_choices_and_loops_of_unknown_length(function, sign):
     assert is_one_program(function, x, y)
 
 
+def test_parts_and_flags_in_loops():
+    """What a loop slices, stacks and asks of flags is a part of the program."""
+
+    def body(carry, part):
+        a, b = plugrad.unstack(carry)
+        flags = (carry > 0) ^ (part[::-1] > 0) | ~(carry[:, ::-2].T[0] < part[-1, 0])[:, None]
+        is_any, is_all = plugrad.any(flags, axis=1), plugrad.all(flags[1:2], axis=0, keepdims=True)
+        next_carry = plugrad.stack([b[::-1] * 0.5, a + part[1]])
+        return next_carry, (flags, is_any, is_all, plugrad.all(flags), carry[:, 3:0:-2])
+
+    xs, start = numbers(5, 2, 4), numbers(2, 4, seed=1)
+    same(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
+    assert is_one_program(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        *(((32, 1), (1, 32)), ((5, 1), (1, 7)), ((1, 1), (1, 9)), ((3, 4, 1), (3, 1, 5))),
+        *(((2, 3, 4, 1), (1, 6)), ((3, 4, 1), (1, 1, 5)), ((3, 1, 4, 1), (2, 1, 5))),
+    ],
+)
+def test_outer_products(dtype, shapes):
+    """They have the bits of BLAS, which adds products to 0 and so makes 0 of -0."""
+    a, b = (numbers(*shape, dtype=dtype, seed=i).numpy().copy() for i, shape in enumerate(shapes))
+    a[..., 0, 0], b[..., -1] = -1, 0
+    if a.dtype.kind == "f":
+        a[..., -1, 0], b[..., 0, 0] = 1e-5, -np.inf
+    x, y = (plugrad.asarray(z, device="cpu") for z in (a, b))
+    same(lambda x, y: plugrad.tanh((x @ y).astype("float32")), x, y)
+    same(lambda x, y: x @ y, x, y)
+    same(lambda x, y: x.mT @ y, plugrad.asarray(a.swapaxes(-1, -2).copy(), device="cpu"), y)
+    same(lambda x, y: x @ y.mT, x, plugrad.asarray(b.swapaxes(-1, -2).copy(), device="cpu"))
+
+
 def test_a_choice_with_a_gradient_is_one_program():
     def loss(x, y):
         a, b, c, _, d, e = chosen(x, y)
@@ -482,7 +518,10 @@ def test_a_choice_with_a_gradient_is_one_program():
 def test_a_choice_that_c_cannot_run_is_replayed():
     same(lambda x: plugrad.cond(x[0] > 0, plugrad.sort, lambda x: x, x), numbers(5))
     same(lambda x: plugrad.cond(plugrad.sum(x) > 0, lambda x: x * 2, lambda x: x, x), numbers(0))
-    same(lambda x: plugrad.while_loop(lambda c: c[0] < 9, lambda c: plugrad.sort(c + 1), x), numbers(3))
+    same(
+        lambda x: plugrad.while_loop(lambda c: c[0] < 9, lambda c: plugrad.sort(c + 1), x),
+        numbers(3),
+    )
 
 
 def test_an_endless_loop_is_interrupted():
@@ -497,20 +536,20 @@ def test_an_endless_loop_is_interrupted():
 
     assert is_one_program(lambda flag: plugrad.while_loop(lambda c: flag, lambda c: c, flag), True)
     for _ in range(3):
-        with pytest.raises(InterruptedError), answering_alarms():
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(InterruptedError), alarm_after(0.05):
             spin(plugrad.asarray(True, device="cpu"))
         np.testing.assert_array_equal(total.numpy(), before)
 
 
 @contextlib.contextmanager
-def answering_alarms():
+def alarm_after(seconds):
     """Let an alarm raise an error."""
 
     def stop(*_):
         raise InterruptedError
 
     before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:

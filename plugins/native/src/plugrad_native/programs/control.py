@@ -255,7 +255,7 @@ class _Body:
         return (
             last == maker
             and isinstance(step, Fused)
-            and views.intersection(step.inputs) == {argument}
+            and views.intersection(step.inputs) == frozenset([argument])
             and can_overwrite(argument, value, step.body)
         )
 

@@ -159,6 +159,8 @@ def _slice_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
 
 
 RULES[movement.slice] = _view_rule(_slice_view)
+
+
 def _strided_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
     parts = zip(*[call.attrs[name] for name in ("begin", "end", "strides")], strict=True)
     # Behind the first element backwards, there is no position for Python that does not count from the end.
@@ -262,9 +264,13 @@ PARTS: Final = frozenset(
 # --- products -----------------------------------------------------------------------------------
 
 
+OUTER: Final = {dtype: c_function(f"outer_{dtype}") for dtype in FLOATS}
+"""What multiplies columns by rows in a tenth of the time of BLAS."""
+
+
 @lowers(linalg.matmul)
 def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the products of matrices: in wide vectors if there are many, else by NumPy's BLAS."""
+    """Return the products of matrices: in wide vectors if there are many or they have one term, else by BLAS."""
     (a, b), (y,) = inputs_of(call), call.outputs
     dtype = specs[y].dtype
     if dtype.name not in FLOATS:
@@ -280,6 +286,9 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
                 c_function("matmul_float32"), (Read(a), Read(b), Written(y), *plan.numbers, batch)
             )
         ]
+    if depth == 1 and (shapes[0][:-2] == shapes[1][:-2] or not plan.batch[0]):
+        numbers = count_elements(specs[y].shape) // (rows * columns), rows, columns
+        return [CCall(OUTER[dtype.name], (Read(a), Read(b), Written(y), *numbers))]
     loop = find_loop(np.matmul, *[dtype.numpy] * 3)
     axes, *others = plan.batch.tolist()
     if loop is None or axes > 1:

@@ -40,7 +40,7 @@ class Place(NamedTuple):
 class Nodes(NamedTuple):
     """Loops, and what they are part of: their number, and their words."""
 
-    count: int
+    number: int
     words: list[int]
 
 
@@ -101,17 +101,17 @@ class Table:
 
     def add_repeat(self, times: int, nodes: Nodes) -> None:
         """Add nodes that run several times."""
-        if nodes.count:
-            self._add([REPEAT, times, nodes.count, *nodes.words])
+        if nodes.number:
+            self._add([REPEAT, times, nodes.number, *nodes.words])
 
     def add_choice(self, flag: Place, yes: Nodes, no: Nodes) -> None:
         """Add nodes of which the first ones run if a flag is true, and the others if not."""
-        self._add([CHOOSE, *flag.words(), yes.count, no.count, *yes.words, *no.words])
+        self._add([CHOOSE, *flag.words(), yes.number, no.number, *yes.words, *no.words])
 
     def add_while(self, condition: Nodes, flag: Place, body: Nodes) -> None:
         """Add nodes that run as long as other ones, which run before them, make a flag true."""
         self._add(
-            [WHILE, condition.count, body.count, *condition.words, *flag.words(), *body.words]
+            [WHILE, condition.number, body.number, *condition.words, *flag.words(), *body.words]
         )
 
     def collect(self, write: Callable[[], None]) -> Nodes:
@@ -125,4 +125,4 @@ class Table:
 
     def _add(self, words: Sequence[int]) -> None:
         self._nodes.words.extend(words)
-        self._nodes = self._nodes._replace(count=self._nodes.count + 1)
+        self._nodes = self._nodes._replace(number=self._nodes.number + 1)
