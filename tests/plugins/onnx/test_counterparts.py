@@ -5,6 +5,8 @@ import pytest
 
 pytest.importorskip("onnx")
 
+import onnx
+
 import plugrad
 import plugrad_onnx
 from plugrad.discovery.loading import open_backend
@@ -41,6 +43,7 @@ def test_rows(row, tmp_path):
 
         present = [given[place] for place in places]
         plugrad_onnx.export(function, *present, path=tmp_path / "f.onnx", dynamic=())
+        onnx.checker.check_model(tmp_path / "f.onnx", full_check=True)
         model = plugrad_onnx.load(tmp_path / "f.onnx")
         compare(function(*present), as_list(model(*present)))
         if not is_differentiable(row):

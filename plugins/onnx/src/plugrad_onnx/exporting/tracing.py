@@ -18,10 +18,10 @@ from plugrad_onnx.model import load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-OPSETS: Final = {20: 10, 23: 11}
+OPSETS: Final = {20: 10, 23: 11, 26: 13}
 """Versions of the operators that are written, with those of the format: the first that has all operators of a model."""
-NEW_OPERATORS: Final = frozenset(["Attention"])
-"""The operators that only the newest of these versions has."""
+NEW_OPERATORS: Final = {"Attention": 23, "CumProd": 26}
+"""The operators that only a newer one of these versions has."""
 SIZES: Final = (3, 5)
 """Sizes of the batch that are traced. A third one, 2, is compared with what the function returns."""
 
@@ -85,7 +85,7 @@ def export(
     count = len(inputs)
     nodes, weights = writer.dependencies(outputs)
     graph = helper.make_graph(nodes, "plugrad", described[:count], described[count:], weights)
-    opset = (min if NEW_OPERATORS.isdisjoint(_find_kinds(nodes)) else max)(OPSETS)
+    opset = max(NEW_OPERATORS.get(kind, min(OPSETS)) for kind in ("", *_find_kinds(nodes)))
     model = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", opset)],
