@@ -8,6 +8,7 @@ from threading import Thread, Timer, get_ident
 
 import numpy as np
 import pytest
+import wgpu
 
 import plugrad
 from plugrad.errors import DeviceLost
@@ -302,3 +303,11 @@ def test_other_threads_do_not_wait_for_a_device_whose_work_was_cut():
     thread.join(10)
     assert len(seen) == 1
     assert (plugrad.asarray([1.0], device="webgpu") + 1).tolist() == [2.0]
+
+
+def test_an_error_of_wgpu_cuts_no_block():
+    block = Uninterruptible()
+    device = wgpu.gpu.request_adapter_sync().request_device_sync()
+    with pytest.raises(wgpu.GPUError), block:
+        device.create_buffer(size=2**62, usage=wgpu.BufferUsage.STORAGE)
+    assert not block.reset()

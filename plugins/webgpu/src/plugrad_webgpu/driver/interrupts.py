@@ -19,6 +19,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import is_interruption
+from wgpu import GPUError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +91,9 @@ class Uninterruptible:
     ) -> None:
         """Call the handlers of the signals that wait; note if an exception from outside comes out of the block."""
         # Ctrl-C waits as all signals do. What records and uploads can begin again after any line.
-        if isinstance(error, Exception) and is_interruption(error):
+        # Errors of wgpu look as if they came from outside: they carry the traceback of the call, not of the `raise`.
+        may_be_outside = isinstance(error, Exception) and not isinstance(error, GPUError)
+        if may_be_outside and is_interruption(error):
             self._cut_threads.add(threading.get_ident())
         if threading.get_ident() != threading.main_thread().ident:
             return
