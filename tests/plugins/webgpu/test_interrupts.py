@@ -72,7 +72,9 @@ def test_no_signal_is_lost_or_late_at_the_end_of_a_block():
             assert len(calls) == count  # a late one would come at the end of the next block
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        time.sleep(0.1)  # a thread of the driver on a busy machine may still hold one, which needs its handler
+        time.sleep(
+            0.1
+        )  # a thread of the driver on a busy machine may still hold one, which needs its handler
         signal.signal(signal.SIGALRM, before)
     assert calls
 

@@ -18,8 +18,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import is_interruption
 from wgpu import GPUError
+
+from plugrad.extend import is_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
