@@ -53,7 +53,8 @@ class DType:
     dtype('float32')
     """
 
-    __slots__ = ("_hash", "_info", "itemsize", "kind", "name", "numpy")
+    # In place of a method, a slot with that of the name, which is equal: no look-up calls Python.
+    __slots__ = ("__hash__", "_info", "itemsize", "kind", "name", "numpy")
 
     name: str
     """The name in the array API standard."""
@@ -121,9 +122,6 @@ class DType:
     def __eq__(self, other: object) -> bool:
         return self.name == other if isinstance(other, str) else NotImplemented
 
-    def __hash__(self) -> int:
-        return self._hash  # that of the name, which is equal
-
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{self!r} does not change, so its {name} cannot be set")
 
@@ -145,7 +143,7 @@ def new_dtype(name: str, kind: Kind, numpy: np.dtype[Any], info: Any = None) -> 
     self = object.__new__(DType)
     for attribute, value in (
         *(("name", name), ("kind", kind), ("numpy", numpy), ("_info", info)),
-        *(("itemsize", numpy.itemsize), ("_hash", hash(name))),
+        *(("itemsize", numpy.itemsize), ("__hash__", name.__hash__)),
     ):
         object.__setattr__(self, attribute, value)
     return self
