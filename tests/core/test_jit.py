@@ -1,10 +1,12 @@
 """What `plugrad.jit` promises of arguments, results, keys and state."""
 
+import gc
 import pickle
 import signal
 import sys
 import time
 import warnings
+import weakref
 from dataclasses import dataclass
 from functools import partial
 
@@ -480,3 +482,29 @@ def test_a_graph_says_where_no_gradient_flows_if_asked():
     assert "= Identity(%0) without gradient  float32[3]" in text
     with pytest.raises(ArgumentError, match="make_graph: differentiable=2"):
         plugrad.make_graph(f, differentiable=2)
+
+
+def test_a_dropped_program_is_freed_at_once(monkeypatch):
+    """Its constants may be large, and the next garbage collection far away."""
+    monkeypatch.setattr(
+        gc, "collect", lambda: 0
+    )  # which a trace asks for where a tensor seems to remain
+    gc.disable()
+    weights = plugrad.asarray(X)
+    function = plugrad.jit(lambda x, scale: plugrad.sum(x * weights) * scale, static="scale")
+    function(plugrad.asarray(X), 2.0)
+    program = weakref.ref(function.program(plugrad.asarray(X), 2.0))
+    assert program() is not None
+    del function
+    remains = program() is not None
+    gc.enable()
+    assert not remains
+
+
+def test_numbers_are_sent_to_the_device_once_for_all_programs():
+    def constants(function):
+        graph = plugrad.make_graph(function)(plugrad.asarray(X))
+        return list(graph.constants.values())
+
+    first, second = constants(lambda x: x * 0.3125), constants(lambda x: x + 0.3125)
+    assert first[0] is second[0]

@@ -18,11 +18,12 @@ from plugrad.ops.reduction import all, max, min, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import abs, sqrt, square
 from plugrad.tensor.tracer import is_traced
-from plugrad.types.dtype import float16, float32, float64
+from plugrad.types.dtype import HALVES, float32, float64
 from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DType
     from plugrad.types.specs import AxisLike
 
 MatrixOrder: TypeAlias = float | Literal["fro", "nuc"] | None
@@ -96,7 +97,10 @@ def stable_euclidean_norm(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
     )
 
 
-_WIDER_DTYPE: Final = {float16: float32, float32: float64}
+_WIDER_DTYPE: Final[dict[str | DType, DType]] = {
+    **dict.fromkeys(HALVES, float32),
+    float32: float64,
+}
 """For each narrow dtype, the wider one in which its squares neither overflow nor vanish."""
 
 

@@ -29,7 +29,7 @@ from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import exp, isfinite, log, sqrt
 from plugrad.tensor.tracer import is_traced
-from plugrad.types.dtype import bool_, float16, float32
+from plugrad.types.dtype import HALVES, bool_, float32
 from plugrad.types.shapes import count_elements, normalize_axes, normalize_axis, reduced_shape
 
 if TYPE_CHECKING:
@@ -329,8 +329,8 @@ def _as_real_floats(x: TensorLike, op: str) -> Tensor:
 
 def _variance(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: bool) -> Tensor:
     """Return the variance."""
-    if x.dtype is float16:
-        return _variance(op, cast(x, float32), axis, correction, keepdims).astype(float16)
+    if x.dtype in HALVES:
+        return _variance(op, cast(x, float32), axis, correction, keepdims).astype(x.dtype)
     axes = normalize_axes(axis, x.ndim, name=f"{op}: axis")
     keepdims = check_flag(keepdims, op, "keepdims")
     shape = x.shape

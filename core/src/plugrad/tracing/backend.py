@@ -165,6 +165,22 @@ class GraphTracer(Tracer):
 
     def lift(self, x: Tensor) -> Tensor:
         """Return a tensor for one from outside, which is a constant."""
+        if x.backend is not self.target:
+            self._check_origin(x)
+        if x.node is not None and x.node.order < self.start:
+            raise TracingError(
+                f"the function that is being traced closes over a tensor of shape {x.shape} that is being "
+                f"differentiated outside of it, at {user_line()}; pass it as an argument"
+            )
+        return Tensor(self.constant(x.array), self, x.node)
+
+    def _check_origin(self, x: Tensor) -> None:
+        """Raise unless a tensor has values, on the target.
+
+        Raises:
+            TracingError: it is one of another trace.
+            OtherDevice, BackendMismatch, DisposedTensor, DeviceLost: see `check_device`.
+        """
         backend = x.backend
         if isinstance(backend, Tracer) and backend.outer is not None:
             raise TracingError(
@@ -177,12 +193,6 @@ class GraphTracer(Tracer):
                 "it from that function instead of keeping it"
             )
         self.check_device(backend)
-        if x.node is not None and x.node.order < self.start:
-            raise TracingError(
-                f"the function that is being traced closes over a tensor of shape {x.shape} that is being "
-                f"differentiated outside of it, at {user_line()}; pass it as an argument"
-            )
-        return Tensor(self.constant(x.array), self, x.node)
 
     def check_device(self, backend: Backend) -> None:
         """Raise unless a tensor's backend is the target.
@@ -360,7 +370,7 @@ class RecordingFunctions(dict[str, "Implementation"]):
     def __init__(self, tracer: GraphTracer) -> None:
         """Start empty."""
         super().__init__()
-        self._tracer = tracer
+        self._tracer = ref(tracer)  # no cycle: what a dropped program holds is freed at once
 
     def __missing__(self, kernel_name: str) -> Implementation:
         """Return the function that records the calls of a kernel.
@@ -368,7 +378,8 @@ class RecordingFunctions(dict[str, "Implementation"]):
         Raises:
             TracingError: the outputs' shapes are not known before the kernel has run.
         """
-        tracer = self._tracer
+        tracer = self._tracer()
+        assert tracer is not None  # whose functions these are
         contract = get_contract(kernel_name)
         if contract is None:
             raise TracingError(

@@ -201,9 +201,7 @@ class Jitted(Generic[Params, Result]):
         """
         check_hashable(self._arguments_by_name(args, kwargs))
         is_known = self._find(self._key(args, kwargs, [])) is not None
-        if self.static:
-            args, kwargs = self._with_identities(args, kwargs)  # pyright: ignore[reportAssignmentType] - as they are given on
-        kind = self._kind(args, kwargs)
+        kind = self._kind(*self._with_identities(args, kwargs))
         if is_known and kind in self._kinds:
             return f"it is not traced again: trace {self._kinds.index(kind) + 1} is for these arguments"
         if not self._kinds:
@@ -226,7 +224,7 @@ class Jitted(Generic[Params, Result]):
         )
 
     def _key(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: list[Tensor]
     ) -> tuple[Any, ...]:
         """Return what decides which graph runs; append the tensors of the arguments to a list."""
         key: list[Any] = [generation()]
@@ -281,25 +279,23 @@ class Jitted(Generic[Params, Result]):
             except OtherDevice as elsewhere:
                 program = make(name, function, tensors, elsewhere.backend)
             self._programs[key] = (*self._programs.get(key, ()), program)
-            self._note_kind(
-                *(self._with_identities(args, kwargs) if self.static else (args, kwargs))
-            )
+            self._note_kind(*self._with_identities(args, kwargs))
             return program
 
     def _bind_other_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[list[Tensor]], Any]:
         """Return a function of the list of tensor arguments; the others are fixed to those of this call."""
-        template = map_tree(
-            _as_slot, (args, kwargs) if not self.static else self._with_identities(args, kwargs)
-        )
+        template = map_tree(_as_slot, self._with_identities(args, kwargs))
         function: Callable[..., Any] = self.function
         name = _name_of(function)
+        # Not `self`, which holds the program: without a cycle, a program that is dropped is freed at once.
+        static, names = self.static, self._names if self.static else ()
 
         def of_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
             given, named = map_tree(lambda leaf: _fill(leaf, remaining), template)
-            args, kwargs = self._with_identities(given, named) if self.static else (given, named)
+            args, kwargs = _with_identities(given, named, static, names)
             before: list[Any] = []
             flatten([*args, kwargs], before, before)
             result = function(*given, **named)
@@ -319,17 +315,12 @@ class Jitted(Generic[Params, Result]):
         return of_tensors
 
     def _with_identities(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """Return the arguments with those that are compared by identity wrapped."""
-        names = self._names
-        wrapped = [
-            Identity(x) if i < len(names) and names[i] in self.static else x
-            for i, x in enumerate(args)
-        ]
-        return tuple(wrapped), {
-            name: Identity(x) if name in self.static else x for name, x in kwargs.items()
-        }
+        if not self.static:
+            return args, kwargs
+        return _with_identities(args, kwargs, self.static, self._names)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -338,8 +329,7 @@ class Jitted(Generic[Params, Result]):
 
     def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by parameter name; those that are compared by identity are wrapped."""
-        if self.static:
-            args, kwargs = self._with_identities(tuple(args), dict(kwargs))
+        args, kwargs = self._with_identities(args, kwargs)
         names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
         return {**dict(zip(names, args, strict=True)), **kwargs}
 
@@ -376,6 +366,21 @@ class Jitted(Generic[Params, Result]):
                 f"call{f' (now {last})' if last else ''}. Pass a number that changes as a tensor, plugrad.asarray(x), "
                 "and pad tensors whose shape changes to a fixed size"
             )
+
+
+def _with_identities(
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static: Collection[str],
+    names: Sequence[str],
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return arguments with those that are compared by identity, whose names are `static`, wrapped."""
+    if not static:
+        return args, kwargs
+    wrapped = [
+        Identity(x) if i < len(names) and names[i] in static else x for i, x in enumerate(args)
+    ]
+    return wrapped, {name: Identity(x) if name in static else x for name, x in kwargs.items()}
 
 
 def _without_end(parts: tuple[Any, ...]) -> list[Any]:
