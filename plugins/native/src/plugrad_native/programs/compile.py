@@ -365,6 +365,10 @@ def _at(graph: Graph, group: Group) -> list[Call]:
     return [step for i in group.steps if isinstance(step := graph.steps[i], Call)]
 
 
+def _is_control(step: Step) -> bool:
+    return isinstance(step, Scan | Cond | While)
+
+
 def _is_elementwise(step: Step) -> bool:
     return isinstance(step, Call) and step.kernel.is_elementwise
 
@@ -452,6 +456,7 @@ class _Caller(NamedTuple):
             "    try:",
             f"        program({', '.join([*given, *made])})",
             "    except BufferError:",
+            *[f"        del {', '.join(new)}" for new in (made,) if new],
             f"        return replay({', '.join(f'v{v}' for v in self.arguments)})",
             f"    return [{', '.join(self._text_of(v, names, ends) for v in self.ends)}]",
         ]
@@ -474,7 +479,7 @@ _BYTES = np.dtype(np.uint8)
 
 
 class _Replay:
-    """The same calls, one by one; compiled when it is first needed."""
+    """The same calls, one by one, and each loop as a program of its own; compiled when it is first needed."""
 
     def __init__(self, caller: _Caller) -> None:
         self.caller = caller
@@ -490,12 +495,17 @@ class _Replay:
                 results=tuple(caller.ends),
                 constants=constants,
             )
-            groups = [step.body for step in graph.steps if isinstance(step, Fused)]
+            loops = [[i] for i, step in enumerate(graph.steps) if _is_control(step)]
+            graph = fuse_steps(graph, loops) if len(graph.steps) > 1 else graph
+            bodies = [step.body for step in graph.steps if isinstance(step, Fused)]
 
             def compile_body(inner: Graph) -> Run:
-                """Compile the bodies of loops, which may get other arrays."""
-                is_group = any(inner is group for group in groups)
-                return (None if is_group else compile_graph(inner)) or compile_replay(inner)
+                """Compile the graph of a loop, or of its round, which may get other arrays."""
+                if any(inner is body for body in bodies):
+                    if _is_control(inner.steps[0]):
+                        return compile_region(inner, inner.arguments, inner.results)
+                    return compile_replay(inner)
+                return _compile_or_replay(inner)
 
             self.run = compile_replay(graph, compile_body=compile_body)
         return self.run(*arrays)
