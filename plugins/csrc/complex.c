@@ -21,6 +21,7 @@ static inline double length(double x, double y) {
 
 // The same in single precision, as vectors. Extreme numbers are scaled before they are squared.
 static inline float absolute_value(complex64 z) {
+#pragma STDC FP_CONTRACT OFF  // vectors would be rounded once, and what is left of a row twice
     const float x = fabsf(crealf(z)), y = fabsf(cimagf(z)), larger = x > y ? x : y;
     const float scale = larger > 1e18f ? 0x1p-70f : larger < 1e-18f ? 0x1p120f : 1;
     const float inverse = larger > 1e18f ? 0x1p70f : larger < 1e-18f ? 0x1p-120f : 1;
