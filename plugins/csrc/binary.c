@@ -365,4 +365,4 @@ PAIRS(logical_xor, bool, boolean, boolean, FAST, a ^ b)
         else                                                                                       \
             CHOOSE(type, condition[i *condition_step], yes[i *yes_step], no[i *no_step])           \
     }
-EACH_ITEM_SIZE(SELECT)
+EACH_MOVED_SIZE(SELECT)
