@@ -14,7 +14,10 @@ from plugrad.contract.kernel import (
 from plugrad.deprecation import deprecated as deprecated
 from plugrad.discovery.hooks import hookimpl as hookimpl
 from plugrad.engine.composites import composite as composite
-from plugrad.engine.halves import compute_in_float32 as compute_in_float32
+from plugrad.engine.halves import (
+    MOVING_KERNELS as MOVING_KERNELS,
+    compute_in_float32 as compute_in_float32,
+)
 from plugrad.engine.implementations import active_functions as active_functions
 from plugrad.engine.results import wrap_array as wrap_array
 from plugrad.engine.watching import report_event as report_event
