@@ -84,6 +84,7 @@ from plugrad.types.contractions import (
 )
 from plugrad.types.dtype import (
     ANY as ANY,
+    BFLOAT16 as BFLOAT16,
     BOOL as BOOL,
     COMPLEX as COMPLEX,
     DTYPES as DTYPES,
