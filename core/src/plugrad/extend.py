@@ -73,6 +73,7 @@ from plugrad.tensor.backend import (
     Probe as Probe,
     compute_host_value as compute_host_value,
 )
+from plugrad.tensor.context import active_precision as active_precision
 from plugrad.tensor.effects import on_failure as on_failure
 from plugrad.tensor.tensor import Tensor as Tensor
 from plugrad.tensor.tracer import is_traced as is_traced, static_value as static_value

@@ -27,7 +27,7 @@ SHARING: Final = frozenset(
 """The kernels whose results share the buffer of the input, whatever is in it."""
 _PACK: Final = Program("pack halves", partial(shader, "halves_pack"))
 _UNPACK: Final = Program("unpack halves", partial(shader, "halves_unpack"))
-_next_after: Final = elementwise("next_brain_after(a, b)", ("a", "b"))
+_next_brain_after: Final = elementwise("next_brain_after(a, b)", ("a", "b"))
 
 
 @lru_cache(maxsize=1024)
@@ -44,17 +44,16 @@ def with_bfloat16(
         return function
     if kernel is unary.cast:
         return partial(_cast, function)
-    own = _neighbours if kernel is binary.next_after else function
+    own: Implementation = _next_brain_after if kernel is binary.next_after else function
     halves = known_bfloat16()
     widened = compute_in_float32(kernel, own, cast, halves)
     if own is function:
         return widened
-    return lambda a, b: (widened if a.dtype in halves else function)(a, b)
 
+    def next_after(a: GpuArray, b: GpuArray) -> GpuArray:
+        return (widened if a.dtype in halves else function)(a, b)
 
-def _neighbours(a: GpuArray, b: GpuArray) -> GpuArray:
-    """Return the neighbours in bfloat16, as float32."""
-    return _next_after(a, b)
+    return next_after
 
 
 def _cast(function: Implementation, x: GpuArray, *, dtype: DType) -> GpuArray:
