@@ -17,6 +17,7 @@ from plugrad.ops.movement import moveaxis, reshape
 from plugrad.ops.reduction import all, max, min, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import abs, sqrt, square
+from plugrad.tensor.tracer import is_traced
 from plugrad.types.dtype import HALVES, float32, float64
 from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
 
@@ -118,7 +119,7 @@ def _rescaling_factor(squares: Tensor) -> Tensor:
 
 def sqrt_with_zero_gradient(x: Tensor) -> Tensor:
     """Return the square root; its gradient at 0 is 0 instead of infinite."""
-    if x.node is None:
+    if x.node is None and not is_traced(x):
         return sqrt(x)
     is_zero = equal(x, 0)
     return where(is_zero, 0, sqrt(where(is_zero, 1, x)))
