@@ -138,10 +138,11 @@ def cast_inputs(
         wanted = float32
     else:
         return inputs
-    return [x if x is None else _cast(x, wanted) for x in inputs]
+    return [x if x is None else cast_floats(x, wanted) for x in inputs]
 
 
-def _cast(x: Tensor, dtype: DType) -> Tensor:
+def cast_floats(x: Tensor, dtype: DType) -> Tensor:
+    """Return a tensor of float32 or halves in one of these dtypes, and another one as it is."""
     given = x.dtype
     if given is dtype or (given is not float32 and given not in HALVES):
         return x

@@ -61,7 +61,8 @@ def compute_in_float32(
             if x is not None and x.dtype in known:
                 break
         else:
-            return function(*arrays, **attrs)
+            if not has_dtype or attrs["dtype"] not in known:
+                return function(*arrays, **attrs)
         result = function(*map(widen, arrays), **widen_attributes(attrs))
         return round_results(result, kernel.infer_cached(arrays, attrs))
 
