@@ -53,8 +53,8 @@ typedef struct {
 
 typedef struct {
     int64_t count, block, bytes;
-    int first_call, calls, first_place, places, first_count, counts, first_position, positions;
-} loop;
+    int first_call, calls, first_place, moving, places, first_count, counts, first_position, positions;
+} loop; // the places that move from block to block come first
 
 // Loops that run in turn, several times over.
 typedef struct {
@@ -136,10 +136,8 @@ static void run_loop(const program *p, const loop *l, const workspace *w, int64_
     const multiple *counts = p->count + l->first_count, *positions = p->position + l->first_position;
     for (int64_t at = 0; at < l->count; at += l->block) {
         const int64_t n = l->count - at < l->block ? l->count - at : l->block;
-        for (int i = 0; i < l->places; i++)
-            w->cells[places[i].cell].pointer =
-                w->bases[places[i].slot] + places[i].offset + places[i].step * at +
-                places[i].turn * time;
+        for (const place *x = places; x < places + (at ? l->moving : l->places); x++)
+            w->cells[x->cell].pointer = w->bases[x->slot] + x->offset + x->step * at + x->turn * time;
         for (const multiple *m = counts; m < counts + l->counts; m++)
             w->cells[m->cell].integer = n * m->factor;
         for (const multiple *m = positions; m < positions + l->positions; m++)
@@ -422,6 +420,18 @@ static int read_call(reader *r, int64_t *total) {
                      : are_ufuncs_large_enough(r, f);
 }
 
+// Let the places that move come first; return how many they are.
+static int sort_places(place *places, int count) {
+    int moving = 0;
+    for (int i = 0; i < count; i++)
+        if (places[i].step) {
+            const place found = places[i];
+            places[i] = places[moving];
+            places[moving++] = found;
+        }
+    return moving;
+}
+
 static int read_loop(reader *r, int64_t *total) {
     program *p = r->p;
     loop *l = p->loop + p->loops++;
@@ -437,6 +447,7 @@ static int read_loop(reader *r, int64_t *total) {
     for (l->calls = (int)calls; calls > 0; calls--)
         if (!read_call(r, &l->bytes)) return 0;
     l->places = r->places - l->first_place;
+    l->moving = sort_places(p->place + l->first_place, l->places);
     l->counts = r->counts - l->first_count;
     l->positions = r->positions - l->first_position;
     *total += l->bytes;
