@@ -120,12 +120,17 @@ class Jitted(Generic[Params, Result]):
     """A function that is traced at its first call with arguments of a new kind; see `jit`."""
 
     def __init__(
-        self, function: Callable[Params, Result], static: frozenset[str] = frozenset()
+        self,
+        function: Callable[Params, Result],
+        static: frozenset[str] = frozenset(),
+        *,
+        keeps_stops: bool = False,
     ) -> None:
-        """Wrap a function."""
+        """Wrap a function; with `keeps_stops`, its graphs say where no gradient flows."""
         update_wrapper(self, function)
         self.function = function
         self.static = static
+        self.keeps_stops = keeps_stops
         self._programs: dict[Any, tuple[Program, ...]] = {}
         """By key, of which a program that `holds` is for a call."""
         self._kinds: list[dict[int | str, Any]] = []
@@ -196,9 +201,7 @@ class Jitted(Generic[Params, Result]):
         """
         check_hashable(self._arguments_by_name(args, kwargs))
         is_known = self._find(self._key(args, kwargs, [])) is not None
-        if self.static:
-            args, kwargs = self._with_identities(args, kwargs)  # pyright: ignore[reportAssignmentType] - as they are given on
-        kind = self._kind(args, kwargs)
+        kind = self._kind(*self._with_identities(args, kwargs))
         if is_known and kind in self._kinds:
             return f"it is not traced again: trace {self._kinds.index(kind) + 1} is for these arguments"
         if not self._kinds:
@@ -221,7 +224,7 @@ class Jitted(Generic[Params, Result]):
         )
 
     def _key(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: list[Tensor]
     ) -> tuple[Any, ...]:
         """Return what decides which graph runs; append the tensors of the arguments to a list."""
         key: list[Any] = [generation()]
@@ -268,31 +271,31 @@ class Jitted(Generic[Params, Result]):
                 args, dict(sorted(kwargs.items()))
             )  # as in the key
             backend: Backend = key[-1]
-            make = CheckedProgram if config.get("debug") else Program
+            make = partial(
+                CheckedProgram if config.get("debug") else Program, keeps_stops=self.keeps_stops
+            )
             try:
                 program = make(name, function, tensors, backend, may_move=not tensors)
             except OtherDevice as elsewhere:
                 program = make(name, function, tensors, elsewhere.backend)
             self._programs[key] = (*self._programs.get(key, ()), program)
-            self._note_kind(
-                *(self._with_identities(args, kwargs) if self.static else (args, kwargs))
-            )
+            self._note_kind(*self._with_identities(args, kwargs))
             return program
 
     def _bind_other_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[list[Tensor]], Any]:
         """Return a function of the list of tensor arguments; the others are fixed to those of this call."""
-        template = map_tree(
-            _as_slot, (args, kwargs) if not self.static else self._with_identities(args, kwargs)
-        )
+        template = map_tree(_as_slot, self._with_identities(args, kwargs))
         function: Callable[..., Any] = self.function
         name = _name_of(function)
+        # Not `self`, which holds the program: without a cycle, a program that is dropped is freed at once.
+        static, names = self.static, self._names if self.static else ()
 
         def of_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
             given, named = map_tree(lambda leaf: _fill(leaf, remaining), template)
-            args, kwargs = self._with_identities(given, named) if self.static else (given, named)
+            args, kwargs = _with_identities(given, named, static, names)
             before: list[Any] = []
             flatten([*args, kwargs], before, before)
             result = function(*given, **named)
@@ -312,17 +315,12 @@ class Jitted(Generic[Params, Result]):
         return of_tensors
 
     def _with_identities(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """Return the arguments with those that are compared by identity wrapped."""
-        names = self._names
-        wrapped = [
-            Identity(x) if i < len(names) and names[i] in self.static else x
-            for i, x in enumerate(args)
-        ]
-        return tuple(wrapped), {
-            name: Identity(x) if name in self.static else x for name, x in kwargs.items()
-        }
+        if not self.static:
+            return args, kwargs
+        return _with_identities(args, kwargs, self.static, self._names)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -331,8 +329,7 @@ class Jitted(Generic[Params, Result]):
 
     def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by parameter name; those that are compared by identity are wrapped."""
-        if self.static:
-            args, kwargs = self._with_identities(tuple(args), dict(kwargs))
+        args, kwargs = self._with_identities(args, kwargs)
         names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
         return {**dict(zip(names, args, strict=True)), **kwargs}
 
@@ -369,6 +366,21 @@ class Jitted(Generic[Params, Result]):
                 f"call{f' (now {last})' if last else ''}. Pass a number that changes as a tensor, plugrad.asarray(x), "
                 "and pad tensors whose shape changes to a fixed size"
             )
+
+
+def _with_identities(
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static: Collection[str],
+    names: Sequence[str],
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return arguments with those that are compared by identity, whose names are `static`, wrapped."""
+    if not static:
+        return args, kwargs
+    wrapped = [
+        Identity(x) if i < len(names) and names[i] in static else x for i, x in enumerate(args)
+    ]
+    return wrapped, {name: Identity(x) if name in static else x for name, x in kwargs.items()}
 
 
 def _without_end(parts: tuple[Any, ...]) -> list[Any]:
@@ -409,7 +421,7 @@ def _devices_differ_error(tensors: Sequence[Tensor]) -> BackendMismatch:
 
 
 def make_graph(
-    function: Callable[..., Any], *, fused: bool = False
+    function: Callable[..., Any], *, fused: bool = False, differentiable: bool = False
 ) -> Callable[..., plugrad.graph.graph.Graph]:
     """Return a function that takes the arguments of `function` and returns the graph that `jit` would run.
 
@@ -424,13 +436,18 @@ def make_graph(
     Args:
         function: what is traced.
         fused: whether the steps that the device runs as one are one step, and the peak of the memory is planned.
+        differentiable: whether `stop_gradient` is a step, so that a program which is made of the graph has the
+            gradient of the function; running it needs no such step.
 
     Raises:
         ArgumentError, TracingError: see `jit`.
     """
     fused = check_flag(fused, "make_graph", "fused")
     check_callable("make_graph", function)
+    differentiable = check_flag(differentiable, "make_graph", "differentiable")
     jitted: Jitted[..., Any] = function if isinstance(function, Jitted) else Jitted(function)  # pyright: ignore[reportUnknownVariableType]
+    if differentiable:
+        jitted = Jitted(jitted.function, jitted.static, keeps_stops=True)
 
     def planned(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
         return jitted.program(*args, **kwargs).planned_graph()
