@@ -33,9 +33,10 @@ from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
 from plugrad_native.programs.products import turn_factors
 from plugrad_native.programs.reuse import find_dying, find_reused, is_free
+from plugrad_native.programs.row_writer import SIDE_BY_SIDE, RowStep, write_rows
 from plugrad_native.programs.rows import fits, is_view, row_calls
 from plugrad_native.programs.scans import can_loop, write_scan
-from plugrad_native.programs.writer import LARGE_ARENA, SIDE_BY_SIDE, Place, RowStep, Writer
+from plugrad_native.programs.writer import LARGE_ARENA, Place, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
@@ -298,7 +299,7 @@ def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None =
         writer.write_loop(shape, calls, body.results, first, last)
     else:
         rows = writer.specs[body.results[0]].shape[0]
-        writer.write_rows(rows, _row_steps(body, writer.specs), body.results, first, last)
+        write_rows(writer, rows, _row_steps(body, writer.specs), body.results, first, last)
 
 
 def _fuse_body(body: Graph) -> Graph | None:

@@ -43,12 +43,6 @@ MIN_BLOCK_BYTES: Final = 4096
 """What one array of a block has at least: below, calls cost more than the second cache does."""
 MIN_BLOCK, MAX_BLOCK = 256, 2048
 """Elements; a multiple of the first one, so that no result depends on the division."""
-ROWS_BYTES: Final = 1 << 17
-"""What the rows of a loop may take of the second cache."""
-MOST_LIVE_ROWS: Final = 8
-"""How many arrays of rows are taken to be alive at once."""
-SIDE_BY_SIDE: Final = 8
-"""The rows that a reduction may add side by side, of which a block has a multiple."""
 
 
 class Place(NamedTuple):
@@ -115,7 +109,7 @@ class Writer:
             self.words += [times, self._loops, *self._part]
         self._part, self._loops = [], 0
 
-    def _add(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
+    def add_loop(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
         """Add a loop to the part."""
         self._part += [count, block, calls, *words]
         self._loops += 1
@@ -159,18 +153,24 @@ class Writer:
             if isinstance(call, UfuncCall):
                 words = [self.function((call.ufunc, call.loop)), NUMBER, 0]
                 for numbers in (call.sizes, call.steps):
-                    words += _place(self.constant(np.array(numbers, np.int64)))
+                    words += place_words(self.constant(np.array(numbers, np.int64)))
             else:
                 words = [self.function(call.function)]
             for operand in call.operands:
                 words += self.words_of(operand)
-            self._add(1, 1, 1, words)
+            self.add_loop(1, 1, 1, words)
 
     def write_copy(self, function: str, source: Place, target: Place) -> None:
         """Write a copy of the bytes of a place, by a function that reads broadcast arrays."""
         descriptor = np.array([1, source.nbytes, 1], np.int32)
-        words = [self.function(function), *_place(source), *_place(target), NUMBER, source.nbytes]
-        self._add(1, 1, 1, [*words, NUMBER, 0, *_place(self.constant(descriptor))])
+        words = [
+            self.function(function),
+            *place_words(source),
+            *place_words(target),
+            NUMBER,
+            source.nbytes,
+        ]
+        self.add_loop(1, 1, 1, [*words, NUMBER, 0, *place_words(self.constant(descriptor))])
 
     def words_of(self, operand: Operand) -> list[int]:
         """Return the words of an operand that does not move."""
@@ -178,14 +178,14 @@ class Writer:
             case None:
                 return [ABSENT]
             case Read(value) | Written(value):
-                return _place(self.place(value))
+                return place_words(self.place(value))
             case Part(value, offset):
                 place = self.place(value)
-                return _place(place.part(offset, place.nbytes - offset))
+                return place_words(place.part(offset, place.nbytes - offset))
             case Constant(array):
-                return _place(self.constant(array))
+                return place_words(self.constant(array))
             case Scratch(nbytes):
-                return _place(self.reserve(0, nbytes))
+                return place_words(self.reserve(0, nbytes))
             case tuple() if not isinstance(operand, Step | Count):
                 return [LIST, len(operand), *[w for o in operand for w in self.words_of(o)]]
             case int():
@@ -235,7 +235,7 @@ class Writer:
         else:
             periods.clear()
         block = min(count, block)
-        registers = _Registers(self, -(-block * width // ALIGNMENT) * ALIGNMENT)
+        registers = Registers(self, -(-block * width // ALIGNMENT) * ALIGNMENT)
         operands: dict[Value, _Operand] = {}
         words: list[int] = []
         number = 0
@@ -250,12 +250,12 @@ class Writer:
                 target = registers.take()
                 descriptor = self.constant(broadcast_descriptor(shape, self.specs[value].shape))
                 expand = [
-                    *(self.function(EXPAND[size]), *_place(place)),
-                    *(*_place(target), COUNT, 1, POSITION, 1, first, *_place(descriptor)),
+                    *(self.function(EXPAND[size]), *place_words(place)),
+                    *(*place_words(target), COUNT, 1, POSITION, 1, first, *place_words(descriptor)),
                 ]
                 operands[value] = _Operand(target, 0)
                 if value in periods:  # the same for all blocks
-                    self._add(block, block, 1, expand)
+                    self.add_loop(block, block, 1, expand)
                     continue
                 words += expand
                 number += 1
@@ -273,29 +273,7 @@ class Writer:
             for value in {o.value for o in call.operands if isinstance(o, Read | Written)}:
                 if value in inner and uses[value] == index:
                     registers.give_back(operands[value].place)
-        self._add(count, block, number, words)
-
-    def write_rows(
-        self,
-        rows: int,
-        steps: Sequence[RowStep],
-        kept: Iterable[Value],
-        first: int = 0,
-        last: int | None = None,
-    ) -> None:
-        """Write calls that are independent along the first axis, for some rows at a time.
-
-        Args:
-            rows: the size of that axis.
-            steps: what is computed, in its order.
-            kept: the values that lie at their places; all others are made in scratch memory.
-            first: the first row.
-            last: the row after the last one.
-        """
-        count = (rows if last is None else last) - first
-        loop = _Rows(self, rows, steps, frozenset(kept), first, count)
-        words, number = loop.write()
-        self._add(count, loop.block, number, words)
+        self.add_loop(count, block, number, words)
 
     def _period(self, value: Value, shape: Shape) -> int:
         """Return after how many elements of a shape a value repeats as it is, such as a row of a matrix; else 0."""
@@ -317,7 +295,7 @@ class Writer:
             for operand in call.operands:
                 match operand:
                     case Read(value) | Written(value):
-                        words += _place(*operands[value][:2])
+                        words += place_words(*operands[value][:2])
                     case Step(value):
                         words += [NUMBER, int(not operands[value].is_number)]
                     case Count():
@@ -331,235 +309,15 @@ class Writer:
             assert isinstance(operand, Read | Written)
             found = operands[operand.value]
             steps.append(0 if found.is_number else self.specs[operand.value].dtype.itemsize)
-            places += _place(*found[:2])
-        table = self.constant(_steps(tuple(steps)))
+            places += place_words(*found[:2])
+        table = self.constant(step_table(tuple(steps)))
         return [
             *(self.function((call.ufunc, call.loop)), COUNT, 1, ABSENT),
-            *(*_place(table), *places),
+            *(*place_words(table), *places),
         ]
 
 
-class RowStep(NamedTuple):
-    """A step of a loop over rows: calls of C that make a value, or a view of another one."""
-
-    value: Value
-    calls: Sequence[AnyCall]
-    view_of: Value | None = None
-    is_repeated: bool = False
-    """Whether the view repeats elements of rows, instead of giving them another shape."""
-
-
-class _Rows:
-    """Writes the calls of one loop over rows."""
-
-    def __init__(
-        self,
-        writer: Writer,
-        rows: int,
-        steps: Sequence[RowStep],
-        kept: frozenset[Value],
-        first: int,
-        count: int,
-    ) -> None:
-        self.writer, self.rows, self.steps, self.kept = writer, rows, steps, kept
-        self.first = first
-        self.made = {step.value for step in steps}
-        self.views: dict[Value, tuple[Value, Shape]] = {}
-        """What lies in the memory of another value, and in what shape."""
-        widest = max(self._widest(step) for step in steps)
-        operands = sum(len(self._values(step)) for step in steps)
-        fitting = max(1, ROWS_BYTES // (widest * min(operands, MOST_LIVE_ROWS)))
-        fitting -= fitting % SIDE_BY_SIDE if fitting > SIDE_BY_SIDE else 0
-        self.block = min(count, fitting)
-        self.registers = _Registers(
-            writer, -(-max(1, self.block) * widest // ALIGNMENT) * ALIGNMENT
-        )
-        self.operands: dict[Value, Place] = {}
-        """Where the rows that are being made begin."""
-        self.expanded: dict[tuple[Value, Shape, Shape], Place] = {}
-        self.words: list[int] = []
-        self.number = 0
-
-    def _values(self, step: RowStep) -> list[Value]:
-        """Return the values of a step that have the rows of the loop."""
-        read = [o.value for c in step.calls for o in c.operands if isinstance(o, Read)]
-        specs = self.writer.specs
-        rows = [v for v in dict.fromkeys(read) if specs[v].shape[:1] == (self.rows,)]
-        return [*rows, step.value]
-
-    def _widest(self, step: RowStep) -> int:
-        """Return the bytes of the widest row that a step reads or makes; it may read the shape of its result."""
-        specs = self.writer.specs
-        read = {o.value for c in step.calls for o in c.operands if isinstance(o, Read)}
-        count = self.row_count(step.value)
-        return max(
-            *[self.row_bytes(v) for v in self._values(step)],
-            *[count * specs[v].dtype.itemsize for v in read],
-            0,
-        )
-
-    def row_bytes(self, value: Value) -> int:
-        """Return the bytes of a row of a value."""
-        return self.writer.nbytes(value) // self.rows
-
-    def row_count(self, value: Value) -> int:
-        """Return the elements of a row of a value."""
-        return count_elements(self.writer.specs[value].shape) // self.rows
-
-    def write(self) -> tuple[list[int], int]:
-        """Return the words of all calls, and their number."""
-        uses = self._last_uses()
-        for index, step in enumerate(self.steps):
-            value = step.value
-            if step.view_of is not None:
-                self._view(step, step.view_of)
-            else:
-                self.operands[value] = self._target(value)
-                for call in step.calls:
-                    self._call(call, value)
-            self._release({v for v, last in uses.items() if last == index})
-        return self.words, self.number
-
-    def _last_uses(self) -> dict[Value, int]:
-        """Return the last step that reads each value, be it through a view."""
-        uses: dict[Value, int] = {}
-        for index in reversed(range(len(self.steps))):
-            step = self.steps[index]
-            read = [o.value for c in step.calls for o in c.operands if isinstance(o, Read)]
-            uses.setdefault(step.value, index)
-            if step.view_of is not None:
-                uses[step.view_of] = max(uses.get(step.view_of, index), uses[step.value])
-            for value in read:
-                uses.setdefault(value, index)
-        return uses
-
-    def _release(self, values: set[Value]) -> None:
-        """Give back the scratch memory of values that are not needed any more."""
-        for value in values & self.operands.keys():
-            if value not in self.kept:
-                self.registers.give_back(self.operands[value])
-        for key in [key for key in self.expanded if key[0] in values]:
-            self.registers.give_back(self.expanded.pop(key))
-
-    def _target(self, value: Value) -> Place:
-        """Return where the rows of a value are written."""
-        if value not in self.kept:
-            return self.registers.take()
-        nbytes = self.row_bytes(value)
-        return self.writer.places[value].part(self.first * nbytes, nbytes)
-
-    def _step(self, value: Value) -> int:
-        """Return how far the rows of a value move for each one; those in scratch memory stay."""
-        return self.row_bytes(value) if value in self.kept or value not in self.made else 0
-
-    def _view(self, step: RowStep, source: Value) -> None:
-        root, shape = self.views.get(source, (source, self.writer.specs[source].shape))
-        wanted = self.writer.specs[step.value].shape
-        if step.is_repeated:
-            self.views[step.value] = root, shape
-        elif shape == self.writer.specs[source].shape:
-            self.views[step.value] = root, wanted
-        else:  # another shape of repeated elements
-            self.operands[step.value] = target = self._target(step.value)
-            like = self.writer.specs[source].shape
-            self._expand(root, shape, like, target, self._step(step.value))
-            return
-        if step.value in self.kept:
-            place = self._target(step.value)
-            root, shape = self.views.pop(step.value, (step.value, wanted))
-            self._expand(root, shape, wanted, place, self.row_bytes(step.value))
-            self.operands[step.value] = place
-
-    def _rows_of(self, value: Value) -> Place:
-        """Return where the rows of a value begin that is made here, or given."""
-        if value in self.operands:
-            return self.operands[value]
-        nbytes = self.row_bytes(value)
-        return self.writer.place(value).part(self.first * nbytes, nbytes)
-
-    def _expand(
-        self, root: Value, shape: Shape, wanted: Shape, target: Place, step: int = 0
-    ) -> None:
-        """Write the rows of a value, seen in a shape, as those of a larger shape."""
-        writer = self.writer
-        size = writer.specs[root].dtype.itemsize
-        factor = count_elements(wanted) // self.rows
-        descriptor = _place(writer.constant(broadcast_descriptor(wanted, shape)))
-        if root in self.made:
-            source, position = _place(self._rows_of(root), self._step(root)), [NUMBER, 0]
-        else:
-            source = _place(writer.place(root))
-            position = [POSITION, factor, self.first * factor]
-        self.words += [writer.function(EXPAND[size]), *source, *_place(target, step)]
-        self.words += [COUNT, factor, *position, *descriptor]
-        self.number += 1
-
-    def _operand(self, value: Value, like: Value) -> tuple[list[int], bool]:
-        """Return the place of an operand in the shape of a result, and whether it is one number for all rows."""
-        writer = self.writer
-        root, shape = self.views.get(value, (value, writer.specs[value].shape))
-        wanted = writer.specs[like].shape
-        if root not in self.made and count_elements(shape) == 1:
-            return _place(writer.place(root)), True
-        if count_elements(shape) == count_elements(wanted):
-            return _place(self._rows_of(root), self._step(root)), False
-        key = root, shape, wanted
-        target = self.expanded.get(key)
-        if target is None:
-            target = self.expanded[key] = self.registers.take()
-            self._expand(root, shape, wanted, target)
-        return _place(target), False
-
-    def _whole(self, value: Value) -> list[int]:
-        """Return the place of the rows that a reduction reads."""
-        root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
-        wanted = self.writer.specs[value].shape
-        if count_elements(shape) == count_elements(wanted):
-            return _place(self._rows_of(root), self._step(root))
-        target = self.registers.take()
-        self._expand(root, shape, wanted, target)
-        return _place(target)
-
-    def _call(self, call: AnyCall, value: Value) -> None:
-        """Write a call that makes a value."""
-        writer = self.writer
-        made = _place(self.operands[value], self._step(value))
-        if isinstance(call, UfuncCall):
-            steps: list[int] = []
-            places: list[int] = []
-            for operand in call.operands:
-                assert isinstance(operand, Read | Written)
-                found, is_number = (
-                    (made, False) if operand.value == value else self._operand(operand.value, value)
-                )
-                places += found
-                steps.append(0 if is_number else writer.specs[operand.value].dtype.itemsize)
-            table = _place(writer.constant(_steps(tuple(steps))))
-            head = [writer.function((call.ufunc, call.loop)), COUNT, self.row_count(value), ABSENT]
-            self.words += [*head, *table, *places]
-            self.number += 1
-            return
-        is_elementwise = any(isinstance(o, Count) and not o.factor for o in call.operands)
-        words: list[int] = []
-        for operand in call.operands:
-            match operand:
-                case Written():
-                    words += made
-                case Read(read) if is_elementwise:
-                    words += self._operand(read, value)[0]
-                case Read(read):
-                    words += self._whole(read)
-                case Step(read):
-                    words += [NUMBER, int(not self._operand(read, value)[1])]
-                case Count(factor):
-                    words += [COUNT, factor or self.row_count(value)]
-                case _:
-                    words += writer.words_of(operand)
-        self.words += [writer.function(call.function), *words]
-        self.number += 1
-
-
-class _Registers:
+class Registers:
     """Places for blocks, which are given back after their last use."""
 
     def __init__(self, writer: Writer, nbytes: int) -> None:
@@ -569,24 +327,27 @@ class _Registers:
         self.count = 0
 
     def take(self) -> Place:
+        """Return the place of a block that nobody uses."""
         if self.free:
             return self.free.pop()
         self.count += 1
         return self.writer.reserve((self.count - 1) * self.nbytes, self.nbytes)
 
     def give_back(self, place: Place) -> None:
+        """Let others have a place."""
         self.free.append(place)
 
 
 _STEPS: dict[tuple[int, ...], Array] = {}
 
 
-def _steps(steps: tuple[int, ...]) -> Array:
+def step_table(steps: tuple[int, ...]) -> Array:
     """Return the steps of a loop of NumPy as an array, the same one for the same steps."""
     return _STEPS.setdefault(steps, np.array(steps, np.int64))
 
 
-def _place(place: Place, step: int = 0) -> list[int]:
+def place_words(place: Place, step: int = 0) -> list[int]:
+    """Return the words of an operand that moves by a step for each item of its loop."""
     return [PLACE, place.slot, place.offset, step, place.turn, place.nbytes]
 
 
