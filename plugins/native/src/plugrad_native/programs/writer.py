@@ -1,16 +1,16 @@
-"""The table of a program, as ``extension/program.h`` describes it: calls of C become words."""
+"""Calls of C become words of the table of a program: single ones, and loops over elements and over rows."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
 from math import lcm
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from plugrad.extend import count_elements
-from plugrad_native.declare import as_contiguous, broadcast_descriptor
+from plugrad_native.declare import broadcast_descriptor
 from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
@@ -24,38 +24,38 @@ from plugrad_native.programs.calls import (
     Written,
 )
 from plugrad_native.programs.lowering import EXPAND
-from plugrad_native.variants import current_variant
+from plugrad_native.programs.table import (
+    ABSENT,
+    ALIGNMENT,
+    COUNT,
+    LIST,
+    NUMBER,
+    POSITION,
+    Place,
+    Table,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from plugrad.extend import Shape, Shaped, Value
     from plugrad_native.declare import Array
     from plugrad_native.programs.calls import Operand
 
-NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST = range(6)
 LARGE_ARENA: Final = 1 << 18
 """The bytes from which on the caller hands the arena in."""
-ALIGNMENT: Final = 64
 L1_BYTES: Final = 32_768
 """What the blocks of a loop should take of the first cache."""
 MIN_BLOCK_BYTES: Final = 4096
 """What one array of a block has at least: below, calls cost more than the second cache does."""
 MIN_BLOCK, MAX_BLOCK = 256, 2048
 """Elements; a multiple of the first one, so that no result depends on the division."""
-
-
-class Place(NamedTuple):
-    """Where an array lies: the slot, the offset in bytes, how many bytes it takes, and how far it moves each time."""
-
-    slot: int
-    offset: int
-    nbytes: int
-    turn: int = 0
-
-    def part(self, offset: int, nbytes: int) -> Place:
-        """Return the place of a part."""
-        return self._replace(offset=self.offset + offset, nbytes=nbytes)
+ROWS_BYTES: Final = 1 << 17
+"""What the rows of a loop may take of the second cache."""
+MOST_LIVE_ROWS: Final = 8
+"""How many arrays of rows are taken to be alive at once."""
+SIDE_BY_SIDE: Final = 8
+"""The rows that a reduction may add side by side, of which a block has a multiple."""
 
 
 class _Operand(NamedTuple):
@@ -65,80 +65,31 @@ class _Operand(NamedTuple):
     step: int
     is_number: bool = False
 
+    def words(self) -> list[int]:
+        """Return the words of the place, which moves by the step."""
+        return self.place.words(self.step)
+
 
 @dataclass
 class Writer:
-    """Collects the loops of a program. Places of values are given; constants get slots of their own."""
+    """Writes the loops of one graph to the table of a program. Places of values are given."""
 
+    table: Table
     specs: Mapping[Value, Shaped]
     places: Mapping[Value, Place]
-    inputs: Sequence[int]
-    """The bytes of each."""
-    outputs: Sequence[int]
     scratch: int
     """The offset in the arena from which on calls may use it."""
     given: Mapping[Value, Array]
     """The values that are parts of the program."""
 
-    def __post_init__(self) -> None:
-        """Begin an empty program."""
-        self.arena_bytes = self.scratch
-        self.words: list[int] = []
-        self._part: list[int] = []
-        """The words of the part that is being written, and how many loops they are."""
-        self._loops = 0
-        self.functions: dict[Any, int] = {}
-        self.constants: list[Array] = []
-        self._slots: dict[int, int] = {}
-
-    def finish(self) -> Callable[..., None]:
-        """Return the program as a function: of the inputs, the outputs, and the arena if it is large."""
-        self.end_part()
-        sizes = [self.arena_bytes, len(self.inputs), len(self.outputs), *self.inputs, *self.outputs]
-        return current_variant().program(
-            np.array(self.words, np.int64),
-            np.array(sizes, np.int64),
-            tuple(self.functions),
-            tuple(self.constants),
-            np.ufunc,
-        )
-
-    def end_part(self, times: int = 1) -> None:
-        """Let what has been written since the last part run some times."""
-        if self._loops:
-            self.words += [times, self._loops, *self._part]
-        self._part, self._loops = [], 0
-
-    def add_loop(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
-        """Add a loop to the part."""
-        self._part += [count, block, calls, *words]
-        self._loops += 1
-
-    # --- what calls consist of --------------------------------------------------------------------
-
-    def constant(self, array: Array) -> Place:
-        """Return the place of an array that is a part of the program."""
-        slot = self._slots.get(id(array))
-        if slot is None:
-            slot = self._slots[id(array)] = len(self.constants)
-            self.constants.append(as_contiguous(np.asarray(array)))
-        first = 1 + len(self.inputs) + len(self.outputs)
-        return Place(first + slot, 0, self.constants[slot].nbytes)
-
     def place(self, value: Value) -> Place:
         """Return where a value lies."""
         array = self.given.get(value)
-        return self.places[value] if array is None else self.constant(array)
+        return self.places[value] if array is None else self.table.constant(array)
 
     def reserve(self, offset: int, nbytes: int) -> Place:
         """Return a place in the scratch memory, which all loops share."""
-        start = self.scratch + offset
-        self.arena_bytes = max(self.arena_bytes, -(-(start + nbytes) // ALIGNMENT) * ALIGNMENT)
-        return Place(0, start, nbytes)
-
-    def function(self, key: Any) -> int:
-        """Return the number of a function in the program."""
-        return self.functions.setdefault(key, len(self.functions))
+        return self.table.reserve(self.scratch + offset, nbytes)
 
     def nbytes(self, value: Value) -> int:
         """Return the bytes of a value."""
@@ -151,26 +102,26 @@ class Writer:
         """Write calls that run once each."""
         for call in calls:
             if isinstance(call, UfuncCall):
-                words = [self.function((call.ufunc, call.loop)), NUMBER, 0]
+                words = [self.table.function((call.ufunc, call.loop)), NUMBER, 0]
                 for numbers in (call.sizes, call.steps):
-                    words += place_words(self.constant(np.array(numbers, np.int64)))
+                    words += self.table.constant(np.array(numbers, np.int64)).words()
             else:
-                words = [self.function(call.function)]
+                words = [self.table.function(call.function)]
             for operand in call.operands:
                 words += self.words_of(operand)
-            self.add_loop(1, 1, 1, words)
+            self.table.add_loop(1, 1, 1, words)
 
     def write_copy(self, function: str, source: Place, target: Place) -> None:
         """Write a copy of the bytes of a place, by a function that reads broadcast arrays."""
         descriptor = np.array([1, source.nbytes, 1], np.int32)
         words = [
-            self.function(function),
-            *place_words(source),
-            *place_words(target),
+            self.table.function(function),
+            *source.words(),
+            *target.words(),
             NUMBER,
             source.nbytes,
         ]
-        self.add_loop(1, 1, 1, [*words, NUMBER, 0, *place_words(self.constant(descriptor))])
+        self.table.add_loop(1, 1, 1, [*words, NUMBER, 0, *self.table.constant(descriptor).words()])
 
     def words_of(self, operand: Operand) -> list[int]:
         """Return the words of an operand that does not move."""
@@ -178,14 +129,14 @@ class Writer:
             case None:
                 return [ABSENT]
             case Read(value) | Written(value):
-                return place_words(self.place(value))
+                return self.place(value).words()
             case Part(value, offset):
                 place = self.place(value)
-                return place_words(place.part(offset, place.nbytes - offset))
+                return place.part(offset, place.nbytes - offset).words()
             case Constant(array):
-                return place_words(self.constant(array))
+                return self.table.constant(array).words()
             case Scratch(nbytes):
-                return place_words(self.reserve(0, nbytes))
+                return self.reserve(0, nbytes).words()
             case tuple() if not isinstance(operand, Step | Count):
                 return [LIST, len(operand), *[w for o in operand for w in self.words_of(o)]]
             case int():
@@ -235,7 +186,7 @@ class Writer:
         else:
             periods.clear()
         block = min(count, block)
-        registers = Registers(self, -(-block * width // ALIGNMENT) * ALIGNMENT)
+        registers = _Registers(self, -(-block * width // ALIGNMENT) * ALIGNMENT)
         operands: dict[Value, _Operand] = {}
         words: list[int] = []
         number = 0
@@ -248,14 +199,16 @@ class Writer:
                 operands[value] = _Operand(place, 0, is_number=True)
             else:
                 target = registers.take()
-                descriptor = self.constant(broadcast_descriptor(shape, self.specs[value].shape))
+                descriptor = self.table.constant(
+                    broadcast_descriptor(shape, self.specs[value].shape)
+                )
                 expand = [
-                    *(self.function(EXPAND[size]), *place_words(place)),
-                    *(*place_words(target), COUNT, 1, POSITION, 1, first, *place_words(descriptor)),
+                    *(self.table.function(EXPAND[size]), *place.words()),
+                    *(*target.words(), COUNT, 1, POSITION, 1, first, *descriptor.words()),
                 ]
                 operands[value] = _Operand(target, 0)
                 if value in periods:  # the same for all blocks
-                    self.add_loop(block, block, 1, expand)
+                    self.table.add_loop(block, block, 1, expand)
                     continue
                 words += expand
                 number += 1
@@ -273,7 +226,29 @@ class Writer:
             for value in {o.value for o in call.operands if isinstance(o, Read | Written)}:
                 if value in inner and uses[value] == index:
                     registers.give_back(operands[value].place)
-        self.add_loop(count, block, number, words)
+        self.table.add_loop(count, block, number, words)
+
+    def write_rows(
+        self,
+        rows: int,
+        steps: Sequence[RowStep],
+        kept: Iterable[Value],
+        first: int = 0,
+        last: int | None = None,
+    ) -> None:
+        """Write calls that are independent along the first axis, for some rows at a time.
+
+        Args:
+            rows: the size of that axis.
+            steps: what is computed, in its order.
+            kept: the values that lie at their places; all others are made in scratch memory.
+            first: the first row.
+            last: the row after the last one.
+        """
+        count = (rows if last is None else last) - first
+        loop = _Rows(self, rows, steps, frozenset(kept), first, count)
+        words, number = loop.write()
+        self.table.add_loop(count, loop.block, number, words)
 
     def _period(self, value: Value, shape: Shape) -> int:
         """Return after how many elements of a shape a value repeats as it is, such as a row of a matrix; else 0."""
@@ -291,11 +266,11 @@ class Writer:
     def _elementwise(self, call: AnyCall, operands: Mapping[Value, _Operand]) -> list[int]:
         """Return the words of a call in a loop."""
         if isinstance(call, CCall):
-            words = [self.function(call.function)]
+            words = [self.table.function(call.function)]
             for operand in call.operands:
                 match operand:
                     case Read(value) | Written(value):
-                        words += place_words(*operands[value][:2])
+                        words += operands[value].words()
                     case Step(value):
                         words += [NUMBER, int(not operands[value].is_number)]
                     case Count():
@@ -309,15 +284,240 @@ class Writer:
             assert isinstance(operand, Read | Written)
             found = operands[operand.value]
             steps.append(0 if found.is_number else self.specs[operand.value].dtype.itemsize)
-            places += place_words(*found[:2])
-        table = self.constant(step_table(tuple(steps)))
+            places += found.words()
+        table = self.table.constant(_steps(tuple(steps)))
         return [
-            *(self.function((call.ufunc, call.loop)), COUNT, 1, ABSENT),
-            *(*place_words(table), *places),
+            *(self.table.function((call.ufunc, call.loop)), COUNT, 1, ABSENT),
+            *(*table.words(), *places),
         ]
 
 
-class Registers:
+class RowStep(NamedTuple):
+    """A step of a loop over rows: calls of C that make a value, or a view of another one."""
+
+    value: Value
+    calls: Sequence[AnyCall]
+    view_of: Value | None = None
+    is_repeated: bool = False
+    """Whether the view repeats elements of rows, instead of giving them another shape."""
+
+
+class _Rows:
+    """Writes the calls of one loop over rows."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        rows: int,
+        steps: Sequence[RowStep],
+        kept: frozenset[Value],
+        first: int,
+        count: int,
+    ) -> None:
+        self.writer, self.rows, self.steps, self.kept = writer, rows, steps, kept
+        self.first = first
+        self.made = {step.value for step in steps}
+        self.views: dict[Value, tuple[Value, Shape]] = {}
+        """What lies in the memory of another value, and in what shape."""
+        widest = max(self._widest(step) for step in steps)
+        operands = sum(len(self._values(step)) for step in steps)
+        fitting = max(1, ROWS_BYTES // (widest * min(operands, MOST_LIVE_ROWS)))
+        fitting -= fitting % SIDE_BY_SIDE if fitting > SIDE_BY_SIDE else 0
+        self.block = min(count, fitting)
+        self.registers = _Registers(
+            writer, -(-max(1, self.block) * widest // ALIGNMENT) * ALIGNMENT
+        )
+        self.operands: dict[Value, Place] = {}
+        """Where the rows that are being made begin."""
+        self.expanded: dict[tuple[Value, Shape, Shape], Place] = {}
+        self.words: list[int] = []
+        self.number = 0
+
+    def _values(self, step: RowStep) -> list[Value]:
+        """Return the values of a step that have the rows of the loop."""
+        read = [o.value for c in step.calls for o in c.operands if isinstance(o, Read)]
+        specs = self.writer.specs
+        rows = [v for v in dict.fromkeys(read) if specs[v].shape[:1] == (self.rows,)]
+        return [*rows, step.value]
+
+    def _widest(self, step: RowStep) -> int:
+        """Return the bytes of the widest row that a step reads or makes; it may read the shape of its result."""
+        specs = self.writer.specs
+        read = {o.value for c in step.calls for o in c.operands if isinstance(o, Read)}
+        count = self.row_count(step.value)
+        return max(
+            *[self.row_bytes(v) for v in self._values(step)],
+            *[count * specs[v].dtype.itemsize for v in read],
+            0,
+        )
+
+    def row_bytes(self, value: Value) -> int:
+        """Return the bytes of a row of a value."""
+        return self.writer.nbytes(value) // self.rows
+
+    def row_count(self, value: Value) -> int:
+        """Return the elements of a row of a value."""
+        return count_elements(self.writer.specs[value].shape) // self.rows
+
+    def write(self) -> tuple[list[int], int]:
+        """Return the words of all calls, and their number."""
+        uses = self._last_uses()
+        for index, step in enumerate(self.steps):
+            value = step.value
+            if step.view_of is not None:
+                self._view(step, step.view_of)
+            else:
+                self.operands[value] = self._target(value)
+                for call in step.calls:
+                    self._call(call, value)
+            self._release({v for v, last in uses.items() if last == index})
+        return self.words, self.number
+
+    def _last_uses(self) -> dict[Value, int]:
+        """Return the last step that reads each value, be it through a view."""
+        uses: dict[Value, int] = {}
+        for index in reversed(range(len(self.steps))):
+            step = self.steps[index]
+            read = [o.value for c in step.calls for o in c.operands if isinstance(o, Read)]
+            uses.setdefault(step.value, index)
+            if step.view_of is not None:
+                uses[step.view_of] = max(uses.get(step.view_of, index), uses[step.value])
+            for value in read:
+                uses.setdefault(value, index)
+        return uses
+
+    def _release(self, values: set[Value]) -> None:
+        """Give back the scratch memory of values that are not needed any more."""
+        for value in values & self.operands.keys():
+            if value not in self.kept:
+                self.registers.give_back(self.operands[value])
+        for key in [key for key in self.expanded if key[0] in values]:
+            self.registers.give_back(self.expanded.pop(key))
+
+    def _target(self, value: Value) -> Place:
+        """Return where the rows of a value are written."""
+        if value not in self.kept:
+            return self.registers.take()
+        nbytes = self.row_bytes(value)
+        return self.writer.places[value].part(self.first * nbytes, nbytes)
+
+    def _step(self, value: Value) -> int:
+        """Return how far the rows of a value move for each one; those in scratch memory stay."""
+        return self.row_bytes(value) if value in self.kept or value not in self.made else 0
+
+    def _view(self, step: RowStep, source: Value) -> None:
+        root, shape = self.views.get(source, (source, self.writer.specs[source].shape))
+        wanted = self.writer.specs[step.value].shape
+        if step.is_repeated:
+            self.views[step.value] = root, shape
+        elif shape == self.writer.specs[source].shape:
+            self.views[step.value] = root, wanted
+        else:  # another shape of repeated elements
+            self.operands[step.value] = target = self._target(step.value)
+            like = self.writer.specs[source].shape
+            self._expand(root, shape, like, target, self._step(step.value))
+            return
+        if step.value in self.kept:
+            place = self._target(step.value)
+            root, shape = self.views.pop(step.value, (step.value, wanted))
+            self._expand(root, shape, wanted, place, self.row_bytes(step.value))
+            self.operands[step.value] = place
+
+    def _rows_of(self, value: Value) -> Place:
+        """Return where the rows of a value begin that is made here, or given."""
+        if value in self.operands:
+            return self.operands[value]
+        nbytes = self.row_bytes(value)
+        return self.writer.place(value).part(self.first * nbytes, nbytes)
+
+    def _expand(
+        self, root: Value, shape: Shape, wanted: Shape, target: Place, step: int = 0
+    ) -> None:
+        """Write the rows of a value, seen in a shape, as those of a larger shape."""
+        writer = self.writer
+        size = writer.specs[root].dtype.itemsize
+        factor = count_elements(wanted) // self.rows
+        descriptor = writer.table.constant(broadcast_descriptor(wanted, shape)).words()
+        if root in self.made:
+            source, position = self._rows_of(root).words(self._step(root)), [NUMBER, 0]
+        else:
+            source = writer.place(root).words()
+            position = [POSITION, factor, self.first * factor]
+        self.words += [writer.table.function(EXPAND[size]), *source, *target.words(step)]
+        self.words += [COUNT, factor, *position, *descriptor]
+        self.number += 1
+
+    def _operand(self, value: Value, like: Value) -> tuple[list[int], bool]:
+        """Return the place of an operand in the shape of a result, and whether it is one number for all rows."""
+        writer = self.writer
+        root, shape = self.views.get(value, (value, writer.specs[value].shape))
+        wanted = writer.specs[like].shape
+        if root not in self.made and count_elements(shape) == 1:
+            return writer.place(root).words(), True
+        if count_elements(shape) == count_elements(wanted):
+            return self._rows_of(root).words(self._step(root)), False
+        key = root, shape, wanted
+        target = self.expanded.get(key)
+        if target is None:
+            target = self.expanded[key] = self.registers.take()
+            self._expand(root, shape, wanted, target)
+        return target.words(), False
+
+    def _whole(self, value: Value) -> list[int]:
+        """Return the place of the rows that a reduction reads."""
+        root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
+        wanted = self.writer.specs[value].shape
+        if count_elements(shape) == count_elements(wanted):
+            return self._rows_of(root).words(self._step(root))
+        target = self.registers.take()
+        self._expand(root, shape, wanted, target)
+        return target.words()
+
+    def _call(self, call: AnyCall, value: Value) -> None:
+        """Write a call that makes a value."""
+        writer = self.writer
+        made = self.operands[value].words(self._step(value))
+        if isinstance(call, UfuncCall):
+            steps: list[int] = []
+            places: list[int] = []
+            for operand in call.operands:
+                assert isinstance(operand, Read | Written)
+                found, is_number = (
+                    (made, False) if operand.value == value else self._operand(operand.value, value)
+                )
+                places += found
+                steps.append(0 if is_number else writer.specs[operand.value].dtype.itemsize)
+            table = writer.table.constant(_steps(tuple(steps))).words()
+            head = [
+                writer.table.function((call.ufunc, call.loop)),
+                COUNT,
+                self.row_count(value),
+                ABSENT,
+            ]
+            self.words += [*head, *table, *places]
+            self.number += 1
+            return
+        is_elementwise = any(isinstance(o, Count) and not o.factor for o in call.operands)
+        words: list[int] = []
+        for operand in call.operands:
+            match operand:
+                case Written():
+                    words += made
+                case Read(read) if is_elementwise:
+                    words += self._operand(read, value)[0]
+                case Read(read):
+                    words += self._whole(read)
+                case Step(read):
+                    words += [NUMBER, int(not self._operand(read, value)[1])]
+                case Count(factor):
+                    words += [COUNT, factor or self.row_count(value)]
+                case _:
+                    words += writer.words_of(operand)
+        self.words += [writer.table.function(call.function), *words]
+        self.number += 1
+
+
+class _Registers:
     """Places for blocks, which are given back after their last use."""
 
     def __init__(self, writer: Writer, nbytes: int) -> None:
@@ -327,28 +527,21 @@ class Registers:
         self.count = 0
 
     def take(self) -> Place:
-        """Return the place of a block that nobody uses."""
         if self.free:
             return self.free.pop()
         self.count += 1
         return self.writer.reserve((self.count - 1) * self.nbytes, self.nbytes)
 
     def give_back(self, place: Place) -> None:
-        """Let others have a place."""
         self.free.append(place)
 
 
 _STEPS: dict[tuple[int, ...], Array] = {}
 
 
-def step_table(steps: tuple[int, ...]) -> Array:
+def _steps(steps: tuple[int, ...]) -> Array:
     """Return the steps of a loop of NumPy as an array, the same one for the same steps."""
     return _STEPS.setdefault(steps, np.array(steps, np.int64))
-
-
-def place_words(place: Place, step: int = 0) -> list[int]:
-    """Return the words of an operand that moves by a step for each item of its loop."""
-    return [PLACE, place.slot, place.offset, step, place.turn, place.nbytes]
 
 
 def _count_alive(calls: Sequence[AnyCall], inner: Set[Value], uses: Mapping[Value, int]) -> int:
