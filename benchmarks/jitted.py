@@ -65,6 +65,18 @@ def training(task: workloads.Training, predict: Callable[..., Any]) -> Work:
     return Work(step, (x, labels))
 
 
+def w3() -> Work:
+    function, image = peer_plugrad.mobilenet_function()
+    return Work(function, (image,))
+
+
+def w4() -> Work:
+    weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
+    return Work(
+        plugrad.value_and_grad(lambda w: peer_plugrad.block_loss(w, workloads.HEADS)), (weights,)
+    )
+
+
 def w5() -> Work:
     kept: list[Work] = []
 
@@ -148,6 +160,8 @@ WORK: dict[str, Callable[[], Work]] = {
     "D3": d3,
     "W1": lambda: training(workloads.mlp(), peer_plugrad.mlp),
     "W2": lambda: training(workloads.convnet(), peer_plugrad.convnet),
+    "W3": w3,
+    "W4": w4,
     "W5": w5,
     "digits": digits,
     "characters": characters,
@@ -180,7 +194,7 @@ def main() -> None:
         os.sched_setaffinity(0, {min(allowed)})
         import_module("jax").devices()
         os.sched_setaffinity(0, allowed)
-    head = ("eager ms", "replay ms", "jit ms", "÷ eager", "trace ms", "compile ms")
+    head = ("eager ms", "replay ms", "jit ms", "÷ eager", "trace ms", "÷ eager", "compile ms")
     print(f"{'':12}{''.join(f'{word:>11}' for word in head)}")
     ratios: list[float] = []
     for name in arguments.names:
@@ -191,12 +205,6 @@ def main() -> None:
             replayed(*work.args)
         jitted(*work.args)
         compiled = min(first_call(work) for _ in range(3))
-        traces = []
-        for _ in range(8):
-            again = plugrad.jit(work.function)
-            begin = time.process_time()
-            again.graph(*work.args)
-            traces.append(time.process_time() - begin)
 
         def replay(work: Work = work, run: Any = replayed) -> Any:
             with plugrad.config.override("jit", "replay"):
@@ -206,15 +214,18 @@ def main() -> None:
             "eager": Side(lambda w=work: w.function(*w.args), finish=backend.synchronize),
             "replay": Side(replay, finish=backend.synchronize),
             "jit": Side(lambda w=work, j=jitted: j(*w.args), finish=backend.synchronize),
+            "trace": Side(lambda w=work: plugrad.jit(w.function).graph(*w.args)),
         }
         clock = time.thread_time if arguments.host else time.process_time
         peers = [peer for peer in arguments.peers.split(",") if peer and name in programs.PROGRAMS]
         sides |= {peer: Side(PEERS[peer](name)) for peer in peers}
         times = take_turns(sides, arguments.rounds, clock)
-        eager, replay_ms, jit = (times[side].least for side in ("eager", "replay", "jit"))
+        eager, replay_ms, jit, trace = (
+            times[side].least for side in ("eager", "replay", "jit", "trace")
+        )
         ratios.append(jit / eager)
-        trace = min(traces) * 1e3
-        row = (eager, replay_ms, jit, jit / eager, trace, max(compiled * 1e3 - trace - jit, 0))
+        compiling = max(compiled * 1e3 - trace - jit, 0)
+        row = (eager, replay_ms, jit, jit / eager, trace, trace / eager, compiling)
         print(f"{name:12}{''.join(f'{number:11.3f}' for number in row)}", flush=True)
         for peer in peers:
             theirs = times[peer].least

@@ -1,6 +1,7 @@
 """Dtypes and promotion, against the tables of the array API standard."""
 
 import pickle
+import sys
 from copy import copy, deepcopy
 
 import numpy as np
@@ -146,6 +147,19 @@ def test_a_dtype_equals_its_name_but_is_no_string():
     assert plugrad.float32 not in (None, 4, "float", np.dtype("int32"), plugrad.float64)
     with pytest.raises(TypeError):
         sorted(DTYPES)  # they have no order
+
+
+def test_looking_up_a_dtype_calls_no_python():
+    """A call of a kernel looks up several."""
+    calls = []
+    table, accepted = {d: d for d in DTYPES}, plugrad.kernels.unary.exp.accepted_dtypes
+    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+    try:
+        for dtype in DTYPES:
+            hash(dtype), table[dtype], dtype in accepted
+    finally:
+        sys.setprofile(None)
+    assert calls == []
 
 
 def test_dtypes_have_a_kind():

@@ -1,10 +1,12 @@
 """What `plugrad.jit` promises of arguments, results, keys and state."""
 
+import gc
 import pickle
 import signal
 import sys
 import time
 import warnings
+import weakref
 from dataclasses import dataclass
 from functools import partial
 
@@ -463,3 +465,46 @@ def test_the_fused_graph_tells_what_runs_as_one_and_the_planned_peak(backend):
     assert str(plugrad.make_graph(jitted, fused=True)(x)) == str(graph)
     with pytest.raises(plugrad.errors.ArgumentError, match="fused"):
         plugrad.make_graph(f, fused=1.5)
+
+
+def test_a_graph_says_where_no_gradient_flows_if_asked():
+    def f(x):
+        def step(carry, _):
+            return carry - plugrad.stop_gradient(carry) + plugrad.log_sum_exp(x), None
+
+        return plugrad.scan(step, plugrad.stop_gradient(x * 2), plugrad.zeros(3))[0]
+
+    jitted = plugrad.jit(f)
+    same(jitted(X), f(X))
+    assert "without gradient" not in str(plugrad.make_graph(jitted)(X))
+    text = str(plugrad.make_graph(jitted, differentiable=True)(X))
+    assert text.count("without gradient") == 3
+    assert "= Identity(%0) without gradient  float32[3]" in text
+    with pytest.raises(ArgumentError, match="make_graph: differentiable=2"):
+        plugrad.make_graph(f, differentiable=2)
+
+
+def test_a_dropped_program_is_freed_at_once(monkeypatch):
+    """Its constants may be large, and the next garbage collection far away."""
+    monkeypatch.setattr(
+        gc, "collect", lambda: 0
+    )  # which a trace asks for where a tensor seems to remain
+    gc.disable()
+    weights = plugrad.asarray(X)
+    function = plugrad.jit(lambda x, scale: plugrad.sum(x * weights) * scale, static="scale")
+    function(plugrad.asarray(X), 2.0)
+    program = weakref.ref(function.program(plugrad.asarray(X), 2.0))
+    assert program() is not None
+    del function
+    remains = program() is not None
+    gc.enable()
+    assert not remains
+
+
+def test_numbers_are_sent_to_the_device_once_for_all_programs():
+    def constants(function):
+        graph = plugrad.make_graph(function)(plugrad.asarray(X))
+        return list(graph.constants.values())
+
+    first, second = constants(lambda x: x * 0.3125), constants(lambda x: x + 0.3125)
+    assert first[0] is second[0]

@@ -10,18 +10,16 @@ from plugrad.importing import import_lazily, list_modules
 from plugrad.registry.composites import set_loader
 
 _loaded: Final[set[str]] = set()
-"""The families that have been imported: to ask Python's import takes longer, and every trace asks for many kernels."""
+"""The families that were looked for: to ask Python's import takes longer, and every trace asks for many kernels."""
 
 
 def load(kernel: Kernel[..., Any]) -> None:
     """Import the bodies of a kernel's family, unless the kernel is someone else's."""
     if kernel.family in _loaded:
         return
-    if (
-        kernel.family in list_modules(__name__)
-        and getattr(kernel.rule, "__module__", "") == f"plugrad.kernels.{kernel.family}"
-    ):
-        import_lazily(f"plugrad.composites.{kernel.family}")
+    if getattr(kernel.rule, "__module__", "") == f"plugrad.kernels.{kernel.family}":
+        if kernel.family in list_modules(__name__):
+            import_lazily(f"plugrad.composites.{kernel.family}")
         _loaded.add(kernel.family)
 
 

@@ -26,6 +26,7 @@ from plugrad.kernels import unary
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import store, unsupported_dtype
 from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.tensor.tracer import Tracer
 from plugrad.types.dtype import (
     DType,
     Scalar,
@@ -338,7 +339,12 @@ def cached_constant(value: Scalar, dtype: DType, backend: Backend, op: str = "co
     key = value, sign, dtype
     array = known.get(key)
     if array is None:
-        array = store(_convert_values(np.asarray(value), dtype, op, "the number"), backend)
+        if (
+            isinstance(backend, Tracer) and backend.outer is None
+        ):  # traces share those of the device
+            array = backend.lift(cached_constant(value, dtype, backend.target, op)).array
+        else:
+            array = store(_convert_values(np.asarray(value), dtype, op, "the number"), backend)
         if len(known) >= MAX_CACHED_CONSTANTS:
             known.pop(next(iter(known)), None)
         known[key] = array

@@ -35,16 +35,18 @@ def fold_constants(graph: Graph) -> Graph:
     backend = graph.backend
     functions = active_functions(backend)
     constants = dict(graph.constants)
+    known: set[Value | None] = {None, *constants}
     steps: list[Step] = []
     for step in graph.steps:
         found = None
-        if isinstance(step, Call):
+        if type(step) is Call and (known.issuperset(step.inputs) or step.kernel in _FILLED_LIKE):
             arrays = _constant_inputs(step, constants, specs, backend)
             found = None if arrays is None else _call_or_none(step, arrays, functions)
         if found is None:
             steps.append(step)
         else:
             constants.update(zip(step.outputs, found, strict=True))
+            known.update(step.outputs)
     if len(steps) == len(graph.steps):
         return graph
     return replace(graph, steps=tuple(steps), constants=constants)

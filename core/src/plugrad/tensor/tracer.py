@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from plugrad.tensor.backend import Backend
 from plugrad.tensor.context import current_context, transfer_target
@@ -114,8 +114,8 @@ def current_tracer() -> Tracer | None:
     context = current_context()
     if context is None:
         return None
-    target = context.transfer
-    return cast("Tracer", target) if _is_tracer(type(target)) else None
+    target: Any = context.transfer
+    return target if _is_tracer(type(target)) else None
 
 
 @cache

@@ -12,6 +12,7 @@ from plugrad.contract.kernel import get_contract
 from plugrad.engine.composites import composite_implementation
 from plugrad.errors import BackendMismatch, TracingError
 from plugrad.graph.graph import Call, Graph, HostValue, Step
+from plugrad.kernels.unary import identity
 from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import list_implementations
@@ -149,10 +150,37 @@ class GraphTracer(Tracer):
         """Note that the trace is for what a function returns now."""
         self.guards.append((function, function()))
 
+    def without_tape(self, array: Any) -> Any:
+        """Return an array for the same values; the step says that no gradient flows, and disappears before it runs."""
+        if not isinstance(array, TracedArray):
+            return array  # strings, which have no gradient
+        output = self.new_value(self.specs[array.value])
+        inputs, outputs = (array.value,), (output.value,)
+        self.steps.append(
+            Call(identity, inputs, {}, outputs, False, user_line(), stops_gradient=True)
+        )
+        return output
+
     # --- what a traced function closes over ------------------------------------------------------
 
     def lift(self, x: Tensor) -> Tensor:
         """Return a tensor for one from outside, which is a constant."""
+        if x.backend is not self.target:
+            self._check_origin(x)
+        if x.node is not None and x.node.order < self.start:
+            raise TracingError(
+                f"the function that is being traced closes over a tensor of shape {x.shape} that is being "
+                f"differentiated outside of it, at {user_line()}; pass it as an argument"
+            )
+        return Tensor(self.constant(x.array), self, x.node)
+
+    def _check_origin(self, x: Tensor) -> None:
+        """Raise unless a tensor has values, on the target.
+
+        Raises:
+            TracingError: it is one of another trace.
+            OtherDevice, BackendMismatch, DisposedTensor, DeviceLost: see `check_device`.
+        """
         backend = x.backend
         if isinstance(backend, Tracer) and backend.outer is not None:
             raise TracingError(
@@ -165,12 +193,6 @@ class GraphTracer(Tracer):
                 "it from that function instead of keeping it"
             )
         self.check_device(backend)
-        if x.node is not None and x.node.order < self.start:
-            raise TracingError(
-                f"the function that is being traced closes over a tensor of shape {x.shape} that is being "
-                f"differentiated outside of it, at {user_line()}; pass it as an argument"
-            )
-        return Tensor(self.constant(x.array), self, x.node)
 
     def check_device(self, backend: Backend) -> None:
         """Raise unless a tensor's backend is the target.
@@ -348,7 +370,7 @@ class RecordingFunctions(dict[str, "Implementation"]):
     def __init__(self, tracer: GraphTracer) -> None:
         """Start empty."""
         super().__init__()
-        self._tracer = tracer
+        self._tracer = ref(tracer)  # no cycle: what a dropped program holds is freed at once
 
     def __missing__(self, kernel_name: str) -> Implementation:
         """Return the function that records the calls of a kernel.
@@ -356,7 +378,8 @@ class RecordingFunctions(dict[str, "Implementation"]):
         Raises:
             TracingError: the outputs' shapes are not known before the kernel has run.
         """
-        tracer = self._tracer
+        tracer = self._tracer()
+        assert tracer is not None  # whose functions these are
         contract = get_contract(kernel_name)
         if contract is None:
             raise TracingError(

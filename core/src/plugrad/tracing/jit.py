@@ -22,6 +22,7 @@ from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
 from plugrad.tracing.backend import OtherDevice
 from plugrad.tracing.checked import CheckedProgram
+from plugrad.tracing.entry import MISS, compile_entry, has_no_entry
 from plugrad.tracing.program import Program
 from plugrad.tracing.structure import END, Identity, check_hashable, flatten
 from plugrad.transforms.variable import Variable
@@ -120,20 +121,32 @@ class Jitted(Generic[Params, Result]):
     """A function that is traced at its first call with arguments of a new kind; see `jit`."""
 
     def __init__(
-        self, function: Callable[Params, Result], static: frozenset[str] = frozenset()
+        self,
+        function: Callable[Params, Result],
+        static: frozenset[str] = frozenset(),
+        *,
+        keeps_stops: bool = False,
     ) -> None:
-        """Wrap a function."""
+        """Wrap a function; with `keeps_stops`, its graphs say where no gradient flows."""
         update_wrapper(self, function)
         self.function = function
         self.static = static
+        self.keeps_stops = keeps_stops
         self._programs: dict[Any, tuple[Program, ...]] = {}
         """By key, of which a program that `holds` is for a call."""
         self._kinds: list[dict[int | str, Any]] = []
         """What each trace was made for: the part of the key by the position or name of the argument."""
         self._lock = RLock()
+        self._enter: Callable[[tuple[Any, ...]], Any] = has_no_entry
+        """The short way into the program that ran last, if it has run twice in a row."""
+        self._last: Program | None = None
 
     def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         """Run the graph of the function for these arguments, which are traced if there is none yet."""
+        if not kwargs:
+            result = self._enter(args)
+            if result is not MISS:
+                return result
         if current_tracer() is not None:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
@@ -145,10 +158,19 @@ class Jitted(Generic[Params, Result]):
             raise
         for program in programs:
             if not program.guards or program.holds():
+                self._note_call(program, key[0], args)
                 return program(tensors)
         if config.get("jit") == "off":
             return self.function(*args, **kwargs)
         return self._trace(key, tensors, args, kwargs)(tensors)
+
+    def _note_call(self, program: Program, generation: Any, args: tuple[Any, ...]) -> None:
+        """Take the short way into a program from now on if it has run twice in a row."""
+        if program is not self._last:
+            self._last = program
+        elif program.entry is None:
+            program.entry = compile_entry(program, generation, args)
+        self._enter = program.entry or has_no_entry
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the function as a method of an object, which is a static argument."""
@@ -196,9 +218,7 @@ class Jitted(Generic[Params, Result]):
         """
         check_hashable(self._arguments_by_name(args, kwargs))
         is_known = self._find(self._key(args, kwargs, [])) is not None
-        if self.static:
-            args, kwargs = self._with_identities(args, kwargs)  # pyright: ignore[reportAssignmentType] - as they are given on
-        kind = self._kind(args, kwargs)
+        kind = self._kind(*self._with_identities(args, kwargs))
         if is_known and kind in self._kinds:
             return f"it is not traced again: trace {self._kinds.index(kind) + 1} is for these arguments"
         if not self._kinds:
@@ -221,7 +241,7 @@ class Jitted(Generic[Params, Result]):
         )
 
     def _key(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: list[Tensor]
     ) -> tuple[Any, ...]:
         """Return what decides which graph runs; append the tensors of the arguments to a list."""
         key: list[Any] = [generation()]
@@ -268,31 +288,31 @@ class Jitted(Generic[Params, Result]):
                 args, dict(sorted(kwargs.items()))
             )  # as in the key
             backend: Backend = key[-1]
-            make = CheckedProgram if config.get("debug") else Program
+            make = partial(
+                CheckedProgram if config.get("debug") else Program, keeps_stops=self.keeps_stops
+            )
             try:
                 program = make(name, function, tensors, backend, may_move=not tensors)
             except OtherDevice as elsewhere:
                 program = make(name, function, tensors, elsewhere.backend)
             self._programs[key] = (*self._programs.get(key, ()), program)
-            self._note_kind(
-                *(self._with_identities(args, kwargs) if self.static else (args, kwargs))
-            )
+            self._note_kind(*self._with_identities(args, kwargs))
             return program
 
     def _bind_other_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[list[Tensor]], Any]:
         """Return a function of the list of tensor arguments; the others are fixed to those of this call."""
-        template = map_tree(
-            _as_slot, (args, kwargs) if not self.static else self._with_identities(args, kwargs)
-        )
+        template = map_tree(_as_slot, self._with_identities(args, kwargs))
         function: Callable[..., Any] = self.function
         name = _name_of(function)
+        # Not `self`, which holds the program: without a cycle, a program that is dropped is freed at once.
+        static, names = self.static, self._names if self.static else ()
 
         def of_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
             given, named = map_tree(lambda leaf: _fill(leaf, remaining), template)
-            args, kwargs = self._with_identities(given, named) if self.static else (given, named)
+            args, kwargs = _with_identities(given, named, static, names)
             before: list[Any] = []
             flatten([*args, kwargs], before, before)
             result = function(*given, **named)
@@ -312,17 +332,12 @@ class Jitted(Generic[Params, Result]):
         return of_tensors
 
     def _with_identities(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """Return the arguments with those that are compared by identity wrapped."""
-        names = self._names
-        wrapped = [
-            Identity(x) if i < len(names) and names[i] in self.static else x
-            for i, x in enumerate(args)
-        ]
-        return tuple(wrapped), {
-            name: Identity(x) if name in self.static else x for name, x in kwargs.items()
-        }
+        if not self.static:
+            return args, kwargs
+        return _with_identities(args, kwargs, self.static, self._names)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -331,8 +346,7 @@ class Jitted(Generic[Params, Result]):
 
     def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by parameter name; those that are compared by identity are wrapped."""
-        if self.static:
-            args, kwargs = self._with_identities(tuple(args), dict(kwargs))
+        args, kwargs = self._with_identities(args, kwargs)
         names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
         return {**dict(zip(names, args, strict=True)), **kwargs}
 
@@ -369,6 +383,21 @@ class Jitted(Generic[Params, Result]):
                 f"call{f' (now {last})' if last else ''}. Pass a number that changes as a tensor, plugrad.asarray(x), "
                 "and pad tensors whose shape changes to a fixed size"
             )
+
+
+def _with_identities(
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static: Collection[str],
+    names: Sequence[str],
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return arguments with those that are compared by identity, whose names are `static`, wrapped."""
+    if not static:
+        return args, kwargs
+    wrapped = [
+        Identity(x) if i < len(names) and names[i] in static else x for i, x in enumerate(args)
+    ]
+    return wrapped, {name: Identity(x) if name in static else x for name, x in kwargs.items()}
 
 
 def _without_end(parts: tuple[Any, ...]) -> list[Any]:
@@ -409,7 +438,7 @@ def _devices_differ_error(tensors: Sequence[Tensor]) -> BackendMismatch:
 
 
 def make_graph(
-    function: Callable[..., Any], *, fused: bool = False
+    function: Callable[..., Any], *, fused: bool = False, differentiable: bool = False
 ) -> Callable[..., plugrad.graph.graph.Graph]:
     """Return a function that takes the arguments of `function` and returns the graph that `jit` would run.
 
@@ -424,13 +453,18 @@ def make_graph(
     Args:
         function: what is traced.
         fused: whether the steps that the device runs as one are one step, and the peak of the memory is planned.
+        differentiable: whether `stop_gradient` is a step, so that a program which is made of the graph has the
+            gradient of the function; running it needs no such step.
 
     Raises:
         ArgumentError, TracingError: see `jit`.
     """
     fused = check_flag(fused, "make_graph", "fused")
     check_callable("make_graph", function)
+    differentiable = check_flag(differentiable, "make_graph", "differentiable")
     jitted: Jitted[..., Any] = function if isinstance(function, Jitted) else Jitted(function)  # pyright: ignore[reportUnknownVariableType]
+    if differentiable:
+        jitted = Jitted(jitted.function, jitted.static, keeps_stops=True)
 
     def planned(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
         return jitted.program(*args, **kwargs).planned_graph()

@@ -28,15 +28,15 @@ def _is_own(names: dict[str, Any]) -> bool:
 
 def user_line() -> Line:
     """Return the innermost line that is being run outside plugrad and its plugins."""
+    own = _own
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
     while frame is not None:
-        names = frame.f_globals
-        if id(names) not in _own:
+        if id(frame.f_globals) not in own:
             code = frame.f_code
             known = _lines.get((id(code), frame.f_lasti))
             if known is not None:
                 return known[0]
-            if not _is_own(names):
+            if not _is_own(frame.f_globals):
                 return _keep_line(frame, code)
         frame = frame.f_back
     return Line("<plugrad>", 0, "")

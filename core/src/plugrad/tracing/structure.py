@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from plugrad.transforms.variable import Variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import CodeType
 
 END: Final = object()
 """What stands in a key behind the parts of a container."""
@@ -172,6 +174,12 @@ class Rebuilder:
             ArgumentError: it has too many levels for Python's parser.
         """
         try:
-            return eval(f"lambda a, b: {text}", {**self.objects, "t": Tensor})
+            return eval(_compile_text(f"lambda a, b: {text}"), {**self.objects, "t": Tensor})
         except (SyntaxError, MemoryError, RecursionError):
             raise too_deep_error() from None
+
+
+@lru_cache(1024)
+def _compile_text(text: str) -> CodeType:
+    """Return the code of an expression, which most functions with results of one structure share."""
+    return compile(text, "<plugrad: results>", "eval")

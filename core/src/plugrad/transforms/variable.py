@@ -121,16 +121,17 @@ class Variable(Tensor):
             new = copy_to_backend(value, self.backend)
         else:
             new = creation.asarray(value, dtype=self.dtype, device=self.backend)
-        if new.array.shape != self.array.shape:
+        array, held = new.array, self.array
+        if array.shape != held.shape:
             raise ShapeError(
                 f"assign: variable {self.name!r} has shape {self.shape}, the new value "
                 f"{new.shape}; create a new variable instead"
             )
-        if new.array.dtype != self.array.dtype:
+        if array.dtype != held.dtype:
             raise DTypeError(
                 f"assign: variable {self.name!r} has dtype {self.dtype}, the new value {new.dtype}; cast it with astype"
             )
-        return new.array
+        return array
 
     def __setitem__(self, key: Any, value: TensorLike) -> None:
         """Replace elements; see `plugrad.Tensor`."""
