@@ -32,7 +32,7 @@ from plugrad_native.declare import BLOCK, PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEME
 from plugrad_native.programs.control import has_memory, write_control
 from plugrad_native.programs.delays import find_delayed
 from plugrad_native.programs.elementwise import elementwise_calls
-from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
+from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of, has_gaps
 from plugrad_native.programs.products import turn_factors
 from plugrad_native.programs.reuse import find_dying, find_reused, is_free
 from plugrad_native.programs.rows import fits, is_view, row_calls
@@ -99,6 +99,8 @@ class _OwnKernels:
         self.delayed: frozenset[Value] = frozenset()
         self.max_work = PARALLEL_MIN_WORK if thread_pool.count > 1 else None
         """The elements from which on several threads share a call, which Python gives them."""
+        self.gapped: frozenset[Value] = frozenset() if is_loop else _find_gapped(graph)
+        """The values that no program takes."""
         self.loops: set[int] = set()
         """The identities of the loops and choices that C runs, whose bodies have been prepared."""
 
@@ -148,6 +150,8 @@ class _OwnKernels:
 
     def is_included(self, step: Step) -> bool:
         """Return whether a step is a group of such calls, a call that C runs, or one that takes no time."""
+        if not self.gapped.isdisjoint(step.inputs):
+            return False  # or all that is in one program with it would be replayed
         if isinstance(step, Fused):
             return not self.is_shared(step)
         if id(step) in self.loops:
@@ -178,6 +182,18 @@ class _OwnKernels:
             return False
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
         return max(count_elements(self.specs[v].shape) for v in values) >= self.max_work
+
+
+def _find_gapped(graph: Graph) -> frozenset[Value]:
+    """Return the values that are views with gaps of an array, which no program takes."""
+    found: set[Value] = set()
+    for step in graph.steps:
+        if isinstance(step, Call) and (
+            (step.kernel in VIEWS and not found.isdisjoint(step.inputs))
+            or has_gaps(step, graph.specs)
+        ):
+            found.update(step.outputs)
+    return frozenset(found)
 
 
 def _numpy_function(kernel: Any) -> Any:
