@@ -17,6 +17,7 @@ from plugrad.extend import (
     int16,
     int32,
     int64,
+    known_bfloat16,
     uint8,
     uint16,
     uint32,
@@ -29,6 +30,7 @@ DTYPES: Final = frozenset(
         *(int8, int16, int32, int64, uint8, uint16, uint32, uint64),
     )
 )
+"""The dtypes that kernels compute. Arrays may also be bfloat16."""
 
 
 def as_supported_dtype(spelling: object) -> DType:
@@ -38,7 +40,7 @@ def as_supported_dtype(spelling: object) -> DType:
         UnsupportedDtype: they cannot.
     """
     dtype = as_dtype(spelling)
-    if dtype not in DTYPES:
+    if dtype not in DTYPES | known_bfloat16():
         raise UnsupportedDtype(
             f"the wasm backend does not have {dtype}; it has {', '.join(sorted(map(str, DTYPES)))}. Ask for one of "
             "them, as in dtype='float32', or use the cpu backend"
