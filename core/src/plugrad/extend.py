@@ -41,6 +41,7 @@ from plugrad.host import (
 )
 from plugrad.importing import import_lazily as import_lazily
 from plugrad.interruptions import (
+    hold_safely as hold_safely,
     is_interruption as is_interruption,
     suppress_failures as suppress_failures,
 )
