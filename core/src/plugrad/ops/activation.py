@@ -343,7 +343,17 @@ def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     >>> plugrad.soft_shrink([-1.0, 0.25, 0.75])
     tensor([-0.5 ,  0.  ,  0.25], dtype=float32)
 
-    Arguments, dtypes and errors are as for `hard_shrink`.
+    The result has the shape and dtype of x; integers and bools give float32. NaN stays NaN. See Donoho,
+    "De-noising by soft-thresholding" (1995).
+
+    Args:
+        x: the elements.
+        threshold: by how much their size shrinks, at least 0.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `threshold` is not a number.
+        ArgumentValueError: `threshold` is negative or not finite.
     """
     least = _check_threshold(threshold, "soft_shrink")
     x = as_supported_dtype(x, activation.elu, "soft_shrink")
