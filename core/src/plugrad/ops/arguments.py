@@ -11,6 +11,7 @@ import numpy as np
 
 from plugrad.discovery.selection import active_backend
 from plugrad.discovery.state import state
+from plugrad.engine.autocast import compute_dtype
 from plugrad.engine.results import tensor_from_host
 from plugrad.errors import (
     ArgumentError,
@@ -538,7 +539,8 @@ def promote_operands(
         as_tensor(a, op, "the first operand", backend=home),
         as_tensor(b, op, "the second operand", backend=home),
     )
-    dtype = supported_dtype(common_dtype(promote, x.dtype, y.dtype, op), kernel, op)
+    common = common_dtype(promote, x.dtype, y.dtype, op)
+    dtype = compute_dtype(kernel, supported_dtype(common, kernel, op))
     return cast(x, dtype), cast(y, dtype)
 
 
