@@ -13,6 +13,7 @@ from plugrad.kernels import binary, complex as parts, unary
 from plugrad.ops.arguments import (
     as_supported_dtype,
     as_tensor,
+    as_truth,
     cached_constant,
     cast,
     host_array,
@@ -218,7 +219,7 @@ def exp(x: TensorLike) -> Tensor:
     """The exponential of each element, e to the power of x; integers and bools become float32.
 
     >>> plugrad.exp([0.0, 1.0])
-    tensor([1.      , 2.718282], dtype=float32)
+    tensor([1.       , 2.7182817], dtype=float32)
 
     Elements above 88.7 give infinity in float32.
 
@@ -232,7 +233,7 @@ def expm1(x: TensorLike) -> Tensor:
     """The exponential of each element minus 1, ``exp(x) - 1``, accurate near 0; integers and bools become float32.
 
     >>> plugrad.expm1([0.0, 1.0])
-    tensor([0.       , 1.7182819], dtype=float32)
+    tensor([0.       , 1.7182817], dtype=float32)
 
     Raises:
         DTypeError: x holds strings.
@@ -516,10 +517,12 @@ def logical_not(x: TensorLike) -> Tensor:
     >>> plugrad.logical_not([True, False])
     tensor([False,  True], dtype=bool)
 
+    Numbers count as True unless they are 0.
+
     Raises:
-        DTypeError: x does not hold bools.
+        DTypeError: x holds strings.
     """
-    return unary_op(unary.logical_not, x, "logical_not")
+    return unary_op(unary.logical_not, as_truth(x, "logical_not"), "logical_not")
 
 
 def step(x: TensorLike, alpha: float = 0.0) -> Tensor:

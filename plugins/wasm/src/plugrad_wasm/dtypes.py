@@ -10,6 +10,7 @@ from plugrad.extend import (
     as_dtype,
     bool_,
     complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -26,7 +27,7 @@ from plugrad.extend import (
 
 DTYPES: Final = frozenset(
     (
-        *(bool_, complex64, float16, float32, float64),
+        *(bool_, complex64, complex128, float16, float32, float64),
         *(int8, int16, int32, int64, uint8, uint16, uint32, uint64),
     )
 )
