@@ -550,10 +550,8 @@ def promote_operands(
         dtype = result_dtype(kernel, b.array.dtype, a, op)  # type: ignore[arg-type]
         return cached_constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
-    x, y = (
-        as_tensor(a, op, "the first operand", backend=home),
-        as_tensor(b, op, "the second operand", backend=home),
-    )
+    x = as_tensor(a, op, "the first operand", backend=home)
+    y = as_tensor(b, op, "the second operand", backend=home)
     common = common_dtype(promote, x.dtype, y.dtype, op)
     dtype = compute_dtype(kernel, supported_dtype(common, kernel, op))
     return cast(x, dtype), cast(y, dtype)
