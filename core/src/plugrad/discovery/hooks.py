@@ -389,7 +389,8 @@ def _load(plugin: Plugin) -> None:
             state.manager.unregister(name=plugin.qualified_name)
             raise
     plugin.registered.append(changes)
-    plugin.status, state.suggested, state.configured = "active", None, None
+    plugin.status, state.suggested = "active", None
+    state.selected.clear()
     try:
         journal.note_change()
         for listener in load_listeners:
@@ -404,7 +405,8 @@ def unload(plugin: Plugin) -> None:
     """Remove the hooks of a plugin, and what its code registered: it can be loaded again."""
     assert state.manager is not None
     state.manager.unregister(name=plugin.qualified_name)
-    state.suggested = state.configured = None
+    state.suggested = None
+    state.selected.clear()
     journal.note_change()
     for listener in unload_listeners:
         listener(plugin.qualified_name)

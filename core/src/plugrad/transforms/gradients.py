@@ -18,6 +18,7 @@ from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import static_value
 from plugrad.tensor.trees import iter_leaves, iter_tensors, map_tree
+from plugrad.transforms.garbage import rare_collections
 from plugrad.transforms.variable import Variable, watched_variables
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import INEXACT, equivalents
@@ -250,7 +251,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     leaves: list[Leaf] = []
     inputs: list[Place] = []
     renamed = [map_tree(lambda x: _make_leaf(x, leaves, inputs), arg) for arg in args]
-    with recording(leaves):
+    with rare_collections, recording(leaves):
         result = map_tree(_check_result, function(*renamed))
     is_one = isinstance(result, Tensor)
     ends = [result] if is_one else list(iter_tensors(result))
@@ -383,21 +384,22 @@ def _compute_gradients(
     on_gradient: Callable[[int, Tensor], None] | None = None,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Run a function on leaves, and return its value and the gradient for each leaf."""
-    with recording(leaves):
-        value = _check_result(function(*args, **kwargs))
-    walk = BackwardPass(value.node, leaves)
-    constant = _detach(value)
-    if dy is None and constant.size != 1:
-        raise ShapeError(
-            f"{op}: the function returned a tensor of shape {constant.shape}, but a gradient is that of one number; "
-            f"return its sum or mean, as in plugrad.mean(y){_DY_HINT if op != 'variable_grads' else ''}"
-        )
-    dy = creation.ones_like(constant) if dy is None else _check_dy(dy, constant)
-    if not walk.is_nested:
-        # No outer function is being differentiated: the value becomes a constant, so that keeping it
-        # does not keep the tape.
-        value = constant
-    return value, _run_backward(walk, dy, on_gradient)
+    with rare_collections:
+        with recording(leaves):
+            value = _check_result(function(*args, **kwargs))
+        walk = BackwardPass(value.node, leaves)
+        constant = _detach(value)
+        if dy is None and constant.size != 1:
+            raise ShapeError(
+                f"{op}: the function returned a tensor of shape {constant.shape}, but a gradient is that of one "
+                f"number; return its sum or mean, as in plugrad.mean(y){_DY_HINT if op != 'variable_grads' else ''}"
+            )
+        dy = creation.ones_like(constant) if dy is None else _check_dy(dy, constant)
+        if not walk.is_nested:
+            # No outer function is being differentiated: the value becomes a constant, so that keeping it
+            # does not keep the tape.
+            value = constant
+        return value, _run_backward(walk, dy, on_gradient)
 
 
 def _run_backward(
