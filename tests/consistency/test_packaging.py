@@ -99,8 +99,10 @@ def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
     assert [d.partition(" ;")[0] for d in META["dependencies"]] == [
         f"plugrad-{name}=={version}" for name in always
     ]
-    assert extras.pop("all") == [f"plugrad[{','.join(sorted(['image', 'save', *optional]))}]"]
-    for extra, library in (("image", "pillow"), ("save", "safetensors")):
+    assert extras.pop("all") == [
+        f"plugrad[{','.join(sorted(['bfloat16', 'image', 'save', *optional]))}]"
+    ]
+    for extra, library in (("bfloat16", "ml-dtypes"), ("image", "pillow"), ("save", "safetensors")):
         assert extras.pop(extra) == [f"plugrad-core[{extra}]=={version}"]
         assert names(project(ROOT / "core")["optional-dependencies"][extra]) == {library}
     for extra in project(ROOT / "plugins" / "distributed")["optional-dependencies"]:

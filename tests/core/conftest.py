@@ -121,21 +121,31 @@ def registered():
         forget(name)
 
 
+@pytest.fixture(scope="session")
+def elsewhere(tmp_path_factory):
+    """An empty folder, in and above which no project has settings."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
 @pytest.fixture(autouse=True)
-def settings(monkeypatch, tmp_path):
-    """Only the settings of the test count; unless it says otherwise, it runs on cpu."""
+def settings(monkeypatch, elsewhere):
+    """Only the settings of the test count; unless it says otherwise, it runs on cpu.
+
+    It runs in an empty folder: to read pyproject.toml took longer than most tests.
+    """
+    monkeypatch.chdir(elsewhere)
     for name in os.environ:
         if name.startswith("PLUGRAD_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PLUGRAD_BACKEND", "cpu")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no configuration"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(elsewhere / "no configuration"))
     plugrad.config.reset()
     yield
     plugrad.config.reset()
 
 
 @pytest.fixture(autouse=True)
-def registries():
+def registries(settings):
     """Contracts, implementations for cpu and gradients that a test adds are gone after it."""
     open_installed()
     restore = snapshot()

@@ -467,6 +467,23 @@ def test_the_fused_graph_tells_what_runs_as_one_and_the_planned_peak(backend):
         plugrad.make_graph(f, fused=1.5)
 
 
+def test_a_graph_says_where_no_gradient_flows_if_asked():
+    def f(x):
+        def step(carry, _):
+            return carry - plugrad.stop_gradient(carry) + plugrad.log_sum_exp(x), None
+
+        return plugrad.scan(step, plugrad.stop_gradient(x * 2), plugrad.zeros(3))[0]
+
+    jitted = plugrad.jit(f)
+    same(jitted(X), f(X))
+    assert "without gradient" not in str(plugrad.make_graph(jitted)(X))
+    text = str(plugrad.make_graph(jitted, differentiable=True)(X))
+    assert text.count("without gradient") == 3
+    assert "= Identity(%0) without gradient  float32[3]" in text
+    with pytest.raises(ArgumentError, match="make_graph: differentiable=2"):
+        plugrad.make_graph(f, differentiable=2)
+
+
 def test_a_dropped_program_is_freed_at_once(monkeypatch):
     """Its constants may be large, and the next garbage collection far away."""
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""A plugin brings a dtype: bfloat16, whose values NumPy has from ml_dtypes."""
+"""A plugin brings a dtype: float8_e5m2, whose values NumPy has from ml_dtypes."""
 
 import pickle
 import textwrap
@@ -11,19 +11,19 @@ import plugrad
 from plugrad.errors import DTypeError, RegistrationError, UnsupportedDtype
 from plugrad.extend import DTYPES, register_dtype
 from plugrad.settings.journal import record_registrations
-from plugrad.types.dtype import every_dtype, nearest_dtype, promote, promote_scalar
+from plugrad.types.dtype import every_dtype, known_bfloat16, nearest_dtype, promote, promote_scalar
 
 BACKEND = """
     import ml_dtypes
     from plugrad.extend import float32, register_dtype
     from plugrad_cpu.device import Cpu
 
-    bfloat16 = register_dtype(
-        "bfloat16",
-        ml_dtypes.bfloat16,
+    float8 = register_dtype(
+        "float8_e5m2",
+        ml_dtypes.float8_e5m2,
         kind="floating",
-        promotion={"float16": "float32"},
-        info=ml_dtypes.finfo("bfloat16"),
+        promotion={"float16": "float16"},
+        info=ml_dtypes.finfo("float8_e5m2"),
     )
 
     class Brain(Cpu):
@@ -33,7 +33,7 @@ BACKEND = """
             return [config._replace(backend_name="brain") for config in super().open(device)]
 
         def dtypes(self):
-            return super().dtypes() | {bfloat16}
+            return super().dtypes() | {float8}
 
     def backend():
         return Brain()
@@ -41,94 +41,93 @@ BACKEND = """
 
 
 @pytest.fixture
-def bfloat16(site):
+def float8(site):
     """The dtype, while its backend is the active one."""
     site.install("brain", textwrap.dedent(BACKEND))
     with plugrad.use("brain"):
-        yield plugrad.DType("bfloat16")
+        yield plugrad.DType("float8_e5m2")
     for plugin in plugrad.backends():
         if plugin.name == "brain":
             plugin.imported.undo()
 
 
-def test_it_is_found_under_its_names(bfloat16):
-    assert (bfloat16.name, bfloat16.kind, bfloat16.itemsize) == ("bfloat16", "floating", 2)
-    assert bfloat16.numpy == np.dtype(ml_dtypes.bfloat16)
-    for spelling in ("bfloat16", ml_dtypes.bfloat16, bfloat16.numpy, bfloat16):
-        assert plugrad.zeros(1, dtype=spelling).dtype is bfloat16
-    assert pickle.loads(pickle.dumps(bfloat16)) is bfloat16
-    assert every_dtype() == (*DTYPES, bfloat16)
-    assert plugrad.isdtype("bfloat16", "real floating")
-    limits = plugrad.finfo("bfloat16")
-    assert (limits.bits, limits.eps, limits.dtype) == (16, 2**-7, bfloat16)
+def test_it_is_found_under_its_names(float8):
+    assert (float8.name, float8.kind, float8.itemsize) == ("float8_e5m2", "floating", 1)
+    assert float8.numpy == np.dtype(ml_dtypes.float8_e5m2)
+    for spelling in ("float8_e5m2", ml_dtypes.float8_e5m2, float8.numpy, float8):
+        assert plugrad.zeros(1, dtype=spelling).dtype is float8
+    assert pickle.loads(pickle.dumps(float8)) is float8
+    assert every_dtype() == (*DTYPES, *known_bfloat16(), float8)
+    assert plugrad.isdtype("float8_e5m2", "real floating")
+    limits = plugrad.finfo("float8_e5m2")
+    assert (limits.bits, limits.eps, limits.dtype) == (8, 2**-2, float8)
 
 
-def test_data_and_casts(bfloat16):
-    host = np.asarray([1.5, -2.0, 3.0], ml_dtypes.bfloat16)
+def test_data_and_casts(float8):
+    host = np.asarray([1.5, -2.0, 3.0], ml_dtypes.float8_e5m2)
     x = plugrad.asarray(host)
-    assert x.dtype is bfloat16
+    assert x.dtype is float8
     assert x.numpy().dtype == host.dtype
     np.testing.assert_array_equal(x.numpy(), host)
-    assert plugrad.asarray([1, 2.5], dtype="bfloat16").tolist() == [1, 2.5]
-    assert plugrad.asarray([host[0], host[1]]).dtype is bfloat16
+    assert plugrad.asarray([1, 2.5], dtype="float8_e5m2").tolist() == [1, 2.5]
+    assert plugrad.asarray([host[0], host[1]]).dtype is float8
     assert x.astype("float32").tolist() == [1.5, -2, 3]
     assert plugrad.asarray([1 / 3], dtype="float64").astype(
-        "bfloat16"
-    ).item() == ml_dtypes.bfloat16(1 / 3)
-    assert "dtype=bfloat16" in repr(x)
+        "float8_e5m2"
+    ).item() == ml_dtypes.float8_e5m2(1 / 3)
+    assert "dtype=float8" in repr(x)
     assert "1.5" in repr(x)
-    with pytest.raises(UnsupportedDtype, match="backend 'cpu' does not have bfloat16"):
-        plugrad.zeros(3, dtype="bfloat16", device="cpu")
+    with pytest.raises(UnsupportedDtype, match="backend 'cpu' does not have float8"):
+        plugrad.zeros(3, dtype="float8_e5m2", device="cpu")
 
 
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        *((d, "bfloat16") for d in ("bool", "int8", "uint64", "bfloat16")),
+        *((d, "float8_e5m2") for d in ("bool", "int8", "uint64", "float8_e5m2")),
         *((d, d) for d in ("float32", "float64", "complex64", "complex128")),
-        ("float16", "float32"),
+        ("float16", "float16"),
     ],
 )
-def test_promotion(bfloat16, other, expected):
+def test_promotion(float8, other, expected):
     other = plugrad.DType(other)
-    assert promote(bfloat16, other) == promote(other, bfloat16) == expected
-    total = plugrad.ones(2, dtype=bfloat16) + plugrad.ones(2, dtype=other)
+    assert promote(float8, other) == promote(other, float8) == expected
+    total = plugrad.ones(2, dtype=float8) + plugrad.ones(2, dtype=other)
     assert (total.dtype, total.tolist()) == (expected, [2, 2])
 
 
-def test_promotion_with_numbers_and_strings(bfloat16):
-    assert promote_scalar(bfloat16, 2) is promote_scalar(bfloat16, 0.5) is bfloat16
-    assert promote_scalar(bfloat16, 1j) == "complex64"
-    assert (plugrad.ones(2, dtype=bfloat16) * 0.5).dtype is bfloat16
+def test_promotion_with_numbers_and_strings(float8):
+    assert promote_scalar(float8, 2) is promote_scalar(float8, 0.5) is float8
+    assert promote_scalar(float8, 1j) == "complex64"
+    assert (plugrad.ones(2, dtype=float8) * 0.5).dtype is float8
     with pytest.raises(DTypeError, match="strings do not combine"):
-        promote(bfloat16, plugrad.DType("string"))
+        promote(float8, plugrad.DType("string"))
 
 
-def test_nearest(bfloat16):
-    """It has the range of float32 and fewer digits than float16, so neither of these two holds the other."""
-    assert nearest_dtype(bfloat16, set(DTYPES)) == "float32"
-    assert nearest_dtype(bfloat16, {plugrad.float16}) == "float16"
-    assert nearest_dtype(plugrad.float16, {bfloat16, plugrad.float32}) == "float32"
+def test_nearest(float8):
+    assert nearest_dtype(float8, set(DTYPES)) == "float16"
+    assert nearest_dtype(float8, {plugrad.float32}) == "float32"
+    assert nearest_dtype(plugrad.float16, {float8, plugrad.float32}) == "float32"
 
 
-def test_kernels_of_its_kind_take_it(bfloat16):
-    x = plugrad.asarray([0.5, 1.0], dtype=bfloat16)
-    assert plugrad.exp(x).dtype is bfloat16
-    assert plugrad.sum(x).dtype is bfloat16
+def test_kernels_of_its_kind_take_it(float8):
+    x = plugrad.asarray([0.5, 1.0], dtype=float8)
+    assert plugrad.exp(x).dtype is float8
+    assert plugrad.sum(x).dtype is float8
     assert plugrad.maximum(x, 0.75).tolist() == [0.75, 1]
     gradient = plugrad.grad(lambda x: plugrad.sum(x * x))(x)
-    assert (gradient.dtype, gradient.tolist()) == (bfloat16, [1, 2])
-    with pytest.raises(DTypeError, match="bfloat16"):
+    assert (gradient.dtype, gradient.tolist()) == (float8, [1, 2])
+    with pytest.raises(DTypeError, match="float8_e5m2"):
         plugrad.bitwise_and(x, x)
 
 
-def test_saved_values_come_back(bfloat16, tmp_path):
+def test_saved_values_come_back(float8, tmp_path):
     path = tmp_path / "x.safetensors"
-    x = plugrad.asarray([[0.5, 1.0], [-3.0, float("inf")]], dtype=bfloat16)
+    x = plugrad.asarray([[0.5, 1.0], [-3.0, float("inf")]], dtype=float8)
     tree = {
         "x": x,
-        "empty": plugrad.zeros((0, 3), dtype=bfloat16),
-        "number": plugrad.asarray(0.25, dtype=bfloat16),
+        "empty": plugrad.zeros((0, 3), dtype=float8),
+        "number": plugrad.asarray(0.25, dtype=float8),
         "variable": plugrad.Variable(x, name="w"),
         "array": x.numpy(),
         "plain": plugrad.ones(3),
@@ -141,58 +140,68 @@ def test_saved_values_come_back(bfloat16, tmp_path):
         assert found[name].tolist() == part.tolist()
 
 
-def test_saved_values_need_the_plugin_that_brings_their_dtype(bfloat16, tmp_path):
+def test_saved_values_need_the_plugin_that_brings_their_dtype(float8, tmp_path):
     path = tmp_path / "x.safetensors"
-    plugrad.save(path, {"x": plugrad.ones(2, dtype=bfloat16)})
+    plugrad.save(path, {"x": plugrad.ones(2, dtype=float8)})
     (plugin,) = [p for p in plugrad.backends() if p.name == "brain"]
     with plugrad.use("cpu"):
         plugin.imported.undo()
-        with pytest.raises(UnsupportedDtype, match=r"'x' is 'bfloat16', .* import the plugin"):
+        with pytest.raises(UnsupportedDtype, match=r"'x' is 'float8_e5m2', .* import the plugin"):
             plugrad.load(path)
 
 
-def test_it_goes_with_its_plugin(bfloat16):
+def test_it_goes_with_its_plugin(float8):
     (plugin,) = [p for p in plugrad.backends() if p.name == "brain"]
     plugin.imported.undo()
-    with pytest.raises(DTypeError, match="'bfloat16' is not a dtype"):
-        plugrad.DType("bfloat16")
-    assert every_dtype() == DTYPES
-    assert not plugrad.kernels.unary.exp.accepted_dtypes & {bfloat16, bfloat16.numpy}
+    with pytest.raises(DTypeError, match="'float8_e5m2' is not a dtype"):
+        plugrad.DType("float8_e5m2")
+    assert every_dtype() == (*DTYPES, *known_bfloat16())
+    assert not plugrad.kernels.unary.exp.accepted_dtypes & {float8, float8.numpy}
     plugin.imported.redo()
-    assert plugrad.DType("bfloat16") is bfloat16
-    assert bfloat16 in plugrad.kernels.unary.exp.accepted_dtypes
+    assert plugrad.DType("float8_e5m2") is float8
+    assert float8 in plugrad.kernels.unary.exp.accepted_dtypes
 
 
-INFO = {
-    "info": ml_dtypes.finfo("bfloat16"),
-    "promotion": {"float16": "float32"},
-    "kind": "floating",
-}
+INFO = {"info": ml_dtypes.iinfo("int4"), "promotion": {"int8": "int8"}, "kind": "signed"}
 
 
 @pytest.mark.parametrize(
     ("name", "numpy", "change", "message"),
     [
-        ("float32", ml_dtypes.bfloat16, {}, "there is a dtype of this name, for NumPy's float32"),
+        (
+            "float32",
+            ml_dtypes.int4,
+            {},
+            "there is a dtype of this name, for NumPy's float32",
+        ),
+        ("bfloat16", ml_dtypes.bfloat16, {}, "bfloat16 is a dtype of plugrad"),
+        ("brain", ml_dtypes.bfloat16, {}, "bfloat16 is a dtype of plugrad"),
         ("half", np.float16, {}, "is NumPy's dtype for float16"),
-        ("Brain", ml_dtypes.bfloat16, {}, "name='Brain' must match"),
+        ("Brain", ml_dtypes.int4, {}, "name='Brain' must match"),
         ("brain", "no dtype", {}, "is no dtype of NumPy"),
-        ("brain", ml_dtypes.bfloat16, {"kind": "quantum"}, "kind='quantum' must be 'floating'"),
-        ("brain", ml_dtypes.bfloat16, {"info": None}, "info=None must have the attributes of"),
-        ("brain", ml_dtypes.bfloat16, {"promotion": None}, "what it gives with float16"),
-        ("brain", ml_dtypes.bfloat16, {"promotion": {"float61": "float32"}}, "'float61' is not a"),
-        ("brain", ml_dtypes.bfloat16, {"promotion": 3}, "must be a dict from dtypes"),
+        ("brain", ml_dtypes.int4, {"kind": "quantum"}, "kind='quantum' must be 'floating'"),
+        ("brain", ml_dtypes.int4, {"info": None}, "info=None must have the attributes of"),
+        ("brain", ml_dtypes.int4, {"promotion": None}, "what it gives with int8"),
+        (
+            "brain",
+            ml_dtypes.int4,
+            {"promotion": {"float61": "float32"}},
+            "'float61' is not a",
+        ),
+        ("brain", ml_dtypes.int4, {"promotion": 3}, "must be a dict from dtypes"),
     ],
 )
 def test_clashes(name, numpy, change, message):
     with pytest.raises(RegistrationError, match=message):
         register_dtype(name, numpy, **{**INFO, **change})
-    assert every_dtype() == DTYPES
+    assert every_dtype() == (*DTYPES, *known_bfloat16())
 
 
 def test_two_plugins_that_do_not_know_each_other():
     with record_registrations() as journal:
-        one = register_dtype("brain", ml_dtypes.bfloat16, **INFO)
+        one = register_dtype(
+            "brain", ml_dtypes.float8_e5m2, kind="floating", info=ml_dtypes.finfo("float8_e5m2")
+        )
         rules = {"int8": "int8", "uint8": "int16"}
         two, three = (
             register_dtype(
@@ -210,7 +219,7 @@ def test_two_plugins_that_do_not_know_each_other():
             register_dtype("int4", ml_dtypes.uint4, kind="unsigned")
     finally:
         journal.undo()
-    assert every_dtype() == DTYPES
+    assert every_dtype() == (*DTYPES, *known_bfloat16())
 
 
 STORED = {

@@ -143,12 +143,8 @@ if typing.TYPE_CHECKING:
         isdtype as isdtype,
         result_type as result_type,
     )
-    from plugrad.engine.by_name import (
-        run_kernel as run_kernel,
-    )
-    from plugrad.engine.custom import (
-        custom_grad as custom_grad,
-    )
+    from plugrad.engine.by_name import run_kernel as run_kernel
+    from plugrad.engine.custom import custom_grad as custom_grad
     from plugrad.ops.activation import (
         celu as celu,
         elu as elu,
@@ -169,9 +165,7 @@ if typing.TYPE_CHECKING:
         softplus as softplus,
         softsign as softsign,
     )
-    from plugrad.ops.attention import (
-        attention as attention,
-    )
+    from plugrad.ops.attention import attention as attention
     from plugrad.ops.bitwise import (
         bitwise_and as bitwise_and,
         bitwise_invert as bitwise_invert,
@@ -215,16 +209,12 @@ if typing.TYPE_CHECKING:
         separable_conv2d as separable_conv2d,
     )
     from plugrad.ops.dlpack import from_dlpack as from_dlpack
-    from plugrad.ops.einsum import (
-        einsum as einsum,
-    )
+    from plugrad.ops.einsum import einsum as einsum
     from plugrad.ops.evaluation import (
         confusion_matrix as confusion_matrix,
         in_top_k as in_top_k,
     )
-    from plugrad.ops.histograms import (
-        histogram as histogram,
-    )
+    from plugrad.ops.histograms import histogram as histogram
     from plugrad.ops.indexing import (
         gather_nd as gather_nd,
         nonzero as nonzero,
@@ -252,9 +242,7 @@ if typing.TYPE_CHECKING:
         nansum as nansum,
         nanvar as nanvar,
     )
-    from plugrad.ops.morphology import (
-        dilation2d as dilation2d,
-    )
+    from plugrad.ops.morphology import dilation2d as dilation2d
     from plugrad.ops.movement import (
         broadcast_arrays as broadcast_arrays,
         broadcast_shapes as broadcast_shapes,
@@ -420,12 +408,8 @@ if typing.TYPE_CHECKING:
         tanh as tanh,
         trunc as trunc,
     )
-    from plugrad.pictures.graph import (
-        plot_graph as plot_graph,
-    )
-    from plugrad.profiling import (
-        profile as profile,
-    )
+    from plugrad.pictures.graph import plot_graph as plot_graph
+    from plugrad.profiling import profile as profile
     from plugrad.saving.checkpoint import (
         load as load,
         save as save,
@@ -457,15 +441,10 @@ if typing.TYPE_CHECKING:
         variable_grads as variable_grads,
         vjp as vjp,
     )
-    from plugrad.transforms.variable import (
-        Variable as Variable,
-    )
-    from plugrad.transforms.vectorize import (
-        vectorize as vectorize,
-    )
-    from plugrad.transforms.vmap import (
-        vmap as vmap,
-    )
+    from plugrad.transforms.variable import Variable as Variable
+    from plugrad.transforms.vectorize import vectorize as vectorize
+    from plugrad.transforms.vmap import vmap as vmap
+    from plugrad.types.bfloat16 import bfloat16 as bfloat16
 
 __version__ = "0.1.0"
 newaxis = None
@@ -556,6 +535,7 @@ _LAZY_EXPORTS = {
     "transforms.variable": "Variable",
     "transforms.vectorize": "vectorize",
     "transforms.vmap": "vmap",
+    "types.bfloat16": "bfloat16",
 }
 """The modules that are imported when one of their functions is first used, and these functions."""
 _MODULE_OF_EXPORT = {
@@ -591,4 +571,7 @@ def __dir__() -> list[str]:
     """Return the public names, without the imported modules, which Python would add."""
     own = {name for name, value in globals().items() if type(value) is not type(errors)}
     own -= {"_LAZY_EXPORTS", "_MODULE_OF_EXPORT", "_NAMESPACES"}
-    return sorted(own | _NAMESPACES | _MODULE_OF_EXPORT.keys() | {"errors"})
+    own |= _NAMESPACES | _MODULE_OF_EXPORT.keys() | {"errors"}
+    if not plugrad.importing.is_installed("ml_dtypes"):  # its dtype cannot be imported
+        own -= {"bfloat16"}
+    return sorted(own)

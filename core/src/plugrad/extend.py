@@ -14,6 +14,7 @@ from plugrad.contract.kernel import (
 from plugrad.deprecation import deprecated as deprecated
 from plugrad.discovery.hooks import hookimpl as hookimpl
 from plugrad.engine.composites import composite as composite
+from plugrad.engine.halves import compute_in_float32 as compute_in_float32
 from plugrad.engine.implementations import active_functions as active_functions
 from plugrad.engine.results import wrap_array as wrap_array
 from plugrad.engine.watching import report_event as report_event
@@ -84,6 +85,7 @@ from plugrad.types.dtype import (
     COMPLEX as COMPLEX,
     DTYPES as DTYPES,
     FLOATING as FLOATING,
+    HALVES as HALVES,
     INEXACT as INEXACT,
     INTEGER as INTEGER,
     NUMERIC as NUMERIC,
@@ -102,6 +104,7 @@ from plugrad.types.dtype import (
     int16 as int16,
     int32 as int32,
     int64 as int64,
+    known_bfloat16 as known_bfloat16,
     position_dtype as position_dtype,
     string as string,
     uint8 as uint8,

@@ -41,6 +41,13 @@ def import_lazily(name: str) -> ModuleType:
         _importing_threads.discard(me)
 
 
+def is_installed(name: str) -> bool:
+    """Return whether a top-level module is there, without importing it."""
+    from importlib.util import find_spec  # few programs ask
+
+    return find_spec(name) is not None
+
+
 @cache
 def list_modules(package: str) -> tuple[str, ...]:
     """Return the names of the modules in an imported package, sorted.

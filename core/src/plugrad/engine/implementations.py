@@ -22,7 +22,13 @@ from plugrad.settings.layers import config, overridden_settings
 from plugrad.tensor.backend import check_alive, store
 from plugrad.tensor.choice import choose
 from plugrad.tensor.context import CHECKS, active_overrides
-from plugrad.types.dtype import INTEGER, as_dtype, string
+from plugrad.types.dtype import (
+    INTEGER,
+    addition_listeners,
+    as_dtype,
+    known_bfloat16,
+    string,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,6 +103,9 @@ class Implementations(dict[str, "Implementation"]):
             return fallback_implementation(kernel_name, backend)
         # No lock is held here: to read a setting may load plugins.
         function = first_suitable(found, backend)
+        has_bfloat16 = known_bfloat16()
+        if has_bfloat16:
+            function = backend.with_bfloat16(kernel_name, function)
         if config.get("debug"):
             function = with_contract_checks(kernel_name, function, backend)
         if config.get("check_finite"):
@@ -108,7 +117,11 @@ class Implementations(dict[str, "Implementation"]):
             result = function(*arrays, **attrs)
             check_arrays(kernel_name, result, backend, arrays, attrs)
             with journal.lock:  # a kept function must not be older than the registry
-                is_current = config.state == settings and watching.watchers is told
+                is_current = (
+                    config.state == settings
+                    and watching.watchers is told
+                    and known_bfloat16() == has_bfloat16
+                )
                 if is_current and list_implementations(kernel_name, backend) == found:
                     self[kernel_name] = function
             return result
@@ -162,6 +175,11 @@ def _on_setting_changed(setting: str) -> None:
             _discard_all()
 
 
+def _on_dtype_added() -> None:
+    with journal.lock:
+        _discard_all()
+
+
 def add_watcher(watcher: Watcher) -> None:
     """Notify a watcher of each implementation call from now on."""
     with journal.lock:
@@ -179,6 +197,7 @@ def remove_watcher(watcher: Watcher) -> None:
 state.implementations_for, state.functions_in = Implementations, functions_in
 listen(_discard_implementation)
 config.listeners.append(_on_setting_changed)
+addition_listeners.append(_on_dtype_added)
 
 
 # --- several implementations of one kernel -------------------------------------------------------

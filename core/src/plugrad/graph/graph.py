@@ -49,6 +49,8 @@ class Call:
     returns_list: bool
     """Whether the kernel has several outputs, even if their number is one."""
     line: Line
+    stops_gradient: bool = False
+    """Whether it stands for `stop_gradient`: no gradient flows through a program that is made of the graph."""
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
@@ -58,7 +60,8 @@ class Call:
     def __str__(self) -> str:
         attrs = [f"{name}={short_repr(self.attrs[name])}" for name in sorted(self.attrs)]
         inputs = [_values(self.inputs)] if self.inputs else []
-        return f"{self.kernel.name}({', '.join([*inputs, *attrs])})"
+        end = " without gradient" if self.stops_gradient else ""
+        return f"{self.kernel.name}({', '.join([*inputs, *attrs])}){end}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -110,7 +110,7 @@ def _document(
     sizes = SIZES if dynamic else (0, 0)
     traced = [[_repeat_rows(t, size) if dynamic else t for t in tensors] for size in sizes]
     make_graph = import_lazily("plugrad.tracing.jit").make_graph
-    first, second = (make_graph(function)(*arguments) for arguments in traced)
+    first, second = (make_graph(function, differentiable=True)(*arguments) for arguments in traced)
     writer: Writer = import_lazily("plugrad.graph_models.rules").Writer(sizes)
     known = {value: writer.name(name) for value, name in zip(first.arguments, inputs, strict=True)}
     placeholders = [

@@ -243,6 +243,8 @@ class Writer:
     def _call(self, graphs: tuple[Graph, Graph], pair: Any, names: Mapping[int, str]) -> list[str]:
         """Write the call of a kernel."""
         step, other = pair
+        if step.stops_gradient:
+            return [self.emit("StopGradient", [names[step.inputs[0]]])]
         kernel = step.kernel.name
         if kernel not in RULES or other.kernel.name != kernel:
             raise UnsupportedModel(

@@ -14,6 +14,7 @@ from plugrad.errors import (
     ArgumentValueError,
     PlugradError,
 )
+from plugrad.importing import import_lazily
 from plugrad.interruptions import is_interruption
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import asarray
@@ -33,6 +34,8 @@ from plugrad.types.dtype import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from plugrad.discovery.selection import DeviceLike
     from plugrad.tensor.backend import Backend
 
@@ -66,7 +69,7 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
     if home is not None:
         return _import_array(x, home, copy=is_copied)
     try:
-        values = np.from_dlpack(x)
+        values = _read_host_values(x)
     except (AttributeError, TypeError, ValueError, BufferError, RuntimeError) as error:
         if is_interruption(error):
             raise
@@ -95,6 +98,19 @@ def from_dlpack(x: Any, *, device: DeviceLike | None = None, copy: bool | None =
             "out, for a tensor with True in their place"
         )
     return wrap_array(values, backend)
+
+
+def _read_host_values(x: Any) -> NDArray[Any]:
+    """Return the values of an object with ``__dlpack__`` in host memory."""
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError) as error:  # NumPy does not know the kind of its elements
+        if is_interruption(error):
+            raise
+        values = import_lazily("plugrad.tensor.bfloat16_capsules").import_bfloat16(x)
+        if values is None:
+            raise
+        return values
 
 
 def _dlpack_home(x: Any, device: DeviceLike | None) -> Backend | None:

@@ -19,7 +19,7 @@ from plugrad.ops.complex import as_complex, conj
 from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, moveaxis, pad
 from plugrad.ops.rearrangement import roll
-from plugrad.types.dtype import float16, float32
+from plugrad.types.dtype import HALVES, float32
 from plugrad.types.shapes import normalize_axes, normalize_axis
 
 if TYPE_CHECKING:
@@ -441,7 +441,7 @@ def _as_complex_tensor(x: TensorLike, op: str) -> Tensor:
 
 
 def _as_floating_tensor(x: TensorLike, op: str) -> Tensor:
-    """Convert x to a floating tensor; float16 becomes float32.
+    """Convert x to a floating tensor; halves become float32.
 
     Raises:
         DTypeError: it is not floating.
@@ -452,7 +452,7 @@ def _as_floating_tensor(x: TensorLike, op: str) -> Tensor:
             f"{op} takes floating tensors, not {x.dtype}; use plugrad.fft.{op.removeprefix('r')} for complex numbers, "
             "or cast it with astype('float32')"
         )
-    return cast(x, float32) if x.dtype is float16 else x
+    return cast(x, float32) if x.dtype in HALVES else x
 
 
 def _check_length(n: int, x: Tensor, axis: int, op: str) -> int:

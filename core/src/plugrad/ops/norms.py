@@ -17,11 +17,13 @@ from plugrad.ops.movement import moveaxis, reshape
 from plugrad.ops.reduction import all, max, min, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import abs, sqrt, square
-from plugrad.types.dtype import float16, float32, float64
+from plugrad.tensor.tracer import is_traced
+from plugrad.types.dtype import HALVES, float32, float64
 from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
 
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DType
     from plugrad.types.specs import AxisLike
 
 MatrixOrder: TypeAlias = float | Literal["fro", "nuc"] | None
@@ -95,7 +97,10 @@ def stable_euclidean_norm(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
     )
 
 
-_WIDER_DTYPE: Final = {float16: float32, float32: float64}
+_WIDER_DTYPE: Final[dict[str | DType, DType]] = {
+    **dict.fromkeys(HALVES, float32),
+    float32: float64,
+}
 """For each narrow dtype, the wider one in which its squares neither overflow nor vanish."""
 
 
@@ -114,7 +119,7 @@ def _rescaling_factor(squares: Tensor) -> Tensor:
 
 def sqrt_with_zero_gradient(x: Tensor) -> Tensor:
     """Return the square root; its gradient at 0 is 0 instead of infinite."""
-    if x.node is None:
+    if x.node is None and not is_traced(x):
         return sqrt(x)
     is_zero = equal(x, 0)
     return where(is_zero, 0, sqrt(where(is_zero, 1, x)))

@@ -23,10 +23,10 @@ from plugrad.ops.creation import full
 from plugrad.ops.streams import ALGORITHM, RandomStream, check_state, key_of_seed
 from plugrad.tensor.backend import unsupported_dtype
 from plugrad.types.dtype import (
+    HALVES,
     DType,
     as_dtype,
     bool_,
-    float16,
     float32,
     float64,
     int32,
@@ -218,7 +218,7 @@ class Generator:
         if low > high:
             raise ArgumentValueError(f"uniform: low={low} must be at most high={high}")
         sizes, wanted, backend = _floating_arguments("uniform", shape, dtype, device)
-        bottom, top = np.asarray([low, high], str(wanted))
+        bottom, top = np.asarray([low, high], wanted.numpy)
         if not (np.isfinite(bottom) and np.isfinite(top)):
             raise ArgumentValueError(f"uniform: low={low} and high={high} must fit {wanted}")
         unit = self._unit(sizes, wanted, backend)
@@ -231,7 +231,7 @@ class Generator:
             values = values + low
         values = cast(values, wanted)
         # Products with a width are below it. Other rounding may reach the upper bound, which is excluded.
-        if low or wanted is float16:
+        if low or wanted in HALVES:
             values = minimum(values, np.nextafter(top, bottom).item())
         return values
 

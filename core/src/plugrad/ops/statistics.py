@@ -28,7 +28,8 @@ from plugrad.ops.norms import sqrt_with_zero_gradient, stable_euclidean_norm
 from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import exp, isfinite, log, sqrt
-from plugrad.types.dtype import bool_, float16, float32
+from plugrad.tensor.tracer import is_traced
+from plugrad.types.dtype import HALVES, bool_, float32
 from plugrad.types.shapes import count_elements, normalize_axes, normalize_axis, reduced_shape
 
 if TYPE_CHECKING:
@@ -281,14 +282,15 @@ def log_sum_exp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False)
     x = _as_real_floats(x, "log_sum_exp")
     axes = normalize_axes(axis, x.ndim, name="log_sum_exp: axis")
     if x.size:
-        values = x if x.node is None else stop_gradient(x)
-        largest = with_attributes(reduction.max, values, reduction_indices=axes, keep_dims=True)
+        largest = with_attributes(
+            reduction.max, _without_gradient(x), reduction_indices=axes, keep_dims=True
+        )
         shift = where(isfinite(largest), largest, 0)  # infinity minus infinity is NaN
     else:
         shift = reduction.sum(x, axis=axes, keep_dims=True)
     keepdims = check_flag(keepdims, "log_sum_exp", "keepdims")
     total = with_attributes(reduction.sum, exp(x - shift), axis=axes, keep_dims=keepdims)
-    if total.node is None:
+    if total.node is None and not is_traced(total):
         return log(total) + with_attributes(movement.reshape, shift, shape=total.shape)
     is_zero = equal(total, 0)
     # The gradient of log at 0 is infinite, that of the exponentials there is 0: their product is NaN.
@@ -315,6 +317,11 @@ def euclidean_norm(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = Fal
     return stable_euclidean_norm(x, axes, check_flag(keepdims, "euclidean_norm", "keepdims"))
 
 
+def _without_gradient(x: Tensor) -> Tensor:
+    """Return x as a constant; without a tape it is one, but a trace may be differentiated later."""
+    return stop_gradient(x) if x.node is not None or is_traced(x) else x
+
+
 def _as_real_floats(x: TensorLike, op: str) -> Tensor:
     """Return x as real floats."""
     return as_supported_dtype(x, normalization.softmax, op)
@@ -322,8 +329,8 @@ def _as_real_floats(x: TensorLike, op: str) -> Tensor:
 
 def _variance(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: bool) -> Tensor:
     """Return the variance."""
-    if x.dtype is float16:
-        return _variance(op, cast(x, float32), axis, correction, keepdims).astype(float16)
+    if x.dtype in HALVES:
+        return _variance(op, cast(x, float32), axis, correction, keepdims).astype(x.dtype)
     axes = normalize_axes(axis, x.ndim, name=f"{op}: axis")
     keepdims = check_flag(keepdims, op, "keepdims")
     shape = x.shape
@@ -331,8 +338,10 @@ def _variance(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: b
     if x.size:
         # The average of large numbers is rounded; that of their differences from one of them hardly is.
         size = reduced_shape(shape, axes, keep_dims=True)
-        values = x if x.node is None else stop_gradient(x)
-        x = x - with_attributes(movement.slice, values, begin=(0,) * len(shape), size=size)
+        first = with_attributes(
+            movement.slice, _without_gradient(x), begin=(0,) * len(shape), size=size
+        )
+        x = x - first
     mean = with_attributes(reduction.mean, x, axis=axes, keep_dims=True)
     squares = binary.squared_difference.call(x, mean)
     variance = with_attributes(reduction.mean, squares, axis=axes, keep_dims=keepdims)

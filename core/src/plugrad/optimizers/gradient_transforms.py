@@ -14,7 +14,7 @@ from plugrad.ops.movement import stack
 from plugrad.ops.norms import vector_norm
 from plugrad.ops.random import Generator
 from plugrad.ops.reduction import mean
-from plugrad.types.dtype import float16, float32
+from plugrad.types.dtype import HALVES, float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -163,8 +163,8 @@ def _as_tensors(function: str, gradients: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _as_float32(x: Tensor) -> Tensor:
-    """Cast float16 to float32, because float16 squares overflow above 255."""
-    return x.astype(float32) if x.dtype is float16 else x
+    """Cast halves to float32: squares of float16 overflow above 255, and those of bfloat16 have few digits."""
+    return x.astype(float32) if x.dtype in HALVES else x
 
 
 def _check_limit(function: str, name: str, value: float) -> float:

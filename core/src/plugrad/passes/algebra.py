@@ -107,8 +107,8 @@ _PARTS: Final = frozenset({complex_numbers.real, complex_numbers.imag})
 # --- what is given back --------------------------------------------------------------------------
 
 
-def _replace_by_input(rewriter: _Rewriter, step: Call) -> Call | Value:
-    return _first(step)
+def _unless_stop(rewriter: _Rewriter, step: Call) -> Call | Value:
+    return step if step.stops_gradient else _first(step)
 
 
 def _unless_changed(rewriter: _Rewriter, step: Call) -> Call | Value:
@@ -200,7 +200,7 @@ def _first(step: Call) -> Value:
 
 
 RULES: Final[dict[Kernel[..., Any], Rule]] = {
-    unary.identity: _replace_by_input,
+    unary.identity: _unless_stop,
     unary.cast: _unless_changed,
     unary.negative: _twice,
     unary.logical_not: _twice,

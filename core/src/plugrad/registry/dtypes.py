@@ -11,6 +11,7 @@ import numpy as np
 from plugrad.errors import DTypeError, RegistrationError, short_repr
 from plugrad.settings import journal
 from plugrad.types.dtype import (
+    BFLOAT16,
     DTYPES,
     DType,
     add_dtype,
@@ -46,16 +47,16 @@ def register_dtype(
 
             import ml_dtypes
 
-            bfloat16 = register_dtype(
-                "bfloat16",
-                ml_dtypes.bfloat16,
+            float8 = register_dtype(
+                "float8_e5m2",
+                ml_dtypes.float8_e5m2,
                 kind="floating",
-                promotion={"float16": "float32"},
-                info=ml_dtypes.finfo("bfloat16"),
+                promotion={"float16": "float16"},
+                info=ml_dtypes.finfo("float8_e5m2"),
             )
 
     Args:
-        name: by which it is found: ``plugrad.zeros(3, dtype="bfloat16")``.
+        name: by which it is found: ``plugrad.zeros(3, dtype="float8_e5m2")``.
         numpy: NumPy's dtype for it, or a type of scalars; arrays on the host have it.
         kind: what its elements are.
         promotion: to what it is promoted with other dtypes. It must name plugrad's own dtypes of its kind and size,
@@ -73,6 +74,8 @@ def register_dtype(
         host: np.dtype[Any] = np.dtype(numpy)
     except TypeError as error:
         raise _wrong(name, f"numpy={short_repr(numpy)} is no dtype of NumPy: {error}") from error
+    if BFLOAT16 in (name, host.name):
+        raise _wrong(name, "bfloat16 is a dtype of plugrad; bring another")
     _check_is_new(name, host)
     dtype = new_dtype(name, kind, host, info)
     try:

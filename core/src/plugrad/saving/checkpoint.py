@@ -19,6 +19,7 @@ from plugrad.saving.structure import Reader, Writer
 from plugrad.saving.tensor_file import DTYPE_OF_CODE, TensorFile
 from plugrad.tensor.backend import backend_failed, check_alive, invalid_result, note_loss, passes
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.dtype import BFLOAT16
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -105,7 +106,8 @@ def _write(path: str, arrays: Mapping[str, StoredArray], metadata: Mapping[str, 
     end = 0
     for name, (dtype, shape, _) in ordered:
         start, end = end, end + dtype.itemsize * prod(shape)
-        header[name] = {"dtype": CODE_OF_DTYPE[dtype], "shape": shape, "data_offsets": (start, end)}
+        code = "BF16" if dtype.name == BFLOAT16 else CODE_OF_DTYPE[dtype]
+        header[name] = {"dtype": code, "shape": shape, "data_offsets": (start, end)}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb", BUFFER_BYTES) as file:
@@ -162,8 +164,8 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
     Tensors and variables are made on one device, wherever they were when they were saved. NumPy's
     arrays, numbers and strings are as they were. NumPy's scalars come back as Python's numbers.
 
-    A safetensors file of another program gives a dict of tensors by name; bfloat16 becomes float32,
-    which holds the same numbers.
+    A safetensors file of another program gives a dict of tensors by name; its bfloat16 becomes float32,
+    which holds the same numbers, so that it can be read without the package ml-dtypes.
 
     Each tensor is read and copied to the device before the next one. The file may be replaced or deleted
     meanwhile. Nothing in it is executed. It must be complete, and its parts must fit together; there is no

@@ -31,7 +31,7 @@ from plugrad.ops.creation import asarray
 from plugrad.saving.text import pack_strings, unpack_strings
 from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.variable import Variable
-from plugrad.types.dtype import DTYPES, complex128, every_dtype, string
+from plugrad.types.dtype import BFLOAT16, DTYPES, DType, complex128, every_dtype, string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
-    from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
 
     Path = tuple[str | int, ...]
@@ -128,6 +127,8 @@ def _to_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[StoredArray, di
         texts = leaf.numpy() if isinstance(leaf, Tensor) else leaf
         data = np.frombuffer(pack_strings(texts.ravel().tolist()), np.uint8)
         return StoredArray(data.dtype, data.shape, data), {"dtype": "string", "shape": list(shape)}
+    if dtype.name == BFLOAT16:
+        return StoredArray(dtype, shape, leaf), {"dtype": BFLOAT16}
     if added := _plugin_dtype(dtype):
         stored = StoredArray(np.dtype("u1"), (*shape, dtype.itemsize), leaf)
         return stored, {"dtype": added.name}
@@ -258,6 +259,8 @@ def _from_stored(stored: NDArray[Any], how: Mapping[Any, Any], name: str) -> NDA
                         return np.array(texts, string.numpy).reshape(sizes)
                 except ValueError as error:
                     raise DamagedFile(f"the strings of {short_repr(name)}: {error}") from None
+        case {"dtype": "bfloat16", **nothing} if not nothing and stored.dtype == np.float32:
+            return stored.astype(DType(BFLOAT16).numpy)
         case {"dtype": str(dtype), **nothing} if not nothing and stored.dtype == np.uint8:
             added = next((d for d in every_dtype()[len(DTYPES) :] if d.name == dtype), None)
             if added is None:

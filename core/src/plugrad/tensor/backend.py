@@ -20,11 +20,12 @@ from plugrad.errors import (
     describe_exception,
     short_repr,
 )
+from plugrad.importing import import_lazily
 from plugrad.interruptions import comes_from_handler, is_interruption
 from plugrad.tensor.choice import choose
 from plugrad.tensor.effects import active_log
 from plugrad.types.arguments import explain_wrong_fields
-from plugrad.types.dtype import as_dtype
+from plugrad.types.dtype import BFLOAT16, as_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -279,6 +280,14 @@ class Backend(ABC):
         function = self.prepared(name, config.kernel_func)
         return choose(function, self.prepared(name, following), *config.conditions)
 
+    def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
+        """Return what the engine calls for a kernel from the moment on when a program has named bfloat16.
+
+        By default, `function` itself. A backend whose kernels compute in float32 returns
+        `plugrad.extend.compute_in_float32`.
+        """
+        return function
+
     @property
     def label(self) -> str:
         """The name and the device, as in ``"webgpu:0"``."""
@@ -461,6 +470,14 @@ def read_array(array: Any, backend: Backend) -> NDArray[Any]:
         raise backend_failed(backend, "to_numpy()", error) from error
     check_array(values, array.shape, array.dtype, backend, "to_numpy()")
     return values
+
+
+def export_values(values: NDArray[Any], **options: Any) -> Any:
+    """Return the DLPack capsule of host values, with the options of NumPy's ``__dlpack__``."""
+    if values.dtype.name != BFLOAT16:
+        return values.__dlpack__(**options)
+    capsules = import_lazily("plugrad.tensor.bfloat16_capsules")  # ctypes takes long to import
+    return capsules.export_bfloat16(values, **options)
 
 
 def export_array(

@@ -22,7 +22,7 @@ from plugrad.errors import (
     warn,
 )
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, read_array
+from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, export_values, read_array
 from plugrad.tensor.keeping import keep_alive
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
@@ -243,7 +243,7 @@ class Tensor(Methods):
                 f"__dlpack__: stream={short_repr(stream)} must be None, because the values are in host memory"
             )
         values = host_values(self) if is_shared else host_values(self).copy()
-        return values.__dlpack__(max_version=max_version, dl_device=dl_device)
+        return export_values(values, max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         _ = self.array  # raises if the tensor has been disposed

@@ -12,6 +12,7 @@ from plugrad.contract.kernel import get_contract
 from plugrad.engine.composites import composite_implementation
 from plugrad.errors import BackendMismatch, TracingError
 from plugrad.graph.graph import Call, Graph, HostValue, Step
+from plugrad.kernels.unary import identity
 from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import list_implementations
@@ -148,6 +149,17 @@ class GraphTracer(Tracer):
     def depend_on(self, function: Callable[[], Any]) -> None:
         """Note that the trace is for what a function returns now."""
         self.guards.append((function, function()))
+
+    def without_tape(self, array: Any) -> Any:
+        """Return an array for the same values; the step says that no gradient flows, and disappears before it runs."""
+        if not isinstance(array, TracedArray):
+            return array  # strings, which have no gradient
+        output = self.new_value(self.specs[array.value])
+        inputs, outputs = (array.value,), (output.value,)
+        self.steps.append(
+            Call(identity, inputs, {}, outputs, False, user_line(), stops_gradient=True)
+        )
+        return output
 
     # --- what a traced function closes over ------------------------------------------------------
 

@@ -120,12 +120,17 @@ class Jitted(Generic[Params, Result]):
     """A function that is traced at its first call with arguments of a new kind; see `jit`."""
 
     def __init__(
-        self, function: Callable[Params, Result], static: frozenset[str] = frozenset()
+        self,
+        function: Callable[Params, Result],
+        static: frozenset[str] = frozenset(),
+        *,
+        keeps_stops: bool = False,
     ) -> None:
-        """Wrap a function."""
+        """Wrap a function; with `keeps_stops`, its graphs say where no gradient flows."""
         update_wrapper(self, function)
         self.function = function
         self.static = static
+        self.keeps_stops = keeps_stops
         self._programs: dict[Any, tuple[Program, ...]] = {}
         """By key, of which a program that `holds` is for a call."""
         self._kinds: list[dict[int | str, Any]] = []
@@ -266,7 +271,9 @@ class Jitted(Generic[Params, Result]):
                 args, dict(sorted(kwargs.items()))
             )  # as in the key
             backend: Backend = key[-1]
-            make = CheckedProgram if config.get("debug") else Program
+            make = partial(
+                CheckedProgram if config.get("debug") else Program, keeps_stops=self.keeps_stops
+            )
             try:
                 program = make(name, function, tensors, backend, may_move=not tensors)
             except OtherDevice as elsewhere:
@@ -414,7 +421,7 @@ def _devices_differ_error(tensors: Sequence[Tensor]) -> BackendMismatch:
 
 
 def make_graph(
-    function: Callable[..., Any], *, fused: bool = False
+    function: Callable[..., Any], *, fused: bool = False, differentiable: bool = False
 ) -> Callable[..., plugrad.graph.graph.Graph]:
     """Return a function that takes the arguments of `function` and returns the graph that `jit` would run.
 
@@ -429,13 +436,18 @@ def make_graph(
     Args:
         function: what is traced.
         fused: whether the steps that the device runs as one are one step, and the peak of the memory is planned.
+        differentiable: whether `stop_gradient` is a step, so that a program which is made of the graph has the
+            gradient of the function; running it needs no such step.
 
     Raises:
         ArgumentError, TracingError: see `jit`.
     """
     fused = check_flag(fused, "make_graph", "fused")
     check_callable("make_graph", function)
+    differentiable = check_flag(differentiable, "make_graph", "differentiable")
     jitted: Jitted[..., Any] = function if isinstance(function, Jitted) else Jitted(function)  # pyright: ignore[reportUnknownVariableType]
+    if differentiable:
+        jitted = Jitted(jitted.function, jitted.static, keeps_stops=True)
 
     def planned(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
         return jitted.program(*args, **kwargs).planned_graph()

@@ -14,6 +14,7 @@ from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.passes.hosts import return_hosts
 from plugrad.passes.memory import plan_memory
 from plugrad.passes.simplify import simplify_graph
+from plugrad.passes.stops import remove_stops
 from plugrad.tape.nodes import Bundle, InputGradients, Leaf, Node, Part, Step
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_alive
@@ -69,8 +70,9 @@ class Program:
         backend: Backend,
         *,
         may_move: bool = False,
+        keeps_stops: bool = False,
     ) -> None:
-        """Trace the function.
+        """Trace the function; with `keeps_stops`, the graph says where no gradient flows.
 
         Raises:
             TracingError: the function reads values, or what it does cannot be recorded.
@@ -83,7 +85,7 @@ class Program:
         self.graph, self.rebuild = _trace(name, function, tensors, tracer)
         self.guards = tracer.guards
         check_leaks(tracer, self.graph, name)
-        self.graph = simplify_graph(self.graph)
+        self.graph = simplify_graph(self.graph if keeps_stops else remove_stops(self.graph))
         self.variables = list(self.graph.variables.values())
         self.updated = [v for v, _ in self.graph.updates]
         self.has_effects = any(map(has_effect, self.graph.steps))

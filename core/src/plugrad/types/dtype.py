@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, fina
 import numpy as np
 
 from plugrad.errors import DTypeError, short_repr, suggestion
+from plugrad.importing import import_lazily
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Set
+    from collections.abc import Callable, Collection, Mapping, Set
 
 Kind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
 Scalar: TypeAlias = bool | int | float | complex
@@ -27,6 +28,11 @@ _KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("complex64", "complex128"), "complex"),
     "string": "string",
 }
+
+BFLOAT16: Final = "bfloat16"
+"""The name of the dtype that plugrad has as soon as something names it, because its values need a package."""
+HALVES: Final = frozenset(("float16", BFLOAT16))
+"""The names of the floating dtypes of 16 bits, which are computed in float32 and rounded."""
 
 
 @final
@@ -68,6 +74,8 @@ class DType:
             raise DTypeError(f"DType: name={short_repr(name)} must be a string")
         if name in _BY_NAME:
             return _BY_NAME[name]
+        if name == BFLOAT16:
+            return _import_bfloat16()
         if name not in _KINDS:
             raise _unknown_dtype(name)
         numpy = np.dtypes.StringDType() if name == "string" else np.dtype(name)
@@ -213,7 +221,37 @@ def as_dtype(spelling: object) -> DType:
     except (KeyError, TypeError):
         if isinstance(spelling, np.dtype) and spelling.kind == "U":  # of any length
             return string
-        raise _unknown_dtype(spelling) from None
+    if _names_bfloat16(spelling):
+        return _import_bfloat16()
+    raise _unknown_dtype(spelling)
+
+
+def _names_bfloat16(spelling: object) -> bool:
+    """Return whether a name, a dtype of NumPy or a type of scalars stands for bfloat16."""
+    match spelling:
+        case str():
+            return spelling == BFLOAT16
+        case np.dtype():
+            return spelling.name == BFLOAT16
+        case type():
+            return spelling.__name__ == BFLOAT16
+        case _:
+            return False
+
+
+def _import_bfloat16() -> DType:
+    """Return bfloat16.
+
+    Raises:
+        DTypeError: the package that NumPy needs for its values is not installed.
+    """
+    return import_lazily("plugrad.types.bfloat16").bfloat16
+
+
+def known_bfloat16() -> frozenset[DType]:
+    """Return bfloat16 in a set if something has named it, else an empty set."""
+    found = _BY_NAME.get(BFLOAT16)
+    return frozenset() if found is None else frozenset((found,))
 
 
 def equivalents(dtypes: frozenset[DType]) -> Set[object]:
@@ -241,21 +279,26 @@ def _spell(dtype: DType, dtypes: frozenset[DType], spelled: set[object]) -> None
 # --- dtypes of plugins ---------------------------------------------------------------------------
 
 _ADDED: Final[dict[DType, Mapping[DType, DType]]] = {}
-"""The dtypes that plugins have brought, and to what others are promoted with each."""
+"""The dtypes that plugins have brought, and bfloat16; to what others are promoted with each."""
+
+addition_listeners: Final[list[Callable[[], None]]] = []
+"""What is called when there is a new dtype."""
 
 
 def every_dtype() -> tuple[DType, ...]:
-    """Return plugrad's own dtypes, and those that plugins have brought."""
+    """Return plugrad's own dtypes, and those that plugins have brought, with bfloat16 if something has named it."""
     return (*DTYPES, *_ADDED)
 
 
 def add_dtype(dtype: DType, promotion: Mapping[DType, DType]) -> None:
-    """Make a plugin's dtype known; `plugrad.registry.dtypes` checks it."""
+    """Make a dtype known; `plugrad.registry.dtypes` checks those of plugins."""
     _ADDED[dtype] = promotion
     _BY_NAME[dtype.name] = dtype
     _BY_EQUIVALENT.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
     for dtypes, spelled in _SPELLINGS.items():
         _spell(dtype, dtypes, spelled)
+    for listener in addition_listeners:
+        listener()
 
 
 def remove_dtype(dtype: DType) -> None:
@@ -270,7 +313,9 @@ def remove_dtype(dtype: DType) -> None:
 
 def numpy_kind(dtype: np.dtype[Any]) -> str:
     """Return NumPy's letter for the kind of a dtype; for a plugin's, which NumPy calls void, that of its kind."""
-    added = _BY_EQUIVALENT.get(dtype) if dtype.kind == "V" and _ADDED else None
+    if dtype.kind != "V":
+        return dtype.kind
+    added = _import_bfloat16() if dtype.name == BFLOAT16 else _BY_EQUIVALENT.get(dtype)
     return dtype.kind if added is None else _LETTERS[added.kind]
 
 

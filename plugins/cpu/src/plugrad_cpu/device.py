@@ -22,8 +22,10 @@ from plugrad.extend import (
     KernelTable,
     Memory,
     Probe,
+    known_bfloat16,
 )
 from plugrad_cpu.declare import is_tracked
+from plugrad_cpu.halves import with_bfloat16
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, Array, empty, empty_like, pool
 from plugrad_cpu.threads import thread_count, thread_pool
 
@@ -71,7 +73,7 @@ class Cpu(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return all dtypes."""
-        return EVERY_DTYPE
+        return EVERY_DTYPE | known_bfloat16()
 
     def from_numpy(self, array: Array) -> Array:
         """Return a copy."""
@@ -105,6 +107,14 @@ class Cpu(Backend):
         if not _is_plain(contract) or len(contract.inputs) > 2:
             return super().prepared_choice(config, following)
         return _with_memory_limit(_choose_by_inputs(config, following, contract), contract)
+
+    def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
+        """Return a function that also takes bfloat16."""
+        contract = KERNELS.get(kernel_name)
+        return function if contract is None else with_bfloat16(contract, function, self._cast)
+
+    def _cast(self, x: Array, *, dtype: DType) -> Array:
+        return self.functions["Cast"](x, dtype=dtype)
 
     def memory(self) -> Memory:
         """Return the buffers that arrays use now, and their bytes now and at the peak."""

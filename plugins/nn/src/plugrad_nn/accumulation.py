@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import plugrad
+from plugrad.extend import HALVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class Accumulated:
     """An optimizer whose steps take the mean gradient over the examples of several batches.
 
-    Sums and counts are variables, so that traced steps add to them. Those of float16 are float32, as are products with
+    Sums and counts are variables, so that traced steps add to them. Those of halves are float32, as are products with
     a count.
     """
 
@@ -78,7 +79,7 @@ class Accumulated:
     def _sum_of(self, variable: Variable) -> Variable:
         found = self._sums.get(variable)
         if found is None:
-            dtype = plugrad.float32 if variable.dtype is plugrad.float16 else variable.dtype
+            dtype = plugrad.float32 if variable.dtype in HALVES else variable.dtype
             zeros = plugrad.zeros(variable.shape, dtype=dtype, device=variable.backend)
             found = plugrad.Variable(zeros, trainable=False, name=f"{variable.name}.accumulated")
             self._sums[variable] = found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad.extend import ArgumentValueError, ShapeError
+from plugrad.extend import HALVES, ArgumentValueError, ShapeError
 from plugrad_nn import initializers
 from plugrad_nn.arguments import check_flag, check_integer, check_number
 from plugrad_nn.layer import INFERENCE, Layer, Mode, Training
@@ -251,7 +251,7 @@ class RMSNorm(Layer):
     >>> layer(layer.init(0, (2,)), plugrad.asarray([[0.0, 2.0]]))
     tensor([[0.       , 1.4142132]], dtype=float32)
 
-    Parameter: "gamma", of shape (features,). The mean of squares is computed in float32 if the input is float16.
+    Parameter: "gamma", of shape (features,). The mean of squares of halves is computed in float32.
 
     Args:
         epsilon: a number that is added to the mean of squares, so that it is not 0.
@@ -280,6 +280,6 @@ class RMSNorm(Layer):
                 f"RMSNorm: x has shape {x.shape}; it must be (batch, …, {gamma.size}), because the parameter is for "
                 "as many features"
             )
-        wide = plugrad.astype(x, plugrad.float32) if x.dtype == plugrad.float16 else x
+        wide = plugrad.astype(x, plugrad.float32) if x.dtype in HALVES else x
         mean = plugrad.mean(plugrad.square(wide), axis=-1, keepdims=True)
         return plugrad.astype(wide * plugrad.rsqrt(mean + self.epsilon), x.dtype) * gamma

@@ -28,13 +28,16 @@ DOMAIN: Final = "plugrad"
 KEY: Final = "plugrad.call"
 REMEMBERED: Final = frozenset(
     [
-        "Attention", "Elu", "Expm1", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log1p",
-        "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "Square", "SquaredDifference",
+        "Attention", "Elu", "Expm1", "FloorDiv", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log10", "Log1p", "Log2",
+        "MirrorPad", "Mod", "ResizeBilinear", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Softplus", "Square",
+        "SquaredDifference", "Trunc", "_FusedMatMul",
     ]
 )  # fmt: skip
 """The kernels that are remembered."""
 CELLS: Final = ("LSTM", "GRU", "SimpleRNN")
 """The loops that are remembered."""
+STOP_GRADIENT: Final = "StopGradient"
+"""What is remembered of an Identity through which no gradient flows."""
 
 
 class Call(NamedTuple):
@@ -84,8 +87,15 @@ def find_operator(call: Call) -> tuple[Operator, dict[str, Any]] | None:
     """Return the operator that computes a call, and its attributes; None, if it is not known."""
     if call.name in REMEMBERED:
         return OPERATORS[DOMAIN, "Kernel"][0], {"name": call.name, "attributes": call.attributes}
-    found = find(DOMAIN, call.name, 1) if call.name in CELLS else None
+    known = call.name in CELLS or call.name == STOP_GRADIENT
+    found = find(DOMAIN, call.name, 1) if known else None
     return found and (found, call.attributes)
+
+
+@operator(STOP_GRADIENT, domain=DOMAIN)
+def stop_gradient(x: Tensor) -> Tensor:
+    """Return what is there, as a constant."""
+    return plugrad.stop_gradient(x)
 
 
 @operator("Kernel", domain=DOMAIN)

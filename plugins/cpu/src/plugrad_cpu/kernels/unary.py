@@ -8,6 +8,7 @@ import numpy as np
 from plugrad.extend import DType, bool_
 from plugrad.kernels import unary
 from plugrad_cpu.declare import Array, accumulation_dtype, table
+from plugrad_cpu.halves import round_to_bfloat16
 from plugrad_cpu.kernels.binary import WHERE_MAX_ELEMENTS, select
 from plugrad_cpu.memory import empty_like
 
@@ -243,9 +244,13 @@ def cast(x: Array, *, dtype: DType) -> Array:
     """Return x in another dtype."""
     if x.dtype.kind == "c" and dtype.kind != "complex" and dtype is not bool_:
         x = np.real(x)
+    if (
+        x.dtype.kind == "V" and dtype.kind != "floating"
+    ):  # NumPy's casts of bfloat16 do not saturate
+        x = x.astype(np.float32)
     if x.dtype.kind == "f" and dtype.is_integer:
         return saturating_cast(x, dtype)
-    return x.astype(dtype.numpy)
+    return round_to_bfloat16(x, dtype) if dtype.name == "bfloat16" else x.astype(dtype.numpy)
 
 
 def saturating_cast(x: Array, dtype: DType) -> Array:

@@ -110,7 +110,8 @@ def _match_loop(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
             for shape in shapes(cell, sequences, spec.shape[-1])
         ]
         wanted = plugrad.make_graph(
-            lambda *values: run(cell, *values, returns_sequences=len(step.outputs) > cell.states)  # pyright: ignore[reportUnknownLambdaType]
+            lambda *values: run(cell, *values, returns_sequences=len(step.outputs) > cell.states),  # pyright: ignore[reportUnknownLambdaType]
+            differentiable=True,
         )(*examples)
     binding: Binding = {}
     loop: Any = wanted.steps[-1]

@@ -28,7 +28,7 @@ DIRECT = {
 }  # fmt: skip
 """Kernels that are one operator, with the same inputs."""
 REDUCTIONS = {
-    "All": "ReduceMin", "Any": "ReduceMax", "Max": "ReduceMax", "Mean": "ReduceMean",
+    "All": "ReduceMin", "Any": "ReduceSum", "Max": "ReduceMax", "Mean": "ReduceMean",
     "Min": "ReduceMin", "Prod": "ReduceProd", "Sum": "ReduceSum",
 }  # fmt: skip
 SELU = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
@@ -53,9 +53,11 @@ def reduction(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
     keep = int(call.attrs["keep_dims"])
     flags = kernel in ("All", "Any")
     x = writer.emit("Cast", inputs, to=6) if flags else inputs[0]
+    # Without axes, nothing is reduced here, and everything by default there.
+    alone = {} if axes else {"noop_with_empty_axes": 1}
     reduced = writer.emit(
-        REDUCTIONS[kernel], [x, writer.integers(axes)], [] if flags else outputs, keepdims=keep
-    )
+        REDUCTIONS[kernel], [x, writer.integers(axes)], [] if flags else outputs, keepdims=keep, **alone,
+    )  # fmt: skip
     if flags:
         writer.emit("Cast", [reduced], outputs, to=9)
 
@@ -92,11 +94,15 @@ def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[st
         turned = writer.emit("Transpose", [inputs[1]], perm=[rank, rank + 1, *range(rank)])
         shape = writer.integers([one * two, 1, *window.size])
         filters, group = writer.emit("Reshape", [turned, shape]), one
-    x = _channels_second(writer, inputs[0], rank)
+    x = channels_second(writer, inputs[0], rank)
     y = writer.emit(
-        "Conv", [x, filters], group=group, dilations=list(window.dilations), **_moving(window)
+        "Conv",
+        [x, filters],
+        group=group,
+        dilations=list(window.dilations),
+        **window_attributes(window),
     )
-    _write_bias_and_activation(writer, call, _channels_last(writer, y, rank), inputs[2:], outputs)
+    _write_bias_and_activation(writer, call, channels_last(writer, y, rank), inputs[2:], outputs)
 
 
 @rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
@@ -125,12 +131,12 @@ def transposed_convolution(
         turned = writer.emit("Transpose", [inputs[1]], perm=[rank, rank + 1, *range(rank)])
         shape = writer.integers([one * two, 1, *window.size])
         filters, group = writer.emit("Reshape", [turned, shape]), one
-    x = _channels_second(writer, inputs[0], rank)
+    x = channels_second(writer, inputs[0], rank)
     y = writer.emit(
         "ConvTranspose", [x, filters], group=group, dilations=list(window.dilations), output_padding=extra,
-        **_moving(window),
+        **window_attributes(window),
     )  # fmt: skip
-    writer.emit("Identity", [_channels_last(writer, y, rank)], outputs)
+    writer.emit("Identity", [channels_last(writer, y, rank)], outputs)
 
 
 @rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
@@ -139,16 +145,16 @@ def pooling(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
     window = call.attrs["window"]
     rank = len(window.size)
     kind = "MaxPool" if "Max" in call.calls[0].kernel.name else "AveragePool"
-    x = _channels_second(writer, inputs[0], rank)
-    y = writer.emit(kind, [x], dilations=list(window.dilations), **_moving(window))
-    writer.emit("Identity", [_channels_last(writer, y, rank)], outputs)
+    x = channels_second(writer, inputs[0], rank)
+    y = writer.emit(kind, [x], dilations=list(window.dilations), **window_attributes(window))
+    writer.emit("Identity", [channels_last(writer, y, rank)], outputs)
 
 
 @rule("FusedBatchNorm")
 def normalization(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write a normalization as arithmetic, since statistics may have any shape."""
     x, mean, variance, offset, scale = [*inputs, "", ""][:5]
-    epsilon = _number(writer, call, call.attrs["variance_epsilon"])
+    epsilon = make_number(writer, call, call.attrs["variance_epsilon"])
     deviation = writer.emit("Sqrt", [writer.emit("Add", [variance, epsilon])])
     y = writer.emit("Div", [writer.emit("Sub", [x, mean]), deviation])
     y = writer.emit("Mul", [y, scale]) if scale else y
@@ -179,12 +185,12 @@ def attention(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
         return
     turned = writer.emit("Transpose", [k], perm=[*range(rank - 2), rank - 1, rank - 2])
     scores = writer.emit("MatMul", [q, turned])
-    scores = writer.emit("Mul", [scores, _number(writer, call, call.attrs["scale"])])
+    scores = writer.emit("Mul", [scores, make_number(writer, call, call.attrs["scale"])])
     scores = writer.emit("Add", [scores, mask]) if mask else scores
     writer.emit("MatMul", [writer.emit("Softmax", [scores], axis=-1), v], outputs)
 
 
-@rule("Reshape", "ExpandDims", "Flatten")
+@rule("Reshape", "ExpandDims")
 def reshape(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write another shape; one size that depends on the batch is what remains."""
     first, second = call.shape(0, out=True)
@@ -265,11 +271,11 @@ def resize(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -
     if nearest:
         rounding = "floor" if mode == "asymmetric" else "round_prefer_ceil"
         kinds = {"mode": "nearest", "nearest_mode": rounding}
-    x = _channels_second(writer, inputs[0], 2)
+    x = channels_second(writer, inputs[0], 2)
     y = writer.emit(
         "Resize", [x, "", "", writer.integers(*shapes)], coordinate_transformation_mode=mode, **kinds
     )  # fmt: skip
-    writer.emit("Identity", [_channels_last(writer, y, 2)], outputs)
+    writer.emit("Identity", [channels_last(writer, y, 2)], outputs)
 
 
 @rule("ZerosLike", "OnesLike")
@@ -289,10 +295,20 @@ def fill(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> 
 
 @rule("MirrorPad")
 def mirror_pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write paddings with what is inside; ONNX mirrors at the last element only."""
-    if call.attrs["mode"] != "reflect":
-        raise UnsupportedModel("mirror_pad with mode 'symmetric' has no counterpart in ONNX.")
+    """Write paddings with what is inside; where the last element is repeated, which ONNX does not do, as indices."""
     sides = call.attrs["paddings"]
+    if call.attrs["mode"] != "reflect":
+        name = inputs[0]
+        for axis, ((low, high), first, second) in enumerate(zip(sides, *call.shape(), strict=True)):
+            if low or high:
+                if first != second:
+                    raise UnsupportedModel(
+                        "mirror_pad repeats the edge of an axis whose size changes."
+                    )
+                order: list[int] = np.pad(np.arange(first), (low, high), "symmetric").tolist()
+                name = writer.emit("Gather", [name, writer.integers(order)], axis=axis)
+        writer.emit("Identity", [name], outputs)
+        return
     pads = writer.integers([low for low, _ in sides] + [high for _, high in sides])
     writer.emit("Pad", [inputs[0], pads], outputs, mode="reflect")
 
@@ -313,6 +329,24 @@ def floored(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
         writer.emit("Identity", [quotient], outputs)
         return
     writer.emit("Sub", [inputs[0], writer.emit("Mul", [quotient, inputs[1]])], outputs)
+
+
+@rule("Log2", "Log10")
+def logarithm(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a logarithm to another base."""
+    base = {"Log2": 2.0, "Log10": 10.0}[call.calls[0].kernel.name]
+    factor = make_number(writer, call, 1 / np.log(base))
+    writer.emit("Mul", [writer.emit("Log", inputs), factor], outputs)
+
+
+@rule("Trunc")
+def truncate(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write numbers without what follows the point; integers have nothing there."""
+    if call.dtype().is_integer:
+        writer.emit("Identity", inputs, outputs)
+        return
+    size = writer.emit("Floor", [writer.emit("Abs", inputs)])
+    writer.emit("Mul", [writer.emit("Sign", inputs), size], outputs)
 
 
 @rule("Concat")
@@ -352,16 +386,25 @@ def pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> N
     """Write paddings with a number."""
     sides = call.attrs["paddings"]
     pads = writer.integers([low for low, _ in sides] + [high for _, high in sides])
-    value = _number(writer, call, call.attrs["constant_value"])
+    value = make_number(writer, call, call.attrs["constant_value"])
     writer.emit("Pad", [inputs[0], pads, value], outputs)
 
 
 @rule("GatherV2")
 def gather(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write slices at indices."""
-    if call.attrs["batch_dims"]:
-        raise UnsupportedModel("take with batch_dims has no counterpart in ONNX that is written.")
-    writer.emit("Gather", inputs[:2], outputs, axis=call.attrs["axis"])
+    axis, shared = call.attrs["axis"], call.attrs["batch_dims"]
+    if not shared:
+        writer.emit("Gather", inputs[:2], outputs, axis=axis)
+        return
+    rank, places = len(call.shape(0)[0]), len(call.shape(1)[0]) - shared
+    front = [*range(shared), axis, *range(shared, axis), *range(axis + 1, rank)]
+    x = writer.emit("Transpose", [inputs[0]], perm=front)
+    rows = writer.emit("Unsqueeze", [inputs[1], writer.integers([-1])])
+    found = writer.emit("GatherND", [x, writer.emit("Cast", [rows], to=7)], batch_dims=shared)
+    ends = shared + places + axis - shared
+    back = [*range(shared), *range(shared + places, ends), *range(shared, shared + places)]
+    writer.emit("Transpose", [found], outputs, perm=[*back, *range(ends, rank + places - 1)])
 
 
 @rule("Cast")
@@ -372,14 +415,15 @@ def cast(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> 
 
 @rule("OneHot")
 def one_hot(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write one value where indices point to."""
-    values = np.array(
-        [call.attrs["off_value"], call.attrs["on_value"]], np.dtype(call.dtype().name)
+    """Write one value where indices point to, and another one elsewhere; OneHot counts negative ones from the end."""
+    dtype = np.dtype(call.dtype().name)
+    off, on = (
+        writer.constant(np.array(call.attrs[f"{name}_value"], dtype)) for name in ("off", "on")
     )
-    depth = writer.constant(np.array(call.attrs["depth"], np.int64))
-    # Runtimes have OneHot for few dtypes of indices, and int64 is among them.
+    places = writer.constant(np.arange(call.attrs["depth"], dtype=np.int64))
     indices = writer.emit("Cast", [inputs[0]], to=7)
-    writer.emit("OneHot", [indices, depth, writer.constant(values)], outputs)
+    rows = writer.emit("Unsqueeze", [indices, writer.integers([-1])])
+    writer.emit("Where", [writer.emit("Equal", [rows, places]), on, off], outputs)
 
 
 @rule("Softmax", "LogSoftmax")
@@ -408,14 +452,14 @@ def einsum(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -
 def clip(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write bounds."""
     low, high = call.attrs["clip_value_min"], call.attrs["clip_value_max"]
-    bounds = [_number(writer, call, value) for value in (low, high)]
+    bounds = [make_number(writer, call, value) for value in (low, high)]
     writer.emit("Clip", [inputs[0], *bounds], outputs)
 
 
 @rule("Relu6")
 def relu6(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write bounds of 0 and 6."""
-    bounds = [_number(writer, call, value) for value in (0, 6)]
+    bounds = [make_number(writer, call, value) for value in (0, 6)]
     writer.emit("Clip", [inputs[0], *bounds], outputs)
 
 
@@ -465,15 +509,15 @@ def reciprocal_root(writer: Writer, call: Calls, inputs: list[str], outputs: lis
 @rule("Expm1")
 def expm1(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write exp(x) − 1, which ONNX has within Elu below zero; above, the difference is accurate enough."""
-    difference = writer.emit("Sub", [writer.emit("Exp", inputs), _number(writer, call, 1)])
-    below = writer.emit("Less", [inputs[0], _number(writer, call, 0)])
+    difference = writer.emit("Sub", [writer.emit("Exp", inputs), make_number(writer, call, 1)])
+    below = writer.emit("Less", [inputs[0], make_number(writer, call, 0)])
     writer.emit("Where", [below, writer.emit("Elu", inputs), difference], outputs)
 
 
 @rule("Log1p")
 def log1p(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write log(1 + x)."""
-    writer.emit("Log", [writer.emit("Add", [inputs[0], _number(writer, call, 1)])], outputs)
+    writer.emit("Log", [writer.emit("Add", [inputs[0], make_number(writer, call, 1)])], outputs)
 
 
 @rule("NotEqual")
@@ -489,24 +533,26 @@ def is_finite(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
     writer.emit("Not", [either], outputs)
 
 
-def _number(writer: Writer, call: Calls, value: float) -> str:
+def make_number(writer: Writer, call: Calls, value: float) -> str:
     """Write a number in the dtype of a call's result."""
     dtype = call.dtype()
     dtype = call.dtype(out=False) if str(dtype) == "bool" else dtype
     return writer.constant(np.array(value, np.dtype(dtype.name)))
 
 
-def _moving(window: Any) -> dict[str, Any]:
+def window_attributes(window: Any) -> dict[str, Any]:
     """Return the attributes of a window."""
     pads = [low for low, _ in window.padding] + [high for _, high in window.padding]
     return {"kernel_shape": list(window.size), "strides": list(window.strides), "pads": pads}
 
 
-def _channels_second(writer: Writer, name: str, rank: int) -> str:
+def channels_second(writer: Writer, name: str, rank: int) -> str:
+    """Write images with the channels before the spatial axes."""
     return writer.emit("Transpose", [name], perm=[0, rank + 1, *range(1, rank + 1)])
 
 
-def _channels_last(writer: Writer, name: str, rank: int) -> str:
+def channels_last(writer: Writer, name: str, rank: int) -> str:
+    """Write images with the channels after the spatial axes."""
     return writer.emit("Transpose", [name], perm=[0, *range(2, rank + 2), 1])
 
 
@@ -518,7 +564,7 @@ def _write_bias_and_activation(
     name = writer.emit("Add", [name, bias]) if bias else name
     activation = call.attrs.get("activation", "linear")
     if activation == "relu6":
-        bounds = [_number(writer, call, value) for value in (0, 6)]
+        bounds = [make_number(writer, call, value) for value in (0, 6)]
         writer.emit("Clip", [name, *bounds], outputs)
     elif activation == "leakyrelu":
         writer.emit("LeakyRelu", [name], outputs, alpha=call.attrs["leakyrelu_alpha"])

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import as_array, element_type
-from plugrad_onnx.remembering import REMEMBERED, remember
+from plugrad_onnx.remembering import REMEMBERED, STOP_GRADIENT, remember
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -216,7 +216,9 @@ class Writer:
         names.update(zip(step.outputs, outputs, strict=True))
         start = len(self.nodes)
         RULES[kernel](self, Calls(graphs, pair), inputs, outputs)
-        if kernel in REMEMBERED and step.attrs == other.attrs:
+        if step.stops_gradient:
+            remember(self.nodes[start:], STOP_GRADIENT, {}, inputs, outputs)
+        elif kernel in REMEMBERED and step.attrs == other.attrs:
             remember(self.nodes[start:], kernel, step.attrs, inputs, outputs)
 
     def _scan(self, step: Any, other: Any, names: dict[int, str]) -> None:

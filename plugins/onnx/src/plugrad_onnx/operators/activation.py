@@ -48,6 +48,8 @@ def softsign(x: Tensor) -> Tensor:
 @operator("Elu", layout="elementwise")
 def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Return x, below zero alpha · (exp(x) − 1)."""
+    if alpha == 1:
+        return plugrad.elu(x)
     return _where_positive(x, plugrad.multiply(_expm1(x), like(alpha, x)))
 
 

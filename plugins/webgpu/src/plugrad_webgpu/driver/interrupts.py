@@ -18,6 +18,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from wgpu import GPUError
+
 from plugrad.extend import is_interruption
 
 if TYPE_CHECKING:
@@ -90,7 +92,9 @@ class Uninterruptible:
     ) -> None:
         """Call the handlers of the signals that wait; note if an exception from outside comes out of the block."""
         # Ctrl-C waits as all signals do. What records and uploads can begin again after any line.
-        if isinstance(error, Exception) and is_interruption(error):
+        # Errors of wgpu look as if they came from outside: they carry the traceback of the call, not of the `raise`.
+        may_be_outside = isinstance(error, Exception) and not isinstance(error, GPUError)
+        if may_be_outside and is_interruption(error):
             self._cut_threads.add(threading.get_ident())
         if threading.get_ident() != threading.main_thread().ident:
             return

@@ -1,0 +1,71 @@
+"""Kernels of dtypes of 16 bits: they are computed in float32, and what the contract promises in halves is rounded."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, cast
+
+from plugrad.types.dtype import float32
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from plugrad.contract.kernel import Kernel
+    from plugrad.tensor.backend import Implementation
+    from plugrad.types.dtype import DType
+    from plugrad.types.specs import Spec
+
+
+def compute_in_float32(
+    kernel: Kernel[..., Any],
+    function: Implementation,
+    cast_to: Implementation,
+    halves: Collection[DType],
+) -> Implementation:
+    """Return an implementation that also takes halves: it computes them in float32, and rounds the results once.
+
+    Inputs, and an attribute ``dtype``, become float32. Of the results, those become halves of which the contract
+    says so: a kernel that counts, compares or casts returns what it returns for float32.
+
+    Args:
+        kernel: the contract.
+        function: the implementation for float32.
+        cast_to: the implementation of the kernel "Cast" of the same backend, for these dtypes.
+        halves: the dtypes that are computed so.
+    """
+    known: set[object] = {spelling for d in halves for spelling in (d, d.numpy)}
+    has_dtype = "dtype" in kernel.attributes
+
+    def widen(x: Any) -> Any:
+        return cast_to(x, dtype=float32) if x is not None and x.dtype in known else x
+
+    def round_to(y: Any, spec: Spec) -> Any:
+        return cast_to(y, dtype=spec.dtype) if spec.dtype in known else y
+
+    @wraps(function)
+    def implementation(*arrays: Any, **attrs: Any) -> Any:
+        for x in arrays:
+            if x is not None and x.dtype in known:
+                break
+        else:
+            return function(*arrays, **attrs)
+        result = function(*map(widen, arrays), **widen_attributes(attrs))
+        return round_results(result, kernel.infer_cached(arrays, attrs))
+
+    def of_no_inputs(backend: Any, **attrs: Any) -> Any:
+        if attrs.get("dtype") not in known:
+            return function(backend, **attrs)
+        return round_results(
+            function(backend, **widen_attributes(attrs)), kernel.infer_cached((), attrs)
+        )
+
+    def widen_attributes(attrs: dict[str, Any]) -> dict[str, Any]:
+        return attrs | {"dtype": float32} if has_dtype and attrs["dtype"] in known else attrs
+
+    def round_results(result: Any, promised: Any) -> Any:
+        if hasattr(promised, "dtype"):
+            return round_to(result, promised)
+        parts = cast("Sequence[Any]", result)
+        return [round_to(y, spec) for y, spec in zip(parts, promised, strict=True)]
+
+    return implementation if kernel.inputs else of_no_inputs

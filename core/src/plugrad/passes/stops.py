@@ -1,0 +1,23 @@
+"""Steps that say where no gradient flows: programs do not run them."""
+
+from __future__ import annotations
+
+from plugrad.graph.graph import Call, Graph, Step, Value
+from plugrad.passes.rewriting import map_bodies, rename_inputs, rewritten
+
+
+def remove_stops(graph: Graph) -> Graph:
+    """Return the graph without the steps that stand for `stop_gradient`, whose values are their inputs."""
+    names: dict[Value, Value] = {}
+    steps: list[Step] = []
+    has_changed = False
+    for original in graph.steps:
+        step = map_bodies(rename_inputs(original, names), remove_stops)
+        if isinstance(step, Call) and step.stops_gradient:
+            (value,) = step.inputs
+            assert value is not None
+            names[step.outputs[0]] = value
+            continue
+        steps.append(step)
+        has_changed = has_changed or step is not original
+    return rewritten(graph, steps, names) if has_changed or names else graph

@@ -1,0 +1,71 @@
+"""DLPack capsules of bfloat16, which NumPy can neither make nor read.
+
+It makes and reads those of uint16. A capsule points to a description of the array, in which the byte that says
+what the elements are is changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.types.dtype import BFLOAT16, DType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+UNSIGNED: Final = 1
+BFLOAT: Final = 4
+"""Kinds of elements, in the words of DLPack."""
+KIND_OFFSETS: Final = {b"dltensor": 20, b"dltensor_versioned": 52}
+"""Where in the description the kind is, by the name of the capsule; behind it stands how many bits there are."""
+
+_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi)
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def export_bfloat16(values: NDArray[Any], **options: Any) -> Any:
+    """Return a capsule of values of bfloat16; the options are those of NumPy's ``__dlpack__``."""
+    bits = values.view(np.uint16)
+    capsule = bits.__dlpack__(**options)
+    _kind_and_bits(capsule)[0] = BFLOAT
+    return capsule
+
+
+def import_bfloat16(x: Any) -> NDArray[Any] | None:
+    """Return the values of an object with ``__dlpack__`` if they are bfloat16 in host memory, else None."""
+    try:
+        capsule = x.__dlpack__(max_version=(1, 0))
+    except TypeError:  # the object is older than the argument
+        capsule = x.__dlpack__()
+    found = _kind_and_bits(capsule)
+    if tuple(found) != (BFLOAT, 16):
+        return None
+    found[0] = UNSIGNED
+    return np.from_dlpack(_Exported(capsule, x.__dlpack_device__())).view(DType(BFLOAT16).numpy)
+
+
+def _kind_and_bits(capsule: Any) -> Any:
+    """Return the two bytes of a capsule that say what its elements are."""
+    name = _name(capsule)
+    address = _pointer(capsule, name) + KIND_OFFSETS[name]
+    return (ctypes.c_uint8 * 2).from_address(address)
+
+
+class _Exported:
+    """An object whose capsule is made already."""
+
+    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
+        self.capsule, self.device = capsule, device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device

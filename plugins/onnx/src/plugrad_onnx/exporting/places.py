@@ -1,0 +1,158 @@
+"""What writes kernels that sort, look elements up, and put them elsewhere."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from plugrad.errors import UnsupportedModel
+from plugrad_onnx.elements import element_type
+from plugrad_onnx.exporting.rules import channels_last, channels_second, window_attributes
+from plugrad_onnx.exporting.writer import Calls, Writer, rule
+
+FURTHEST = 2**31 - 1
+"""Diagonals as far away are outside of any matrix, and as many elements are all."""
+INT32, INT64 = 6, 7
+"""The numbers that ONNX has for dtypes."""
+
+
+@rule("MatrixBandPart")
+def band(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write matrices with zeros below and above a band; a negative number of diagonals means all."""
+    counts: list[str] = []
+    for name in inputs[1:]:
+        count = writer.emit("Cast", [name], to=INT64)
+        none = writer.constant(np.array(0, np.int64))
+        every = writer.constant(np.array(FURTHEST, np.int64))
+        counts.append(writer.emit("Where", [writer.emit("Less", [count, none]), every, count]))
+    low = writer.emit("Trilu", [inputs[0], writer.emit("Neg", counts[:1])], upper=1)
+    writer.emit("Trilu", [low, counts[1]], outputs, upper=0)
+
+
+@rule("DepthToSpace")
+def depth_to_space(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write channels that become pixels, for which the channels come second."""
+    is_last = call.attrs["data_format"] == "NHWC"
+    x = channels_second(writer, inputs[0], 2) if is_last else inputs[0]
+    y = writer.emit("DepthToSpace", [x], blocksize=call.attrs["block_size"], mode="DCR")
+    writer.emit("Identity", [channels_last(writer, y, 2) if is_last else y], outputs)
+
+
+@rule("FlipLeftRight")
+def flip(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write images whose columns stand in the other order."""
+    bounds = [writer.integers([value]) for value in (-1, -FURTHEST, 2, -1)]
+    writer.emit("Slice", [inputs[0], *bounds], outputs)
+
+
+@rule("Sort", "ArgSort")
+def sort(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write all elements along an axis in order, or their places."""
+    one, two = call.shape()
+    axis = call.attrs["axis"] % len(one)
+    count = writer.integers([one[axis]], [two[axis]])
+    values, places = _sort(writer, call, inputs[0], count, axis, call.attrs["descending"])
+    if call.calls[0].kernel.name == "Sort":
+        writer.emit("Identity", [values], outputs)
+    else:
+        writer.emit("Cast", [places], outputs, to=element_type(call.dtype()))
+
+
+@rule("TopK")
+def top_k(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the largest elements; in the order in which they stand, if they are not sorted."""
+    count = writer.integers([call.attrs["k"]])
+    values, places = _sort(writer, call, inputs[0], count, -1, True)
+    if not call.attrs["sorted"]:
+        places = writer.name()
+        writer.emit(
+            "TopK",
+            [_sort(writer, call, inputs[0], count, -1, True)[1], count],
+            [places, ""],
+            largest=0,
+        )
+        values = writer.emit("GatherElements", [inputs[0], places], axis=-1)
+    writer.emit("Identity", [values], outputs[:1])
+    dtype = call.graphs[0].specs[call.calls[0].outputs[1]].dtype
+    writer.emit("Cast", [places], outputs[1:], to=element_type(dtype))
+
+
+def _sort(
+    writer: Writer, call: Calls, name: str, count: str, axis: int, descending: bool
+) -> tuple[str, str]:
+    """Write the first elements along an axis in an order, and where they are; flags are sorted as numbers."""
+    are_flags = str(call.dtype(out=False)) == "bool"
+    x = writer.emit("Cast", [name], to=INT32) if are_flags else name
+    values, places = writer.name(), writer.name()
+    writer.emit("TopK", [x, count], [values, places], axis=axis, largest=int(descending))
+    return (writer.emit("Cast", [values], to=9) if are_flags else values), places
+
+
+@rule("GatherNd")
+def gather_nd(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write the elements at coordinates."""
+    writer.emit("GatherND", [inputs[0], writer.emit("Cast", [inputs[1]], to=INT64)], outputs)
+
+
+@rule("ScatterNd")
+def scatter_nd(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write sums of updates at coordinates."""
+    zero = writer.constant(np.zeros((), np.dtype(call.dtype().name)))
+    start = writer.emit("Expand", [zero, writer.integers(*call.both("shape"))])
+    places = writer.emit("Cast", [inputs[0]], to=INT64)
+    writer.emit("ScatterND", [start, places, inputs[1]], outputs, reduction="add")
+
+
+@rule("TensorScatterUpdate")
+def scatter_update(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a tensor with updates at coordinates."""
+    places = writer.emit("Cast", [inputs[1]], to=INT64)
+    writer.emit("ScatterND", [inputs[0], places, inputs[2]], outputs)
+
+
+@rule("MatrixDeterminant")
+def determinant(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write determinants."""
+    writer.emit("Det", inputs, outputs)
+
+
+@rule("LeftShift", "RightShift")
+def shift(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write integers whose bits move."""
+    if not call.dtype().name.startswith("uint"):
+        raise UnsupportedModel(
+            f"Shifted bits of {call.dtype()} have no counterpart in ONNX, which shifts unsigned integers only."
+        )
+    direction = call.calls[0].kernel.name.removesuffix("Shift").upper()
+    writer.emit("BitShift", inputs, outputs, direction=direction)
+
+
+@rule("MaxPoolWithArgmax")
+def pooling_with_places(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write pooling, and where the largest elements are, which ONNX counts with the channels before the pixels."""
+    window: Any = call.attrs["window"]
+    rank = len(window.size)
+    (_, *sizes, channels), (_, *others, _) = call.shape()
+    if sizes != others:
+        raise UnsupportedModel(
+            "Positions in images whose size changes have no counterpart in ONNX that is written."
+        )
+    x = channels_second(writer, inputs[0], rank)
+    values, places = writer.name(), writer.name()
+    writer.emit(
+        "MaxPool", [x], [values, places], dilations=list(window.dilations), **window_attributes(window)
+    )  # fmt: skip
+    writer.emit("Identity", [channels_last(writer, values, rank)], outputs[:1])
+    pixels, depth = writer.integers([math.prod(sizes)]), writer.integers([channels])
+    pixel = writer.emit("Mod", [places, pixels])
+    plane = writer.emit("Div", [places, pixels])
+    channel = writer.emit("Mod", [plane, depth])
+    place = writer.emit("Add", [writer.emit("Mul", [pixel, depth]), channel])
+    if call.attrs["include_batch_in_index"]:
+        image = writer.emit("Div", [plane, depth])
+        size = writer.integers([math.prod(sizes) * channels])
+        place = writer.emit("Add", [place, writer.emit("Mul", [image, size])])
+    dtype = call.graphs[0].specs[call.calls[0].outputs[1]].dtype
+    writer.emit("Cast", [channels_last(writer, place, rank)], outputs[1:], to=element_type(dtype))

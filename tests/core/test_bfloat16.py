@@ -1,0 +1,298 @@
+"""bfloat16: its names, promotion, casts, and how it goes to files and other libraries and comes back."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.errors import ArgumentError, DTypeError
+from plugrad.types.dtype import nearest_dtype, promote, promote_scalar
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+@pytest.fixture(autouse=True)
+def _where_it_is_stored(request):
+    if "backend" in request.fixturenames:
+        name = request.getfixturevalue("backend")
+        if plugrad.bfloat16 not in plugrad.which().backend.dtypes():
+            pytest.skip(f"{name} does not store bfloat16")
+
+
+def test_it_is_found_under_its_names():
+    for spelling in ("bfloat16", ml_dtypes.bfloat16, BFLOAT16, plugrad.bfloat16):
+        assert plugrad.as_dtype(spelling) is plugrad.DType("bfloat16") is plugrad.bfloat16
+    assert (plugrad.bfloat16.kind, plugrad.bfloat16.itemsize) == ("floating", 2)
+    assert plugrad.bfloat16.numpy == np.dtype(plugrad.bfloat16) == BFLOAT16
+    assert pickle.loads(pickle.dumps(plugrad.bfloat16)) is copy.copy(plugrad.bfloat16)
+    assert repr(plugrad.bfloat16) == "plugrad.bfloat16"
+    assert plugrad.isdtype("bfloat16", "real floating")
+    limits = plugrad.finfo(plugrad.bfloat16)
+    assert (limits.bits, limits.eps, limits.dtype) == (16, 2**-7, "bfloat16")
+
+
+LATE = """
+import numpy as np
+import plugrad
+assert "ml_dtypes" not in __import__("sys").modules
+x = plugrad.exp(plugrad.zeros(3))
+{name}
+y = plugrad.exp(plugrad.zeros(3, dtype="bfloat16"))
+assert (y.dtype, y.tolist()) == ("bfloat16", [1, 1, 1])
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["", "import ml_dtypes; plugrad.asarray(np.ones(2, ml_dtypes.bfloat16))"]
+)
+def test_it_may_be_named_late(name):
+    """Kernels that have run already take it from then on; programs that do not name it import nothing for it."""
+    subprocess.run([sys.executable, "-c", LATE.format(name=name)], check=True)
+
+
+def test_without_its_package_the_error_says_what_to_install():
+    code = """
+import sys
+sys.modules["ml_dtypes"] = None
+import plugrad
+for name in (lambda: plugrad.bfloat16, lambda: plugrad.zeros(2, dtype="bfloat16")):
+    try:
+        name()
+    except plugrad.errors.DTypeError as error:
+        assert 'pip install "plugrad[bfloat16]"' in str(error)
+    else:
+        raise AssertionError
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- promotion -----------------------------------------------------------------------------------
+
+JAX = {
+    **dict.fromkeys(("bool", "int8", "int16", "int32", "int64"), "bfloat16"),
+    **dict.fromkeys(("uint8", "uint16", "uint32", "uint64", "bfloat16"), "bfloat16"),
+    "float16": "float32",
+    **{name: name for name in ("float32", "float64", "complex64", "complex128")},
+}
+"""What ``jax.numpy.promote_types`` of JAX 0.10 gives with bfloat16."""
+
+
+@pytest.mark.parametrize(("other", "expected"), JAX.items())
+def test_promotion_is_that_of_jax(other, expected):
+    with plugrad.use("cpu"):
+        other = plugrad.DType(other)
+        assert promote(plugrad.bfloat16, other) == promote(other, plugrad.bfloat16) == expected
+        total = plugrad.ones(2, dtype="bfloat16") + plugrad.ones(2, dtype=other)
+        assert (total.dtype, total.tolist()) == (expected, [2, 2])
+    assert plugrad.result_type("bfloat16", other) == expected
+
+
+def test_promotion_with_numbers_and_strings():
+    assert promote_scalar(plugrad.bfloat16, 2) is promote_scalar(plugrad.bfloat16, 0.5)
+    assert promote_scalar(plugrad.bfloat16, 0.5) is plugrad.bfloat16
+    assert promote_scalar(plugrad.bfloat16, 1j) == "complex64"
+    with pytest.raises(DTypeError, match="strings do not combine"):
+        promote(plugrad.bfloat16, plugrad.DType("string"))
+    assert plugrad.can_cast("bfloat16", "float32")
+    assert not plugrad.can_cast("bfloat16", "float16")
+
+
+def test_nearest():
+    """It has the range of float32 and fewer digits than float16, so neither of these two holds the other."""
+    assert nearest_dtype(plugrad.bfloat16, {plugrad.float16, plugrad.float32}) == "float32"
+    assert nearest_dtype(plugrad.bfloat16, {plugrad.float16}) == "float16"
+    assert nearest_dtype(plugrad.float16, {plugrad.bfloat16, plugrad.float32}) == "float32"
+
+
+# --- values --------------------------------------------------------------------------------------
+
+EVERY_VALUE = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16)
+
+
+def between(values):
+    """Return float32 at, below and above the middle between each number and the next."""
+    low = values.view(np.uint16).astype(np.uint32) << 16
+    return np.concatenate([(low + half).view(np.float32) for half in (0x7FFF, 0x8000, 0x8001)])
+
+
+def rounded(values):
+    """Return the bits of float32 rounded half to even by adding to the bits, and NaN as it is."""
+    bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
+    up = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(values), 0x7FC0, up).astype(np.uint16)
+
+
+def bits_of(x):
+    """Return the bits of a tensor, with one NaN for all."""
+    values = x.numpy()
+    return np.where(np.isnan(values.astype(np.float32)), 0x7FC0, values.view(np.uint16))
+
+
+def test_every_value_goes_to_float32_and_back(backend):
+    x = plugrad.asarray(EVERY_VALUE)
+    wide = x.astype("float32")
+    np.testing.assert_array_equal(wide.numpy(), EVERY_VALUE.astype(np.float32))
+    np.testing.assert_array_equal(bits_of(wide.astype("bfloat16")), bits_of(x))
+    np.testing.assert_array_equal(x.numpy().view(np.uint16), np.arange(1 << 16))
+
+
+def test_casts_round_half_to_even(backend):
+    values = between(EVERY_VALUE)
+    found = bits_of(plugrad.asarray(values).astype("bfloat16"))
+    np.testing.assert_array_equal(found, rounded(values))
+
+
+def test_casts_from_other_dtypes_round_once(backend):
+    stored = plugrad.which().backend.dtypes()
+    if plugrad.float64 in stored:
+        middle = 1 + 2.0**-8
+        values = plugrad.asarray(
+            [middle + 2**-40, middle - 2**-40, middle, 1e-60, -1e60], dtype="float64"
+        )
+        assert values.astype("bfloat16").tolist() == [1 + 2**-7, 1, 1, 0, -np.inf]
+    for name in ("int8", "uint8", "int32", "bool", "float16"):
+        if plugrad.DType(name) in stored:
+            whole = np.array([0, 1, 5, 100]).astype(name)
+            x = plugrad.asarray(whole).astype("bfloat16")
+            np.testing.assert_array_equal(x.numpy().astype("float32"), whole.astype("float32"))
+            assert x.astype(name).tolist() == whole.tolist()
+
+
+def test_casts_to_integers_saturate(backend):
+    x = plugrad.asarray([300.0, -300, 2.75, -2.75, np.nan, np.inf, -np.inf], dtype="bfloat16")
+    limits = np.iinfo(np.int32)
+    assert x.astype("int32").tolist() == [300, -300, 2, -2, 0, limits.max, limits.min]
+    assert x.astype("bool").tolist() == [True] * 7
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1, 1)])
+def test_empty_and_single_elements(backend, shape):
+    x = plugrad.ones(shape, dtype="bfloat16")
+    y = plugrad.sum(plugrad.exp(x) * 2 + x, axis=None)
+    assert (x.dtype, x.shape, y.dtype, y.shape) == ("bfloat16", shape, "bfloat16", ())
+    assert x.numpy().shape == shape
+    if x.size:
+        assert y.item() == 6.4375
+
+
+def test_gradients_have_its_dtype(backend):
+    x = plugrad.asarray([[0.5, -1.0], [2.0, 3.0]], dtype="bfloat16")
+    slope = plugrad.grad(lambda x: plugrad.sum(plugrad.tanh(x @ x) * x))(x)
+    wide = plugrad.grad(lambda x: plugrad.sum(plugrad.tanh(x @ x) * x))(x.astype("float32"))
+    assert slope.dtype is plugrad.bfloat16
+    np.testing.assert_allclose(slope.numpy().astype("float32"), wide.numpy(), rtol=0.05, atol=0.05)
+    second = plugrad.grad(lambda x: plugrad.sum(plugrad.grad(lambda x: plugrad.sum(x**3))(x)))(x)
+    assert (second.dtype, second.tolist()) == ("bfloat16", [[3, -6], [12, 18]])
+
+
+def test_neighbours(backend):
+    x = plugrad.asarray([1.0, -1.0, 0.0, np.inf, np.nan], dtype="bfloat16")
+    found = plugrad.kernels.binary.next_after(x, plugrad.full_like(x, 2))
+    expected = np.nextafter(x.numpy(), np.full(5, 2, BFLOAT16))
+    np.testing.assert_array_equal(found.numpy().astype("float32"), expected.astype("float32"))
+
+
+def test_it_is_printed(backend):
+    x = plugrad.asarray([1.5, -0.25], dtype="bfloat16")
+    assert repr(x) == "tensor([1.5, -0.25], dtype=bfloat16)"
+    assert float(x[0]) == 1.5
+
+
+def test_drawn_numbers_are_below_the_bound(backend):
+    x = plugrad.random.Generator(3).uniform((4096,), dtype="bfloat16")
+    values = x.numpy().astype("float32")
+    assert x.dtype is plugrad.bfloat16
+    assert 0 <= values.min() < values.max() < 1
+    assert abs(values.mean() - 0.5) < 0.05
+
+
+def test_traced_programs_give_the_same(backend):
+    def program(x, y):
+        z = plugrad.tanh(x * 2 - y) + plugrad.sum(x, axis=0)
+        return plugrad.softmax(z @ plugrad.matrix_transpose(y)), plugrad.max(z), x > y
+
+    x, y = (plugrad.random.Generator(seed).normal((80, 64), dtype="bfloat16") for seed in range(2))
+    traced = plugrad.jit(program)
+    for _ in range(2):
+        for found, right in zip(traced(x, y), program(x, y), strict=True):
+            assert found.dtype is right.dtype
+            np.testing.assert_array_equal(found.numpy(), right.numpy())
+
+
+def test_examples_at_once_give_what_each_gives(backend):
+    x = plugrad.random.Generator(2).normal((5, 4), dtype="bfloat16")
+    found = plugrad.vmap(lambda row: plugrad.softmax(row) * 2)(x)
+    assert found.dtype is plugrad.bfloat16
+    np.testing.assert_array_equal(found.numpy(), (plugrad.softmax(x) * 2).numpy())
+
+
+# --- elsewhere -----------------------------------------------------------------------------------
+
+
+def test_saved_values_come_back(tmp_path):
+    path = tmp_path / "x.safetensors"
+    with plugrad.use("cpu"):
+        x = plugrad.asarray([[0.5, 1.0], [-3.0, float("inf")]], dtype="bfloat16")
+        tree = {
+            "x": x,
+            "empty": plugrad.zeros((0, 3), dtype="bfloat16"),
+            "number": plugrad.asarray(0.25, dtype="bfloat16"),
+            "variable": plugrad.Variable(x, name="w"),
+            "array": x.numpy(),
+            "plain": plugrad.ones(3),
+        }
+        plugrad.save(path, tree)
+        found = plugrad.load(path)
+    assert b'"BF16"' in path.read_bytes()
+    for name, part in tree.items():
+        assert type(found[name]) is type(part)
+        assert (found[name].dtype, found[name].shape) == (part.dtype, part.shape)
+        assert found[name].tolist() == part.tolist()
+
+
+class Older:
+    """An array of a library whose ``__dlpack__`` does not know versions."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __dlpack__(self, stream=None):
+        return self.x.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, Older])
+def test_dlpack_brings_it_from_others(wrap):
+    with plugrad.use("cpu"):
+        x = plugrad.asarray([[1.5, -2.0, np.inf]], dtype="bfloat16")
+
+        class Foreign:
+            """Another library's array, of which NumPy does not know the dtype."""
+
+            def __dlpack__(self, **options):
+                return x.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return x.__dlpack_device__()
+
+        y = plugrad.from_dlpack(wrap(Foreign()))
+    assert (y.dtype, y.tolist()) == ("bfloat16", [[1.5, -2.0, np.inf]])
+
+
+def test_dlpack_refuses_what_numpy_does_not_know():
+    class Other:
+        def __dlpack__(self, **_):
+            raise BufferError("a float of 4 bits")
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with plugrad.use("cpu"), pytest.raises(ArgumentError, match="a float of 4 bits"):
+        plugrad.from_dlpack(Other())

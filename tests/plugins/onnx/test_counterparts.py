@@ -1,0 +1,80 @@
+"""Every kernel that is written as nodes comes back, values and gradients to the bit, on the rows of the kit."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+import onnx
+
+import plugrad
+import plugrad_onnx
+from plugrad.discovery.loading import open_backend
+from plugrad.testing.checks import (
+    differentiated_inputs,
+    is_differentiable,
+    main_dtype,
+    run,
+    tensors_of,
+)
+from plugrad.testing.tables import rows
+from plugrad_onnx.exporting.writer import RULES
+
+WRITTEN = [row for row in rows() if row.kernel.name in RULES]
+
+
+def test_every_written_kernel_has_a_row():
+    assert {row.kernel.name for row in WRITTEN} == {*RULES}
+
+
+@pytest.mark.parametrize("row", WRITTEN, ids=str)
+def test_rows(row, tmp_path):
+    with plugrad.use("cpu"):
+        is_shift = row.kernel.name.endswith("Shift")  # which ONNX has for unsigned integers only
+        dtype = "uint32" if is_shift else main_dtype(row, open_backend("cpu"))
+        given = tensors_of(row.drawn(dtype))
+        places = [place for place, x in enumerate(given) if x is not None]
+
+        def function(*tensors):
+            filled = [None] * len(given)
+            for place, x in zip(places, tensors, strict=True):
+                filled[place] = x
+            return run(row, filled, dtype)
+
+        present = [given[place] for place in places]
+        plugrad_onnx.export(function, *present, path=tmp_path / "f.onnx", dynamic=())
+        onnx.checker.check_model(tmp_path / "f.onnx", full_check=True)
+        model = plugrad_onnx.load(tmp_path / "f.onnx")
+        compare(function(*present), as_list(model(*present)))
+        if not is_differentiable(row):
+            return
+        chosen = [place for place in differentiated_inputs(row) if given[place] is not None]
+        compare(
+            gradients(function, present, chosen, places), gradients(model, present, chosen, places)
+        )
+
+
+def gradients(function, present, chosen, places):
+    """Return the gradients of a loss with other gradients for each element."""
+
+    def loss(*tensors):
+        filled = list(present)
+        for place, x in zip(chosen, tensors, strict=True):
+            filled[places.index(place)] = x
+        parts = [
+            plugrad.sum(plugrad.sin(y)) for y in as_list(function(*filled)) if y.dtype.is_inexact
+        ]
+        return sum(parts[1:], parts[0])
+
+    own = [present[places.index(place)] for place in chosen]
+    found = plugrad.grads(loss, allow_unused=True)(*own)
+    return [plugrad.zeros_like(x) if g is None else g for x, g in zip(own, found, strict=True)]
+
+
+def as_list(results):
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def compare(expected, found):
+    for one, two in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(two.numpy(), one.numpy(), strict=True)
