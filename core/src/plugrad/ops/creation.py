@@ -22,9 +22,7 @@ from plugrad.errors import (
 from plugrad.kernels import creation, indexing, movement
 from plugrad.ops.arguments import as_tensor, cast, host_array, same_dtype, stored_dtype, unary_op
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
-from plugrad.tensor.backend import (
-    unsupported_dtype,
-)
+from plugrad.tensor.backend import unsupported_dtype
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import (
