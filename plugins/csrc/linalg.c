@@ -352,3 +352,15 @@ static void matmul_one_float64(matrix_float64 a, matrix_float64 b, double *out, 
     multiply_doubles(a, b, out, rows, columns, depth, 0);
 }
 MATMUL(float64, double, FAST)
+
+// ---- outer products ----
+
+// y (rows x columns) of each of `count` products = a (rows) times b (columns). What BLAS adds to 0 is never -0.
+#define OUTER(dtype, type, effort)                                                                 \
+    effort KERNEL(outer_##dtype)(const type *restrict a, const type *restrict b, type *restrict y, \
+                                 int count, int rows, int columns) {                               \
+        for (int n = 0; n < count; n++, a += rows, b += columns)                                   \
+            for (int i = 0; i < rows; i++, y += columns)                                           \
+                for (int j = 0; j < columns; j++) y[j] = a[i] * b[j] + 0;                          \
+    }
+EACH_FLOAT(OUTER)

@@ -10,7 +10,10 @@
 #define LARGE_ARENA (1 << 18)    // bytes of an arena that the caller hands in
 #define ALIGNMENT 64
 #define MOST_POINTERS 5 // of a ufunc
+#define MOST_LEVELS 32 // of nodes inside of nodes
+#define TEST_BYTES 64 // what a test of a flag counts towards CHECKED, so that empty loops are answered, too
 
+enum node_kind { LOOP, REPEAT, CHOOSE, WHILE };
 enum tag { NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST };
 
 // A ufunc of NumPy, as its C API documents it.
@@ -51,16 +54,18 @@ typedef struct {
     int cell, factor, first;
 } multiple;
 
+// Calls that run block by block. The first `moving` of its places are others for each block or each time.
 typedef struct {
     int64_t count, block, bytes;
-    int first_call, calls, first_place, places, first_count, counts, first_position, positions;
+    int first_call, calls, first_place, places, moving, first_count, counts, first_position, positions;
 } loop;
 
-// Loops that run in turn, several times over.
+// A loop, or nodes that run several times, as one of two lists, or while a flag is true. What is inside it follows it.
 typedef struct {
+    int kind, loop, flag; // the number of the loop, or of the place of the flag
+    int middle, end;      // the first node of the second list, and the first one behind all that is inside
     int64_t times;
-    int first_loop, loops;
-} part;
+} node;
 
 typedef struct {
     char *memory; // what PyMem_Malloc has returned
@@ -71,9 +76,9 @@ typedef struct {
 } workspace;
 
 typedef struct {
-    int parts, loops, cells, slots, inputs, outputs, constants, is_long, is_busy;
+    int nodes, loops, cells, slots, inputs, outputs, constants, is_long, is_busy;
     int64_t arena_bytes;
-    part *part;
+    node *node;
     loop *loop;
     call *call;
     place *place;
@@ -112,7 +117,7 @@ static int make_workspace(const program *p, workspace *w) {
 static void free_program(program *p) {
     if (!p) return;
     for (int i = 0; i < p->constants; i++) PyBuffer_Release(p->constant + i);
-    void *parts[] = {p->part,     p->loop,     p->call, p->place,    p->count,      p->position,
+    void *parts[] = {p->node,     p->loop,     p->call, p->place,    p->count,      p->position,
                      p->template, p->size, p->constant, p->own.memory, p};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) PyMem_Free(parts[i]);
 }
@@ -129,6 +134,17 @@ static void run_ufunc(const call *c, const value *arguments) {
     c->loop(arrays, sizes, arguments[2].pointer, c->data);
 }
 
+static char *address_of(const place *x, const workspace *w, int64_t at, int64_t time) {
+    return w->bases[x->slot] + x->offset + x->step * at + x->turn * time;
+}
+
+// Set the cells whose addresses are the same whenever a loop runs.
+static void set_fixed_cells(const program *p, const workspace *w) {
+    for (const loop *l = p->loop; l < p->loop + p->loops; l++)
+        for (int i = l->first_place + l->moving; i < l->first_place + l->places; i++)
+            w->cells[p->place[i].cell].pointer = address_of(p->place + i, w, 0, 0);
+}
+
 // Run a loop for the time `time`.
 static void run_loop(const program *p, const loop *l, const workspace *w, int64_t time) {
     const place *places = p->place + l->first_place;
@@ -136,10 +152,8 @@ static void run_loop(const program *p, const loop *l, const workspace *w, int64_
     const multiple *counts = p->count + l->first_count, *positions = p->position + l->first_position;
     for (int64_t at = 0; at < l->count; at += l->block) {
         const int64_t n = l->count - at < l->block ? l->count - at : l->block;
-        for (int i = 0; i < l->places; i++)
-            w->cells[places[i].cell].pointer =
-                w->bases[places[i].slot] + places[i].offset + places[i].step * at +
-                places[i].turn * time;
+        for (const place *x = places; x < places + l->moving; x++)
+            w->cells[x->cell].pointer = address_of(x, w, at, time);
         for (const multiple *m = counts; m < counts + l->counts; m++)
             w->cells[m->cell].integer = n * m->factor;
         for (const multiple *m = positions; m < positions + l->positions; m++)
@@ -154,24 +168,65 @@ static void run_loop(const program *p, const loop *l, const workspace *w, int64_
     }
 }
 
-// Run all parts; return whether no interrupt came. During a long program, other threads of Python run.
-static int run_parts(const program *p, const workspace *w) {
-    PyThreadState *state = p->is_long ? PyEval_SaveThread() : NULL;
-    int64_t bytes = 0;
-    for (const part *part = p->part; part < p->part + p->parts; part++)
-        for (int64_t time = 0; time < part->times; time++)
-            for (int i = part->first_loop; i < part->first_loop + part->loops; i++) {
-                bytes += p->loop[i].bytes;
-                if (bytes >= CHECKED) {
-                    bytes = 0;
-                    PyEval_RestoreThread(state);
-                    if (PyErr_CheckSignals()) return 0;
-                    state = PyEval_SaveThread();
-                }
-                run_loop(p, p->loop + i, w, time);
-            }
-    if (state) PyEval_RestoreThread(state);
+typedef struct {
+    const program *p;
+    const workspace *w;
+    PyThreadState *state; // of the thread while others run
+    int64_t bytes;        // since interrupts were answered
+} run;
+
+// Count bytes, and answer interrupts from time to time; return whether none came. What never comes to that is short, and
+// keeps Python's lock.
+static int pass(run *r, int64_t bytes) {
+    r->bytes += bytes;
+    if (r->bytes < CHECKED || !r->p->is_long) return 1;
+    r->bytes = 0;
+    PyEval_RestoreThread(r->state);
+    r->state = NULL;
+    if (PyErr_CheckSignals()) return 0;
+    r->state = PyEval_SaveThread();
     return 1;
+}
+
+// Run the nodes from `first` to `end`, for the time `time` of the nodes that are repeated around them.
+static int run_nodes(run *r, int first, int end, int64_t time) {
+    const program *p = r->p;
+    while (first < end) {
+        const node *n = p->node + first;
+        const place *flag = p->place + n->flag;
+        switch (n->kind) {
+        case LOOP:
+            if (!pass(r, p->loop[n->loop].bytes)) return 0;
+            run_loop(p, p->loop + n->loop, r->w, time);
+            break;
+        case REPEAT:
+            for (int64_t i = 0; i < n->times; i++)
+                if (!run_nodes(r, first + 1, n->end, i)) return 0;
+            break;
+        case CHOOSE:
+            if (!(*address_of(flag, r->w, 0, time) ? run_nodes(r, first + 1, n->middle, time)
+                                                   : run_nodes(r, n->middle, n->end, time)))
+                return 0;
+            break;
+        default:
+            for (;;) {
+                if (!pass(r, TEST_BYTES) || !run_nodes(r, first + 1, n->middle, time)) return 0;
+                if (!*address_of(flag, r->w, 0, time)) break;
+                if (!run_nodes(r, n->middle, n->end, time)) return 0;
+            }
+        }
+        first = n->end;
+    }
+    return 1;
+}
+
+// Run all nodes; return whether no interrupt came. During a long program, other threads of Python run.
+static int run_all(const program *p, const workspace *w) {
+    set_fixed_cells(p, w);
+    run r = {.p = p, .w = w, .state = p->is_long ? PyEval_SaveThread() : NULL};
+    const int is_done = run_nodes(&r, 0, p->nodes, 0);
+    if (r.state) PyEval_RestoreThread(r.state);
+    return is_done;
 }
 
 static PyObject *nothing(void) {
@@ -209,7 +264,7 @@ static PyObject *run_program(PyObject *self, PyObject *const *arguments, ptrdiff
             is_done = 0;
         }
     }
-    is_done = is_done && run_parts(p, w);
+    is_done = is_done && run_all(p, w);
     while (held > 0) PyBuffer_Release(w->views + --held);
     if (is_own)
         p->is_busy = 0;
@@ -232,8 +287,8 @@ typedef struct {
     operand given[MOST_ARGUMENTS], *operand; // of the call that is being read
     const function *functions;
     int function_count, calls, places, counts, positions;
-    const part *part; // those being read
-    const loop *loop;
+    const loop *loop; // the one that is being read
+    int64_t times;    // how often the innermost nodes that are repeated run
 } reader;
 
 static int is_wrong(const char *what) {
@@ -251,7 +306,7 @@ static int read(reader *r, int64_t least, int64_t most, int64_t *to) {
 // Read the address that goes into a cell.
 static int read_place(reader *r, int cell, int is_written, int64_t *total) {
     program *p = r->p;
-    const int64_t items = r->loop->count - 1, times = r->part->times - 1;
+    const int64_t items = r->loop->count - 1, times = r->times - 1;
     int64_t slot, offset, step, turn, bytes;
     if (!read(r, 0, p->slots - 1, &slot) || !read(r, 0, p->size[slot], &offset)) return 0;
     const int64_t size = p->size[slot], most = times ? size / times : size;
@@ -294,7 +349,9 @@ static int read_operand(reader *r, int kind, int cell, int64_t *total) {
         if (tag == POSITION && !read(r, 0, INT32_MAX - number * r->loop->count, &start)) return 0;
         r->operand->number = number;
         const multiple found = {cell, (int)number, (int)start};
-        if (tag == COUNT)
+        if (r->loop->count <= r->loop->block)
+            p->template[cell].integer = tag == COUNT ? number * r->loop->count : start;
+        else if (tag == COUNT)
             p->count[r->counts++] = found;
         else
             p->position[r->positions++] = found;
@@ -422,6 +479,17 @@ static int read_call(reader *r, int64_t *total) {
                      : are_ufuncs_large_enough(r, f);
 }
 
+// Put the places of a loop that move in front of the others.
+static void sort_places(program *p, loop *l) {
+    const int is_one_block = l->count <= l->block;
+    for (int i = l->first_place; i < l->first_place + l->places; i++) {
+        const place found = p->place[i];
+        if (!found.turn && (!found.step || is_one_block)) continue;
+        p->place[i] = p->place[l->first_place + l->moving];
+        p->place[l->first_place + l->moving++] = found;
+    }
+}
+
 static int read_loop(reader *r, int64_t *total) {
     program *p = r->p;
     loop *l = p->loop + p->loops++;
@@ -439,22 +507,60 @@ static int read_loop(reader *r, int64_t *total) {
     l->places = r->places - l->first_place;
     l->counts = r->counts - l->first_count;
     l->positions = r->positions - l->first_position;
+    sort_places(p, l);
     *total += l->bytes;
     return 1;
 }
 
-static int read_part(reader *r, int64_t *total) {
-    program *p = r->p;
-    part *part = p->part + p->parts++;
-    int64_t loops, bytes = 0;
-    if (!read(r, 1, INT32_MAX, &part->times) || !read(r, 1, r->end - r->at, &loops)) return 0;
-    r->part = part;
-    part->first_loop = p->loops;
-    for (part->loops = (int)loops; loops > 0; loops--)
-        if (!read_loop(r, &bytes)) return 0;
-    if (bytes > INT64_MAX / 2 / part->times - *total) return is_wrong("it is too long");
-    *total += bytes * part->times;
+// Read where a flag lies, which is one byte.
+static int read_flag(reader *r, node *n) {
+    static const loop one = {.count = 1, .block = 1};
+    int64_t tag, total = 0;
+    r->loop = &one;
+    *(r->operand = r->given) = (operand){.tag = PLACE};
+    n->flag = r->places;
+    return read(r, PLACE, PLACE, &tag) && read_place(r, 0, 0, &total) &&
+           (r->operand->bytes > 0 || is_wrong("a flag has no bytes"));
+}
+
+static int read_node(reader *r, int level, int64_t *total);
+
+static int read_nodes(reader *r, int64_t count, int level, int64_t *total) {
+    for (; count > 0; count--)
+        if (!read_node(r, level, total)) return 0;
     return 1;
+}
+
+static int read_node(reader *r, int level, int64_t *total) {
+    program *p = r->p;
+    node *n = p->node + p->nodes++;
+    const int64_t times = r->times, left = r->end - r->at;
+    int64_t kind, first, second = 0, bytes = 0;
+    if (level == MOST_LEVELS) return is_wrong("it has too many levels");
+    if (!read(r, LOOP, WHILE, &kind)) return 0;
+    *n = (node){.kind = (int)kind, .loop = p->loops, .times = 1};
+    int is_read = 1;
+    switch (kind) {
+    case LOOP: is_read = read_loop(r, &bytes); break;
+    case REPEAT:
+        if (!read(r, 1, INT32_MAX, &n->times) || !read(r, 0, left, &first)) return 0;
+        r->times = n->times;
+        is_read = read_nodes(r, first, level + 1, &bytes);
+        r->times = times;
+        break;
+    default: // a choice has its flag first, and a loop behind the condition
+        if ((kind == CHOOSE && !read_flag(r, n)) || !read(r, 0, left, &first) ||
+            !read(r, 0, left, &second) || !read_nodes(r, first, level + 1, &bytes) ||
+            (kind == WHILE && !read_flag(r, n)))
+            return 0;
+        n->middle = p->nodes;
+        is_read = read_nodes(r, second, level + 1, &bytes);
+        bytes += kind == WHILE ? LONG : 0; // nobody knows how long it is
+    }
+    n->end = p->nodes;
+    if (is_read && bytes > (INT64_MAX / 2 - *total) / n->times) return is_wrong("it is too long");
+    *total += bytes * n->times;
+    return is_read;
 }
 
 // ---- making a program ----
@@ -522,19 +628,19 @@ static int read_slots(program *p, const Py_buffer *sizes, PyObject *constants) {
 static int read_program(program *p, const Py_buffer *words, const function *functions, int count) {
     const size_t length = (size_t)words->len / sizeof(int64_t), most = length + MOST_ARGUMENTS + 8;
     reader r = {.at = words->buf, .end = (const int64_t *)words->buf + length, .p = p,
-                .functions = functions, .function_count = count};
-    p->part = many(most, sizeof *p->part);
+                .functions = functions, .function_count = count, .times = 1};
+    p->node = many(most, sizeof *p->node);
     p->loop = many(most, sizeof *p->loop);
     p->call = many(most, sizeof *p->call);
     p->place = many(most, sizeof *p->place);
     p->count = many(most, sizeof *p->count);
     p->position = many(most, sizeof *p->position);
     p->template = many(most, sizeof *p->template);
-    if (!p->part || !p->loop || !p->call || !p->place || !p->count || !p->position || !p->template)
+    if (!p->node || !p->loop || !p->call || !p->place || !p->count || !p->position || !p->template)
         return PyErr_NoMemory() != NULL;
     int64_t total = 0;
     while (r.at < r.end)
-        if (!read_part(&r, &total)) return 0;
+        if (!read_node(&r, 0, &total)) return 0;
     p->is_long = total >= LONG;
     return make_workspace(p, &p->own) || PyErr_NoMemory() != NULL;
 }

@@ -7,17 +7,20 @@
 //
 // `functions` are names of kernels, or pairs of a ufunc of NumPy and the number of one of its loops. `sizes` are the
 // bytes of the arena, the number of inputs and that of outputs, and then the bytes of each input and output. Slots are
-// numbered: the arena, the inputs, the outputs, the constants. The words are parts, one after the other:
+// numbered: the arena, the inputs, the outputs, the constants. The words are nodes, one after the other:
 //
-//   part    := times loops loop*             loops that run in turn, several times over
-//   loop    := count block calls call*       calls that run block by block, for `count` items in all
+//   node    := LOOP count block calls call*                     calls that run block by block, for `count` items in all
+//            | REPEAT times nodes node*                         nodes that run in turn, several times over
+//            | CHOOSE place nodes nodes node* node*             the first ones if the byte at the place is not 0
+//            | WHILE nodes nodes node* place node*              the first ones, then the others while the byte is not 0
 //   call    := function operand*
 //   operand := NUMBER bits | COUNT factor | POSITION factor first | ABSENT | LIST length place* | place
 //   place   := PLACE slot offset step turn bytes
 //
 // COUNT is the number of items of a block times a factor, and POSITION that of the items before it times a factor, plus
 // `first`. A place is the address of an offset in a slot, which moves by `step` bytes for each item, and by `turn` bytes
-// each time that the part runs again; from there on, the function reads or writes `bytes` for each item.
+// each time that the innermost REPEAT around it runs again; from there on, the function reads or writes `bytes` for each
+// item.
 //
 // All numbers are checked when the program is made, and the bytes of arrays when it is called.
 PyObject *make_program(PyObject *module, PyObject *const *arguments, ptrdiff_t count);

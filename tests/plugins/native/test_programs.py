@@ -1,5 +1,6 @@
 """Compiled graphs: what C runs equals untraced calls to the bit, a wrong table is an error, and nothing is lost."""
 
+import contextlib
 import gc
 import signal
 import threading
@@ -10,9 +11,9 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugins.native.comparing import close, numbers, same
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import Scan, find_groups
-from plugrad.tensor.trees import iter_tensors
+from plugrad.extend import find_groups
 from plugrad_cpu.memory import pool
 from plugrad_cpu.threads import thread_pool
 
@@ -26,22 +27,6 @@ elementwise = import_module("plugrad_native.programs.elementwise")
 PLACE, NUMBER, COUNT, ABSENT = 4, 0, 1, 3
 
 
-def numbers(*shape, dtype="float32", seed=0):
-    values = np.random.default_rng(seed).normal(size=shape)
-    return plugrad.asarray((values * 3).astype(dtype), device="cpu")
-
-
-def same(function, *args):
-    """Check a function traced and untraced."""
-    traced = plugrad.jit(function)
-    for _ in range(2):
-        found, expected = traced(*args), function(*args)
-        for x, y in zip(iter_tensors(found), iter_tensors(expected), strict=True):
-            assert x.dtype is y.dtype
-            assert x.shape == y.shape
-            assert x.numpy().tobytes() == y.numpy().tobytes()
-
-
 # --- tables -------------------------------------------------------------------------------------
 
 
@@ -50,7 +35,9 @@ def program(words, sizes=(0, 1, 1, 40, 40), functions=("relu_float32",), constan
     return variants.current_variant().program(*table, functions, constants, np.ufunc)
 
 
-RELU = [1, 1, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+LOOP, REPEAT, CHOOSE, WHILE = range(4)
+ONCE = [REPEAT, 1, 1, LOOP]
+RELU = [*ONCE, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 
 
 def test_a_table_of_one_call():
@@ -59,9 +46,9 @@ def test_a_table_of_one_call():
     np.testing.assert_array_equal(y, np.maximum(x, 0))
 
 
-TURNS = (10, 16)
-"""How far places move from time to time, of a part that runs once."""
-HARMLESS = {0, 3, *TURNS}
+TURNS = (12, 18)
+"""How far places move from time to time, of nodes that run once."""
+HARMLESS = {1, 5, *TURNS}
 """With them, how often it runs, and the size of a block."""
 
 
@@ -82,7 +69,7 @@ def test_a_table_that_ends_early_is_an_error(length):
         program(RELU[:length])
 
 
-ADD = [1, 1, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+ADD = [*ONCE, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 """The steps of both operands follow."""
 
 
@@ -106,7 +93,7 @@ def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
 def test_sums_of_more_items_than_there_are_are_errors(outer):
     """The sums of ten numbers each, of twenty that are there, in the room for two."""
     places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
-    words = [1, 1, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
+    words = [*ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
     make = partial(program, words, (0, 1, 1, 80, 8), ("sum_float32",))
     if outer > 2:
         with pytest.raises(ValueError, match="fewer items"):
@@ -121,7 +108,7 @@ def test_sums_of_more_items_than_there_are_are_errors(outer):
 def test_loops_of_numpy_do_not_leave_their_arrays(step, count):
     places = [PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4]
     steps = [PLACE, 3, 0, 0, 0, 16]
-    words = [1, 1, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
+    words = [*ONCE, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
     functions = ((np.absolute, np.absolute.types.index("f->f")),)
     make = partial(program, words, functions=functions, constants=(np.array([4, step]),))
     if step == 4 and count == 1:
@@ -138,10 +125,53 @@ def test_products_of_numpy_do_not_leave_their_matrices(changed):
     sizes[changed] += 1
     steps = np.array([24, 48, 32, 12, 4, 16, 4, 16, 4])
     places = [PLACE, 1, 0, 0, 0, 24, PLACE, 2, 0, 0, 0, 48, PLACE, 3, 0, 0, 0, 32]
-    words = [1, 1, 1, 1, 1, 0, NUMBER, 0, PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72, *places]
+    words = [*ONCE, 1, 1, 1, 0, NUMBER, 0, PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72, *places]
     functions = ((np.matmul, np.matmul.types.index("ff->f")),)
     with pytest.raises(ValueError, match="fewer items"):
         program(words, (0, 2, 1, 24, 48, 32), functions, (np.array(sizes), steps))
+
+
+def test_choices_and_loops_follow_flags():
+    """A number doubles while it is below 100; then a choice negates it, or not."""
+    x, flag = [PLACE, 1, 0, 0, 0, 4], [PLACE, 2, 0, 0, 0, 1]
+    y, small = [PLACE, 2, 4, 0, 0, 4], [PLACE, 0, 0, 0, 0, 1]
+    limit = [PLACE, 3, 0, 0, 0, 4]
+    steps = [PLACE, 4, 0, 0, 0, 24]
+    tail = [COUNT, 1, NUMBER, 0, NUMBER, 0]
+
+    def call(function, *operands):
+        return [LOOP, 1, 1, 1, function, *[w for o in operands for w in o]]
+
+    words = [
+        *call(0, x, x, y, tail),
+        *(WHILE, 1, 1, *call(1, [COUNT, 1, ABSENT], steps, y, limit, small), *small),
+        *call(0, y, y, y, tail),
+        *(CHOOSE, *flag, 1, 0, *call(2, y, y, [COUNT, 1])),
+    ]
+    less = np.less, np.less.types.index("ff->?")
+    parts = {
+        "sizes": (64, 1, 1, 4, 8),
+        "functions": ("add_float32", less, "negative_float32"),
+        "constants": (np.array([100], "f4"), np.zeros(3, np.int64)),
+    }
+    run = program(words, **parts)
+    for is_negated in (False, True):
+        out = np.zeros(2, "f4")
+        out[:1].view("u1")[0] = is_negated
+        run(np.array([3], "f4"), out)
+        assert out[1] == (-192 if is_negated else 192)
+    for place in range(len(words)):
+        for number in (-1, 2**40):
+            wrong = [*words]
+            wrong[place] = number
+            with contextlib.suppress(ValueError):
+                program(wrong, **parts)
+    with pytest.raises(ValueError, match="flag has no bytes"):
+        program([CHOOSE, *flag[:-1], 0, 0, 0])
+    with pytest.raises(ValueError, match="levels"):
+        program([REPEAT, 1, 1] * 40 + RELU)
+    with pytest.raises(ValueError, match="too long"):
+        program([REPEAT, 2**30, 1] * 4 + RELU)
 
 
 def test_wrong_functions_sizes_and_arrays_are_errors():
@@ -317,57 +347,6 @@ def test_every_elementwise_rule_names_a_function_that_exists():
     assert compiler.compile_graph(graph) is not None
 
 
-# --- loops --------------------------------------------------------------------------------------
-
-W = numbers(4, 4, seed=5)
-
-
-def exchanged(carry, x):
-    """Parts of the carry that change places, stay, and are stacked."""
-    a, b, c, count = carry
-    return (b, a * x, c, count + 1), (a, c, x)
-
-
-def counted(carry, x):
-    a, b, c, count = carry
-    y = plugrad.tanh(a @ W + x)
-    return (y, b + y, c, count + 1), (y, y * 2, count)
-
-
-@pytest.mark.parametrize("body", [exchanged, counted])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("length", [1, 5])
-def test_scans(body, reverse, length):
-    a, b, c, xs = numbers(4), numbers(4, seed=1), numbers(2, 3), numbers(length, 4, seed=2)
-
-    def f(a, b, c, xs):
-        count = plugrad.asarray(0, dtype="int32")
-        return plugrad.scan(body, (a, b, c, count), xs, reverse=reverse)
-
-    same(f, a, b, c, xs)
-    assert is_one_program(f, a, b, c, xs)
-
-    def loss(a, xs):
-        last, stacked = f(a, b, c, xs)
-        return sum(plugrad.sum(y) for y in (*last[:3], *stacked[:2]))
-
-    same(plugrad.grads(loss), a, xs)
-
-
-def is_one_program(function, *args):
-    """Return whether a loop does not come back to Python."""
-    graph = plugrad.make_graph(function)(*args)
-    (scan,) = [step for step in graph.steps if isinstance(step, Scan)]
-    return compiler._can_compile_loop(scan, graph)
-
-
-def test_a_scan_that_c_cannot_run_is_replayed():
-    xs = numbers(3, 5)
-    same(lambda xs: plugrad.scan(lambda c, x: (c + plugrad.sort(x), c), xs[0], xs), xs)
-    same(lambda xs: plugrad.scan(lambda c, x: (c, x), xs[0], xs[:0]), xs)
-    same(lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), numbers(5, 3).T)
-
-
 # --- loops over rows ----------------------------------------------------------------------------
 
 
@@ -495,11 +474,25 @@ def test_products_of_many_small_matrices(shapes, turned):
     np.testing.assert_allclose(found.numpy(), exact[0] @ exact[1], atol=2e-4)
 
 
-def close(function, *args):
-    """Check a function traced and untraced, up to the order of sums."""
-    for x, y in zip(plugrad.jit(function)(*args), function(*args), strict=True):
-        scale = np.abs(y.numpy()).max()
-        np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-4, atol=1e-5 * scale)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        *(((32, 1), (1, 32)), ((5, 1), (1, 7)), ((1, 1), (1, 9)), ((3, 4, 1), (3, 1, 5))),
+        *(((2, 3, 4, 1), (1, 6)), ((3, 4, 1), (1, 1, 5)), ((3, 1, 4, 1), (2, 1, 5))),
+    ],
+)
+def test_outer_products(dtype, shapes):
+    """They have the bits of BLAS, which adds products to 0 and so makes 0 of -0."""
+    a, b = (numbers(*shape, dtype=dtype, seed=i).numpy().copy() for i, shape in enumerate(shapes))
+    a[..., 0, 0], b[..., -1] = -1, 0
+    if a.dtype.kind == "f":
+        a[..., -1, 0], b[..., 0, 0] = 1e-5, -np.inf
+    x, y = (plugrad.asarray(z, device="cpu") for z in (a, b))
+    same(lambda x, y: plugrad.tanh((x @ y).astype("float32")), x, y)
+    same(lambda x, y: x @ y, x, y)
+    same(lambda x, y: x.mT @ y, plugrad.asarray(a.swapaxes(-1, -2).copy(), device="cpu"), y)
+    same(lambda x, y: x @ y.mT, x, plugrad.asarray(b.swapaxes(-1, -2).copy(), device="cpu"))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -552,31 +545,6 @@ def test_200_interrupts_of_a_training_loop_lose_nothing(mode):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
-
-
-def test_loops_and_regions_with_constants_of_their_own():
-    x = numbers(128)
-
-    def body(carry, _):
-        ones = plugrad.ones_like(carry)
-        weights = plugrad.arange(128, dtype="float32")
-        return carry * 0.5 + ones / (weights + 2), (carry, weights.reshape(2, 64).T[0] + carry[0])
-
-    same(lambda x: plugrad.scan(body, x, length=4), x)
-    same(lambda x: plugrad.scan(lambda c, _: (plugrad.ones_like(c), c * 2), x, length=3), x)
-    same(lambda x: plugrad.scan(lambda c, _: (c * 2, plugrad.ones_like(c)), x, length=3), x)
-    table = numbers(64, 64)  # too large to be folded
-
-    def gradient(x):
-        def step(carry, _):
-            return carry - 0.1 * plugrad.grad(
-                lambda q: plugrad.sum(plugrad.log(1 + plugrad.exp(table @ q)))
-            )(carry), None
-
-        return plugrad.scan(step, x, length=5)[0]
-
-    same(gradient, x[:64])
-    same(lambda x: table.reshape(-1)[:128] * x + table.reshape(32, 128) @ x.reshape(128, 1), x)
 
 
 def test_other_shapes_of_large_constants(rng):

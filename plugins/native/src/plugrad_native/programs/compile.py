@@ -14,13 +14,14 @@ import numpy as np
 from plugrad.extend import (
     PACKED_VIEWS,
     Call,
+    Cond,
     Fused,
     KernelNotFound,
     Scan,
+    While,
     compile_replay,
     count_elements,
     find_groups,
-    find_storage,
     fuse_regions,
     fuse_steps,
     get_kernel,
@@ -28,14 +29,15 @@ from plugrad.extend import (
 )
 from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_pool
 from plugrad_native.declare import BLOCK, PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEMENTS, table
+from plugrad_native.programs.control import has_memory, write_control
 from plugrad_native.programs.delays import find_delayed
 from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
 from plugrad_native.programs.products import turn_factors
 from plugrad_native.programs.reuse import find_dying, find_reused, is_free
 from plugrad_native.programs.rows import fits, is_view, row_calls
-from plugrad_native.programs.scans import can_loop, write_scan
-from plugrad_native.programs.writer import LARGE_ARENA, SIDE_BY_SIDE, Place, RowStep, Writer
+from plugrad_native.programs.table import Place, Table
+from plugrad_native.programs.writer import LARGE_ARENA, SIDE_BY_SIDE, RowStep, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
@@ -52,22 +54,13 @@ def compile_graph(graph: Graph) -> Run | None:
 
     None if there is nothing that C can run.
     """
-    graph = turn_factors(graph)
     own = _OwnKernels(graph)
-    grouped = own.group_steps(graph)
+    grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
     fused = fuse_regions(grouped, own.is_included)
-    fused = fuse_steps(
-        fused,
-        [
-            [i]
-            for i, s in enumerate(fused.steps)
-            if isinstance(s, Scan) and _can_compile_loop(s, fused)
-        ],
-    )
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
     groups = [body for body in bodies if any(body is group for group in groups)]
-    regions = [b for b in bodies if b not in groups and not isinstance(b.steps[0], Scan)]
+    regions = [body for body in bodies if body not in groups]
     if not bodies and not any(step.graphs for step in fused.steps):
         return None
     if len(fused.steps) == 1 and regions:
@@ -88,12 +81,6 @@ def compile_graph(graph: Graph) -> Run | None:
         if any(inner is region for region in regions):
             free = dying[id(inner)]
             return compile_region(inner, inner.arguments, inner.results, dying=free)
-        if (
-            inner.steps
-            and isinstance(inner.steps[0], Scan)
-            and any(inner is body for body in bodies)
-        ):
-            return compile_scan(inner, inner.steps[0])
         if any(inner is body for body in bodies):
             return compile_shared_group(inner, dying[id(inner)])
         return compile_graph(inner) or compile_replay(inner)
@@ -112,6 +99,27 @@ class _OwnKernels:
         self.delayed: frozenset[Value] = frozenset()
         self.max_work = PARALLEL_MIN_WORK if thread_pool.count > 1 else None
         """The elements from which on several threads share a call, which Python gives them."""
+        self.loops: set[int] = set()
+        """The identities of the loops and choices that C runs, whose bodies have been prepared."""
+
+    def prepare(self, graph: Graph) -> Graph:
+        """Return the graph as C runs it: with its groups as steps, also inside of loops and choices."""
+        graph = turn_factors(graph)
+        self.specs = graph.specs
+        steps = tuple([self._prepare_step(step) for step in graph.steps])
+        return self.group_steps(replace(graph, steps=steps) if self.loops else graph)
+
+    def _prepare_step(self, step: Step) -> Step:
+        """Return a loop or a choice with prepared bodies if C runs all of them, and any other step as it is."""
+        if not isinstance(step, Scan | Cond | While) or not has_memory(step, self.specs):
+            return step
+        bodies = [prepare_body(graph) for graph in step.graphs]
+        ready = [body for body in bodies if body is not None]
+        if len(ready) < len(bodies):
+            return step
+        step = _with_bodies(step, ready)
+        self.loops.add(id(step))
+        return step
 
     def group_steps(self, graph: Graph) -> Graph:
         """Return the graph with its groups as steps."""
@@ -142,6 +150,8 @@ class _OwnKernels:
         """Return whether a step is a group of such calls, a call that C runs, or one that takes no time."""
         if isinstance(step, Fused):
             return not self.is_shared(step)
+        if id(step) in self.loops:
+            return True
         if not isinstance(step, Call) or not self._is_own(step):
             return False
         if step.kernel in VIEWS:
@@ -231,20 +241,14 @@ def compile_region(
             places[value] = Place(slots[owner], 0, sizes[value])
         elif owner in plan.offsets:
             places[value] = Place(0, plan.offsets[owner], sizes[value])
-    writer = Writer(
-        specs,
-        places,
-        [sizes[v] for v in inputs],
-        [sizes[v] for v in outputs],
-        plan.arena_bytes,
-        constants,
-    )
+    table = Table([sizes[v] for v in inputs], [sizes[v] for v in outputs], plan.arena_bytes)
+    writer = Writer(table, specs, places, plan.arena_bytes, constants)
     for step in steps:
         _write(writer, step)
     found = find_reused(body, dying) if dying else {}
     reused = {v: x for v, x in found.items() if v in outputs and v in ends and x in inputs}
     return _Caller(body, arguments, ends, inputs, outputs, storage, constants, reused).compile(
-        writer.finish(), sum(writer.outputs), writer.arena_bytes
+        table.finish(), sum(table.outputs), table.arena_bytes
     )
 
 
@@ -262,9 +266,9 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
     programs: list[tuple[Callable[..., None], int]] = []
     for first, last in pairwise(bounds):
-        writer = Writer(specs, places, *given, 0, body.constants)
-        _write_group(writer, body, first, last)
-        programs.append((writer.finish(), writer.arena_bytes))
+        part = Table(*given)
+        _write_group(Writer(part, specs, places, 0, body.constants), body, first, last)
+        programs.append((part.finish(), part.arena_bytes))
 
     def program(*arrays: Array) -> None:
         thread_pool.run(
@@ -301,37 +305,20 @@ def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None =
         writer.write_rows(rows, _row_steps(body, writer.specs), body.results, first, last)
 
 
-def _fuse_body(body: Graph) -> Graph | None:
-    """Return the body of a loop with its groups as steps, or None if C cannot run all of it."""
-    body = turn_factors(body)
+def prepare_body(body: Graph) -> Graph | None:
+    """Return the body of a loop or a choice as C runs it, or None if C cannot run all of it."""
     own = _OwnKernels(body, is_loop=True)
-    fused = own.group_steps(body)
-    return fused if fused.steps and all(map(own.is_included, fused.steps)) else None
+    made = own.prepare(body)
+    return made if all(map(own.is_included, made.steps)) else None
 
 
-def _can_compile_loop(step: Scan, graph: Graph) -> bool:
-    """Return whether C runs a loop. What it returns is not a constant, which lies in no memory of a program."""
-    if not can_loop(step, graph.specs) or (body := _fuse_body(step.body)) is None:
-        return False
-    storage = find_storage(body, PACKED_VIEWS)
-    return all(storage[v] not in body.constants for v in body.results)
-
-
-def compile_scan(graph: Graph, step: Scan) -> Run:
-    """Return a function that runs a loop, the only step of a graph, as one program."""
-    body = _fuse_body(step.body)
-    assert body is not None
-    constants = {**body.constants}
-    for each in body.steps:
-        if isinstance(each, Fused):
-            constants |= each.body.constants
-    made = write_scan(step, replace(body, constants=constants), graph.specs, _write)
-    storage = {v: v for v in (*step.inputs, *step.outputs)}
-    ends = graph.results
-    caller = _Caller(
-        graph, graph.arguments, ends, step.inputs, step.outputs, storage, graph.constants
-    )
-    return caller.compile(*made)
+def _with_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | Cond | While:
+    """Return a loop or a choice with other graphs inside."""
+    if isinstance(step, Scan):
+        return replace(step, body=bodies[0])
+    if isinstance(step, Cond):
+        return replace(step, branches=(bodies[0], bodies[1]))
+    return replace(step, condition=bodies[0], body=bodies[1])
 
 
 def _calls_of_group(body: Graph, specs: Mapping[Value, Shaped]) -> list[AnyCall]:
@@ -372,6 +359,9 @@ def _write(writer: Writer, step: Step) -> None:
     """Write a step of a region."""
     if isinstance(step, Fused):
         _write_group(writer, step.body)
+        return
+    if isinstance(step, Scan | Cond | While):
+        write_control(writer, step, _write)
         return
     assert isinstance(step, Call)
     if step.kernel not in VIEWS:
@@ -469,5 +459,12 @@ class _Replay:
                 results=tuple(caller.ends),
                 constants=constants,
             )
-            self.run = compile_replay(graph)
+            groups = [step.body for step in graph.steps if isinstance(step, Fused)]
+
+            def compile_body(inner: Graph) -> Run:
+                """Compile the bodies of loops, which may get other arrays."""
+                is_group = any(inner is group for group in groups)
+                return (None if is_group else compile_graph(inner)) or compile_replay(inner)
+
+            self.run = compile_replay(graph, compile_body=compile_body)
         return self.run(*arrays)

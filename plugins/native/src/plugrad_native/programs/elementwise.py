@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.extend import Call, as_dtype, count_elements
-from plugrad.kernels import activation, binary, unary
+from plugrad.kernels import activation, binary, bitwise, unary
 from plugrad_cpu.extend import numpy_implementation
 from plugrad_native.declare import FLOATS, MAX_ELEMENTS, MIN_BYTES
 from plugrad_native.kernels.activation import HALVES, NUMBERS
@@ -135,7 +135,7 @@ def first_of(*rules: Rule) -> Rule:
 
 def _declare_ufuncs() -> None:
     """Declare the kernels whose implementation on NumPy is a ufunc."""
-    for module in (unary, binary):
+    for module in (unary, binary, bitwise):
         for kernel in vars(module).values():
             function = None
             if getattr(kernel, "is_elementwise", False):

@@ -159,6 +159,15 @@ def _slice_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
 
 
 RULES[movement.slice] = _view_rule(_slice_view)
+
+
+def _strided_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
+    parts = zip(*[call.attrs[name] for name in ("begin", "end", "strides")], strict=True)
+    # Behind the first element backwards, there is no position for Python that does not count from the end.
+    return x[tuple([slice(b, None if e < 0 else e, step) for b, e, step in parts])]
+
+
+RULES[movement.strided_slice] = _view_rule(_strided_view)
 RULES[movement.reverse] = _view_rule(lambda call, x: np.flip(x, call.attrs["dims"]))
 
 
@@ -177,6 +186,36 @@ def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
             return None
         copies += made
         start += x.shape[axis]
+    return copies
+
+
+@lowers(movement.pack)
+def pack(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return arrays side by side along a new axis."""
+    (y,) = call.outputs
+    whole, copies = _stand_in(specs[y]), list[AnyCall]()
+    for index, value in enumerate(inputs_of(call)):
+        x = _stand_in(specs[value])
+        place = whole[(*(slice(None),) * call.attrs["axis"], index)]
+        made = strided_copy((value, x, x), (y, whole, place))
+        if made is None:
+            return None
+        copies += made
+    return copies
+
+
+@lowers(movement.unpack)
+def unpack(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return the parts along an axis, without it."""
+    (x,), whole = inputs_of(call), _stand_in(specs[inputs_of(call)[0]])
+    copies: list[AnyCall] = []
+    for index, value in enumerate(call.outputs):
+        made = _stand_in(specs[value])
+        part = whole[(*(slice(None),) * call.attrs["axis"], index)]
+        copied = strided_copy((x, whole, part), (value, made, made))
+        if copied is None:
+            return None
+        copies += copied
     return copies
 
 
@@ -214,7 +253,10 @@ def pad(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 PARTS: Final = frozenset(
-    {movement.slice, movement.reverse, movement.concat, movement.split, movement.pad}
+    {
+        *(movement.slice, movement.strided_slice, movement.reverse, movement.pad),
+        *(movement.concat, movement.split, movement.pack, movement.unpack),
+    }
 )
 """The kernels whose results are views or parts of others: untraced, sums over them add in another order."""
 
@@ -222,9 +264,13 @@ PARTS: Final = frozenset(
 # --- products -----------------------------------------------------------------------------------
 
 
+OUTER: Final = {dtype: c_function(f"outer_{dtype}") for dtype in FLOATS}
+"""What multiplies columns by rows in a tenth of the time of BLAS."""
+
+
 @lowers(linalg.matmul)
 def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the products of matrices: in wide vectors if there are many, else by NumPy's BLAS."""
+    """Return the products of matrices: in wide vectors if there are many or they have one term, else by BLAS."""
     (a, b), (y,) = inputs_of(call), call.outputs
     dtype = specs[y].dtype
     if dtype.name not in FLOATS:
@@ -240,6 +286,9 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
                 c_function("matmul_float32"), (Read(a), Read(b), Written(y), *plan.numbers, batch)
             )
         ]
+    if depth == 1 and (shapes[0][:-2] == shapes[1][:-2] or not plan.batch[0]):
+        numbers = count_elements(specs[y].shape) // (rows * columns), rows, columns
+        return [CCall(OUTER[dtype.name], (Read(a), Read(b), Written(y), *numbers))]
     loop = find_loop(np.matmul, *[dtype.numpy] * 3)
     axes, *others = plan.batch.tolist()
     if loop is None or axes > 1:
@@ -280,6 +329,22 @@ RULES[reduction.prod] = _reduction_rule("prod", (*FLOATS, *INTEGERS))
 RULES[reduction.mean] = _reduction_rule("mean", FLOATS)
 RULES[reduction.min] = _reduction_rule("min", (*FLOATS, *INTEGERS))
 RULES[reduction.max] = _reduction_rule("max", (*FLOATS, *INTEGERS), "reduction_indices")
+
+
+def _flag_rule(name: str) -> Rule:
+    """Return the rule of a reduction of flags by a function for bytes, since flags are 0 and 1."""
+    function = c_function(f"{name}_uint8")
+
+    def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        (x,), (y,) = inputs_of(call), call.outputs
+        plan = reduction_layout(specs[x].shape, call.attrs["axis"], call.attrs["keep_dims"])
+        return plan and [CCall(function, (Read(x), Written(y), *plan[1:]))]
+
+    return rule
+
+
+RULES[reduction.all] = _flag_rule("min")
+RULES[reduction.any] = _flag_rule("max")
 
 
 def _rows_rule(name: str, attribute: str) -> Rule:

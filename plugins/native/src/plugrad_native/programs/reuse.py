@@ -55,12 +55,18 @@ def find_reused(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
 
 
 def _fits(x: Value, value: Value, group: Graph) -> bool:
-    """Return whether a result of a group, which is one loop over the elements, may lie in the memory of an argument."""
+    """Return whether it is worth it that a result of a group lies in the memory of an argument, and possible."""
+    shape, dtype = group.specs[value]
+    nbytes = count_elements(shape) * dtype.itemsize
+    return nbytes >= REUSED_MIN_BYTES and can_overwrite(x, value, group)
+
+
+def can_overwrite(x: Value, value: Value, group: Graph) -> bool:
+    """Return whether a group is one loop over the elements, which may write a result over an argument."""
     specs = group.specs
-    shape, dtype = spec = specs[value]
-    if specs[x] != spec or count_elements(shape) * dtype.itemsize < REUSED_MIN_BYTES:
+    if specs[x] != specs[value]:
         return False
-    if not all(_is_in_loop(call, specs, shape) for call in group.steps):
+    if not all(_is_in_loop(call, specs, specs[value].shape) for call in group.steps):
         return False
     maker = next(i for i, call in enumerate(group.steps) if value in call.outputs)
     return all(x not in call.inputs for call in group.steps[maker + 1 :])

@@ -1,16 +1,16 @@
-"""The table of a program, as ``extension/program.h`` describes it: calls of C become words."""
+"""Calls of C become words of the table of a program: single ones, and loops over elements and over rows."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
 from math import lcm
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from plugrad.extend import count_elements
-from plugrad_native.declare import as_contiguous, broadcast_descriptor
+from plugrad_native.declare import broadcast_descriptor
 from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
@@ -24,19 +24,26 @@ from plugrad_native.programs.calls import (
     Written,
 )
 from plugrad_native.programs.lowering import EXPAND
-from plugrad_native.variants import current_variant
+from plugrad_native.programs.table import (
+    ABSENT,
+    ALIGNMENT,
+    COUNT,
+    LIST,
+    NUMBER,
+    POSITION,
+    Place,
+    Table,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from plugrad.extend import Shape, Shaped, Value
     from plugrad_native.declare import Array
     from plugrad_native.programs.calls import Operand
 
-NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST = range(6)
 LARGE_ARENA: Final = 1 << 18
 """The bytes from which on the caller hands the arena in."""
-ALIGNMENT: Final = 64
 L1_BYTES: Final = 24_576
 """What the blocks of a loop may take of the cache; the rest is for what streams through."""
 MIN_BLOCK, MAX_BLOCK = 256, 2048
@@ -49,19 +56,6 @@ SIDE_BY_SIDE: Final = 8
 """The rows that a reduction may add side by side, of which a block has a multiple."""
 
 
-class Place(NamedTuple):
-    """Where an array lies: the slot, the offset in bytes, how many bytes it takes, and how far it moves each time."""
-
-    slot: int
-    offset: int
-    nbytes: int
-    turn: int = 0
-
-    def part(self, offset: int, nbytes: int) -> Place:
-        """Return the place of a part."""
-        return self._replace(offset=self.offset + offset, nbytes=nbytes)
-
-
 class _Operand(NamedTuple):
     """Where an operand of a loop lies, and how far it moves for each element."""
 
@@ -69,80 +63,31 @@ class _Operand(NamedTuple):
     step: int
     is_number: bool = False
 
+    def words(self) -> list[int]:
+        """Return the words of the place, which moves by the step."""
+        return self.place.words(self.step)
+
 
 @dataclass
 class Writer:
-    """Collects the loops of a program. Places of values are given; constants get slots of their own."""
+    """Writes the loops of one graph to the table of a program. Places of values are given."""
 
+    table: Table
     specs: Mapping[Value, Shaped]
     places: Mapping[Value, Place]
-    inputs: Sequence[int]
-    """The bytes of each."""
-    outputs: Sequence[int]
     scratch: int
     """The offset in the arena from which on calls may use it."""
     given: Mapping[Value, Array]
     """The values that are parts of the program."""
 
-    def __post_init__(self) -> None:
-        """Begin an empty program."""
-        self.arena_bytes = self.scratch
-        self.words: list[int] = []
-        self._part: list[int] = []
-        """The words of the part that is being written, and how many loops they are."""
-        self._loops = 0
-        self.functions: dict[Any, int] = {}
-        self.constants: list[Array] = []
-        self._slots: dict[int, int] = {}
-
-    def finish(self) -> Callable[..., None]:
-        """Return the program as a function: of the inputs, the outputs, and the arena if it is large."""
-        self.end_part()
-        sizes = [self.arena_bytes, len(self.inputs), len(self.outputs), *self.inputs, *self.outputs]
-        return current_variant().program(
-            np.array(self.words, np.int64),
-            np.array(sizes, np.int64),
-            tuple(self.functions),
-            tuple(self.constants),
-            np.ufunc,
-        )
-
-    def end_part(self, times: int = 1) -> None:
-        """Let what has been written since the last part run some times."""
-        if self._loops:
-            self.words += [times, self._loops, *self._part]
-        self._part, self._loops = [], 0
-
-    def _add(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
-        """Add a loop to the part."""
-        self._part += [count, block, calls, *words]
-        self._loops += 1
-
-    # --- what calls consist of --------------------------------------------------------------------
-
-    def constant(self, array: Array) -> Place:
-        """Return the place of an array that is a part of the program."""
-        slot = self._slots.get(id(array))
-        if slot is None:
-            slot = self._slots[id(array)] = len(self.constants)
-            self.constants.append(as_contiguous(np.asarray(array)))
-        first = 1 + len(self.inputs) + len(self.outputs)
-        return Place(first + slot, 0, self.constants[slot].nbytes)
-
     def place(self, value: Value) -> Place:
         """Return where a value lies."""
         array = self.given.get(value)
-        return self.places[value] if array is None else self.constant(array)
+        return self.places[value] if array is None else self.table.constant(array)
 
     def reserve(self, offset: int, nbytes: int) -> Place:
         """Return a place in the scratch memory, which all loops share."""
-        start = self.scratch + offset
-        self.arena_bytes = max(self.arena_bytes, -(-(start + nbytes) // ALIGNMENT) * ALIGNMENT)
-        return Place(0, start, nbytes)
-
-    def function(self, key: Any) -> int:
-        """Return the number of a function in the program."""
-        return self.functions.setdefault(key, len(self.functions))
+        return self.table.reserve(self.scratch + offset, nbytes)
 
     def nbytes(self, value: Value) -> int:
         """Return the bytes of a value."""
@@ -155,20 +100,26 @@ class Writer:
         """Write calls that run once each."""
         for call in calls:
             if isinstance(call, UfuncCall):
-                words = [self.function((call.ufunc, call.loop)), NUMBER, 0]
+                words = [self.table.function((call.ufunc, call.loop)), NUMBER, 0]
                 for numbers in (call.sizes, call.steps):
-                    words += _place(self.constant(np.array(numbers, np.int64)))
+                    words += self.table.constant(np.array(numbers, np.int64)).words()
             else:
-                words = [self.function(call.function)]
+                words = [self.table.function(call.function)]
             for operand in call.operands:
                 words += self.words_of(operand)
-            self._add(1, 1, 1, words)
+            self.table.add_loop(1, 1, 1, words)
 
     def write_copy(self, function: str, source: Place, target: Place) -> None:
         """Write a copy of the bytes of a place, by a function that reads broadcast arrays."""
         descriptor = np.array([1, source.nbytes, 1], np.int32)
-        words = [self.function(function), *_place(source), *_place(target), NUMBER, source.nbytes]
-        self._add(1, 1, 1, [*words, NUMBER, 0, *_place(self.constant(descriptor))])
+        words = [
+            self.table.function(function),
+            *source.words(),
+            *target.words(),
+            NUMBER,
+            source.nbytes,
+        ]
+        self.table.add_loop(1, 1, 1, [*words, NUMBER, 0, *self.table.constant(descriptor).words()])
 
     def words_of(self, operand: Operand) -> list[int]:
         """Return the words of an operand that does not move."""
@@ -176,14 +127,14 @@ class Writer:
             case None:
                 return [ABSENT]
             case Read(value) | Written(value):
-                return _place(self.place(value))
+                return self.place(value).words()
             case Part(value, offset):
                 place = self.place(value)
-                return _place(place.part(offset, place.nbytes - offset))
+                return place.part(offset, place.nbytes - offset).words()
             case Constant(array):
-                return _place(self.constant(array))
+                return self.table.constant(array).words()
             case Scratch(nbytes):
-                return _place(self.reserve(0, nbytes))
+                return self.reserve(0, nbytes).words()
             case tuple() if not isinstance(operand, Step | Count):
                 return [LIST, len(operand), *[w for o in operand for w in self.words_of(o)]]
             case int():
@@ -239,14 +190,16 @@ class Writer:
                 operands[value] = _Operand(place, 0, is_number=True)
             else:
                 target = registers.take()
-                descriptor = self.constant(broadcast_descriptor(shape, self.specs[value].shape))
+                descriptor = self.table.constant(
+                    broadcast_descriptor(shape, self.specs[value].shape)
+                )
                 expand = [
-                    *(self.function(EXPAND[size]), *_place(place)),
-                    *(*_place(target), COUNT, 1, POSITION, 1, first, *_place(descriptor)),
+                    *(self.table.function(EXPAND[size]), *place.words()),
+                    *(*target.words(), COUNT, 1, POSITION, 1, first, *descriptor.words()),
                 ]
                 operands[value] = _Operand(target, 0)
                 if value in periods:  # the same for all blocks
-                    self._add(block, block, 1, expand)
+                    self.table.add_loop(block, block, 1, expand)
                     continue
                 words += expand
                 number += 1
@@ -270,7 +223,7 @@ class Writer:
             for value in {o.value for o in call.operands if isinstance(o, Read | Written)}:
                 if value in inner and uses[value] == index:
                     registers.give_back(operands[value].place)
-        self._add(count, block, number, words)
+        self.table.add_loop(count, block, number, words)
 
     def write_rows(
         self,
@@ -292,7 +245,7 @@ class Writer:
         count = (rows if last is None else last) - first
         loop = _Rows(self, rows, steps, frozenset(kept), first, count)
         words, number = loop.write()
-        self._add(count, loop.block, number, words)
+        self.table.add_loop(count, loop.block, number, words)
 
     def _period(self, value: Value, shape: Shape) -> int:
         """Return after how many elements of a shape a value repeats as it is, such as a row of a matrix; else 0."""
@@ -310,11 +263,11 @@ class Writer:
     def _elementwise(self, call: AnyCall, operands: Mapping[Value, _Operand]) -> list[int]:
         """Return the words of a call in a loop."""
         if isinstance(call, CCall):
-            words = [self.function(call.function)]
+            words = [self.table.function(call.function)]
             for operand in call.operands:
                 match operand:
                     case Read(value) | Written(value):
-                        words += _place(*operands[value][:2])
+                        words += operands[value].words()
                     case Step(value):
                         words += [NUMBER, int(not operands[value].is_number)]
                     case Count():
@@ -328,11 +281,11 @@ class Writer:
             assert isinstance(operand, Read | Written)
             found = operands[operand.value]
             steps.append(0 if found.is_number else self.specs[operand.value].dtype.itemsize)
-            places += _place(*found[:2])
-        table = self.constant(_steps(tuple(steps)))
+            places += found.words()
+        table = self.table.constant(_steps(tuple(steps)))
         return [
-            *(self.function((call.ufunc, call.loop)), COUNT, 1, ABSENT),
-            *(*_place(table), *places),
+            *(self.table.function((call.ufunc, call.loop)), COUNT, 1, ABSENT),
+            *(*table.words(), *places),
         ]
 
 
@@ -481,13 +434,13 @@ class _Rows:
         writer = self.writer
         size = writer.specs[root].dtype.itemsize
         factor = count_elements(wanted) // self.rows
-        descriptor = _place(writer.constant(broadcast_descriptor(wanted, shape)))
+        descriptor = writer.table.constant(broadcast_descriptor(wanted, shape)).words()
         if root in self.made:
-            source, position = _place(self._rows_of(root), self._step(root)), [NUMBER, 0]
+            source, position = self._rows_of(root).words(self._step(root)), [NUMBER, 0]
         else:
-            source = _place(writer.place(root))
+            source = writer.place(root).words()
             position = [POSITION, factor, self.first * factor]
-        self.words += [writer.function(EXPAND[size]), *source, *_place(target, step)]
+        self.words += [writer.table.function(EXPAND[size]), *source, *target.words(step)]
         self.words += [COUNT, factor, *position, *descriptor]
         self.number += 1
 
@@ -497,30 +450,30 @@ class _Rows:
         root, shape = self.views.get(value, (value, writer.specs[value].shape))
         wanted = writer.specs[like].shape
         if root not in self.made and count_elements(shape) == 1:
-            return _place(writer.place(root)), True
+            return writer.place(root).words(), True
         if count_elements(shape) == count_elements(wanted):
-            return _place(self._rows_of(root), self._step(root)), False
+            return self._rows_of(root).words(self._step(root)), False
         key = root, shape, wanted
         target = self.expanded.get(key)
         if target is None:
             target = self.expanded[key] = self.registers.take()
             self._expand(root, shape, wanted, target)
-        return _place(target), False
+        return target.words(), False
 
     def _whole(self, value: Value) -> list[int]:
         """Return the place of the rows that a reduction reads."""
         root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
         wanted = self.writer.specs[value].shape
         if count_elements(shape) == count_elements(wanted):
-            return _place(self._rows_of(root), self._step(root))
+            return self._rows_of(root).words(self._step(root))
         target = self.registers.take()
         self._expand(root, shape, wanted, target)
-        return _place(target)
+        return target.words()
 
     def _call(self, call: AnyCall, value: Value) -> None:
         """Write a call that makes a value."""
         writer = self.writer
-        made = _place(self.operands[value], self._step(value))
+        made = self.operands[value].words(self._step(value))
         if isinstance(call, UfuncCall):
             steps: list[int] = []
             places: list[int] = []
@@ -531,8 +484,13 @@ class _Rows:
                 )
                 places += found
                 steps.append(0 if is_number else writer.specs[operand.value].dtype.itemsize)
-            table = _place(writer.constant(_steps(tuple(steps))))
-            head = [writer.function((call.ufunc, call.loop)), COUNT, self.row_count(value), ABSENT]
+            table = writer.table.constant(_steps(tuple(steps))).words()
+            head = [
+                writer.table.function((call.ufunc, call.loop)),
+                COUNT,
+                self.row_count(value),
+                ABSENT,
+            ]
             self.words += [*head, *table, *places]
             self.number += 1
             return
@@ -552,7 +510,7 @@ class _Rows:
                     words += [COUNT, factor or self.row_count(value)]
                 case _:
                     words += writer.words_of(operand)
-        self.words += [writer.function(call.function), *words]
+        self.words += [writer.table.function(call.function), *words]
         self.number += 1
 
 
@@ -581,10 +539,6 @@ _STEPS: dict[tuple[int, ...], Array] = {}
 def _steps(steps: tuple[int, ...]) -> Array:
     """Return the steps of a loop of NumPy as an array, the same one for the same steps."""
     return _STEPS.setdefault(steps, np.array(steps, np.int64))
-
-
-def _place(place: Place, step: int = 0) -> list[int]:
-    return [PLACE, place.slot, place.offset, step, place.turn, place.nbytes]
 
 
 def _block(width: int, operands: int) -> int:

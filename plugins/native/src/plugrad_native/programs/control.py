@@ -1,0 +1,295 @@
+"""Loops and choices as parts of a program: the calls of their bodies run several times, or as a flag decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from plugrad.extend import PACKED_VIEWS, Cond, Fused, Scan, While, count_elements, plan_memory
+from plugrad_native.declare import MAX_ELEMENTS
+from plugrad_native.programs.calls import c_function
+from plugrad_native.programs.reuse import can_overwrite
+from plugrad_native.programs.table import ALIGNMENT, Nodes, Place
+from plugrad_native.programs.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from plugrad.extend import Graph, Shaped, Step, Value
+
+    Write = Callable[[Writer, Step], None]
+    """Writes a step of a body."""
+
+Control: TypeAlias = Scan | Cond | While
+COPY_BYTES = c_function("expand_1")
+
+
+def has_memory(step: Control, specs: Mapping[Value, Shaped]) -> bool:
+    """Return whether the arrays that a loop or a choice reads and makes are neither empty nor very large."""
+    if isinstance(step, Scan) and step.length < 1:
+        return False
+    found = [specs[v] for v in (*step.inputs, *step.outputs)]
+    found += [body.specs[v] for body in step.graphs for v in (*body.arguments, *body.results)]
+    return all(s.dtype.name != "string" and 0 < _nbytes(s) < MAX_ELEMENTS for s in found)
+
+
+def write_control(writer: Writer, step: Control, write: Write) -> None:
+    """Write a loop or a choice, whose bodies have only steps that `write` can write."""
+    if isinstance(step, Scan):
+        _write_scan(writer, step, write)
+    elif isinstance(step, Cond):
+        _write_cond(writer, step, write)
+    else:
+        _write_while(writer, step, write)
+
+
+# --- the three kinds ------------------------------------------------------------------------------
+
+
+def _write_scan(writer: Writer, step: Scan, write: Write) -> None:
+    """Write a loop of a known length.
+
+    The places of the outputs hold the carry while it runs. What is stacked is written to its place in the output.
+    """
+    carries = len(step.carry)
+    aside = _Aside(writer)
+    sources = [aside.copy(writer.place(v)) for v in step.inputs]
+    targets = [aside.stand_in(writer.places[v]) for v in step.outputs]
+    writer = aside.finish()
+    state = _begin(writer, sources[:carries], targets[:carries])
+
+    def turning(place: Place) -> Place:
+        nbytes = place.nbytes // step.length
+        if step.is_reversed:
+            return Place(place.slot, place.offset + place.nbytes - nbytes, nbytes, -nbytes)
+        return Place(place.slot, place.offset, nbytes, nbytes)
+
+    end = carries + len(step.slices)
+    slices, captured = map(turning, sources[carries:end]), sources[end:]
+    body = _Body(writer, step.body, [*state, *slices, *captured])
+    nexts, stacked = step.body.results[:carries], step.body.results[carries:]
+    places = [*map(turning, targets[carries:])]
+    for value, place in zip(stacked, places, strict=True):
+        body.aim(value, place)
+    body.aim_at_arguments(nexts)
+
+    def write_round() -> None:
+        of_state = [value in body.views_of(step.body.arguments[:carries]) for value in stacked]
+        pairs = [*zip(of_state, stacked, places, strict=True)]
+        body.copy([(v, place) for is_early, v, place in pairs if is_early])
+        body.write(write)
+        body.copy([(v, place) for is_early, v, place in pairs if not is_early])
+        body.copy_carry(nexts)
+
+    table = writer.table
+    table.add_repeat(step.length, table.collect(write_round))
+    aside.copy_back()
+
+
+def _write_cond(writer: Writer, step: Cond, write: Write) -> None:
+    """Write a choice: each branch writes its results to the places of the outputs."""
+    operands = [writer.place(v) for v in step.operands]
+    targets = [writer.places[v] for v in step.outputs]
+
+    def write_branch(graph: Graph) -> Nodes:
+        body = _Body(writer, graph, operands)
+        results = [*zip(graph.results, targets, strict=True)]
+        for value, place in results:
+            body.aim(value, place)
+
+        def write_all() -> None:
+            body.write(write)
+            body.copy(results)
+
+        return writer.table.collect(write_all)
+
+    yes, no = map(write_branch, step.branches)
+    writer.table.add_choice(writer.place(step.flag), yes, no)
+
+
+def _write_while(writer: Writer, step: While, write: Write) -> None:
+    """Write a loop of unknown length, whose outputs hold the carry while it runs."""
+    state = _begin(
+        writer, [writer.place(v) for v in step.carry], [writer.places[v] for v in step.outputs]
+    )
+    given = [*state, *[writer.place(v) for v in step.captured]]
+    test, body = _Body(writer, step.condition, given), _Body(writer, step.body, given)
+    body.aim_at_arguments(step.body.results)
+
+    def write_round() -> None:
+        body.write(write)
+        body.copy_carry(step.body.results)
+
+    table = writer.table
+    condition = table.collect(lambda: test.write(write))
+    table.add_while(condition, test.place(step.condition.results[0]), table.collect(write_round))
+
+
+def _begin(writer: Writer, sources: Sequence[Place], targets: Sequence[Place]) -> Sequence[Place]:
+    """Copy the first carry to the places where it lies while a loop runs, and return these."""
+    for source, target in zip(sources, targets, strict=True):
+        writer.write_copy(COPY_BYTES, source, target)
+    return targets
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+class _Aside:
+    """Stand-ins for arrays of which a loop around this one takes another slice each time: places move in one loop."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.end = writer.scratch
+        self.back: list[tuple[Place, Place]] = []
+
+    def copy(self, place: Place) -> Place:
+        """Return where the loop reads what lies at a place."""
+        stand_in = self._take(place)
+        if stand_in != place:
+            self.writer.write_copy(COPY_BYTES, place, stand_in)
+        return stand_in
+
+    def stand_in(self, place: Place) -> Place:
+        """Return where the loop writes what comes to a place in the end."""
+        stand_in = self._take(place)
+        if stand_in != place:
+            self.back.append((stand_in, place))
+        return stand_in
+
+    def copy_back(self) -> None:
+        """Copy what the loop has written to stand-ins."""
+        for source, target in self.back:
+            self.writer.write_copy(COPY_BYTES, source, target)
+
+    def finish(self) -> Writer:
+        """Return a writer for the loop, which leaves the stand-ins as they are."""
+        return replace(self.writer, scratch=self.end)
+
+    def _take(self, place: Place) -> Place:
+        if not place.turn:
+            return place
+        start, self.end = self.end, self.end + _round_up(place.nbytes)
+        return self.writer.table.reserve(start, place.nbytes)
+
+
+class _Body:
+    """The graph of a loop or a branch, and where its values lie: its own ones behind those of the graph around it."""
+
+    def __init__(self, writer: Writer, graph: Graph, arguments: Sequence[Place]) -> None:
+        self.outer, self.graph = writer, graph
+        plan = plan_memory(graph, views=PACKED_VIEWS, in_place=False)
+        self.storage = plan.storage
+        self.owners = dict(zip(graph.arguments, arguments, strict=True))
+        """Where the memory of values lies, by the values that own it."""
+        for value, offset in plan.offsets.items():
+            nbytes = _nbytes(graph.specs[value])
+            self.owners[value] = writer.table.reserve(writer.scratch + offset, nbytes)
+        self.end = writer.scratch + _round_up(plan.arena_bytes)
+        self.makers = {
+            v: index
+            for index, step in enumerate(graph.steps)
+            for v in step.outputs
+            if plan.storage[v] == v
+        }
+        self.aimed: set[Value] = set()
+        constants: dict[Value, Any] = {**graph.constants}
+        for step in graph.steps:
+            if isinstance(step, Fused):
+                constants |= step.body.constants
+        for value, owner in plan.storage.items():
+            if owner in constants:
+                constants[value] = np.reshape(constants[owner], graph.specs[value].shape)
+        self.constants = constants
+
+    @property
+    def writer(self) -> Writer:
+        """What writes the steps."""
+        places = {v: self.owners[o] for v, o in self.storage.items() if o in self.owners}
+        return Writer(self.outer.table, self.graph.specs, places, self.end, self.constants)
+
+    def write(self, write: Write) -> None:
+        """Write all steps."""
+        writer = self.writer
+        for step in self.graph.steps:
+            write(writer, step)
+
+    def place(self, value: Value) -> Place:
+        """Return where a value lies."""
+        if value in self.constants:
+            return self.outer.table.constant(self.constants[value])
+        return self.owners[self.storage[value]]
+
+    def views_of(self, values: Iterable[Value]) -> frozenset[Value]:
+        """Return all that lies in the memory of some values."""
+        owners = frozenset(values)
+        return frozenset([v for v, owner in self.storage.items() if owner in owners])
+
+    def aim(self, value: Value, place: Place) -> None:
+        """Let a step write a value to a place, unless it has one already."""
+        owner = self.storage[value]
+        if owner in self.makers and owner not in self.aimed:
+            self.aimed.add(owner)
+            self.owners[owner] = place
+
+    def aim_at_arguments(self, results: Sequence[Value]) -> None:
+        """Let steps write results over the arguments that these replace, where nothing reads those any more."""
+        for argument, value in zip(self.graph.arguments, results, strict=False):
+            is_kept = any(self.storage[v] == argument for v in results)
+            if not is_kept and self._can_overwrite(argument, self.storage[value]):
+                self.aim(value, self.owners[argument])
+
+    def _can_overwrite(self, argument: Value, value: Value) -> bool:
+        """Return whether nothing reads an argument after a value is written, or one loop reads and writes them."""
+        maker = self.makers.get(value)
+        if maker is None:
+            return False
+        views = self.views_of([argument])
+        steps = self.graph.steps
+        last = max((i for i, s in enumerate(steps) if not views.isdisjoint(s.inputs)), default=-1)
+        if last < maker:
+            return True
+        step = steps[maker]
+        return (
+            last == maker
+            and isinstance(step, Fused)
+            and views.intersection(step.inputs) == frozenset([argument])
+            and can_overwrite(argument, value, step.body)
+        )
+
+    def copy(self, pairs: Iterable[tuple[Value, Place]]) -> None:
+        """Copy values to places, if they do not lie there."""
+        for value, target in pairs:
+            if (source := self.place(value)) != target:
+                self.outer.write_copy(COPY_BYTES, source, target)
+
+    def copy_carry(self, results: Sequence[Value]) -> None:
+        """Copy what becomes the next carry to its places.
+
+        A part that takes another part's place is put aside before that is overwritten.
+        """
+        state = [self.owners[v] for v, _ in zip(self.graph.arguments, results, strict=False)]
+        end = self.end
+        then: list[tuple[Place, Place]] = []
+        for target, value in zip(state, results, strict=True):
+            source = self.place(value)
+            if source == target:
+                continue
+            if source in state:
+                aside = self.outer.table.reserve(end, source.nbytes)
+                end += _round_up(source.nbytes)
+                self.outer.write_copy(COPY_BYTES, source, aside)
+                source = aside
+            then.append((source, target))
+        for source, target in then:
+            self.outer.write_copy(COPY_BYTES, source, target)
+
+
+def _round_up(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def _nbytes(spec: Shaped) -> int:
+    return count_elements(spec.shape) * spec.dtype.itemsize

@@ -1,0 +1,128 @@
+"""The table of a program, as ``extension/program.h`` describes it: words that stand for loops, calls and places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from plugrad_native.declare import as_contiguous
+from plugrad_native.variants import current_variant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad_native.declare import Array
+
+LOOP, REPEAT, CHOOSE, WHILE = range(4)
+NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST = range(6)
+ALIGNMENT: Final = 64
+
+
+class Place(NamedTuple):
+    """Where an array lies: the slot, the offset in bytes, how many bytes it takes, and how far it moves each time."""
+
+    slot: int
+    offset: int
+    nbytes: int
+    turn: int = 0
+
+    def part(self, offset: int, nbytes: int) -> Place:
+        """Return the place of a part."""
+        return self._replace(offset=self.offset + offset, nbytes=nbytes)
+
+    def words(self, step: int = 0) -> list[int]:
+        """Return the words of the place, which moves by `step` bytes for each item of a loop."""
+        return [PLACE, self.slot, self.offset, step, self.turn, self.nbytes]
+
+
+class Nodes(NamedTuple):
+    """Loops, and what they are part of: their number, and their words."""
+
+    number: int
+    words: list[int]
+
+
+@dataclass
+class Table:
+    """The words of a program, with the functions and the constants that they name."""
+
+    inputs: Sequence[int]
+    """The bytes of each."""
+    outputs: Sequence[int]
+    arena_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin an empty program."""
+        self._nodes = Nodes(0, [])
+        self._functions: dict[Any, int] = {}
+        self._constants: list[Array] = []
+        self._slots: dict[int, int] = {}
+        self._kept: list[Array] = []
+
+    def finish(self) -> Callable[..., None]:
+        """Return the program as a function: of the inputs, the outputs, and the arena if it is large."""
+        sizes = [self.arena_bytes, len(self.inputs), len(self.outputs), *self.inputs, *self.outputs]
+        return current_variant().program(
+            np.array(self._nodes.words, np.int64),
+            np.array(sizes, np.int64),
+            tuple(self._functions),
+            tuple(self._constants),
+            np.ufunc,
+        )
+
+    # --- what calls name --------------------------------------------------------------------------
+
+    def constant(self, array: Array) -> Place:
+        """Return the place of an array that is a part of the program."""
+        slot = self._slots.get(id(array))
+        if slot is None:
+            slot = self._slots[id(array)] = len(self._constants)
+            self._constants.append(as_contiguous(np.asarray(array)))
+            self._kept.append(array)  # so that no other one gets its identity
+        first = 1 + len(self.inputs) + len(self.outputs)
+        return Place(first + slot, 0, self._constants[slot].nbytes)
+
+    def function(self, key: Any) -> int:
+        """Return the number of a function: its name, or a ufunc and the number of one of its loops."""
+        return self._functions.setdefault(key, len(self._functions))
+
+    def reserve(self, start: int, nbytes: int) -> Place:
+        """Return a place in the arena, which is made large enough for it."""
+        self.arena_bytes = max(self.arena_bytes, -(-(start + nbytes) // ALIGNMENT) * ALIGNMENT)
+        return Place(0, start, nbytes)
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def add_loop(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
+        """Add a loop, given the words of its calls."""
+        self._add([LOOP, count, block, calls, *words])
+
+    def add_repeat(self, times: int, nodes: Nodes) -> None:
+        """Add nodes that run several times."""
+        if nodes.number:
+            self._add([REPEAT, times, nodes.number, *nodes.words])
+
+    def add_choice(self, flag: Place, yes: Nodes, no: Nodes) -> None:
+        """Add nodes of which the first ones run if a flag is true, and the others if not."""
+        self._add([CHOOSE, *flag.words(), yes.number, no.number, *yes.words, *no.words])
+
+    def add_while(self, condition: Nodes, flag: Place, body: Nodes) -> None:
+        """Add nodes that run as long as other ones, which run before them, make a flag true."""
+        self._add(
+            [WHILE, condition.number, body.number, *condition.words, *flag.words(), *body.words]
+        )
+
+    def collect(self, write: Callable[[], None]) -> Nodes:
+        """Return the nodes that a function adds, instead of adding them."""
+        outer, self._nodes = self._nodes, Nodes(0, [])
+        try:
+            write()
+            return self._nodes
+        finally:
+            self._nodes = outer
+
+    def _add(self, words: Sequence[int]) -> None:
+        self._nodes.words.extend(words)
+        self._nodes = self._nodes._replace(number=self._nodes.number + 1)

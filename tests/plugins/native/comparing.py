@@ -1,0 +1,29 @@
+"""Numbers, and comparisons of traced functions with untraced ones."""
+
+import numpy as np
+
+import plugrad
+from plugrad.tensor.trees import iter_tensors
+
+
+def numbers(*shape, dtype="float32", seed=0):
+    values = np.random.default_rng(seed).normal(size=shape)
+    return plugrad.asarray((values * 3).astype(dtype), device="cpu")
+
+
+def same(function, *args):
+    """Check a function traced and untraced."""
+    traced = plugrad.jit(function)
+    for _ in range(2):
+        found, expected = traced(*args), function(*args)
+        for x, y in zip(iter_tensors(found), iter_tensors(expected), strict=True):
+            assert x.dtype is y.dtype
+            assert x.shape == y.shape
+            assert x.numpy().tobytes() == y.numpy().tobytes()
+
+
+def close(function, *args):
+    """Check a function traced and untraced, up to the order of sums."""
+    for x, y in zip(plugrad.jit(function)(*args), function(*args), strict=True):
+        scale = np.abs(y.numpy()).max()
+        np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-4, atol=1e-5 * scale)

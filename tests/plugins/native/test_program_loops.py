@@ -1,0 +1,211 @@
+"""Loops and choices in compiled graphs: they equal untraced ones to the bit, and do not come back to Python."""
+
+import contextlib
+import signal
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugins.native.comparing import numbers, same
+from plugrad.discovery.loading import open_backend
+from plugrad.extend import Cond, Scan, While
+
+variants = pytest.importorskip("plugrad_native.variants")
+if not variants.has_any_variant():
+    pytest.skip("there is no native code for this platform", allow_module_level=True)
+open_backend("cpu")
+
+W = numbers(4, 4, seed=5)
+
+
+def exchanged(carry, x):
+    """Parts of the carry that change places, stay, and are stacked."""
+    a, b, c, count = carry
+    return (b, a * x, c, count + 1), (a, c, x)
+
+
+def counted(carry, x):
+    a, b, c, count = carry
+    y = plugrad.tanh(a @ W + x)
+    return (y, b + y, c, count + 1), (y, y * 2, count)
+
+
+@pytest.mark.parametrize("body", [exchanged, counted])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [1, 5])
+def test_scans(body, reverse, length):
+    a, b, c, xs = numbers(4), numbers(4, seed=1), numbers(2, 3), numbers(length, 4, seed=2)
+
+    def f(a, b, c, xs):
+        count = plugrad.asarray(0, dtype="int32")
+        return plugrad.scan(body, (a, b, c, count), xs, reverse=reverse)
+
+    same(f, a, b, c, xs)
+    assert is_one_program(f, a, b, c, xs)
+
+    def loss(a, xs):
+        last, stacked = f(a, b, c, xs)
+        return sum(plugrad.sum(y) for y in (*last[:3], *stacked[:2]))
+
+    same(plugrad.grads(loss), a, xs)
+
+
+def is_one_program(function, *args):
+    """Return whether loops and choices do not come back to Python."""
+    steps = plugrad.make_graph(function, fused=True)(*args).steps
+    return not any(isinstance(step, Scan | Cond | While) for step in steps)
+
+
+def test_a_scan_that_c_cannot_run_is_replayed():
+    xs = numbers(3, 5)
+    same(lambda xs: plugrad.scan(lambda c, x: (c + plugrad.sort(x), c), xs[0], xs), xs)
+    same(lambda xs: plugrad.scan(lambda c, x: (c, x), xs[0], xs[:0]), xs)
+    same(lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), numbers(5, 3).T)
+
+
+def chosen(x, y):
+    """Branches return what they compute, an operand, a view of one, a constant, and one value twice."""
+    return plugrad.cond(
+        plugrad.sum(x) > 0,
+        lambda x, y: (x * 2, y, plugrad.reshape(x, (2, 2)), W[0], x + 1, x + 1),
+        lambda x, y: (y, plugrad.tanh(x @ W), plugrad.reshape(y - x, (2, 2)), x, y, x),
+        x,
+        y,
+    )
+
+
+def halved(x, y):
+    """A loop of unknown length, whose carry changes places, counts, and keeps a part."""
+
+    def body(carry):
+        a, b, kept, count = carry
+        return b * 0.5 + W[0] * 1e-3, a, kept, count + 1
+
+    return plugrad.while_loop(
+        lambda c: (plugrad.max(plugrad.abs(c[0])) > 0.1) & (c[3] < 50),
+        body,
+        (x, y, x, plugrad.asarray(0, dtype="int32")),
+    )
+
+
+def nested(x, y):
+    """Loops in a loop, with slices of slices, and choices in it that depend on a slice."""
+
+    def inner(carry, part):
+        return carry * 0.5 + part, carry - y
+
+    def outer(carry, part):
+        rows, flag = part
+        last, stacked = plugrad.scan(inner, carry, rows, reverse=True)
+        grown = plugrad.while_loop(lambda c: plugrad.sum(c * c) < 10, lambda c: c * 2 + 0.1, last)
+        taken = plugrad.cond(
+            flag,
+            lambda: plugrad.scan(lambda c, r: (c + r, c), grown, rows)[1],
+            lambda: stacked + grown,
+        )
+        return taken[0], (taken, stacked, rows, flag)
+
+    rows = plugrad.reshape(plugrad.concat([x, y, x * y] * 4), (3, 4, 4))
+    return plugrad.scan(outer, x, (rows, plugrad.sum(rows, axis=(1, 2)) > 0))
+
+
+@pytest.mark.parametrize("function", [chosen, halved, nested], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_choices_and_loops_of_unknown_length(function, sign):
+    x, y = sign * numbers(4), numbers(4, seed=1)
+    same(function, x, y)
+    same(function, plugrad.stack([x, y], axis=1)[:, 0], y)  # not contiguous: replayed
+    assert is_one_program(function, x, y)
+
+
+def test_parts_and_flags_in_loops():
+    """What a loop slices, stacks and asks of flags is a part of the program."""
+
+    def body(carry, part):
+        a, b = plugrad.unstack(carry)
+        flags = (carry > 0) ^ (part[::-1] > 0) | ~(carry[:, ::-2].T[0] < part[-1, 0])[:, None]
+        is_any, is_all = plugrad.any(flags, axis=1), plugrad.all(flags[1:2], axis=0, keepdims=True)
+        next_carry = plugrad.stack([b[::-1] * 0.5, a + part[1]])
+        return next_carry, (flags, is_any, is_all, plugrad.all(flags), carry[:, 3:0:-2])
+
+    xs, start = numbers(5, 2, 4), numbers(2, 4, seed=1)
+    same(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
+    assert is_one_program(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
+
+
+def test_a_choice_with_a_gradient_is_one_program():
+    def loss(x, y):
+        a, b, c, _, d, e = chosen(x, y)
+        return plugrad.sum(a * b + d * e) + plugrad.sum(c * c)
+
+    gradient = plugrad.grad(loss, (0, 1))
+    for sign in (1, -1):
+        same(gradient, sign * numbers(4), numbers(4, seed=1))
+    assert is_one_program(gradient, numbers(4), numbers(4, seed=1))
+
+
+def test_a_choice_that_c_cannot_run_is_replayed():
+    same(lambda x: plugrad.cond(x[0] > 0, plugrad.sort, lambda x: x, x), numbers(5))
+    same(lambda x: plugrad.cond(plugrad.sum(x) > 0, lambda x: x * 2, lambda x: x, x), numbers(0))
+    same(
+        lambda x: plugrad.while_loop(lambda c: c[0] < 9, lambda c: plugrad.sort(c + 1), x),
+        numbers(3),
+    )
+
+
+def test_an_endless_loop_is_interrupted():
+    """Between rounds, also if a round has nothing to do; the variable stays as it was."""
+    total = plugrad.Variable(numbers(3))
+    before = total.numpy()
+
+    @plugrad.jit
+    def spin(flag):
+        total.assign(total * 2)
+        return plugrad.while_loop(lambda c: flag, lambda c: c, total + 1)
+
+    assert is_one_program(lambda flag: plugrad.while_loop(lambda c: flag, lambda c: c, flag), True)
+    for _ in range(3):
+        with pytest.raises(InterruptedError), alarm_after(0.05):
+            spin(plugrad.asarray(True, device="cpu"))
+        np.testing.assert_array_equal(total.numpy(), before)
+
+
+@contextlib.contextmanager
+def alarm_after(seconds):
+    """Let an alarm raise an error."""
+
+    def stop(*_):
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_loops_and_regions_with_constants_of_their_own():
+    x = numbers(128)
+
+    def body(carry, _):
+        ones = plugrad.ones_like(carry)
+        weights = plugrad.arange(128, dtype="float32")
+        return carry * 0.5 + ones / (weights + 2), (carry, weights.reshape(2, 64).T[0] + carry[0])
+
+    same(lambda x: plugrad.scan(body, x, length=4), x)
+    same(lambda x: plugrad.scan(lambda c, _: (plugrad.ones_like(c), c * 2), x, length=3), x)
+    same(lambda x: plugrad.scan(lambda c, _: (c * 2, plugrad.ones_like(c)), x, length=3), x)
+    table = numbers(64, 64)  # too large to be folded
+
+    def gradient(x):
+        def step(carry, _):
+            return carry - 0.1 * plugrad.grad(
+                lambda q: plugrad.sum(plugrad.log(1 + plugrad.exp(table @ q)))
+            )(carry), None
+
+        return plugrad.scan(step, x, length=5)[0]
+
+    same(gradient, x[:64])
+    same(lambda x: table.reshape(-1)[:128] * x + table.reshape(32, 128) @ x.reshape(128, 1), x)
