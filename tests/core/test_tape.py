@@ -412,38 +412,68 @@ def thresholds():
     gc.set_threshold(*before)
 
 
-def test_full_collections_are_rare_while_a_function_is_recorded(thresholds):
+def long(x):
+    """A function of 9,000 ops, which is long enough for every 8,192nd one."""
+    for _ in range(9000):
+        x = x + 1
+    return plugrad.sum(x * x)
+
+
+def test_full_collections_are_rare_while_a_long_function_is_recorded(thresholds):
     found = []
 
     def function(x):
         found.append(thresholds())
-        y = plugrad.grad(lambda x: plugrad.sum(x * x))(x)
+        y = long(x)
+        found.append(thresholds())
+        plugrad.grad(lambda x: plugrad.sum(x * x))(x)
         found.append(thresholds())  # an inner gradient does not end it
-        return plugrad.sum(y * y)
+        return y
 
     plugrad.grad(function)(plugrad.ones(3))
-    assert found == [RARE, RARE]
+    assert found == [FEW, RARE, RARE]
     assert thresholds() == FEW
-    plugrad.vjp(function, plugrad.ones(3))
+    _, pull = plugrad.vjp(function, plugrad.ones(3))
+    assert thresholds() == FEW
+    pull(plugrad.asarray(1.0))
     plugrad.variable_grads(lambda: function(v), [v := plugrad.Variable(plugrad.ones(3))])
-    assert found == [RARE] * 6
+    assert found == [FEW, RARE, RARE] * 3
+    assert thresholds() == FEW
+
+
+def test_a_checkpoint_that_runs_again_on_the_way_back_leaves_the_thresholds(thresholds):
+    found = []
+
+    def function(x):
+        y = long(x)
+        found.append(thresholds())
+        return y
+
+    _, pull = plugrad.vjp(plugrad.checkpoint(function), plugrad.ones(3))
+    pull(plugrad.asarray(1.0))
+    assert found == [FEW, RARE]
     assert thresholds() == FEW
 
 
 def test_thresholds_are_put_back_after_an_error(thresholds):
     def function(x):
+        long(x)
         assert thresholds() == RARE
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         plugrad.grad(function)(plugrad.ones(3))
     assert thresholds() == FEW
+    with pytest.raises(ZeroDivisionError):
+        plugrad.vjp(function, plugrad.ones(3))
+    assert thresholds() == FEW
 
 
 def test_thresholds_that_the_program_sets_stay(thresholds):
     def function(x):
+        y = long(x)
         gc.set_threshold(500, 5, 5)
-        return plugrad.sum(x * x)
+        return y
 
     plugrad.grad(function)(plugrad.ones(3))
     assert thresholds() == (500, 5, 5)
@@ -453,9 +483,10 @@ def test_thresholds_are_those_of_before_when_the_last_thread_has_ended(threshold
     started, ended = threading.Event(), threading.Event()
 
     def slow(x):
+        y = long(x)
         started.set()
         assert ended.wait(30)
-        return plugrad.sum(x * x)
+        return y
 
     thread = threading.Thread(target=plugrad.grad(slow), args=[plugrad.ones(3)])
     thread.start()

@@ -128,6 +128,7 @@ def close_backend(backend: Backend) -> None:
         backend.is_closed = True  # whatever becomes of it: it is not used again
         for key in [k for k, b in list(state.opened.items()) if b is backend]:
             del state.opened[key]
+        state.selected.clear()  # which would keep it alive
         failures = _release_device(backend, _set_up_on(backend))
         remove_device(backend)
     if failures:
