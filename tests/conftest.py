@@ -232,14 +232,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Turn ``broken("webgpu", reason=…)`` into a strict xfail of the tests on that backend.
 
     Of the tests of records, those of kernels that no pack replaces need not run without packs. What
-    runs without packs comes last in each module: to switch packs takes longer than a test.
+    runs without packs comes last in each module: to switch packs takes longer than a test. Long tests
+    come first of all: at the end, one worker would wait for another that has begun one.
     """
     modules: dict[str, int] = {}
     for item in items:
         modules.setdefault(item.path.as_posix(), len(modules))
     items[:] = sorted(
         (item for item in items if not is_repeated(item)),
-        key=lambda item: (modules[item.path.as_posix()], runs_without_packs(item)),
+        key=lambda item: (
+            item.get_closest_marker("long") is None,
+            modules[item.path.as_posix()],
+            runs_without_packs(item),
+        ),
     )
     for item in items:
         for marker in item.iter_markers("broken"):

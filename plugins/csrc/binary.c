@@ -263,26 +263,29 @@ static inline doubles plain_power_doubles(doubles a, doubles b) {
 // The sign of a negative base counts if the exponent is odd; only integers can be exponents of it.
 // Exponents that are common have shorter ways.
 #define POWER(dtype, type, vector, integers, least)                                                \
-    ONCE static vector unusual_power_##vector(vector a, vector b) {                                \
-        vector y;                                                                                  \
-        for (size_t i = 0; i < sizeof y / sizeof(type); i++) y[i] = pow(a[i], b[i]);               \
+    ONCE static vector with_unusual_power_##vector(vector a, vector b, integers is_unusual,        \
+                                                   vector y) {                                     \
+        for (size_t i = 0; i < sizeof y / sizeof(type); i++)                                       \
+            if (is_unusual[i]) y[i] = pow(a[i], b[i]);                                             \
         return y;                                                                                  \
     }                                                                                              \
     static inline vector general_power_##vector(vector a, vector b) {                              \
         const vector zero = {0}, magnitude = __builtin_elementwise_abs(a);                         \
         const integers is_usual =                                                                  \
             (magnitude >= zero + (type)least) & ((a - a) + (b - b) == zero); /* all are finite */  \
-        if (any_lane((ints)~is_usual)) return unusual_power_##vector(a, b);                        \
-        const vector y = plain_power_##vector(magnitude, b), infinity = zero + (type)INFINITY;     \
+        vector y = plain_power_##vector(magnitude, b);                                             \
         /* A power close to the largest number may have been rounded up. */                        \
-        if (any_lane((ints)(y == infinity))) return unusual_power_##vector(a, b);                  \
-        if (!any_lane((ints)(a < zero))) return y;                                                 \
-        const vector half = b * (type)0.5;                                                         \
-        const integers is_integer = __builtin_elementwise_trunc(b) == b;                           \
-        const integers is_even = __builtin_elementwise_trunc(half) == half;                        \
-        const integers is_negative = a < zero, is_nan = is_negative & ~is_integer;                 \
-        const integers sign = (integers)-zero & is_negative & is_integer & ~is_even;               \
-        return (vector)(((integers)y ^ sign) | ((integers)(zero + (type)NAN) & is_nan));           \
+        const integers is_unusual = ~is_usual | (y == zero + (type)INFINITY);                      \
+        const integers is_negative = a < zero;                                                     \
+        if (any_lane((ints)is_negative)) {                                                         \
+            const vector half = b * (type)0.5;                                                     \
+            const integers is_integer = __builtin_elementwise_trunc(b) == b;                       \
+            const integers is_even = __builtin_elementwise_trunc(half) == half;                    \
+            const integers is_nan = is_negative & ~is_integer;                                     \
+            const integers sign = (integers)-zero & is_negative & is_integer & ~is_even;           \
+            y = (vector)(((integers)y ^ sign) | ((integers)(zero + (type)NAN) & is_nan));          \
+        }                                                                                          \
+        return any_lane((ints)is_unusual) ? with_unusual_power_##vector(a, b, is_unusual, y) : y;  \
     }                                                                                              \
     /* b is 1/2 or -1/2; roots of -infinity and -0 are those of their magnitudes. */               \
     static inline vector root_##vector(vector a, vector b) {                                       \
@@ -362,4 +365,4 @@ PAIRS(logical_xor, bool, boolean, boolean, FAST, a ^ b)
         else                                                                                       \
             CHOOSE(type, condition[i *condition_step], yes[i *yes_step], no[i *no_step])           \
     }
-EACH_ITEM_SIZE(SELECT)
+EACH_MOVED_SIZE(SELECT)

@@ -61,6 +61,13 @@
     X(uint64, uint64_t, SMALL)
 #define EACH_NUMBER(X) EACH_FLOAT(X) EACH_INTEGER(X)
 #define EACH_ITEM_SIZE(X) X(1, uint8_t) X(2, uint16_t) X(4, uint32_t) X(8, uint64_t)
+// Elements that are only moved; 16 bytes have complex numbers of double precision.
+typedef unsigned __int128 uint128;
+#ifdef __wasm__
+#define EACH_MOVED_SIZE(X) EACH_ITEM_SIZE(X) X(16, uint128)
+#else
+#define EACH_MOVED_SIZE(X) EACH_ITEM_SIZE(X)
+#endif
 
 #define LEAST_int32 INT32_MIN
 #define LEAST_int64 INT64_MIN

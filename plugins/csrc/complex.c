@@ -1,5 +1,5 @@
 // Elementwise kernels of complex numbers. Functions are computed in double precision, in which no
-// square of a float overflows or vanishes, and rounded once.
+// square of a float overflows or vanishes; doubles whose squares do take ways of their own.
 #include <complex.h>
 #include <math.h>
 #include <stdbool.h>
@@ -9,18 +9,27 @@
 #undef complex  // the name of a kernel, which macros pass on
 #undef I
 #define PI_2 1.57079632679489661923
+#define LN_2 0.69314718055994530942
 
 static inline complex128 number(double real, double imag) { return __builtin_complex(real, imag); }
 
 static inline bool is_infinite(complex128 z) { return isinf(creal(z)) || isinf(cimag(z)); }
 
+// Beyond these, squares overflow, or lose digits. Floats are within, but for 0.
+#define LARGE 0x1p500
+#define LITTLE 0x1p-450
+
 static inline double length(double x, double y) {
-    const double finite = sqrt(x * x + y * y);
+    const double larger = fmax(fabs(x), fabs(y));
+    const double scale = larger > LARGE ? 0x1p-600 : larger < LITTLE ? 0x1p600 : 1;
+    const double inverse = larger > LARGE ? 0x1p600 : larger < LITTLE ? 0x1p-600 : 1;
+    const double a = x * scale, b = y * scale, finite = sqrt(a * a + b * b) * inverse;
     return fabs(x) == INFINITY || fabs(y) == INFINITY ? INFINITY : finite;
 }
 
 // The same in single precision, as vectors. Extreme numbers are scaled before they are squared.
 static inline float absolute_value(complex64 z) {
+#pragma STDC FP_CONTRACT OFF  // vectors would be rounded once, and what is left of a row twice
     const float x = fabsf(crealf(z)), y = fabsf(cimagf(z)), larger = x > y ? x : y;
     const float scale = larger > 1e18f ? 0x1p-70f : larger < 1e-18f ? 0x1p120f : 1;
     const float inverse = larger > 1e18f ? 0x1p70f : larger < 1e-18f ? 0x1p-120f : 1;
@@ -44,12 +53,19 @@ static complex128 careful_quotient(complex128 a, complex128 b) {
 
 static inline complex128 quotient(complex128 a, complex128 b) {
     const double x = creal(b), y = cimag(b), square = x * x + y * y;
-    return square > 0 && square < INFINITY ? a * number(x, -y) * (1 / square)
-                                           : careful_quotient(a, b);
+    return square > 0x1p-900 && square < INFINITY ? a * number(x, -y) * (1 / square)
+                                                  : careful_quotient(a, b);
 }
 
 static inline complex128 inverse(complex128 z) {
     return z == 0 ? number(NAN, NAN) : quotient(1, z);
+}
+
+// Products of doubles overflow where their quotients do not.
+static inline complex128 wide_quotient(complex128 a, complex128 b) { return careful_quotient(a, b); }
+
+static inline complex128 wide_inverse(complex128 z) {
+    return z == 0 ? number(NAN, NAN) : careful_quotient(1, z);
 }
 
 // ---- roots, logarithms and powers ----
@@ -67,20 +83,21 @@ static complex128 logarithm(complex128 z) {
     // Near the unit circle, where the length rounds to 1.
     const double real = large > 0.5 && large < 2
                             ? log1p((large - 1) * (large + 1) + small * small) / 2
-                            : log(length(x, y));
+                            : large > LARGE ? log(length(x / 2, y / 2)) + LN_2
+                                            : log(length(x, y));
     return number(real, carg(z));
 }
 
 static complex128 logarithm_of_1_plus(complex128 z) {
     const double x = creal(z), y = cimag(z);
-    if (x < -0.5 || is_infinite(z)) return logarithm(1 + z);
+    if (x < -0.5 || fabs(x) > 1e10 || fabs(y) > 1e10) return logarithm(1 + z);
     return number(log1p(x * (x + 2) + y * y) / 2, atan2(y, x + 1));
 }
 
 static complex128 exponential_minus_1(complex128 z) {
     const double x = creal(z), y = cimag(z), half = sin(y / 2);
     if (y == 0) return number(x == 0 ? 0 : expm1(x), y); // not -0: as exp(x) - 1
-    if (!isfinite(x)) {
+    if (!(fabs(x) < 700)) {  // beyond, the exponential overflows where a part of the result does not
         const complex128 e = cexp(z);
         return number(creal(e) - 1, cimag(e));
     }
@@ -111,6 +128,11 @@ static ellipse ellipse_through(complex128 z) {
     const double x = fabs(creal(z)), y = fabs(cimag(z));
     if (is_infinite(z)) return (ellipse){x, y, INFINITY};
     if (x == 0 && y != y) return (ellipse){x, 1, y};
+    if (fmax(x, y) > LARGE) return (ellipse){x, y, log(length(x / 4, y / 4)) + 3 * LN_2};
+    if (x < 1 && y < LITTLE) {
+        const double height = sqrt((1 - x) * (1 + x));
+        return (ellipse){x, height, y / height};
+    }
     const double far = length(x + 1, y), near = length(x - 1, y), axis = (far + near) / 2;
     const double from_far = y * y / (far + x + 1);
     // The half axis minus 1, and minus x, without cancellation.
@@ -146,6 +168,10 @@ static complex128 area_tangent(complex128 z) {
     const double x = fabs(creal(z)), y = cimag(z);
     if (is_infinite(z)) return number(copysign(0, creal(z)), y != y ? y : copysign(PI_2, y));
     if (x == 0 && y != y) return z;
+    if (fmax(x, fabs(y)) > LARGE) {
+        const double distance = length(x / 2, y / 2);
+        return number(copysign(x / 2 / distance / distance / 2, creal(z)), copysign(PI_2, y));
+    }
     const double rest = (1 - x) * (1 - x) + y * y;
     return number(copysign(log1p(4 * x / rest) / 4, creal(z)),
                   atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2);
@@ -160,23 +186,38 @@ static complex128 hyperbolic_tangent(complex128 z) {
 // ---- the kernels ----
 
 #define COMPLEX_MAP(name, effort, expression)                                                      \
-    MAP(name, complex64, complex64, complex64, effort, expression)
+    MAP(name, complex64, complex64, complex64, effort, expression)                                 \
+    MAP(name, complex128, complex128, complex128, SMALL, expression)
 #define COMPLEX_PAIRS(name, effort, expression)                                                    \
-    PAIRS(name, complex64, complex64, complex64, effort, expression)
+    PAIRS(name, complex64, complex64, complex64, effort, expression)                               \
+    PAIRS(name, complex128, complex128, complex128, SMALL, expression)
+#define COMPLEX_TEST(name, effort, expression)                                                     \
+    MAP(name, complex64, complex64, boolean, effort, expression)                                   \
+    MAP(name, complex128, complex128, boolean, SMALL, expression)
 
 MAP(real, complex64, complex64, float, FAST, crealf(x))
+MAP(real, complex128, complex128, double, FAST, creal(x))
 MAP(imag, complex64, complex64, float, FAST, cimagf(x))
+MAP(imag, complex128, complex128, double, FAST, cimag(x))
 PAIRS(complex, float32, float, complex64, FAST, __builtin_complex(a, b))
+PAIRS(complex, float64, double, complex128, FAST, __builtin_complex(a, b))
 MAP(cast_float32, complex64, float, complex64, FAST, x)
+MAP(cast_float64, complex128, double, complex128, FAST, x)
+MAP(cast_complex64, complex128, complex64, complex128, FAST, x)
+MAP(cast_complex128, complex64, complex128, complex64, FAST, x)
 MAP(cast_complex64, bool, complex64, boolean, FAST, x != 0)
+MAP(cast_complex128, bool, complex128, boolean, SMALL, x != 0)
 MAP(complex_abs, complex64, complex64, float, FAST, absolute_value(x))
-COMPLEX_MAP(conj, FAST, conjf(x))
+MAP(complex_abs, complex128, complex128, double, FAST, length(creal(x), cimag(x)))
+COMPLEX_MAP(conj, FAST, conj(x))
 
 COMPLEX_MAP(negative, FAST, -x)
 COMPLEX_MAP(square, FAST, x *x)
-COMPLEX_MAP(reciprocal, FAST, inverse(x))
+MAP(reciprocal, complex64, complex64, complex64, FAST, inverse(x))
+MAP(reciprocal, complex128, complex128, complex128, SMALL, wide_inverse(x))
 COMPLEX_MAP(sqrt, SMALL, root(x))
-COMPLEX_MAP(rsqrt, SMALL, quotient(1, root(x)))
+MAP(rsqrt, complex64, complex64, complex64, SMALL, quotient(1, root(x)))
+MAP(rsqrt, complex128, complex128, complex128, SMALL, wide_quotient(1, root(x)))
 COMPLEX_MAP(exp, SMALL, cexp(x))
 COMPLEX_MAP(expm1, SMALL, exponential_minus_1(x))
 COMPLEX_MAP(log, SMALL, logarithm(x))
@@ -196,72 +237,80 @@ COMPLEX_MAP(asinh, SMALL, turned_back(arc_sine(turned(x))))
 COMPLEX_MAP(acosh, SMALL, area_cosine(x))
 COMPLEX_MAP(atanh, SMALL, area_tangent(x))
 COMPLEX_MAP(sigmoid, SMALL, quotient(1, 1 + cexp(-(complex128)x)))
-MAP(is_nan, complex64, complex64, boolean, FAST, isnan(crealf(x)) || isnan(cimagf(x)))
-MAP(is_inf, complex64, complex64, boolean, SMALL, is_infinite(x))
-MAP(is_finite, complex64, complex64, boolean, SMALL, isfinite(crealf(x)) && isfinite(cimagf(x)))
+COMPLEX_TEST(is_nan, FAST, isnan(creal(x)) || isnan(cimag(x)))
+COMPLEX_TEST(is_inf, SMALL, is_infinite(x))
+COMPLEX_TEST(is_finite, SMALL, isfinite(creal(x)) && isfinite(cimag(x)))
 
 // Sums of arrays are those of twice as many floats, which compilers turn into vectors.
-#define COMPLEX_SUMS(name, sign)                                                                   \
-    KERNEL(name##_complex64)(const complex64 *restrict left, const complex64 *restrict right,      \
-                             complex64 *restrict out, int count, int left_step, int right_step) {  \
+#define COMPLEX_SUMS(name, sign, dtype, type)                                                      \
+    KERNEL(name##_##dtype)(const dtype *restrict left, const dtype *restrict right,                \
+                           dtype *restrict out, int count, int left_step, int right_step) {        \
         if (!left_step || !right_step)                                                             \
             for (int i = 0; i < count; i++)                                                        \
                 out[i] = left[i * left_step] sign right[i * right_step];                           \
         else                                                                                       \
             for (ptrdiff_t i = 0; i < 2 * (ptrdiff_t)count; i++)                                   \
-                ((float *)out)[i] = ((const float *)left)[i] sign((const float *)right)[i];        \
+                ((type *)out)[i] = ((const type *)left)[i] sign((const type *)right)[i];           \
     }                                                                                              \
-    BROADCAST(name, complex64, complex64, complex64)
-COMPLEX_SUMS(add, +)
-COMPLEX_SUMS(subtract, -)
+    BROADCAST(name, dtype, dtype, dtype)
+COMPLEX_SUMS(add, +, complex64, float)
+COMPLEX_SUMS(subtract, -, complex64, float)
+COMPLEX_SUMS(add, +, complex128, double)
+COMPLEX_SUMS(subtract, -, complex128, double)
 COMPLEX_PAIRS(multiply, FAST, a *b)
 COMPLEX_PAIRS(squared_difference, FAST, (a - b) * (a - b))
-COMPLEX_PAIRS(divide, FAST, quotient(a, b))
+PAIRS(divide, complex64, complex64, complex64, FAST, quotient(a, b))
+PAIRS(divide, complex128, complex128, complex128, SMALL, wide_quotient(a, b))
 COMPLEX_PAIRS(power, SMALL, power_of(a, b))
 PAIRS(equal, complex64, complex64, boolean, SMALL, a == b)
 PAIRS(not_equal, complex64, complex64, boolean, SMALL, a != b)
+PAIRS(equal, complex128, complex128, boolean, SMALL, a == b)
+PAIRS(not_equal, complex128, complex128, boolean, SMALL, a != b)
 
-// ---- sums: those of floats with twice the columns; one column is cut into COLUMNS first ----
+// ---- sums: those of real numbers with twice the columns; one column is cut into COLUMNS first ----
 
 #define COLUMNS 8
 
-typedef void reduction(const float *x, float *out, int outer, int reduced, int inner);
-reduction sum_float32, mean_float32;
-
-static void reduce(reduction of_floats, const float *x, float *out, int outer, int reduced,
-                   int inner, double divisor) {
-    if (inner > 1) {
-        of_floats(x, out, outer, reduced, 2 * inner);
-        return;
+#define COMPLEX_REDUCTION(dtype, type, real)                                                       \
+    typedef void reduction_of_##real(const type *x, type *out, int outer, int reduced, int inner); \
+    reduction_of_##real sum_##real, mean_##real;                                                   \
+    static void reduce_##dtype(reduction_of_##real of_real, const type *x, type *out, int outer,   \
+                               int reduced, int inner, double divisor) {                           \
+        if (inner > 1) {                                                                           \
+            of_real(x, out, outer, reduced, 2 * inner);                                            \
+            return;                                                                                \
+        }                                                                                          \
+        for (; outer > 0; outer--, x += 2 * reduced, out += 2) {                                   \
+            type columns[2 * COLUMNS];                                                             \
+            double total[2] = {0};                                                                 \
+            if (reduced >= COLUMNS) {                                                              \
+                sum_##real(x, columns, 1, reduced / COLUMNS, 2 * COLUMNS);                         \
+                for (int i = 0; i < 2 * COLUMNS; i++) total[i % 2] += columns[i];                  \
+            }                                                                                      \
+            for (int i = reduced / COLUMNS * 2 * COLUMNS; i < 2 * reduced; i++)                    \
+                total[i % 2] += x[i];                                                              \
+            for (int i = 0; i < 2; i++) out[i] = total[i] / divisor;                               \
+        }                                                                                          \
+    }                                                                                              \
+    KERNEL(sum_##dtype)(const type *x, type *out, int outer, int reduced, int inner) {             \
+        reduce_##dtype(sum_##real, x, out, outer, reduced, inner, 1);                              \
+    }                                                                                              \
+    KERNEL(mean_##dtype)(const type *x, type *out, int outer, int reduced, int inner) {            \
+        reduce_##dtype(mean_##real, x, out, outer, reduced, inner, reduced);                       \
     }
-    for (; outer > 0; outer--, x += 2 * reduced, out += 2) {
-        float columns[2 * COLUMNS];
-        double total[2] = {0};
-        if (reduced >= COLUMNS) {
-            sum_float32(x, columns, 1, reduced / COLUMNS, 2 * COLUMNS);
-            for (int i = 0; i < 2 * COLUMNS; i++) total[i % 2] += columns[i];
-        }
-        for (int i = reduced / COLUMNS * 2 * COLUMNS; i < 2 * reduced; i++) total[i % 2] += x[i];
-        for (int i = 0; i < 2; i++) out[i] = total[i] / divisor;
-    }
-}
-
-KERNEL(sum_complex64)(const float *x, float *out, int outer, int reduced, int inner) {
-    reduce(sum_float32, x, out, outer, reduced, inner, 1);
-}
-
-KERNEL(mean_complex64)(const float *x, float *out, int outer, int reduced, int inner) {
-    reduce(mean_float32, x, out, outer, reduced, inner, reduced);
-}
+COMPLEX_REDUCTION(complex64, float, float32)
+COMPLEX_REDUCTION(complex128, double, float64)
 
 // ---- matrices: a complex product is a real one with twice the depth and the columns ----
 
 // x is (rows, columns), out (rows, 2, columns): each row, and the row times i.
-KERNEL(expand_complex64)(const complex64 *restrict x, complex64 *restrict out, int rows,
-                         int columns) {
-    for (; rows > 0; rows--, x += columns, out += 2 * columns)
-        for (int j = 0; j < columns; j++) {
-            out[j] = x[j];
-            out[columns + j] = __builtin_complex(-cimagf(x[j]), crealf(x[j]));
-        }
-}
+#define EXPAND_ROWS(dtype)                                                                         \
+    KERNEL(expand_##dtype)(const dtype *restrict x, dtype *restrict out, int rows, int columns) {  \
+        for (; rows > 0; rows--, x += columns, out += 2 * columns)                                 \
+            for (int j = 0; j < columns; j++) {                                                    \
+                out[j] = x[j];                                                                     \
+                out[columns + j] = __builtin_complex(-__imag__ x[j], __real__ x[j]);               \
+            }                                                                                      \
+    }
+EXPAND_ROWS(complex64)
+EXPAND_ROWS(complex128)

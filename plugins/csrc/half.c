@@ -1,4 +1,4 @@
-// float16: stored in 16 bits, computed in float32 by the kernels of that type, a block at a time.
+// float16 and bfloat16: stored in 16 bits, computed in float32 by the kernels of that type, a block at a time.
 //
 // A module of WebAssembly cannot call others, so this one has copies of those kernels, which it does
 // not export. An extension has copies of those only that it does not list.
@@ -72,67 +72,95 @@ static inline half narrowed(float x) {
 }
 #endif
 
+// bfloat16 is the first half of float32, rounded half to even; NaN keeps a bit that says so. The instruction of
+// AVX512-BF16 is not used, because it takes denormal numbers for 0.
+static inline float widened_brain(half x) {
+    return of_bits((uint32_t)x << 16);
+}
+
+static inline half narrowed_brain(float x) {
+    const uint32_t bits = bits_of(x);
+    const uint32_t even = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return x != x ? bits >> 16 | 0x40 : even;
+}
+
 // Rounding twice is harmless if the first result is odd where it is not exact.
-static half narrowed_double(double x) {
+static float rounded_to_odd(double x) {
     const float y = x;
     uint32_t bits = bits_of(y);
-    if (x != x || y == x || (bits & 0x7fffffff) == 0x7f800000) return narrowed(y);
+    if (x != x || y == x || (bits & 0x7fffffff) == 0x7f800000) return y;
     if (__builtin_fabs(y) > __builtin_fabs(x)) bits--;
-    return narrowed(of_bits(bits | 1));
+    return of_bits(bits | 1);
 }
 
 MAP(cast_float16, float32, half, float, FAST, widened(x))
 MAP(cast_float32, float16, float, half, FAST, narrowed(x))
-MAP(cast_float64, float16, double, half, SMALL, narrowed_double(x))
+MAP(cast_float64, float16, double, half, SMALL, narrowed(rounded_to_odd(x)))
+MAP(cast_bfloat16, float32, half, float, FAST, widened_brain(x))
+MAP(cast_float32, bfloat16, float, half, FAST, narrowed_brain(x))
+MAP(cast_float64, bfloat16, double, half, SMALL, narrowed_brain(rounded_to_odd(x)))
+
+typedef struct {
+    void (*widen)(const half *x, float *out, int count);
+    void (*narrow)(const float *x, half *out, int count);
+} format;
+static const format float16_format = {cast_float16_float32, cast_float32_float16};
+static const format bfloat16_format = {cast_bfloat16_float32, cast_float32_bfloat16};
 
 // ---- kernels of float32 on blocks ----
 
 typedef void mapped(const float *x, void *y, int count);
 typedef void combined(const float *a, const float *b, void *y, int count, int a_step, int b_step);
 
-ONCE static void map(mapped *kernel, const half *x, void *out, int count, int keeps_bools) {
+ONCE static void map(const format *format, mapped *kernel, const half *x, void *out, int count,
+                     int keeps_bools) {
     float values[BLOCK], y[BLOCK];
     for (int first = 0; first < count; first += BLOCK) {
         const int size = smaller(BLOCK, count - first);
-        cast_float16_float32(x + first, values, size);
+        format->widen(x + first, values, size);
         kernel(values, keeps_bools ? (void *)((boolean *)out + first) : y, size);
-        if (!keeps_bools) cast_float32_float16(y, (half *)out + first, size);
+        if (!keeps_bools) format->narrow(y, (half *)out + first, size);
     }
 }
 
-ONCE static void combine(combined *kernel, const half *left, const half *right, void *out, int count,
-                         int left_step, int right_step, int keeps_bools) {
+ONCE static void combine(const format *format, combined *kernel, const half *left, const half *right,
+                         void *out, int count, int left_step, int right_step, int keeps_bools) {
     float a[BLOCK], b[BLOCK], y[BLOCK];
     for (int first = 0; first < count; first += BLOCK) {
         const int size = smaller(BLOCK, count - first);
-        cast_float16_float32(left + first * left_step, a, left_step ? size : 1);
-        cast_float16_float32(right + first * right_step, b, right_step ? size : 1);
+        format->widen(left + first * left_step, a, left_step ? size : 1);
+        format->widen(right + first * right_step, b, right_step ? size : 1);
         kernel(a, b, keeps_bools ? (void *)((boolean *)out + first) : y, size, left_step,
                right_step);
-        if (!keeps_bools) cast_float32_float16(y, (half *)out + first, size);
+        if (!keeps_bools) format->narrow(y, (half *)out + first, size);
     }
 }
 
-#define MAPPED(name, result, keeps_bools)                                                          \
-    KERNEL(name##_float16)(const half *x, result *out, int count) {                                \
-        map((mapped *)name##_float32, x, out, count, keeps_bools);                                 \
+#define MAPPED(name, dtype, result, keeps_bools)                                                   \
+    KERNEL(name##_##dtype)(const half *x, result *out, int count) {                                \
+        map(&dtype##_format, (mapped *)name##_float32, x, out, count, keeps_bools);                \
     }
-#define COMBINED(name, result, keeps_bools)                                                        \
-    KERNEL(name##_float16)(const half *left, const half *right, result *out, int count,            \
+#define COMBINED(name, dtype, result, keeps_bools)                                                 \
+    KERNEL(name##_##dtype)(const half *left, const half *right, result *out, int count,            \
                            int left_step, int right_step) {                                        \
-        combine((combined *)name##_float32, left, right, out, count, left_step, right_step,        \
-                keeps_bools);                                                                      \
+        combine(&dtype##_format, (combined *)name##_float32, left, right, out, count, left_step,   \
+                right_step, keeps_bools);                                                          \
     }                                                                                              \
-    KERNEL(name##_float16_broadcast)(const char *left, const char *right, char *out,               \
-                                     const int *descriptor) {                                      \
-        broadcast((run)name##_float16, left, right, out, descriptor, sizeof(half),                 \
+    KERNEL(name##_##dtype##_broadcast)(const char *left, const char *right, char *out,             \
+                                       const int *descriptor) {                                    \
+        broadcast((run)name##_##dtype, left, right, out, descriptor, sizeof(half),                 \
                   sizeof(result));                                                                 \
     }
 
-#define FUNCTION(name) MAPPED(name, half, 0)
-#define PREDICATE(name) MAPPED(name, boolean, 1)
-#define OPERATION(name) COMBINED(name, half, 0)
-#define COMPARISON(name) COMBINED(name, boolean, 1)
+#define EACH_HALF(X, ...) X(__VA_ARGS__, float16) X(__VA_ARGS__, bfloat16)
+#define FUNCTION_OF(name, dtype) MAPPED(name, dtype, half, 0)
+#define PREDICATE_OF(name, dtype) MAPPED(name, dtype, boolean, 1)
+#define OPERATION_OF(name, dtype) COMBINED(name, dtype, half, 0)
+#define COMPARISON_OF(name, dtype) COMBINED(name, dtype, boolean, 1)
+#define FUNCTION(name) EACH_HALF(FUNCTION_OF, name)
+#define PREDICATE(name) EACH_HALF(PREDICATE_OF, name)
+#define OPERATION(name) EACH_HALF(OPERATION_OF, name)
+#define COMPARISON(name) EACH_HALF(COMPARISON_OF, name)
 
 FUNCTION(acos) FUNCTION(acosh) FUNCTION(asin) FUNCTION(asinh) FUNCTION(atan)
 FUNCTION(atanh) FUNCTION(ceil) FUNCTION(cos) FUNCTION(cosh) FUNCTION(elu) FUNCTION(erf)
@@ -150,6 +178,8 @@ OPERATION(gelu_gradient) OPERATION(gelu_tanh_gradient) OPERATION(hypot) OPERATIO
 OPERATION(maximum) OPERATION(minimum) OPERATION(multiply)
 OPERATION(power) OPERATION(prelu) OPERATION(relu6_gradient) OPERATION(remainder)
 OPERATION(sigmoid_gradient) OPERATION(squared_difference) OPERATION(subtract)
+
+FUNCTION_OF(exp, bfloat16)  // that of float16 needs fewer digits
 
 COMPARISON(equal) COMPARISON(less) COMPARISON(less_equal) COMPARISON(not_equal)
 
@@ -193,14 +223,17 @@ KERNEL(exp_float16)(const half *restrict x, half *restrict out, int count) {
 
 // Only the bit of the sign changes.
 MAP(abs, float16, half, half, FAST, x & 0x7fff)
+MAP(abs, bfloat16, half, half, FAST, x & 0x7fff)
 MAP(negative, float16, half, half, FAST, x ^ 0x8000)
+MAP(negative, bfloat16, half, half, FAST, x ^ 0x8000)
 
-// The neighbour of a in the direction of b; bits of one sign are in the order of the numbers.
-static half neighbour(half a, half b) {
-    const float x = widened(a), y = widened(b);
-    if (x != x || y != y) return 0x7e00;
+// The neighbour of a in the direction of b, whose values are x and y; bits of one sign are in the order of the numbers.
+static half neighbour(half a, half b, float x, float y, half not_a_number) {
+    if (x != x || y != y) return not_a_number;
     if (x == y) return b;
     if (x == 0) return (b & 0x8000) | 1;
     return (x < y) == (x > 0) ? a + 1 : a - 1;
 }
-PAIRS(next_after, float16, half, half, SMALL, neighbour(a, b))
+PAIRS(next_after, float16, half, half, SMALL, neighbour(a, b, widened(a), widened(b), 0x7e00))
+PAIRS(next_after, bfloat16, half, half, SMALL,
+      neighbour(a, b, widened_brain(a), widened_brain(b), 0x7fc0))

@@ -30,7 +30,7 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
 #define GATHERS(item_size, type)                                                                   \
     GATHER(gather, item_size, type, int32_t)                                                       \
     GATHER(gather_by_int64, item_size, type, int64_t)
-EACH_ITEM_SIZE(GATHERS)
+EACH_MOVED_SIZE(GATHERS)
 
 // The places of rows of coordinates on axes that are flattened; one out of range gives a place that
 // is out of range, also when counted from the end. descriptor: depth, sizes[depth].
@@ -60,17 +60,32 @@ KERNEL(flat_places)(const int32_t *restrict coordinates, int32_t *restrict out, 
             for (int k = 0; k < inner; k++) row[k] = updates[k];                                   \
         }                                                                                          \
     }
-EACH_ITEM_SIZE(SCATTER)
+EACH_MOVED_SIZE(SCATTER)
 
+// `on` and `off` are bits.
 #define ONE_HOT(item_size, type)                                                                   \
-    KERNEL(one_hot_##item_size)(const int32_t *indices, type *out, int count, int depth,           \
-                                uint64_t on, uint64_t off) {                                       \
+    static void one_hots_##item_size(const int32_t *indices, type *out, int count, int depth,      \
+                                     type on, type off) {                                          \
         for (int i = 0; i < count; i++, out += depth) {                                            \
-            for (int j = 0; j < depth; j++) out[j] = (type)off;                                    \
-            if (is_within(indices[i], depth)) out[indices[i]] = (type)on;                          \
+            for (int j = 0; j < depth; j++) out[j] = off;                                          \
+            if (is_within(indices[i], depth)) out[indices[i]] = on;                                \
         }                                                                                          \
     }
-EACH_ITEM_SIZE(ONE_HOT)
+#define ONE_HOT_OF_BITS(item_size, type)                                                           \
+    ONE_HOT(item_size, type)                                                                       \
+    KERNEL(one_hot_##item_size)(const int32_t *indices, type *out, int count, int depth,           \
+                                uint64_t on, uint64_t off) {                                       \
+        one_hots_##item_size(indices, out, count, depth, (type)on, (type)off);                     \
+    }
+EACH_ITEM_SIZE(ONE_HOT_OF_BITS)
+#ifdef __wasm__
+ONE_HOT(16, uint128)
+KERNEL(one_hot_16)(const int32_t *indices, uint128 *out, int count, int depth, uint64_t on_low,
+                   uint64_t on_high, uint64_t off_low, uint64_t off_high) {
+    one_hots_16(indices, out, count, depth, (uint128)on_high << 64 | on_low,
+                (uint128)off_high << 64 | off_low);
+}
+#endif
 
 // x is (batch, count, inner), ids (batch, count), out (batch, segments, inner).
 #define SEGMENT_SUM(dtype, type, effort)                                                           \
@@ -87,6 +102,7 @@ EACH_ITEM_SIZE(ONE_HOT)
     }
 EACH_NUMBER(SEGMENT_SUM)
 SEGMENT_SUM(complex64, complex64, SMALL)
+SEGMENT_SUM(complex128, complex128, SMALL)
 #ifndef __wasm__
 // Positions on an axis of a size counted from its front, as int32; returns whether one is out of range.
 #define WRAPPED(dtype, type)                                                                       \

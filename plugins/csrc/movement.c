@@ -79,6 +79,13 @@ static inline void transpose_4(const uint32_t *source, ptrdiff_t source_step, ui
 }
 #endif
 
+#ifdef __wasm__
+#define SIDE_16 1  // a vector holds one
+static inline void transpose_16(const uint128 *source, ptrdiff_t, uint128 *target, ptrdiff_t) {
+    *target = *source;
+}
+#endif
+
 // Copy a plane of rows x columns whose strides are arbitrary.
 #define COPY_PLANE(item_size, type)                                                                \
     static void copy_plane_##item_size(const type *source, type *target, int rows, int columns,    \
@@ -132,7 +139,7 @@ static inline void transpose_4(const uint32_t *source, ptrdiff_t source_step, ui
                                   source_strides + outer, target_strides + outer);                 \
         while (step_axes(outer, sizes, index, source_strides, target_strides, &from, &to));        \
     }
-EACH_ITEM_SIZE(COPY)
+EACH_MOVED_SIZE(COPY)
 
 // A part of an array that is broadcast, `count` elements from the position `first` on. descriptor: axes, sizes, strides
 // of the source in elements.
@@ -172,13 +179,18 @@ EACH_ITEM_SIZE(COPY)
             }                                                                                      \
         }                                                                                          \
     }
-EACH_ITEM_SIZE(EXPAND)
+EACH_MOVED_SIZE(EXPAND)
 
 #define FILL(item_size, type)                                                                      \
     KERNEL(fill_##item_size)(type *out, int count, uint64_t bits) {                                \
         for (int i = 0; i < count; i++) out[i] = (type)bits;                                       \
     }
 EACH_ITEM_SIZE(FILL)
+#ifdef __wasm__
+KERNEL(fill_16)(uint128 *out, int count, uint64_t low, uint64_t high) {
+    for (int i = 0; i < count; i++) out[i] = (uint128)high << 64 | low;
+}
+#endif
 
 // start, start + step, ...: floats in double precision, and integers as integers.
 #define RAMP(dtype, type, number)                                                                  \
@@ -202,4 +214,4 @@ RAMP(int64, int64_t, int64_t)
                 for (int j = 0; j < columns; j++)                                                  \
                     out[j] = j >= i - below && j <= i + above ? x[j] : 0;                          \
     }
-EACH_ITEM_SIZE(BAND_PART)
+EACH_MOVED_SIZE(BAND_PART)

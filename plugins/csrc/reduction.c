@@ -218,6 +218,7 @@ static double sum_of_floats(const float *x, int count) {
 EACH_FLOAT(FLOAT_KERNELS)
 
 REDUCTION(prod, complex64, complex64, complex128, complex128, complex64, SMALL, 1, PRODUCT, WHOLE)
+REDUCTION(prod, complex128, complex128, complex128, complex128, complex128, SMALL, 1, PRODUCT, WHOLE)
 
 // Sums and products of unsigned numbers have the bits of those of signed ones.
 #define OF_UNSIGNED(name, dtype, type)                                                             \

@@ -90,6 +90,8 @@ SCAN(cumsum, float64, double, double, FAST, 0, +, 0)
 SCAN(cumprod, float64, double, double, FAST, 1, *, 0)
 SCAN(cumsum, complex64, complex64, complex128, SMALL, 0, +, 0)
 SCAN(cumprod, complex64, complex64, complex128, SMALL, 1, *, 0)
+SCAN(cumsum, complex128, complex128, complex128, SMALL, 0, +, 0)
+SCAN(cumprod, complex128, complex128, complex128, SMALL, 1, *, 0)
 
 // Sums and products of unsigned numbers have the bits of those of signed ones.
 #define OF_UNSIGNED(name, dtype, type)                                                             \

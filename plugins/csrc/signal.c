@@ -1,5 +1,5 @@
-// Fourier transforms of rows of any length. Rows are in single precision; what is computed is in double
-// precision and rounded once, at the end, because the error of float32 grows with the number of stages.
+// Fourier transforms of rows of any length. What is computed is in double precision and rounded once, at the end,
+// because the error of float32 grows with the number of stages.
 //
 // Stockham's algorithm: a stage of radix r reads x[q + s (p + m j)], transforms over j, and writes
 // y[q + s (r p + k)], where s is the product of the radices before it and n = s r m. So no stage
@@ -292,95 +292,94 @@ static planes transform_row(const plan *f, const double *table, planes x, planes
     return f->row == f->size ? transform(f, table, x, y) : transform_by_convolution(f, table, x, y);
 }
 
-static void separate(const float *restrict x, double *restrict re, double *restrict im, int count) {
-    for (int i = 0; i < count; i++) re[i] = x[2 * i], im[i] = x[2 * i + 1];
-}
-
-static void join(const double *restrict re, const double *restrict im, float *restrict out, int count,
-                 double scale) {
-    for (int i = 0; i < count; i++) out[2 * i] = re[i] * scale, out[2 * i + 1] = im[i] * scale;
-}
-
-// x and out are (rows, row). scratch: four planes.
-KERNEL(fft_complex64)(const float *x, float *out, int rows, const plan *f, const double *table,
-                      int is_inverse, double *scratch) {
-    const int n = f->row, size = f->size;
-    const planes room = {scratch + 2 * size, scratch + 3 * size};
-    const double scale = is_inverse ? 1. / n : 1;
-    for (; rows > 0; rows--, x += 2 * n, out += 2 * n) {
-        planes z = {scratch, scratch + size};
-        separate(x, is_inverse ? z.im : z.re, is_inverse ? z.re : z.im, n);
-        z = transform_row(f, table, z, room);
-        join(is_inverse ? z.im : z.re, is_inverse ? z.re : z.im, out, n, scale);
+// fft: x and out are (rows, row). rfft: x is (rows, length) and out (rows, length / 2 + 1). irfft does the inverse, and
+// does not look at imaginary parts that no real numbers have. scratch: four planes, in irfft of one number more.
+//
+// `untangle` writes out[k] = E + w^k O for k from 1 to n - 1, of which the planes hold the transform of z. The inverse
+// is 2 z[k] = 2 (E + i O).
+#define FOURIER(complex, real, type)                                                               \
+    static void separate_##real(const type *restrict x, double *restrict re, double *restrict im, int count) { \
+        for (int i = 0; i < count; i++) re[i] = x[2 * i], im[i] = x[2 * i + 1];                     \
+    }                                                                                               \
+    static void join_##real(const double *restrict re, const double *restrict im, type *restrict out, int count, \
+                     double scale) {                                                                \
+        for (int i = 0; i < count; i++) out[2 * i] = re[i] * scale, out[2 * i + 1] = im[i] * scale; \
+    }                                                                                               \
+    KERNEL(fft_##complex)(const type *x, type *out, int rows, const plan *f, const double *table,   \
+                          int is_inverse, double *scratch) {                                        \
+        const int n = f->row, size = f->size;                                                       \
+        const planes room = {scratch + 2 * size, scratch + 3 * size};                               \
+        const double scale = is_inverse ? 1. / n : 1;                                               \
+        for (; rows > 0; rows--, x += 2 * n, out += 2 * n) {                                        \
+            planes z = {scratch, scratch + size};                                                   \
+            separate_##real(x, is_inverse ? z.im : z.re, is_inverse ? z.re : z.im, n);              \
+            z = transform_row(f, table, z, room);                                                   \
+            join_##real(is_inverse ? z.im : z.re, is_inverse ? z.re : z.im, out, n, scale);         \
+        }                                                                                           \
+    }                                                                                               \
+    static void untangle_##real(const double *restrict re, const double *restrict im,               \
+                         const double *restrict powers, type *restrict out, int n) {                \
+        for (int k = 1; k < n; k++) {                                                               \
+            const double a = re[k] + re[n - k], b = im[k] - im[n - k];  /* 2 E */                   \
+            const double c = im[k] + im[n - k], d = re[n - k] - re[k];  /* 2 O */                   \
+            const double u = powers[k], v = powers[n + k];                                          \
+            out[2 * k] = (a + (c * u - d * v)) * 0.5;                                               \
+            out[2 * k + 1] = (b + (c * v + d * u)) * 0.5;                                           \
+        }                                                                                           \
+    }                                                                                               \
+    static void entangle_##real(const double *restrict x, const double *restrict y,                 \
+                         const double *restrict powers, double *restrict re, double *restrict im, int n) { \
+        for (int k = 1; k < n; k++) {                                                               \
+            const double a = x[k] + x[n - k], b = y[k] - y[n - k];                                  \
+            const double c = x[k] - x[n - k], d = y[k] + y[n - k];                                  \
+            const double u = powers[k], v = -powers[n + k];                                         \
+            re[k] = a - (c * v + d * u);                                                            \
+            im[k] = b + (c * u - d * v);                                                            \
+        }                                                                                           \
+    }                                                                                               \
+    KERNEL(rfft_##real)(const type *x, type *out, int rows, const plan *f, const double *table,     \
+                         double *scratch) {                                                         \
+        const int n = f->row, size = f->size, count = f->length / 2 + 1;                            \
+        const planes room = {scratch + 2 * size, scratch + 3 * size};                               \
+        for (; rows > 0; rows--, x += f->length, out += 2 * count) {                                \
+            planes z = {scratch, scratch + size};                                                   \
+            if (is_packed(f)) {                                                                     \
+                separate_##real(x, z.re, z.im, n);                                                  \
+                z = transform_row(f, table + 2 * n, z, room);                                       \
+                untangle_##real(z.re, z.im, table, out, n);                                         \
+                out[0] = z.re[0] + z.im[0], out[1] = 0;                                             \
+                out[2 * n] = z.re[0] - z.im[0], out[2 * n + 1] = 0;                                 \
+            } else {                                                                                \
+                for (int i = 0; i < n; i++) z.re[i] = x[i], z.im[i] = 0;                            \
+                z = transform_row(f, table, z, room);                                               \
+                join_##real(z.re, z.im, out, count, 1);                                             \
+            }                                                                                       \
+        }                                                                                           \
+    }                                                                                               \
+    KERNEL(irfft_##complex)(const type *x, type *out, int rows, const plan *f, const double *table, \
+                            double *scratch) {                                                      \
+        const int n = f->row, size = f->size, length = f->length, count = length / 2 + 1;           \
+        const planes room = {scratch + 2 * size, scratch + 3 * size + 1};                           \
+        const double scale = 1. / length;                                                           \
+        for (; rows > 0; rows--, x += 2 * count, out += length) {                                   \
+            planes z = {scratch, scratch + size};                                                   \
+            if (is_packed(f)) {                                                                     \
+                separate_##real(x, room.re, room.im, count);                                        \
+                entangle_##real(room.re, room.im, table, z.re, z.im, n);                            \
+                z.re[0] = (double)x[0] + x[2 * n], z.im[0] = (double)x[0] - x[2 * n];               \
+                z = transform_row(f, table + 2 * n, (planes){z.im, z.re}, room);                    \
+                join_##real(z.im, z.re, out, n, scale);                                             \
+            } else {                                                                                \
+                separate_##real(x, z.re, z.im, count);                                              \
+                z.im[0] = 0;                                                                        \
+                for (int k = 1; k < count; k++) z.re[n - k] = z.re[k], z.im[n - k] = -z.im[k];      \
+                z = transform_row(f, table, (planes){z.im, z.re}, room);                            \
+                for (int i = 0; i < n; i++) out[i] = z.im[i] * scale;                               \
+            }                                                                                       \
+        }                                                                                           \
     }
-}
 
-// out[k] = E + w^k O for k from 1 to n - 1; the planes hold the transform of z.
-static void untangle(const double *restrict re, const double *restrict im,
-                     const double *restrict powers, float *restrict out, int n) {
-    for (int k = 1; k < n; k++) {
-        const double a = re[k] + re[n - k], b = im[k] - im[n - k];  // 2 E
-        const double c = im[k] + im[n - k], d = re[n - k] - re[k];  // 2 O
-        const double u = powers[k], v = powers[n + k];
-        out[2 * k] = (a + (c * u - d * v)) * 0.5;
-        out[2 * k + 1] = (b + (c * v + d * u)) * 0.5;
-    }
-}
-
-// The inverse: 2 z[k] = 2 (E + i O).
-static void entangle(const double *restrict x, const double *restrict y,
-                     const double *restrict powers, double *restrict re, double *restrict im, int n) {
-    for (int k = 1; k < n; k++) {
-        const double a = x[k] + x[n - k], b = y[k] - y[n - k];
-        const double c = x[k] - x[n - k], d = y[k] + y[n - k];
-        const double u = powers[k], v = -powers[n + k];
-        re[k] = a - (c * v + d * u);
-        im[k] = b + (c * u - d * v);
-    }
-}
-
-// x is (rows, length) and out (rows, length / 2 + 1). scratch: four planes.
-KERNEL(rfft_float32)(const float *x, float *out, int rows, const plan *f, const double *table,
-                     double *scratch) {
-    const int n = f->row, size = f->size, count = f->length / 2 + 1;
-    const planes room = {scratch + 2 * size, scratch + 3 * size};
-    for (; rows > 0; rows--, x += f->length, out += 2 * count) {
-        planes z = {scratch, scratch + size};
-        if (is_packed(f)) {
-            separate(x, z.re, z.im, n);
-            z = transform_row(f, table + 2 * n, z, room);
-            untangle(z.re, z.im, table, out, n);
-            out[0] = z.re[0] + z.im[0], out[1] = 0;
-            out[2 * n] = z.re[0] - z.im[0], out[2 * n + 1] = 0;
-        } else {
-            for (int i = 0; i < n; i++) z.re[i] = x[i], z.im[i] = 0;
-            z = transform_row(f, table, z, room);
-            join(z.re, z.im, out, count, 1);
-        }
-    }
-}
-
-// The inverse; imaginary parts that no real numbers have are not looked at. scratch: four planes of one
-// number more.
-KERNEL(irfft_complex64)(const float *x, float *out, int rows, const plan *f, const double *table,
-                        double *scratch) {
-    const int n = f->row, size = f->size, length = f->length, count = length / 2 + 1;
-    const planes room = {scratch + 2 * size, scratch + 3 * size + 1};
-    const double scale = 1. / length;
-    for (; rows > 0; rows--, x += 2 * count, out += length) {
-        planes z = {scratch, scratch + size};
-        if (is_packed(f)) {
-            separate(x, room.re, room.im, count);
-            entangle(room.re, room.im, table, z.re, z.im, n);
-            z.re[0] = (double)x[0] + x[2 * n], z.im[0] = (double)x[0] - x[2 * n];
-            z = transform_row(f, table + 2 * n, (planes){z.im, z.re}, room);
-            join(z.im, z.re, out, n, scale);
-        } else {
-            separate(x, z.re, z.im, count);
-            z.im[0] = 0;
-            for (int k = 1; k < count; k++) z.re[n - k] = z.re[k], z.im[n - k] = -z.im[k];
-            z = transform_row(f, table, (planes){z.im, z.re}, room);
-            for (int i = 0; i < n; i++) out[i] = z.im[i] * scale;
-        }
-    }
-}
+FOURIER(complex64, float32, float)
+#ifdef __wasm__
+FOURIER(complex128, float64, double)
+#endif

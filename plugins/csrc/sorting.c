@@ -230,3 +230,13 @@ static inline uint32_t key_of_complex(uint64_t x, int word) {
     return (real == UINT32_MAX) << 1 | (imaginary == UINT32_MAX);
 }
 ARGSORT(complex64, uint64_t, 3, key_of_complex(x, word))
+
+#ifdef __wasm__
+// The same of doubles, whose keys have two words.
+static inline uint32_t key_of_wide_complex(uint128 x, int word) {
+    const uint64_t real = key_of_double((uint64_t)x), imaginary = key_of_double((uint64_t)(x >> 64));
+    if (word < 4) return (word < 2 ? imaginary : real) >> 32 * (word % 2);
+    return (real == UINT64_MAX) << 1 | (imaginary == UINT64_MAX);
+}
+ARGSORT(complex128, uint128, 5, key_of_wide_complex(x, word))
+#endif

@@ -37,11 +37,30 @@ EACH_FLOAT(FLOAT_KERNELS)
 
 // ---- functions: vectors for float32; libm is exact to within one unit in the last place ----
 
+// Whether |n| <= 32 for all lanes, with some to spare.
+#define FARTHEST 32
+static inline unsigned_ints distance(floats shifted) {
+    return (unsigned_ints)shifted - ((unsigned_ints)splat(MAGIC) - FARTHEST);
+}
+
+// exp(x) of any x. Each lane is computed by what is right for it, so that its bits do not depend on others. `is_fused`
+// has all bits if products are not rounded.
+static inline floats exp_anywhere(floats x, ints is_fused) {
+    const floats shifted = shifted_exponent(x), n = shifted - splat(MAGIC);
+    const ints is_near = is_fused & (ints)(distance(shifted) < 2 * FARTHEST);
+    floats r = multiply_add(n, choose(is_near, splat(-LN2), splat(-LN2_HIGH)), x);
+    r = choose(is_near, r, multiply_add(n, splat(-LN2_LOW), r));
+    const floats y = exp_of_rest(r, shifted);
+    const ints is_extreme = absolute(x) > splat(87.f);
+    return any_lane(is_extreme) ? choose(is_extreme, exp_floats(x), y) : y;
+}
+
 // Four vectors at a time. Most hold numbers near 0, whose parts n are found to be small before the rest is computed;
 // a loop of their own has the constants in registers. `fast_count` is 0 where products are rounded.
 #define EACH_VECTOR for (int v = 0, at = i; v < 4; v++, at += LANES)
 KERNEL(exp_float32)(const float *values, float *out, int count) {
     const int fast_count = is_fused() ? count : 0;
+    const ints fused = (ints){} - (fast_count > 0);
     int i = 0;
     for (; i + 4 * LANES <= count; i += 4 * LANES) {
         for (; i + 4 * LANES <= fast_count; i += 4 * LANES) {
@@ -50,20 +69,16 @@ KERNEL(exp_float32)(const float *values, float *out, int count) {
             unsigned_ints far = {0};
             UNROLLED EACH_VECTOR {
                 shifted[v] = shifted_exponent(load(values + at));
-                far |= (unsigned_ints)shifted[v] - ((unsigned_ints)splat(MAGIC) - 32);
+                far |= distance(shifted[v]);
             }
-            if (any_lane((ints)(far & ~63u))) break;
+            if (any_lane((ints)(far & ~(2u * FARTHEST - 1)))) break;
             UNROLLED EACH_VECTOR store(out + at, exp_of_parts(load(values + at), shifted[v], true));
         }
         if (i + 4 * LANES > count) break;
-        floats most = splat(0.f);
-        EACH_VECTOR most = larger(most, absolute(load(values + at)));
-        if (!any_lane(most > splat(87.f)))
-            _Pragma("nounroll") EACH_VECTOR store(out + at, exp_small(load(values + at), false));
-        else
-            _Pragma("nounroll") EACH_VECTOR store(out + at, exp_floats(load(values + at)));
+        _Pragma("nounroll") EACH_VECTOR store(out + at, exp_anywhere(load(values + at), fused));
     }
-    MAP_FLOATS(exp_floats, values + i, out + i, count - i);
+#define exp_of_rest_of_array(x) exp_anywhere(x, fused)
+    MAP_FLOATS(exp_of_rest_of_array, values + i, out + i, count - i);
 }
 DOUBLES_KERNEL(exp)
 FLOATS_KERNEL(expm1)

@@ -250,24 +250,21 @@ static inline angle split_angle(floats x) {
     return (angle){(ints)shifted - (ints)magic, s, c};
 }
 
-// Whether pi / 2 in four parts is not enough for some lane; so for NaN and infinity, too.
-static inline int is_far(floats x) {
-    return any_lane(~(absolute(x) <= splat(8192.f)));
-}
-
-static inline floats by_lanes(float (*scalar)(float), floats x) {
-    floats y;
-    for (int lane = 0; lane < LANES; lane++) y[lane] = scalar(x[lane]);
+// y, but scalar(x) where pi / 2 in four parts is not enough; so for NaN and infinity, too.
+static inline floats with_far_lanes(float (*scalar)(float), floats x, floats y) {
+    const ints is_far = ~(absolute(x) <= splat(8192.f));
+    if (any_lane(is_far))
+        for (int lane = 0; lane < LANES; lane++)
+            if (is_far[lane]) y[lane] = scalar(x[lane]);
     return y;
 }
 
 // sin(x + quarters * pi / 2)
 static inline floats sine(floats x, int quarters, float (*scalar)(float)) {
-    if (is_far(x)) return by_lanes(scalar, x);
     const angle a = split_angle(x);
     const ints quadrant = a.quadrant + quarters;
     const floats y = choose((quadrant & 1) != 0, a.cosine, a.sine);
-    return (floats)((ints)y ^ ((quadrant & 2) << 30));
+    return with_far_lanes(scalar, x, (floats)((ints)y ^ ((quadrant & 2) << 30)));
 }
 
 static inline floats sin_floats(floats x) {
@@ -277,11 +274,10 @@ static inline floats sin_floats(floats x) {
 static inline floats cos_floats(floats x) { return sine(x, 1, cosf); }
 
 static inline floats tan_floats(floats x) {
-    if (is_far(x)) return by_lanes(tanf, x);
     const angle a = split_angle(x);
     const ints is_odd = (a.quadrant & 1) != 0;
     const floats y = choose(is_odd, -a.cosine, a.sine) / choose(is_odd, a.sine, a.cosine);
-    return choose(x == splat(0.f), x, y);
+    return choose(x == splat(0.f), x, with_far_lanes(tanf, x, y));
 }
 
 // exp(|x|) / 2 in two factors, the larger of which does not overflow before the result.

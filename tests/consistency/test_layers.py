@@ -57,7 +57,7 @@ LAYERS_OF_PLUGINS = {
         ("algorithms",),
         ("device", "custom", "declare"),
         ("kernels",),
-        ("narrow", "tuning"),
+        ("halves", "narrow", "tuning"),
         ("recording",),
         ("entry",),
         ("sharing",),

@@ -199,7 +199,7 @@ def test_neighbours(backend):
 
 def test_it_is_printed(backend):
     x = plugrad.asarray([1.5, -0.25], dtype="bfloat16")
-    assert repr(x) == "tensor([1.5, -0.25], dtype=bfloat16)"
+    assert repr(x).startswith("tensor([1.5, -0.25], dtype=bfloat16")
     assert float(x[0]) == 1.5
 
 

@@ -94,7 +94,7 @@ def test_own_tests_pass(installed, tmp_path_factory):
     elif installed.name == "plugrad-acme-numexpr":
         pytest.importorskip("numexpr", reason="numexpr is not installed")
         others = [install_once("plugrad-acme-float64", tmp_path_factory)]
-        done = run_tests(installed, "-k", "test_groups or Exp", others=others)
+        done = run_tests(installed, "-k", "test_groups or Exp.", others=others)
     elif installed.name == "plugrad-torch":
         pytest.importorskip("torch", reason="PyTorch is not installed")
         done = run_tests(installed, "--plugrad-report=report.json")

@@ -289,3 +289,42 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_bad_input(refusal):
     refusal.check()
+
+
+EXTREME = np.array(
+    [
+        1e200 + 1e200j,
+        1e-200 + 1e-200j,
+        1e300 - 1e-300j,
+        1e160 + 1j,
+        -1e200 + 3e199j,
+        3e-170 - 1e-180j,
+    ]
+)
+"""Doubles whose squares overflow or vanish."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("abs", "sqrt", "log", "log2", "reciprocal", "asin", "acos", "atan"),
+        *("asinh", "acosh", "atanh"),
+    ],
+)
+def test_doubles_whose_squares_are_out_of_range(name, backend):
+    if plugrad.complex128 not in plugrad.which().backend.dtypes():
+        pytest.skip("the backend does not have complex128")
+    numpys = (
+        {"a": "arc"}.get(name[0], "") + name[1:] if name[1:4] in ("sin", "cos", "tan") else name
+    )
+    expected = getattr(np, numpys)(EXTREME)
+    found = getattr(plugrad, name)(plugrad.asarray(EXTREME)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_quotients_of_doubles_whose_products_are_out_of_range(backend):
+    if plugrad.complex128 not in plugrad.which().backend.dtypes():
+        pytest.skip("the backend does not have complex128")
+    divisors = EXTREME * (0.5 - 2j)
+    found = plugrad.asarray(EXTREME) / plugrad.asarray(divisors)
+    np.testing.assert_allclose(found.numpy(), np.full(6, 1 / (0.5 - 2j)), rtol=1e-15)

@@ -6,6 +6,8 @@ import pytest
 
 from plugins.kit import own_run
 
+pytestmark = pytest.mark.long
+
 SINGLE = """
 import plugrad
 from plugrad.extend import KERNELS, KernelTable

@@ -127,6 +127,7 @@ EMPTY = {"cpu": {"batched"}, "wasm": {"core", "gradients"}, "webgpu": {"core", "
 """The levels that have no other tests."""
 
 
+@pytest.mark.long
 def test_backend_passes_all_that_it_claims(backend, tmp_path):
     left_out = " and ".join(f"not test_{name}[" for name in ELSEWHERE[backend])
     code, printed, report = conformance(

@@ -170,6 +170,8 @@ def test_result_that_the_backend_cannot_store_is_an_error(site, policy):
 
 
 def test_complex_numbers_of_double_precision_are_refused_before_anything_falls_back(lacking):
+    if plugrad.complex128 in plugrad.which().backend.dtypes():
+        pytest.skip(f"{lacking} has complex128")
     with pytest.raises(UnsupportedDtype, match="complex128"):
         plugrad.astype(plugrad.asarray([1.0, 2.0]), "complex128")
     assert plugrad.fallback_report() == []

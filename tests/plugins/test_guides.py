@@ -15,6 +15,8 @@ import pytest
 
 from plugins.running import environment
 
+pytestmark = pytest.mark.long
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 CHECKER = doctest.OutputChecker()
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("ziglang")
 pytest.importorskip("hatchling")
 
+pytestmark = pytest.mark.long
+
 PLUGINS = Path(__file__).parents[2] / "plugins"
 BUILT = {".so", ".pyd", ".wasm", ".pyc"}
 

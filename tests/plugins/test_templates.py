@@ -13,6 +13,8 @@ import pytest
 from plugins.running import environment, in_new_process
 from plugrad.cli.projects import LICENCES, SUFFIX, TEMPLATES
 
+pytestmark = pytest.mark.long
+
 CORE = Path(__file__).parents[2] / "core"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 

@@ -14,6 +14,8 @@ import pytest
 from plugins.hostile import write_backend
 from plugins.kit import environment
 
+pytestmark = pytest.mark.long
+
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "testing-a-backend.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 PROGRAMS = {"pytest": ["-m", "pytest", "-p", "no:cacheprovider"], "plugrad": ["-m", "plugrad"]}

@@ -199,17 +199,18 @@ def function_error(function: Function, domain: int, dtype: str) -> float:
     return units(result(function.kernel, *arrays), exact.astype(wide), dtype)
 
 
-def complex_error(function: Function) -> float:
+def complex_error(function: Function, dtype: str) -> float:
     """Return the error of both parts together, in units of the absolute value."""
+    wide, real = {
+        "complex64": (np.complex128, np.float32),
+        "complex128": (np.clongdouble, np.float64),
+    }[dtype]
     rng = np.random.default_rng(0)
     x, y = 10.0 ** rng.uniform(-6, 1.5, (2, COUNT)) * rng.choice([-1, 1], (2, COUNT))
-    z = (x + 1j * y).astype(np.complex64)
-    exact = function.reference(z.astype(np.complex128))
+    z = (x + 1j * y).astype(dtype)
+    exact = function.reference(z.astype(wide))
     return float(
-        (
-            np.abs(result(function.kernel, z) - exact)
-            / np.spacing(np.abs(exact).astype(np.float32))
-        ).max()
+        (np.abs(result(function.kernel, z) - exact) / np.spacing(np.abs(exact).astype(real))).max()
     )
 
 
@@ -278,9 +279,9 @@ FOLDS: Final = [
 
 def rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
     """Yield the rows of the page for a dtype: what begins the line, and what measures."""
-    if dtype == "complex64":
+    if "complex" in dtype:
         for function in COMPLEX:
-            yield function.kernel.name, lambda f=function: complex_error(f)
+            yield function.kernel.name, lambda f=function: complex_error(f, dtype)
         return
     for function in FUNCTIONS:
         has_two = len(function.kernel.inputs) == 2
@@ -308,6 +309,7 @@ SECTIONS: Final = {
     "float32": ("| function | arguments", rows),
     "float64": ("| function | arguments", rows),
     "complex64": ("| function", rows),
+    "complex128": ("| function", rows),
     "float32 by length": ("| what | numbers", folds),
     "float64 by length": ("| what | numbers", folds),
 }
@@ -317,7 +319,7 @@ def measured(section: str, only: str = "") -> dict[str, float]:
     """Return the errors of the rows of a section that begin with `only`; nothing of what the active backend lacks."""
     dtype = section.partition(" ")[0]
     found: dict[str, float] = {}
-    if dtype == "float64" and not HAS_LONG_DOUBLES:
+    if dtype in ("float64", "complex128") and not HAS_LONG_DOUBLES:
         return found
     for name, measure in SECTIONS[section][1](dtype):
         if not name.startswith(only):
@@ -342,13 +344,15 @@ Figures are errors in units in the last place (ulp) of the exact result: 0.5 is 
 between two neighbours. No error of 20,000 random arguments in each range was larger. "–" means that the backend does
 not have the dtype.
 
-"cpu" is what `pip install plugrad` gives, with native code for arrays that are not small; "cpu, NumPy alone" is
-without that pack, and for small arrays. webgpu was measured on lavapipe, a driver that computes on the processor;
-other drivers may round products and sums differently.
+"cpu" is what `pip install plugrad` gives, with native code; "cpu, NumPy alone" is without that pack. webgpu was
+measured on lavapipe, a driver that computes on the processor; other drivers may round products and sums differently.
 """
 TEXTS: Final = {
-    "complex64": "The error of both parts together, in units of the absolute value. The parts of the arguments have "
-    "sizes from 1e-6 to 30.",
+    **dict.fromkeys(
+        ("complex64", "complex128"),
+        "The error of both parts together, in units of the absolute value. The parts of the arguments have "
+        "sizes from 1e-6 to 30.",
+    ),
     "float32 by length": "The sums and products are of numbers between 0.5 and 1.5, or their like. Figures are twice "
     "the errors that were measured. Those of lengths in between lie between those of the rows.",
 }

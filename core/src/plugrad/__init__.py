@@ -45,6 +45,7 @@ from plugrad.discovery.packs import (
     op_pack as op_pack,
 )
 from plugrad.discovery.selection import synchronize as synchronize, use as use, which as which
+from plugrad.engine.autocast import autocast as autocast
 from plugrad.memory import (
     dispose as dispose,
     keep as keep,

@@ -14,7 +14,10 @@ from plugrad.contract.kernel import (
 from plugrad.deprecation import deprecated as deprecated
 from plugrad.discovery.hooks import hookimpl as hookimpl
 from plugrad.engine.composites import composite as composite
-from plugrad.engine.halves import compute_in_float32 as compute_in_float32
+from plugrad.engine.halves import (
+    MOVING_KERNELS as MOVING_KERNELS,
+    compute_in_float32 as compute_in_float32,
+)
 from plugrad.engine.implementations import active_functions as active_functions
 from plugrad.engine.results import wrap_array as wrap_array
 from plugrad.engine.watching import report_event as report_event
@@ -70,6 +73,7 @@ from plugrad.tensor.backend import (
     Probe as Probe,
     compute_host_value as compute_host_value,
 )
+from plugrad.tensor.context import active_precision as active_precision
 from plugrad.tensor.effects import on_failure as on_failure
 from plugrad.tensor.tensor import Tensor as Tensor
 from plugrad.tensor.tracer import is_traced as is_traced, static_value as static_value
@@ -81,6 +85,7 @@ from plugrad.types.contractions import (
 )
 from plugrad.types.dtype import (
     ANY as ANY,
+    BFLOAT16 as BFLOAT16,
     BOOL as BOOL,
     COMPLEX as COMPLEX,
     DTYPES as DTYPES,

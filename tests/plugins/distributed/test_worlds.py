@@ -105,6 +105,7 @@ def assert_same_training(found, expected):
     np.testing.assert_allclose(found["weights"], expected["weights"], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [2, 3, LARGEST])
 def test_losses_and_weights_are_those_of_one_process(worlds, size):
     found, expected = worlds(size)["on_backends"], worlds(1)["on_backends"]
@@ -113,6 +114,7 @@ def test_losses_and_weights_are_those_of_one_process(worlds, size):
         assert_same_training(found[name], expected[name])
 
 
+@pytest.mark.long
 def test_ranks_on_different_backends_have_equal_replicas(worlds):
     mixed, alone = worlds(2)["mixed"], worlds(1)["on_backends"]["cpu"]
     count = len(mixed["losses"])

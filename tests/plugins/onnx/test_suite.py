@@ -12,6 +12,7 @@ PARTS = 4
 FILES = ("simple", "pytorch-converted", "pytorch-operator")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_models_of_nodes(backend, part):

@@ -16,6 +16,8 @@ from plugrad_webgpu.driver.native import NativeDevice
 from plugrad_webgpu.shaders.elements import DTYPES
 from plugrad_webgpu.shaders.sources import shader
 
+pytestmark = pytest.mark.long
+
 # WebGPU allows these to be off by many units in the last place, or by 2^-11; accurate.wgsl has others.
 # It does not say what they give for NaN and infinity, except for `sign`, which is only for integers.
 APPROXIMATE = (

@@ -12,6 +12,8 @@ import pytest
 
 from plugins.webgpu import drivers
 
+pytestmark = pytest.mark.long
+
 TESTS = Path(__file__).parents[2]
 MOST_SECONDS = 500
 MOST_ADDRESSES = 8 << 30

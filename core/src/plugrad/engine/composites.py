@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from plugrad.contract.kernel import Kernel
 from plugrad.discovery.selection import active_on
+from plugrad.engine.autocast import precision_of
 from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
@@ -124,7 +125,7 @@ def _run_body(
         raise _recursion(kernel.name, running)
     token = _running.set((*running, kernel.name))
     try:
-        with active_on(backend):
+        with active_on(backend), precision_of(None):  # the contract promises the dtypes
             result: Any = body(*inputs, **attrs)
     finally:
         _running.reset(token)

@@ -6,11 +6,13 @@ import inspect
 from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
+from plugrad.engine.autocast import cast_floats
 from plugrad.engine.results import wrap_array
 from plugrad.engine.transfer import lift_arguments
 from plugrad.errors import ArgumentError, DTypeError, ShapeError, short_repr
 from plugrad.kernels.complex import conj
 from plugrad.tape.nodes import InputGradients, Node, Step, constants_before, next_order
+from plugrad.tensor.context import active_precision
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.types.arguments import check_callable
@@ -114,7 +116,7 @@ def _calling_through(tracer: Tracer, function: Callable[..., Any]) -> Callable[.
 class _CustomGradientCall(Step):
     """A call of a function with its own gradient."""
 
-    __slots__ = ("grad_func", "saved", "specs")
+    __slots__ = ("grad_func", "is_mixed", "saved", "specs")
 
     def __init__(
         self,
@@ -126,6 +128,8 @@ class _CustomGradientCall(Step):
         """Keep the saved tensors as arrays with their nodes; the value, which is marked, comes from this node."""
         super().__init__(parents)
         self.grad_func = grad_func
+        self.is_mixed = active_precision() is not None
+        """Whether the function may have computed in another dtype than that of its arguments."""
         self.specs = specs
         self.saved = [(x.array, x.backend, None if own else x.node, own) for x, own in saved]
 
@@ -135,14 +139,15 @@ class _CustomGradientCall(Step):
             Tensor(a, b, (self if is_value else n) if linked else None)
             for a, b, n, is_value in self.saved
         ]
-        gradients = _call_and_check(
+        found = _call_and_check(
             self.grad_func,
             (conjugate(dy), saved),
             "custom_grad: the gradient function must take dy and saved, the list of the saved tensors, as in "
             "lambda dy, saved: dy",
         )
-        if not isinstance(gradients, list | tuple):
-            gradients = [gradients]
+        gradients: list[Any] = (
+            [*cast("Sequence[Any]", found)] if isinstance(found, list | tuple) else [found]
+        )
         if len(gradients) != len(self.specs):
             raise ArgumentError(
                 f"custom_grad: the gradient function returned {len(gradients)} gradients for "
@@ -159,6 +164,8 @@ class _CustomGradientCall(Step):
                     f"custom_grad: gradient {i} has shape {gradient.shape}; the argument has shape {shape}, which its "
                     "gradient must have too"
                 )
+            if gradient is not None and dtype is not None and self.is_mixed:
+                gradient = gradients[i] = cast_floats(gradient, dtype)
             if gradient is not None and dtype not in (None, gradient.dtype):
                 raise DTypeError(
                     f"custom_grad: gradient {i} is {gradient.dtype}; the argument is {dtype}; cast it with astype"

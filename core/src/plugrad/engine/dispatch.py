@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.contract.kernel import ValidatedAttributes, set_dispatcher
 from plugrad.discovery.selection import active_backend
+from plugrad.engine.autocast import cast_inputs
 from plugrad.engine.explain import explain_failure, wrong_inputs
 from plugrad.engine.implementations import functions_in
 from plugrad.engine.transfer import copy_to_backend
@@ -38,8 +39,11 @@ def bind(kernel, otherwise):
     def call({parameters}, attrs=NO_ATTRIBUTES):
         {guard}
         context = current_context()
-        if context is not None and context.transfer is not None:
-            {inputs} = move({inputs}, context.transfer)
+        if context is not None:
+            if context.transfer is not None:
+                {inputs} = move({inputs}, context.transfer)
+            if context.precision is not None:
+                {inputs} = cast_inputs(kernel, {inputs}, context.precision)
         {unwrap}
         if {are_apart}:
             raise wrong_inputs(kernel, {inputs})
@@ -234,7 +238,8 @@ WORDS: Final[dict[str, Any]] = {
     "current_context": current_context,
     **{f.__name__: f for f in (Call, ValidatedAttributes, Tensor, repeat)},
     **{
-        f.__name__: f for f in (check, explain_failure, find_plan, functions_in, mark, move, unwrap)
+        f.__name__: f
+        for f in (cast_inputs, check, explain_failure, find_plan, functions_in, mark, move, unwrap)
     },
     "wrong_inputs": wrong_inputs,
 }

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from plugrad.contract.kernel import Kernel
+from plugrad.kernels import binary, creation, indexing, movement, rearrangement, scatter, unary
 from plugrad.types.dtype import float32
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Implementation
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Spec
+
+MOVING_KERNELS: Final[frozenset[str]] = frozenset(
+    kernel.name
+    for kernel in (
+        *(value for family in (movement, rearrangement) for value in vars(family).values()),
+        *(creation.fill, creation.ones_like, creation.zeros_like),
+        *(indexing.gather, indexing.gather_nd, indexing.one_hot, scatter.tensor_scatter_update),
+        *(binary.next_after, unary.cast, unary.identity),
+    )
+    if isinstance(kernel, Kernel)
+)
+"""The kernels that can take halves as they are: they move elements, convert them, or look at their bits."""
 
 
 def compute_in_float32(
@@ -48,7 +61,8 @@ def compute_in_float32(
             if x is not None and x.dtype in known:
                 break
         else:
-            return function(*arrays, **attrs)
+            if not has_dtype or attrs["dtype"] not in known:
+                return function(*arrays, **attrs)
         result = function(*map(widen, arrays), **widen_attributes(attrs))
         return round_results(result, kernel.infer_cached(arrays, attrs))
 

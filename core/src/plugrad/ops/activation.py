@@ -214,7 +214,7 @@ def mish(x: TensorLike) -> Tensor:
     """The smooth activation ``x * tanh(softplus(x))`` of each element.
 
     >>> plugrad.mish([-1.0, 0.0, 2.0])
-    tensor([-0.30340147,  0.        ,  1.9439589 ], dtype=float32)
+    tensor([-0.30340147,  0.        ,  1.943959  ], dtype=float32)
 
     The result has the shape and dtype of x; integers and bools give float32. See Misra, "Mish: A self
     regularized non-monotonic activation function" (2019).

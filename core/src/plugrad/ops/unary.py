@@ -218,7 +218,7 @@ def exp(x: TensorLike) -> Tensor:
     """The exponential of each element, e to the power of x; integers and bools become float32.
 
     >>> plugrad.exp([0.0, 1.0])
-    tensor([1.      , 2.718282], dtype=float32)
+    tensor([1.       , 2.7182817], dtype=float32)
 
     Elements above 88.7 give infinity in float32.
 
@@ -232,7 +232,7 @@ def expm1(x: TensorLike) -> Tensor:
     """The exponential of each element minus 1, ``exp(x) - 1``, accurate near 0; integers and bools become float32.
 
     >>> plugrad.expm1([0.0, 1.0])
-    tensor([0.       , 1.7182819], dtype=float32)
+    tensor([0.       , 1.7182817], dtype=float32)
 
     Raises:
         DTypeError: x holds strings.

@@ -21,5 +21,6 @@ from plugrad.optimizers.gradient_transforms import (
     clip_by_norm as clip_by_norm,
     clip_by_value as clip_by_value,
 )
+from plugrad.optimizers.loss_scale import LossScale as LossScale
 from plugrad.optimizers.optimizer import Optimizer as Optimizer
 from plugrad.optimizers.quasi_newton import LBFGS as LBFGS

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, c
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
 from plugrad.interruptions import run_uninterrupted
 from plugrad.ops.attributes import as_list, check_integer, check_real
+from plugrad.ops.binary import where
 from plugrad.ops.creation import asarray, host_value, zeros
 from plugrad.ops.optimizers import make_update
+from plugrad.ops.transfer import stop_gradient
 from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
+from plugrad.optimizers.loss_scale import LossScale
 from plugrad.tensor.effects import on_failure, run_logged
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer, static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
 from plugrad.transforms.variable import Variable, assign_all
 from plugrad.types.arguments import check_callable, explain_wrong_calls
+from plugrad.types.dtype import float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -106,6 +110,8 @@ class Optimizer(ABC):
         """The number of steps taken."""
         self.transforms: tuple[Transform, ...] = ()
         """What gradients go through at the beginning of each step; see `with_transforms`."""
+        self.loss_scale: LossScale | None = None
+        """The factor of losses whose gradients may be too small for float16; see `with_loss_scale`."""
         self._states: dict[Variable, State] = {}
         self._groups: dict[Variable, _Group] = {}
         _ = self.rate
@@ -163,6 +169,24 @@ class Optimizer(ABC):
         for function in functions:
             check_callable(f"{self._name}.with_transforms", function)
         self.transforms = functions
+        return self
+
+    def with_loss_scale(self, loss_scale: LossScale | None) -> Self:
+        """Let `minimize` differentiate losses times a factor, and skip steps whose gradients are not finite.
+
+        A state that `get_state` returns has the factor, too. Return the optimizer.
+
+        Args:
+            loss_scale: a `LossScale`, or None for none.
+
+        Raises:
+            ArgumentError: it is something else.
+        """
+        if loss_scale is not None and not isinstance(loss_scale, LossScale):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"{self._name}.with_loss_scale: {short_repr(loss_scale)} must be a LossScale, or None"
+            )
+        self.loss_scale = loss_scale
         return self
 
     def set_group(self, variables: Collection[Variable], **coefficients: Any) -> None:
@@ -241,12 +265,20 @@ class Optimizer(ABC):
             GradientNotFound: a kernel that `function` uses has no gradient.
         """
         trained = select_trainable(variables, "minimize")
-        value, gradients = variable_grads(function, trained)
+        scale = static_value(lambda: self.loss_scale)
+        if scale is None:
+            value, gradients = variable_grads(function, trained)
+            self.apply_gradients(zip(trained, gradients, strict=True))
+            return value
+        factor = stop_gradient(scale.factor_on(trained[0].backend))
+        value, gradients = variable_grads(lambda: function().astype(float32) * factor, trained)
         self.apply_gradients(zip(trained, gradients, strict=True))
-        return value
+        return value / factor
 
     def apply_gradients(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:
         """Take one step: move each variable of the pairs (variable, gradient).
+
+        With a loss scale, the gradients are those of the loss times its factor.
 
         If an argument is wrong or the schedule fails, no variable has changed, and the step does not count. So it is
         when a signal interrupts the call before the first variable has changed. The variables of one dtype and device
@@ -267,6 +299,10 @@ class Optimizer(ABC):
                     "apply_gradients: the argument must be pairs of a Variable and a Tensor"
                 )
             check_gradient(*pair)
+        is_finite = None
+        if pairs and (scale := static_value(lambda: self.loss_scale)) is not None:
+            gradients, is_finite = scale.unscale([g for _, g in pairs], pairs[0][0].backend)
+            pairs = [(v, g) for (v, _), g in zip(pairs, gradients, strict=True)]
         pairs = self._transform_gradients(pairs)
         step, names = static_value(lambda: (self._step, self._slot_names()))
         moves: list[_Move] = []
@@ -290,7 +326,7 @@ class Optimizer(ABC):
                 host_value(lambda: self._begin_step([]), shape=(0,))
                 assign_all([], [], log)
             for i, (_, group) in enumerate(groups):
-                self._move(step, group, names, partial(compute, i), log)
+                self._move(step, group, names, partial(compute, i), log, is_finite)
 
         run_logged(take_step)
 
@@ -324,8 +360,10 @@ class Optimizer(ABC):
         {'iterations': 1, 'variables': [{'steps': 1, 'momentum': array([2.], dtype=float32)}]}
         """
         states = [self._states.get(v, State()) for v in check_variables(variables, "get_state")]
+        scale = self.loss_scale
         return {
             "iterations": self.iterations,
+            **({} if scale is None else {"loss_scale": scale.get_state()}),
             "variables": [
                 {"steps": state.steps, **{name: x.numpy().copy() for name, x in state.items()}}
                 for state in states
@@ -378,6 +416,8 @@ class Optimizer(ABC):
                         f"{slots[name].shape}; the variable has {variable.shape}"
                     )
             restored[variable] = steps, slots
+        if self.loss_scale is not None and "loss_scale" in known:
+            self.loss_scale.set_state(state["loss_scale"])
         # The variables of the slots stay the same, for programs that have been traced with them.
         for variable, (steps, slots) in restored.items():
             state = self._states.setdefault(variable, State())
@@ -437,15 +477,22 @@ class Optimizer(ABC):
         names: tuple[str, ...],
         compute: Callable[[], tuple[float, ...]],
         log: HostLog,
+        condition: Tensor | None,
     ) -> None:
-        """Update variables of one dtype and device, and their slots; with the first of them, the step counts."""
+        """Update variables of one dtype and device, and their slots; with the first of them, the step counts.
+
+        Where a condition is False, all of them get the values that they have.
+        """
         update = make_update(step, compute, moves[0][0])
         for batch in _batches(moves):
             variables, gradients, states = zip(*batch, strict=True)
             slots = [[state[name] for state in states] for name in names]
             updated = update([variables, gradients, *slots])
             targets = [*chain(variables, *slots)]
-            assign_all(targets, [*chain.from_iterable(updated)], log)
+            values = [*chain.from_iterable(updated)]
+            if condition is not None:
+                values = [where(condition, y, x) for x, y in zip(targets, values, strict=True)]
+            assign_all(targets, values, log)
 
     @property
     @abstractmethod

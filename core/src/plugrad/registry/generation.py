@@ -18,9 +18,9 @@ def generation() -> Hashable:
     It changes with each change of the registries of kernels, gradients, batching rules, composites and contracts, by
     the program or by a plugin that is loaded, unloaded or reordered; when a device is opened or closed; and when a
     setting changes.
-    It is another one while this context overrides a kernel, a gradient or a setting, or transfers its inputs, and the
-    same one for the same overrides. plugrad's own gradients, which are imported when they are first asked for, do not
-    change it. Environment variables are settings that it does not see.
+    It is another one while this context overrides a kernel, a gradient or a setting, and transfers or casts its
+    inputs, and the same one for the same overrides. plugrad's own gradients, which are imported when they are first
+    asked for, do not change it. Environment variables are settings that it does not see.
 
     It takes less than 0.1 µs outside of such blocks. A key stands for the time before what is computed, so take it
     first: then nothing that is made during a change has the key of a later time.
@@ -36,9 +36,15 @@ def generation() -> Hashable:
     context = current_context()
     if context is None:
         return journal.latest_change
-    _, transfer, overrides, settings = context
-    if transfer is overrides is settings is None:
+    _, transfer, overrides, settings, precision = context
+    if transfer is overrides is settings is precision is None:
         return journal.latest_change
     entries = None if overrides is None else overrides.entries
     values = sorted((settings or {}).items())
-    return journal.latest_change, transfer, entries, *[item for item in values if item[0] in KEYS]
+    return (
+        journal.latest_change,
+        transfer,
+        precision,
+        entries,
+        *[item for item in values if item[0] in KEYS],
+    )

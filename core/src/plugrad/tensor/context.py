@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.backend import Backend, KernelConfig
     from plugrad.tensor.tensor import Tensor
+    from plugrad.types.dtype import DType
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -77,12 +78,14 @@ class Overrides:
 
 
 class Context(NamedTuple):
-    """The innermost `tidy` block, the backend to which inputs are transferred, and what is overridden."""
+    """The innermost `tidy` block, the backend that inputs are transferred to, what is overridden, and the precision."""
 
     scope: Scope | None = None
     transfer: Backend | None = None
     overrides: Overrides | None = None
     settings: Mapping[str, Any] | None = None
+    precision: DType | None = None
+    """The dtype of halves inside of an `plugrad.autocast` block."""
 
 
 _EMPTY: Final = Context()
@@ -110,6 +113,18 @@ def active_overrides() -> Overrides | None:
     """Return what this context overrides."""
     context = current_context()
     return None if context is None else context.overrides
+
+
+def active_precision() -> DType | None:
+    """Return the dtype of halves of the innermost `autocast` block."""
+    context = current_context()
+    return None if context is None else context.precision
+
+
+def set_precision(dtype: DType | None) -> None:
+    """Set the dtype of halves in which the kernels that gain from them compute."""
+    context = current_context() or _EMPTY
+    _set(context._replace(precision=dtype))
 
 
 def set_scope(scope: Scope | None) -> None:

@@ -30,10 +30,10 @@ def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
     is_replayed = config.get("jit") != "compile" or config.get("check_finite")
     if is_replayed or (not packs and type(backend).compile is Backend.compile):
         return compile_replay(graph)
-    return _Compiled(graph, (*packs, backend.compile))
+    return Compiled(graph, (*packs, backend.compile))
 
 
-class _Compiled:
+class Compiled:
     """A graph that is compiled by the first one of several compilers that takes it."""
 
     def __init__(self, graph: Graph, compilers: Sequence[Compiler]) -> None:
@@ -76,6 +76,10 @@ class _Compiled:
         try:
             return self.compiled(*arrays)
         except BaseException as failure:
-            if not passes(failure, self.graph.backend):
-                note_loss(failure, self.graph.backend)
+            self.note_failure(failure)
             raise
+
+    def note_failure(self, failure: BaseException) -> None:
+        """Note that the device is lost if that is what an exception of a run says."""
+        if not passes(failure, self.graph.backend):
+            note_loss(failure, self.graph.backend)

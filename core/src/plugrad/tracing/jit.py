@@ -22,6 +22,7 @@ from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
 from plugrad.tracing.backend import OtherDevice
 from plugrad.tracing.checked import CheckedProgram
+from plugrad.tracing.entry import MISS, compile_entry, has_no_entry
 from plugrad.tracing.program import Program
 from plugrad.tracing.structure import END, Identity, check_hashable, flatten
 from plugrad.transforms.variable import Variable
@@ -136,9 +137,16 @@ class Jitted(Generic[Params, Result]):
         self._kinds: list[dict[int | str, Any]] = []
         """What each trace was made for: the part of the key by the position or name of the argument."""
         self._lock = RLock()
+        self._enter: Callable[[tuple[Any, ...]], Any] = has_no_entry
+        """The short way into the program that ran last, if it has run twice in a row."""
+        self._last: Program | None = None
 
     def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         """Run the graph of the function for these arguments, which are traced if there is none yet."""
+        if not kwargs:
+            result = self._enter(args)
+            if result is not MISS:
+                return result
         if current_tracer() is not None:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
@@ -150,10 +158,19 @@ class Jitted(Generic[Params, Result]):
             raise
         for program in programs:
             if not program.guards or program.holds():
+                self._note_call(program, key[0], args)
                 return program(tensors)
         if config.get("jit") == "off":
             return self.function(*args, **kwargs)
         return self._trace(key, tensors, args, kwargs)(tensors)
+
+    def _note_call(self, program: Program, generation: Any, args: tuple[Any, ...]) -> None:
+        """Take the short way into a program from now on if it has run twice in a row."""
+        if program is not self._last:
+            self._last = program
+        elif program.entry is None:
+            program.entry = compile_entry(program, generation, args)
+        self._enter = program.entry or has_no_entry
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Return the function as a method of an object, which is a static argument."""

@@ -62,6 +62,9 @@ def tracing_with(tracer: GraphTracer) -> Generator[None, None, None]:
 class Program:
     """A function of a list of tensors, traced for their shapes and dtypes on one device."""
 
+    has_short_calls = True
+    """Whether a call does nothing more than run the graph."""
+
     def __init__(
         self,
         name: str,
@@ -92,6 +95,8 @@ class Program:
         self.has_state = self.has_effects or bool(self.variables or self.updated)
         """Whether a call reads or changes more than its arguments."""
         self.run = compile_graph(self.graph)
+        self.entry: Callable[[tuple[Any, ...]], Any] | None = None
+        """A short way into the program; see `plugrad.tracing.entry`."""
         self.gradients: dict[Any, Program] = {}
         """The programs of the backward pass, by which inputs and outputs take part."""
 
@@ -114,17 +119,17 @@ class Program:
             nodes = [*[x.node for x in tensors], *[v.node for v in self.variables]]
             if any(nodes):
                 return self._call_recorded(tensors, nodes)
-        if self.has_state:
-            arrays += map(array_of, self.variables)
-            outputs = self._execute(self.run, arrays)
-        else:
-            outputs = self.run(*arrays)
+        outputs = (self.run_with_variables if self.has_state else self.run)(*arrays)
         result = self.rebuild(outputs, backend)
         scope = active_scope()
         if scope is not None:
             for x in iter_tensors(result):
                 scope.track(x)
         return result
+
+    def run_with_variables(self, *arrays: Any) -> list[Any]:
+        """Run the graph on arrays and on what the variables hold, which get their new values."""
+        return self._execute(self.run, [*arrays, *map(array_of, self.variables)])
 
     def planned_graph(self) -> Graph:
         """Return the graph as the device runs it, with the steps that run as one and the peak that was planned."""

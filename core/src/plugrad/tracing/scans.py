@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from plugrad.engine.autocast import keep_precision
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.graph.graph import Scan
 from plugrad.ops.creation import zeros_like
@@ -137,7 +138,7 @@ class ScanCall(Step):
         super().__init__(tuple([x.node for x in inputs]))
         self.tracer = tracer
         self.bindings = tracer.bindings
-        self.function = function
+        self.function = keep_precision(function)
         self.trees = tuple(map_tree(mark_tensors, tree) for tree in trees)
         self.direction = direction
         self.inputs = [(x.array, x.backend) for x in inputs]

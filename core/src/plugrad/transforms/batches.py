@@ -83,9 +83,9 @@ class BatchTracer(Tracer):
             self.functions, self.constants = BatchedFunctions(self), Constants(self.outer)
         self._outside = context, _ = current_context(), get_selection()
         self._watched = watched_variables.get() or {}
-        overrides = (None, None) if context is None else context[2:]
+        around = Context() if context is None else context
         token = watched_variables.set(None)
-        set_context(Context(None, self, *overrides))
+        set_context(around._replace(scope=None, transfer=self))
         set_selection(self._own)
         try:
             yield
@@ -111,9 +111,10 @@ class BatchTracer(Tracer):
         """Go to the level outside, except that variables stay; return what `enter` needs to come back."""
         inner, selection = current_context(), get_selection()
         outer, theirs = self._outside
-        if inner is not None and (inner.overrides is not None or inner.settings is not None):
+        if inner is not None and any(part is not None for part in inner[2:]):
             scope, transfer = (None, None) if outer is None else outer[:2]
-            outer = Context(scope, transfer, *inner[2:])
+            # Inputs that have to be cast have been cast.
+            outer = Context(scope, transfer, inner.overrides, inner.settings)
         set_context(outer)
         set_selection(theirs)
         return inner, selection

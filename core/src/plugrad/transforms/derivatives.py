@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from plugrad.engine.autocast import keep_precision
 from plugrad.engine.results import wrap_array
 from plugrad.engine.transfer import lift_arguments
 from plugrad.errors import (
@@ -356,7 +357,7 @@ class _CheckpointedCall(Step):
     ) -> None:
         """Keep the arguments; the parents are the nodes of the tensors among them, then of the variables."""
         super().__init__(parents)
-        self.function = function
+        self.function = keep_precision(function)
         self.args = args
         self.kwargs = kwargs
         self.variables = variables

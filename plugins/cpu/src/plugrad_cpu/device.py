@@ -13,6 +13,7 @@ import numpy as np
 from plugrad.extend import (
     DTYPES,
     KERNELS,
+    MOVING_KERNELS,
     Backend,
     BackendUnavailable,
     DeviceInfo,
@@ -22,10 +23,10 @@ from plugrad.extend import (
     KernelTable,
     Memory,
     Probe,
+    compute_in_float32,
     known_bfloat16,
 )
 from plugrad_cpu.declare import is_tracked
-from plugrad_cpu.halves import with_bfloat16
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, Array, empty, empty_like, pool
 from plugrad_cpu.threads import thread_count, thread_pool
 
@@ -111,7 +112,9 @@ class Cpu(Backend):
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return a function that also takes bfloat16."""
         contract = KERNELS.get(kernel_name)
-        return function if contract is None else with_bfloat16(contract, function, self._cast)
+        if contract is None or kernel_name in MOVING_KERNELS:
+            return function
+        return compute_in_float32(contract, function, self._cast, known_bfloat16())
 
     def _cast(self, x: Array, *, dtype: DType) -> Array:
         return self.functions["Cast"](x, dtype=dtype)

@@ -60,7 +60,7 @@ class _Convolution(Layer):
     def add_bias_and_activate(self, params: Params, y: Tensor) -> Tensor:
         """Return a result with its bias and activation."""
         if self.use_bias:
-            y = y + self.parameter(params, "bias")
+            y = self.add_bias(y, self.parameter(params, "bias"))
         return y if self.activation is None else self.activation(y)
 
 
@@ -284,7 +284,7 @@ class DepthwiseConv2D(Layer):
             dilations=self.dilation_rate,
         )
         if self.use_bias:
-            y = y + self.parameter(params, "bias")
+            y = self.add_bias(y, self.parameter(params, "bias"))
         return y if self.activation is None else self.activation(y)
 
 

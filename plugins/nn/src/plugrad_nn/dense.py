@@ -81,7 +81,7 @@ class Dense(Layer):
             )
         y = x @ kernel
         if self.use_bias:
-            y = y + self.parameter(params, "bias")
+            y = self.add_bias(y, self.parameter(params, "bias"))
         return y if self.activation is None else self.activation(y)
 
 

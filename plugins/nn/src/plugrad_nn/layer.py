@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import plugrad
-from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
+from plugrad.extend import HALVES, ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_nn.arguments import check_integer, check_integers
 from plugrad_nn.parameters import Params, as_variables, assign_some
 
@@ -257,6 +257,10 @@ class Layer(metaclass=LayerType):
                 "init of this layer returned"
             )
         return params[name]
+
+    def add_bias(self, y: Tensor, bias: Tensor) -> Tensor:
+        """Return a sum with a bias, in halves where an `autocast` block has made the product of halves."""
+        return y + (bias.astype(y.dtype) if y.dtype in HALVES else bias)
 
     def check_axes(self, shape: tuple[int, ...], axes: int, names: str) -> None:
         """Raise unless one input has as many axes as it should, or at least one where `axes` is 0.

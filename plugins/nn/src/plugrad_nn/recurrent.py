@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import plugrad
-from plugrad.extend import ArgumentError, DTypeError, ShapeError, bool_
+from plugrad.extend import ArgumentError, DTypeError, ShapeError, active_precision, bool_
 from plugrad_nn import initializers
 from plugrad_nn.arguments import (
     Sizes,
@@ -70,6 +70,8 @@ class _Recurrent(Layer):
     def initial_state(self, params: Params, batch: int) -> tuple[Tensor, ...]:
         """Return the state before the first element: zeros, each of shape (batch, units)."""
         dtype = self.parameter(params, "kernel").dtype
+        if dtype == plugrad.float32:  # inside of an autocast block, gates are halves
+            dtype = active_precision() or dtype
         return tuple(plugrad.zeros((batch, self.units), dtype=dtype) for _ in range(self.states))
 
     def step(self, params: Params, x: Any, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -102,7 +104,10 @@ class _Recurrent(Layer):
             state: tuple[Tensor, ...], part: tuple[Tensor, Tensor | None]
         ) -> tuple[tuple[Tensor, ...], Tensor | None]:
             inputs, is_present = part
-            new = self.advance(params, inputs, state)
+            new = tuple(
+                a.astype(b.dtype)  # an activation may be one that computes in float32
+                for a, b in zip(self.advance(params, inputs, state), state, strict=True)
+            )
             if is_present is not None:
                 new = tuple(
                     plugrad.where(is_present, a, b) for a, b in zip(new, state, strict=True)
@@ -123,7 +128,7 @@ class _Recurrent(Layer):
     def project_input(self, params: Params, x: Tensor) -> Tensor:
         """Return the part of the gates that depends on the input alone."""
         y = x @ params["kernel"]
-        return y + self.parameter(params, "bias") if self.use_bias else y
+        return self.add_bias(y, self.parameter(params, "bias")) if self.use_bias else y
 
     @abstractmethod
     def advance(
@@ -239,7 +244,7 @@ class GRU(_Recurrent):
         if not self.use_bias:
             return y
         bias = self.parameter(params, "bias")
-        return y + (bias[0] if self.reset_after else bias)
+        return self.add_bias(y, bias[0] if self.reset_after else bias)
 
     def advance(
         self, params: Params, inputs: Tensor, state: tuple[Tensor, ...]
@@ -249,7 +254,9 @@ class GRU(_Recurrent):
         kernel = self.parameter(params, "recurrent_kernel")
         z, r, g = plugrad.split(inputs, 3, axis=-1)
         if self.reset_after:
-            from_state = h @ kernel + params["bias"][1] if self.use_bias else h @ kernel
+            from_state = h @ kernel
+            if self.use_bias:
+                from_state = self.add_bias(from_state, params["bias"][1])
             z_state, r_state, g_state = plugrad.split(from_state, 3, axis=-1)
             candidate = g + self.recurrent_activation(r + r_state) * g_state
         else:
@@ -368,9 +375,9 @@ class ConvLSTM2D(Layer):
         images = plugrad.reshape(x, (batch * time, *x.shape[2:]))
         strides = check_sizes("", "strides", self.strides, 2)
         padding: Any = self.padding
-        projected = plugrad.conv2d(images, kernel, strides, padding) + bias
+        projected = self.add_bias(plugrad.conv2d(images, kernel, strides, padding), bias)
         parts = plugrad.reshape(projected, (batch, time, *projected.shape[1:]))
-        zeros = plugrad.zeros((batch, *projected.shape[1:3], self.filters), dtype=kernel.dtype)
+        zeros = plugrad.zeros((batch, *projected.shape[1:3], self.filters), dtype=projected.dtype)
 
         def advance(
             state: tuple[Tensor, Tensor], part: Tensor

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections import deque
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plugrad
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from plugrad import Tensor
+    from plugrad.extend import DType
     from plugrad.optimizers import Optimizer
     from plugrad_nn.callbacks import Callback
     from plugrad_nn.parameters import Params
@@ -62,6 +65,7 @@ def fit(
     progress: bool | None = None,
     jit: bool = True,
     strategy: Strategy | None = None,
+    autocast: DType | str | None = None,
 ) -> list[dict[str, float]]:
     """Train the parameters of a model in place, and return the results of every epoch.
 
@@ -132,6 +136,9 @@ def fit(
             batch, and all end with the same parameters and results, which are those of one process. All call `fit`
             with the same arguments, and `on_epoch_end` runs in all of them. An iterable should then yield weights as
             NumPy arrays: tensors on a device have to be waited for in each batch.
+        autocast: "bfloat16" or "float16" for mixed precision: the model and the loss run inside of a
+            `plugrad.autocast` block, also for `validation_data`. The parameters stay float32. With "float16", an
+            optimizer without a `plugrad.optimizers.LossScale` gets one, which is part of its state.
 
     Raises:
         ArgumentError, ArgumentValueError, ShapeError: an argument is none of the above, a label is no class, or there
@@ -156,6 +163,14 @@ def fit(
             f"fit: optimizer={optimizer!r:.80} must be one of plugrad.optimizers, such as Adam()"
         )
     accumulate = check_integer("fit", "accumulate", accumulate, 1)
+    with plugrad.autocast(autocast or plugrad.float32):  # which checks the dtype
+        pass
+    if (
+        autocast is not None
+        and plugrad.as_dtype(autocast) == "float16"
+        and optimizer.loss_scale is None
+    ):
+        optimizer.with_loss_scale(plugrad.optimizers.LossScale())
     weighting = make_weighting("fit", class_weight, ignore_index)
     variables = leaves(params)
     watch = None if early_stopping is None else EarlyStoppingMonitor(early_stopping)
@@ -184,6 +199,7 @@ def fit(
     largest = _largest_label(y)
     going_on = Run(params, optimizer, epochs, results)
     position = 0  # among the batches of one step
+    mixed = nullcontext if autocast is None else partial(plugrad.autocast, autocast)
 
     def step_seed() -> int:
         own = _derive_seed(seed, steps.iterations) + (position << 128)
@@ -192,11 +208,16 @@ def fit(
     def step(batch: tuple[Any, ...], examples: Tensor | None, is_last: bool) -> Tensor:
         training = Training(step_seed, moments=moments)
         inputs, labels, *weights = batch
+        factor = None
+        if optimizer.loss_scale is not None and steps is not optimizer:  # which multiplies itself
+            factor = plugrad.stop_gradient(optimizer.loss_scale.factor_on(variables[0].backend))
 
         def value() -> Tensor:
-            predictions = model(params, inputs, training)
-            with batch_labels(labels, largest):
-                return loss(labels, predictions, *weights)
+            with mixed():
+                predictions = model(params, inputs, training)
+                with batch_labels(labels, largest):
+                    found = loss(labels, predictions, *weights)
+            return found if factor is None else found.astype(plugrad.float32) * factor
 
         if isinstance(steps, Accumulated):
             take = steps.minimize if is_last else steps.accumulate
@@ -207,7 +228,7 @@ def fit(
         else:
             before = steps.accumulate(value, variables)
         training.commit(params)
-        return before
+        return before if factor is None else before / factor
 
     run = _trace_if_possible(step) if jit else step
     for callback in callbacks:
@@ -242,16 +263,17 @@ def fit(
                 callback.on_batch_end(going_on, number, before)
         found = {"loss": mean.result()}
         if validation_data is not None:
-            theirs = evaluate(
-                model,
-                params,
-                *validation_data,
-                loss=loss,
-                metrics=metrics,
-                batch_size=batch_size,
-                ignore_index=ignore_index,
-                strategy=strategy,
-            )
+            with mixed():
+                theirs = evaluate(
+                    model,
+                    params,
+                    *validation_data,
+                    loss=loss,
+                    metrics=metrics,
+                    batch_size=batch_size,
+                    ignore_index=ignore_index,
+                    strategy=strategy,
+                )
             found |= {f"val_{name}": result for name, result in theirs.items()}
         results.append(found)
         if on_epoch_end is not None:

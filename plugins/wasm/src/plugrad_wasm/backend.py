@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from plugrad.extend import (
+    KERNELS,
+    MOVING_KERNELS,
     Backend,
     BackendUnavailable,
     DeviceInfo,
@@ -15,11 +17,13 @@ from plugrad.extend import (
     KernelTable,
     Memory,
     Probe,
+    compute_in_float32,
+    known_bfloat16,
     string,
 )
 from plugrad_wasm.deferred import Deferred
 from plugrad_wasm.dtypes import DTYPES, as_supported_dtype
-from plugrad_wasm.families import kernels
+from plugrad_wasm.families import bfloat16_kernels, kernels
 from plugrad_wasm.memory import WasmArray
 
 if TYPE_CHECKING:
@@ -90,6 +94,16 @@ class WasmBackend(Backend):
         """Return an implementation without the step that imports it."""
         return function.function if isinstance(function, Deferred) else function
 
+    def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
+        """Return an implementation that also takes bfloat16, for which many elementwise kernels have exports."""
+        contract = KERNELS.get(kernel_name)
+        if contract is None or kernel_name in MOVING_KERNELS | bfloat16_kernels():
+            return function
+        return compute_in_float32(contract, function, self._cast, known_bfloat16())
+
+    def _cast(self, x: WasmArray, *, dtype: DType) -> WasmArray:
+        return self.functions["Cast"](x, dtype=dtype)
+
     def compile(self, graph: Graph) -> Callable[..., list[Any]] | None:
         """Return a function that runs a graph as programs in the sandbox."""
         from plugrad_wasm.programs.compile import compile_graph
@@ -98,7 +112,7 @@ class WasmBackend(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, and strings; a kernel may accept fewer."""
-        return DTYPES | {string}
+        return DTYPES | known_bfloat16() | {string}
 
     def from_numpy(self, array: NDArray[Any]) -> WasmArray | NDArray[Any]:
         """Return a copy of `array` in linear memory; strings stay on the host."""

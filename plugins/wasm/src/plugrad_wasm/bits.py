@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=1024)
-def _to_bits(value: Scalar, dtype: DType, spelling: str) -> int:
+def _to_bits(value: Scalar, dtype: DType, spelling: str) -> tuple[int, ...]:
     with np.errstate(over="ignore", invalid="ignore"):
-        pattern = np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")
-    return int(pattern.astype(np.uint64).view(np.int64))
+        pattern = np.asarray(value).astype(dtype)[None].view(f"u{min(dtype.itemsize, 8)}")
+    return tuple(pattern.astype(np.uint64).view(np.int64).tolist())
 
 
-def to_bits(value: Scalar, dtype: DType) -> int:
-    """Return the bits of `value` in `dtype`, as the signed 64-bit integer that a call takes.
+def to_bits(value: Scalar, dtype: DType) -> tuple[int, ...]:
+    """Return the bits of `value` in `dtype`, as the signed 64-bit integers that a call takes: two for complex128.
 
     >>> from plugrad.extend import float32
-    >>> hex(to_bits(1.0, float32))
-    '0x3f800000'
+    >>> to_bits(1.0, float32) == (0x3F800000,)
+    True
     """
     # Equal keys share an entry of the cache, and -0.0 == 0.0.
     return _to_bits(value, dtype, str(value))
@@ -39,7 +39,7 @@ def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scal
     """Return an array with `value` everywhere."""
     out = memory.empty(shape, dtype)
     run = memory.store.short[f"fill_{dtype.itemsize}"]
-    run(out.address, out.size, to_bits(value, dtype))
+    run(out.address, out.size, *to_bits(value, dtype))
     return out
 
 
@@ -55,5 +55,5 @@ def as_float32(value: float) -> float:
 def converter(dtype: DType) -> Callable[[float], float]:
     """Return the function that converts an attribute to the type that exports take for a dtype."""
     if dtype is uint64:  # beyond 2^63, its bits are those of a negative number
-        return lambda value: to_bits(int(value), dtype)
+        return lambda value: to_bits(int(value), dtype)[0]
     return int if dtype in INTEGER else as_float32 if dtype is float32 else float

@@ -10,6 +10,7 @@ from plugrad.extend import (
     as_dtype,
     bool_,
     complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -17,6 +18,7 @@ from plugrad.extend import (
     int16,
     int32,
     int64,
+    known_bfloat16,
     uint8,
     uint16,
     uint32,
@@ -25,10 +27,11 @@ from plugrad.extend import (
 
 DTYPES: Final = frozenset(
     (
-        *(bool_, complex64, float16, float32, float64),
+        *(bool_, complex64, complex128, float16, float32, float64),
         *(int8, int16, int32, int64, uint8, uint16, uint32, uint64),
     )
 )
+"""The dtypes that kernels compute. Arrays may also be bfloat16."""
 
 
 def as_supported_dtype(spelling: object) -> DType:
@@ -38,7 +41,7 @@ def as_supported_dtype(spelling: object) -> DType:
         UnsupportedDtype: they cannot.
     """
     dtype = as_dtype(spelling)
-    if dtype not in DTYPES:
+    if dtype not in DTYPES | known_bfloat16():
         raise UnsupportedDtype(
             f"the wasm backend does not have {dtype}; it has {', '.join(sorted(map(str, DTYPES)))}. Ask for one of "
             "them, as in dtype='float32', or use the cpu backend"

@@ -100,6 +100,19 @@ def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
             yield name, cast("Kernel[..., Any]", value)
 
 
+@cache
+def bfloat16_kernels() -> frozenset[str]:
+    """Return the elementwise kernels for which the modules have exports for bfloat16, too."""
+    from plugrad_wasm.program import exported_dtypes  # not at the top: it imports wasmtime
+
+    return frozenset(
+        kernel.name
+        for family in ELEMENTWISE
+        for name, kernel in iter_kernels(family)
+        if "bfloat16" in exported_dtypes().get(name, ())
+    )
+
+
 def kernels() -> KernelTable:
     """Return a table of the kernels; the module of a family is imported when one of them is first used."""
     from plugrad_wasm.program import exported_kernels  # not at the top: it imports wasmtime

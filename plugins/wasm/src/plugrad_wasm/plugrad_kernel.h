@@ -26,6 +26,7 @@ enum plugrad_dtype {
     PLUGRAD_FLOAT32,
     PLUGRAD_FLOAT64,
     PLUGRAD_COMPLEX64,
+    PLUGRAD_COMPLEX128,
 };
 
 typedef struct {

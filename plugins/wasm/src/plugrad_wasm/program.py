@@ -94,8 +94,17 @@ def program(variants: tuple[str, ...]) -> Program:
 @cache
 def exported_kernels() -> frozenset[str]:
     """Return the kernels that are exported for some dtype: ``add`` for ``add_float32``."""
-    names = sections(VARIANTS[0])[EXPORTS_SECTION].decode().split()
-    return frozenset(name.rpartition("_")[0] for name in names)
+    return frozenset(exported_dtypes())
+
+
+@cache
+def exported_dtypes() -> dict[str, set[str]]:
+    """Return the kernels that are exported, and for each of them the ends of the names: ``float32``."""
+    found: dict[str, set[str]] = {}
+    for name in sections(VARIANTS[0])[EXPORTS_SECTION].decode().split():
+        kernel, _, end = name.rpartition("_")
+        found.setdefault(kernel, set()).add(end)
+    return found
 
 
 @cache

@@ -50,7 +50,7 @@ ALIGNMENT: Final = 64
 PAGE: Final = 1 << 16
 DTYPE_CODES: Final = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
 )
 """The dtypes in the order of their codes in the header."""
 

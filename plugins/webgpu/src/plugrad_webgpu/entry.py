@@ -12,6 +12,7 @@ from weakref import WeakSet
 import numpy as np
 
 from plugrad.extend import (
+    KERNELS,
     Backend,
     BackendUnavailable,
     DeviceLost,
@@ -20,11 +21,12 @@ from plugrad.extend import (
     as_dtype,
     compile_replay,
     is_interruption,
+    known_bfloat16,
     string,
 )
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.memory.transfers import download, read, upload
-from plugrad_webgpu.shaders.elements import DTYPES, require_dtype
+from plugrad_webgpu.shaders.elements import DTYPES, STORED, require_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from wgpu import GPUDevice
 
-    from plugrad.extend import DType, Graph, KernelTable
+    from plugrad.extend import DType, Graph, Implementation, KernelTable
     from plugrad_webgpu.device.device import Device
     from plugrad_webgpu.memory.buffers import GpuArray
 
@@ -127,7 +129,7 @@ class WebGpuBackend(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays on the device, and string, whose arrays stay on the host."""
-        return DTYPES | {string}
+        return DTYPES | known_bfloat16() | {string}
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         """Return a copy of a host array on the device; arrays of strings stay on the host.
@@ -138,7 +140,7 @@ class WebGpuBackend(Backend):
         dtype = as_dtype(array.dtype)
         if dtype is string:
             return array.copy()
-        require_dtype(dtype, DTYPES)
+        require_dtype(dtype, STORED)
         return upload(self.opened, array, dtype)
 
     def to_numpy(self, array: GpuArray | NDArray[Any]) -> NDArray[Any]:
@@ -150,6 +152,16 @@ class WebGpuBackend(Backend):
     def read(self, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
         """Yield flat parts of the values of arrays; the device brings the next part while the program uses one."""
         return read(self.opened, arrays)
+
+    def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
+        """Return an implementation that also takes bfloat16."""
+        from plugrad_webgpu.halves import with_bfloat16  # few programs need it
+
+        contract = KERNELS.get(kernel_name)
+        return function if contract is None else with_bfloat16(contract, function, self._cast)
+
+    def _cast(self, x: GpuArray, *, dtype: DType) -> GpuArray:
+        return self.functions["Cast"](x, dtype=dtype)
 
     def compile(self, graph: Graph) -> Callable[..., list[Any]] | None:
         """Return a function that encodes what the kernels of a graph do; None if all its values stay on the host."""

@@ -96,7 +96,7 @@ MIN_ACCURATE_SQUARE_SUM: Final = 2.0**-100
 
 def log_add_exp(a: Array, b: Array) -> Array:
     """Return log(exp(a) + exp(b)), the larger one and a little more."""
-    if a.dtype.char not in "fd" or max(a.size, b.size) <= WHERE_MAX_ELEMENTS:
+    if a.dtype.char not in "fd":
         return np.logaddexp(a, b)
     shape = broadcast(a.shape, b.shape)
     y, larger = empty(shape, a.dtype), empty(shape, a.dtype)

@@ -63,18 +63,23 @@ table.update(
 
 FASTER: Final[dict[str, tuple[str, ...]]] = {
     "floor_divide": ("float16", "float32"),
-    "hypot": ("float16", *FLOATS),
-    "log_add_exp": ("float16", *FLOATS),
     "maximum": ("float16", *FLOATS),
     "minimum": ("float16", *FLOATS),
     "remainder": ("float16", "float32"),
+}
+"""The dtypes for which there are functions that are faster than NumPy's, and give the same bits, by their names."""
+
+OTHERS: Final[dict[str, tuple[str, ...]]] = {
+    "hypot": ("float16", *FLOATS),
+    "log_add_exp": ("float16", *FLOATS),
     "squared_difference": ("float16", *FLOATS),
 }
-"""The dtypes for which there are functions that are faster than NumPy's, by their names."""
+"""The same of functions that give other bits: they compute small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``."""
 
-for name, dtypes in FASTER.items():
-    function = c_kernel(name, *dtypes)
-    table.update({vars(binary)[name]: function}, dtypes=dtypes, min_bytes=MIN_BYTES)
+for names, min_bytes in ((FASTER, MIN_BYTES), (OTHERS, 0)):
+    for name, dtypes in names.items():
+        function = c_kernel(name, *dtypes)
+        table.update({vars(binary)[name]: function}, dtypes=dtypes, min_bytes=min_bytes)
 
 NUMPY_MAX_BYTES: Final = 4096
 """The bytes of an array up to which a call of NumPy's function is as fast as the choice."""

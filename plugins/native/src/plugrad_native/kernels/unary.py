@@ -91,25 +91,30 @@ def to_float16(x: Array) -> Array:
 
 FASTER_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "ceil": ("float16",),
-    "erf": ("float16", *FLOATS),
-    "exp": ("float32",),
-    "expm1": ("float32",),
     "floor": ("float16",),
-    "log": ("float32",),
-    "log1p": ("float32",),
     "negative": ("float16",),
     "reciprocal": ("float16", *FLOATS),
     "round": ("float16",),
-    "rsqrt": ("float16", *FLOATS),
     "sign": ("float16", *FLOATS),
     "sqrt": ("float16", *FLOATS),
     "square": ("float16",),
-    "tanh": ("float32",),
     "trunc": ("float16",),
 }
-"""The dtypes for which there are functions that are faster than NumPy's, by their names."""
+"""The dtypes for which there are functions that are faster than NumPy's, and give the same bits, by their names."""
 
-for _name, _dtypes in FASTER_DTYPES.items():
-    _kernel = vars(unary)[_name]
-    _implementation = unary_kernel(_kernel, exports(_name, *_dtypes))
-    table.update({_kernel: _implementation}, dtypes=_dtypes, min_bytes=MIN_BYTES)
+OTHER_DTYPES: Final[dict[str, tuple[str, ...]]] = {
+    "erf": ("float16", *FLOATS),
+    "exp": ("float32",),
+    "expm1": ("float32",),
+    "log": ("float32",),
+    "log1p": ("float32",),
+    "rsqrt": ("float16", *FLOATS),
+    "tanh": ("float32",),
+}
+"""The same of functions that give other bits: they compute small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``."""
+
+for _names, _min_bytes in ((FASTER_DTYPES, MIN_BYTES), (OTHER_DTYPES, 0)):
+    for _name, _dtypes in _names.items():
+        _kernel = vars(unary)[_name]
+        _implementation = unary_kernel(_kernel, exports(_name, *_dtypes))
+        table.update({_kernel: _implementation}, dtypes=_dtypes, min_bytes=_min_bytes)

@@ -401,7 +401,9 @@ class _Caller(NamedTuple):
         names |= {f"v{v}": array for v, array in self.constants.items()}
         lines = [f"def run({', '.join(f'v{v}' for v in self.arguments)}):"]
         is_large = arena_bytes >= LARGE_ARENA
-        lines.append(f"    make_room({output_bytes + is_large * arena_bytes})")
+        few = [count_elements(specs[v].shape) < UNTRACKED_MAX_ELEMENTS for v in self.outputs]
+        if is_large or not all(few):
+            lines.append(f"    make_room({output_bytes + is_large * arena_bytes})")
         ends = {storage[v]: v for v in reversed(self.ends) if v in storage}
         for value in self.outputs:
             shape, dtype = specs[ends.get(value, value)]

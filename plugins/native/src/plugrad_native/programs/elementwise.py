@@ -1,7 +1,7 @@
 """How each elementwise kernel is computed block by block: by the function that an untraced call would use.
 
-So the results have the same bits. Where functions of C and NumPy differ in the last bits, the size of the inputs
-decides, as it does untraced.
+So the results have the same bits. Small arrays, which NumPy computes untraced where it gives the same bits as C, are
+computed by C here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 from plugrad.extend import Call, as_dtype, count_elements
 from plugrad.kernels import activation, binary, bitwise, unary
 from plugrad_cpu.extend import numpy_implementation
-from plugrad_native.declare import FLOATS, MAX_ELEMENTS, MIN_BYTES
+from plugrad_native.declare import FLOATS, MAX_ELEMENTS
 from plugrad_native.kernels.activation import HALVES, NUMBERS
-from plugrad_native.kernels.binary import BROADCAST, FASTER
-from plugrad_native.kernels.unary import FASTER_DTYPES
+from plugrad_native.kernels.binary import BROADCAST, FASTER, OTHERS
+from plugrad_native.kernels.unary import FASTER_DTYPES, OTHER_DTYPES
 from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
@@ -110,20 +110,6 @@ def real_only(rule: Rule) -> Rule:
     )
 
 
-def by_size(many: Rule, dtypes: tuple[str, ...], few: Rule | None) -> Rule:
-    """Return a rule that chooses by the bytes of the inputs for some dtypes, and takes the second one for others."""
-    served = frozenset(map(as_dtype, dtypes))
-
-    def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
-        inputs = [specs[v] for v in inputs_of(call)]
-        size = sum(count_elements(x.shape) * x.dtype.itemsize for x in inputs)
-        if inputs[0].dtype in served and size >= MIN_BYTES:
-            return many(call, specs)
-        return None if few is None else few(call, specs)
-
-    return rule
-
-
 def first_of(*rules: Rule) -> Rule:
     """Return a rule that asks several ones in their order."""
 
@@ -170,39 +156,22 @@ def _not_half(rule: Rule) -> Rule:
 
 _declare_ufuncs()
 
-# --- the functions of C that are faster than NumPy's, for arrays that are not small ------------------
+# --- the functions of C ---------------------------------------------------------------------------
 
-for _name, _dtypes in FASTER_DTYPES.items():
+for _name, _dtypes in (FASTER_DTYPES | OTHER_DTYPES).items():
     _kernel = vars(unary)[_name]
-    RULES[_kernel] = by_size(unary_rule(_name, _dtypes), _dtypes, RULES.get(_kernel))
-for _name, _dtypes in FASTER.items():
+    _found = unary_rule(_name, _dtypes)
+    RULES[_kernel] = first_of(_found, RULES[_kernel]) if _kernel in RULES else _found
+for _name, _dtypes in (FASTER | OTHERS).items():
     _kernel = vars(binary)[_name]
-    RULES[_kernel] = by_size(binary_rule(_name, _dtypes), _dtypes, RULES.get(_kernel))
-
-# --- those whose results are exact, so that all implementations have the same bits ----------------------
-
+    _found = binary_rule(_name, _dtypes)
+    RULES[_kernel] = first_of(_found, RULES[_kernel]) if _kernel in RULES else _found
 for _name in sorted(BROADCAST):
     _kernel = vars(binary)[_name]
     RULES[_kernel] = first_of(binary_rule(_name, FLOATS), RULES[_kernel])
-RULES[binary.squared_difference] = binary_rule("squared_difference", FLOATS)
-RULES[unary.reciprocal] = unary_rule("reciprocal", FLOATS)
 for _name in ("abs", "negative", "sqrt", "square"):
     _kernel = vars(unary)[_name]
     RULES[_kernel] = first_of(unary_rule(_name, FLOATS), RULES[_kernel])
-
-
-def rsqrt(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return 1 / sqrt(x): both are exact."""
-    (x,), (y,) = inputs_of(call), call.outputs
-    dtype = specs[x].dtype
-    if dtype.name not in FLOATS:
-        return None
-    function = c_function(f"rsqrt_{dtype}")
-    return [CCall(function, (Read(x), Written(y), Count()))]
-
-
-RULES[unary.rsqrt] = rsqrt
-
 
 SELECT: Final = {size: c_function(f"select_{size}") for size in (1, 2, 4, 8)}
 

@@ -36,7 +36,7 @@ from plugrad_native.programs.table import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from plugrad.extend import Shape, Shaped, Value
     from plugrad_native.declare import Array
@@ -44,8 +44,10 @@ if TYPE_CHECKING:
 
 LARGE_ARENA: Final = 1 << 18
 """The bytes from which on the caller hands the arena in."""
-L1_BYTES: Final = 24_576
-"""What the blocks of a loop may take of the cache; the rest is for what streams through."""
+L1_BYTES: Final = 32_768
+"""What the blocks of a loop should take of the first cache."""
+MIN_BLOCK_BYTES: Final = 4096
+"""What one array of a block has at least: below, calls cost more than the second cache does."""
 MIN_BLOCK, MAX_BLOCK = 256, 2048
 """Elements; a multiple of the first one, so that no result depends on the division."""
 ROWS_BYTES: Final = 1 << 17
@@ -169,7 +171,14 @@ class Writer:
         )
         expanded = [v for v in read if not self._is_whole(v, shape) and not self._is_number(v)]
         width = max(self.specs[v].dtype.itemsize for v in (*made, *read))
-        block = _block(width, len(expanded) + len(read) + len(made))
+        uses = {
+            o.value: i
+            for i, call in enumerate(calls)
+            for o in call.operands
+            if isinstance(o, Read | Written)
+        }
+        alive = _count_alive(calls, inner, uses)
+        block = _block(width, len(expanded) + len(read) + len(made - inner) + alive)
         periods = {v: p for v in expanded if (p := self._period(v, shape))}
         common = lcm(MIN_BLOCK, *periods.values())
         if common <= MAX_BLOCK:
@@ -203,12 +212,6 @@ class Writer:
                     continue
                 words += expand
                 number += 1
-        uses = {
-            o.value: i
-            for i, call in enumerate(calls)
-            for o in call.operands
-            if isinstance(o, Read | Written)
-        }
         for index, call in enumerate(calls):
             for o in call.operands:
                 if isinstance(o, Written) and o.value not in operands:
@@ -541,7 +544,19 @@ def _steps(steps: tuple[int, ...]) -> Array:
     return _STEPS.setdefault(steps, np.array(steps, np.int64))
 
 
-def _block(width: int, operands: int) -> int:
-    """Return the elements of a block: as many as the first cache holds of all operands."""
-    fitting = L1_BYTES // (width * max(1, operands)) // MIN_BLOCK * MIN_BLOCK
+def _count_alive(calls: Sequence[AnyCall], inner: Set[Value], uses: Mapping[Value, int]) -> int:
+    """Return the most of some values that are alive at once, by the last calls that use them."""
+    alive: set[Value] = set()
+    most = 0
+    for index, call in enumerate(calls):
+        found = {o.value for o in call.operands if isinstance(o, Read | Written)} & inner
+        alive |= found
+        most = max(most, len(alive))
+        alive -= {value for value in found if uses[value] == index}
+    return most
+
+
+def _block(width: int, alive: int) -> int:
+    """Return the elements of a block: as many as the first cache holds of what is alive at once."""
+    fitting = max(L1_BYTES // max(1, alive), MIN_BLOCK_BYTES) // width // MIN_BLOCK * MIN_BLOCK
     return min(max(fitting, MIN_BLOCK), MAX_BLOCK)

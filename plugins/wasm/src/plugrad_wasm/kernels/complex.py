@@ -1,12 +1,39 @@
 """Parts of complex numbers, which are pairs of floats in linear memory."""
 
-from typing import Final
+from __future__ import annotations
 
-from plugrad.extend import complex64, float32
+from typing import TYPE_CHECKING, Final
+
+from plugrad.extend import complex64, complex128, float32, float64
 from plugrad.kernels import complex
-from plugrad_wasm.declare import binary, declare_exports, table, unary
+from plugrad_wasm.declare import Unary, binary, declare_exports, table, unary
 
-real: Final = unary("real", dtype=float32)
+if TYPE_CHECKING:
+    from plugrad_wasm.memory import WasmArray
 
-table.update({complex.real: real, complex.complex: binary("complex", dtype=complex64)})
+narrow_complex: Final = binary("complex", dtype=complex64)
+wide_complex: Final = binary("complex", dtype=complex128)
+
+
+def declare_part(kernel: str) -> Unary:
+    """Return the implementation of a kernel whose results are floats as wide as the parts of x."""
+    narrow, wide = unary(kernel, dtype=float32), unary(kernel, dtype=float64)
+    return lambda x: narrow(x) if x.dtype is complex64 else wide(x)
+
+
+@table.implements(complex.complex)
+def join(real: WasmArray, imag: WasmArray) -> WasmArray:
+    """Return the complex numbers of two parts."""
+    return (narrow_complex if real.dtype is float32 else wide_complex)(real, imag)
+
+
+real: Final = declare_part("real")
+
+table.update(
+    {
+        complex.real: real,
+        complex.imag: declare_part("imag"),
+        complex.complex_abs: declare_part("complex_abs"),
+    }
+)
 declare_exports(complex)

@@ -133,7 +133,7 @@ def one_hot(
     on, off = to_bits(on_value, dtype), to_bits(off_value, dtype)
     places = (indices, 1), (out, depth)
     run_items(
-        indices, f"one_hot_{dtype.itemsize}", indices.size, places, depth, on, off, work=out.size
+        indices, f"one_hot_{dtype.itemsize}", indices.size, places, depth, *on, *off, work=out.size
     )
     return out
 

@@ -6,7 +6,15 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from plugrad.extend import broadcast, complex64, contractions, count_elements, float32
+from plugrad.extend import (
+    COMPLEX,
+    broadcast,
+    complex64,
+    contractions,
+    count_elements,
+    float32,
+    float64,
+)
 from plugrad.kernels import linalg
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import ExportNames, call, items_per_part, product_part, run_chains, table
@@ -82,24 +90,25 @@ def complex_matmul(a: WasmArray, b: WasmArray) -> WasmArray:
     """
     memory = a.memory
     *batch, depth, columns = b.shape
-    expanded = memory.empty((*batch, 2 * depth, columns), complex64)
-    run = call(b, "expand_complex64", expanded.size)
+    expanded = memory.empty((*batch, 2 * depth, columns), b.dtype)
+    run = call(b, f"expand_{b.dtype}", expanded.size)
     run(b.address, expanded.address, count_elements((*batch, depth)), columns)
     whole = matmul(
         as_float_pairs(a), as_float_pairs(expanded), transpose_a=False, transpose_b=False
     )
-    return WasmView(whole, (*whole.shape[:-1], columns), complex64)
+    return WasmView(whole, (*whole.shape[:-1], columns), a.dtype)
 
 
 def as_float_pairs(x: WasmArray) -> WasmArray:
     """Return complex numbers as pairs of floats along the last axis."""
-    return WasmView(x, (*x.shape[:-1], 2 * x.shape[-1]), float32)
+    real = float32 if x.dtype is complex64 else float64
+    return WasmView(x, (*x.shape[:-1], 2 * x.shape[-1]), real)
 
 
 @table.implements(linalg.matmul)
 def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) -> WasmArray:
     """Return the products of the matrices in the last two axes."""
-    if a.dtype is complex64:
+    if a.dtype in COMPLEX:
         return complex_matmul(
             transpose_matrices(a) if transpose_a else a, transpose_matrices(b) if transpose_b else b
         )

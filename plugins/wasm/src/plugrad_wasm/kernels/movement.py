@@ -26,7 +26,7 @@ Sizes = tuple[int, ...]
 VIEW_MIN_ELEMENTS: Final = 4096
 """From this number of elements on, parts of an array are views. Fewer are copied, and do not keep it alive."""
 
-COPY: Final = {size: f"copy_{size}" for size in (1, 2, 4, 8)}
+COPY: Final = {size: f"copy_{size}" for size in (1, 2, 4, 8, 16)}
 """The exports that copy elements of so many bytes."""
 
 MAX_STRIDED_COPIES: Final = 4

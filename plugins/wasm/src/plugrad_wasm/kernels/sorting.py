@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugrad.extend import bool_, complex64, count_elements, float16, host_bodies, int32, uint8
+from plugrad.extend import COMPLEX, bool_, count_elements, float16, host_bodies, int32, uint8
 from plugrad.kernels import sorting
 from plugrad_wasm.declare import ExportNames, run_items, table
 from plugrad_wasm.kernels.indexing import gather
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ARGSORT = ExportNames("argsort", bool_as=uint8)
 argmax_rows = make_arg_reduction("argmax")
-WITHOUT_ARGMAX = (bool_, complex64, float16)
+WITHOUT_ARGMAX = (*COMPLEX, bool_, float16)
 STEPS_PER_ELEMENT = 32  # that sorting an element takes, in those of elementwise work
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugrad.extend import INTEGER, DType, bool_, complex64, float16, float32, float64
+from plugrad.extend import COMPLEX, HALVES, INTEGER, DType, bool_, complex64, float32, float64
 from plugrad.kernels import unary
 from plugrad_wasm.bits import converter, fill
 from plugrad_wasm.declare import (
@@ -58,7 +58,12 @@ table.update(
 
 STEP = ExportNames("step")
 CLIP = ExportNames("clip")
-FLOAT16_CASTS = {(float16, float32), (float32, float16), (float64, float16)}
+HALF_CASTS = {
+    (source, target)
+    for half in HALVES
+    for source, target in ((half, "float32"), ("float32", half), ("float64", half))
+}
+"""The casts from and to halves for which there are exports, by names of dtypes."""
 
 
 @table.implements(unary.step)
@@ -89,12 +94,14 @@ def cast(x: WasmArray, *, dtype: DType) -> WasmArray:
     dtype = as_supported_dtype(dtype)
     if x.dtype is dtype:
         return x
-    if x.dtype is complex64 and dtype is not bool_:
+    if x.dtype in COMPLEX and dtype not in COMPLEX and dtype is not bool_:
         return cast(real(x), dtype=dtype)
-    if dtype is complex64 and x.dtype is not float32:
-        x = cast(x, dtype=float32)
-    if float16 in (x.dtype, dtype) and (x.dtype, dtype) not in FLOAT16_CASTS:
-        return cast(cast(x, dtype=float32), dtype=dtype)  # rounding twice only where it overflows
+    if dtype in COMPLEX and x.dtype not in COMPLEX:
+        x = cast(x, dtype=float32 if dtype is complex64 else float64)
+    if (x.dtype in HALVES or dtype in HALVES) and (x.dtype, dtype) not in HALF_CASTS:
+        # float16 is rounded twice only where it overflows; bfloat16 has the range of float32.
+        is_long = dtype == "bfloat16" and x.dtype.is_integer and x.dtype.itemsize > 2
+        return cast(cast(x, dtype=float64 if is_long else float32), dtype=dtype)
     out = x.memory.empty(x.shape, dtype)
     run_elements(x, f"cast_{x.dtype}_{dtype}", x.size, ((x, 1), (out, 1)))
     return out

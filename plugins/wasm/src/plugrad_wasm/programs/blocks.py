@@ -37,7 +37,7 @@ L1_BYTES: Final = 32_768
 """What the blocks of a loop may take of the first cache."""
 MIN_BLOCK, MAX_BLOCK = 512, 2048
 """Elements. With 256, the calls take a tenth of the time."""
-ITEM_SIZES: Final = (1, 2, 4, 8)
+ITEM_SIZES: Final = (1, 2, 4, 8, 16)
 ITEMS: Final = Items()
 
 

@@ -31,8 +31,8 @@ from plugrad_webgpu.driver.limits import (
 )
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool, pooled_bytes
 from plugrad_webgpu.memory.scratch import Scratch
-from plugrad_webgpu.shaders.elements import words_per_element
-from plugrad_webgpu.shaders.layout import array_nbytes, size_class
+from plugrad_webgpu.shaders.elements import stored_nbytes
+from plugrad_webgpu.shaders.layout import size_class
 from plugrad_webgpu.shaders.parts import split_bindings
 from plugrad_webgpu.shaders.words import load_by_long_words
 
@@ -177,7 +177,7 @@ class Device:
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""
-        nbytes = array_nbytes(shape, words_per_element(dtype))
+        nbytes = stored_nbytes(shape, dtype)
         return GpuArray(shape, dtype, self.pool.take(self, size_class(nbytes)))
 
     def memory(self) -> Memory:
@@ -570,7 +570,7 @@ def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray,
     copies: list[tuple[GpuArray, int, int]] = []
     room = READ_MAX_BYTES
     for array in arrays:
-        start, end = 0, array_nbytes(array.shape, words_per_element(array.dtype))
+        start, end = 0, stored_nbytes(array.shape, array.dtype)
         while start < end:
             size = min(room, end - start)
             copies.append((array, start, size))

@@ -25,8 +25,8 @@ from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.driver.limits import foreign_buffer_error
 from plugrad_webgpu.memory.buffers import CommandRecorder, GpuArray, HostBuffer
 from plugrad_webgpu.memory.copying import fill_plan, value_words
-from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, as_parameter, words_per_element
-from plugrad_webgpu.shaders.layout import array_nbytes, size_class
+from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, as_parameter, stored_nbytes
+from plugrad_webgpu.shaders.layout import size_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,7 +88,7 @@ class HostArrays:
         Raises:
             OutOfMemory: the memory limit does not allow it. The array counts as if it were on the device.
         """
-        size = size_class(array_nbytes(shape, words_per_element(dtype)))
+        size = size_class(stored_nbytes(shape, dtype))
         with self._lock:
             buffer = self._pool.reserve(self._device, size, HostBuffer)
         buffer.values = values

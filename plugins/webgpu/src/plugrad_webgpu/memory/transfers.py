@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import closing
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.extend import as_dtype
-from plugrad_webgpu.memory.buffers import host_values
+from plugrad.extend import BFLOAT16, as_dtype, uint32
+from plugrad_webgpu.memory.buffers import host_values, reinterpret
 from plugrad_webgpu.memory.copying import full
-from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE
+from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, stored_nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 def upload(device: CommandRecorder, array: NDArray[Any], dtype: DType) -> GpuArray:
     """Return a copy of a host array of a supported dtype, on the device unless it is small."""
+    if dtype == BFLOAT16:
+        words = np.zeros(stored_nbytes(array.shape, dtype) // 4, np.uint32)
+        words.view(np.uint16)[: array.size] = array.reshape(-1).view(np.uint16)
+        return device.upload(words, words.nbytes, array.shape, dtype)
     if device.hosting.has_room(array.shape):
         return device.hosting.hold(array.flatten(), array.shape, dtype)
     if array.size == 1:
@@ -37,6 +42,10 @@ def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:
     hosted = host_values(array)
     if hosted is not None:
         return device.hosting.read_values(hosted, array.shape)
+    if array.dtype == BFLOAT16:
+        words = np.empty(stored_nbytes(array.shape, array.dtype) // 4, np.uint32)
+        device.download(reinterpret(array, words.shape, uint32), words, words.dtype)
+        return words.view(array.dtype.numpy)[: prod(array.shape)].reshape(array.shape)
     values = np.empty(array.shape, array.dtype)
     device.download(array, values, np.dtype(COMPUTE_DTYPE.get(array.dtype, array.dtype)))
     return values
@@ -45,6 +54,9 @@ def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:
 def read(device: CommandRecorder, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
     """Yield the values of arrays of one dtype in flat parts; each holds its values until the next is asked for."""
     given = list(arrays)
+    if any(array.dtype == BFLOAT16 for array in given):  # each begins in a word of its own
+        yield from (download(device, array).reshape(-1) for array in given)
+        return
     with closing(device.read(given)) as parts:
         for memory in parts:
             dtype = given[0].dtype

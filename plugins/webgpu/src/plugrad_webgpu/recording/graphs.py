@@ -20,7 +20,7 @@ from plugrad_webgpu.memory.buffers import GpuArray
 from plugrad_webgpu.recording.epilogues import attach_epilogues
 from plugrad_webgpu.recording.recorder import Recorder, StandIn
 from plugrad_webgpu.recording.segment import HostCall, Segment
-from plugrad_webgpu.shaders.elements import DTYPES
+from plugrad_webgpu.shaders.elements import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,14 +138,14 @@ class _Writer:
     def _give(self, value: Value) -> None:
         """Let a new stand-in be the array of a value that comes from outside."""
         shape, dtype = self.graph.specs[value]
-        if dtype in DTYPES:
+        if dtype in STORED:
             array = self.arrays[value] = self.recorder.empty(shape, dtype)
             self.value_of[array.buffer] = value
 
     def _is_for_device(self, step: Step) -> bool:
         """Return whether the device may run a step, as far as its kind and its dtypes tell."""
         values = [v for v in (*step.inputs, *step.outputs) if v is not None]
-        has_dtypes = all(self.graph.specs[v].dtype in DTYPES for v in values)
+        has_dtypes = all(self.graph.specs[v].dtype in STORED for v in values)
         return has_dtypes and isinstance(step, Call | HostValue)
 
     def _record(self, step: Step) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from plugrad_webgpu.memory.buffers import Buffer, GpuArray
-from plugrad_webgpu.shaders.elements import words_per_element
-from plugrad_webgpu.shaders.layout import array_nbytes, size_class
+from plugrad_webgpu.shaders.elements import stored_nbytes
+from plugrad_webgpu.shaders.layout import size_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -133,7 +133,7 @@ class Recorder:
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
         """Return an array of undefined values."""
-        size = size_class(array_nbytes(shape, words_per_element(dtype)))
+        size = size_class(stored_nbytes(shape, dtype))
         return GpuArray(shape, dtype, self.stand_in(size))
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:

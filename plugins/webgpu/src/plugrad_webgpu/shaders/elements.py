@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from plugrad.extend import (
+    BFLOAT16,
     DType,
     UnsupportedDtype,
     bool_,
@@ -23,7 +25,7 @@ from plugrad.extend import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 NUMBERS: Final = (float32, int32, uint32)
 
@@ -66,6 +68,9 @@ VALUE_TYPE: Final[dict[DType, str]] = STORAGE_TYPE | {bool_: "bool"}
 """The type in an expression; its name also converts from the stored type."""
 
 DTYPES: Final = frozenset(STORAGE_TYPE)
+"""The dtypes that kernels take."""
+STORED: Final[frozenset[DType | str]] = DTYPES | {BFLOAT16}
+"""The dtypes of arrays on the device."""
 
 LOWEST: Final[dict[DType, int | float]] = {
     float32: float("-inf"),
@@ -109,6 +114,16 @@ def words_per_element(dtype: DType) -> int:
     return 2 if dtype in (complex64, int64) else 1
 
 
+def stored_nbytes(shape: Sequence[int], dtype: DType) -> int:
+    """Return the bytes of an array in whole words; two elements of bfloat16 share one.
+
+    >>> stored_nbytes((2, 3), float32), stored_nbytes((2, 3), complex64)
+    (24, 48)
+    """
+    count = prod(shape)
+    return 4 * (-(-count // 2) if dtype == BFLOAT16 else count * words_per_element(dtype))
+
+
 def narrow_expression(dtype: DType, expression: str) -> str:
     """Return an expression whose value has a narrow dtype: integers wrap around, and floats are rounded."""
     return _NARROWED[dtype].format(expression) if dtype in WORD_DTYPE else expression
@@ -148,7 +163,7 @@ def as_parameter(value: complex, dtype: DType) -> int | float | complex:
 
 
 def require_dtype(
-    dtype: DType, supported: Collection[DType], what: str = "backend 'webgpu'"
+    dtype: DType, supported: Collection[DType | str], what: str = "backend 'webgpu'"
 ) -> None:
     """Raise unless `what` supports a dtype.
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES, MAX_GRID_SIZE, check_groups
-from plugrad_webgpu.shaders.elements import Long, words_per_element
-from plugrad_webgpu.shaders.layout import array_nbytes, size_class
+from plugrad_webgpu.shaders.elements import Long, stored_nbytes
+from plugrad_webgpu.shaders.layout import size_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,7 +88,7 @@ def plan(
     words = pack_parameters(parameters)
     program.has_table = len(words) > IMMEDIATE_BYTES
     groups = -(-invocations // program.workgroup)
-    nbytes = array_nbytes(shape, words_per_element(dtype))
+    nbytes = stored_nbytes(shape, dtype)
     if nbytes < 1 << 40:  # the pool refuses a larger output, with a better message
         check_groups(program.label, groups)
     grid = grid_of(groups) if groups else None

@@ -145,6 +145,16 @@ fn next_half_after(a: f32, b: f32) -> f32 {
   return rounded_to_half(with_sign(bitcast<f32>(select(bits - 0x2000u, bits + 0x2000u, is_outwards)), a));
 }
 
+// The number after a on the way to b, both of bfloat16, as a float32
+fn next_brain_after(a: f32, b: f32) -> f32 {
+  if (is_nan(a) || is_nan(b)) { return nan(); }
+  let bits = bitcast<u32>(a);
+  if (place(a) == place(b)) { return b; }
+  if ((bits & 0x7fffffffu) == 0u) { return bitcast<f32>((bitcast<u32>(b) & 0x80000000u) | 0x10000u); }
+  let is_outwards = (place(b) > place(a)) == (place(a) > 0);
+  return bitcast<f32>(select(bits - 0x10000u, bits + 0x10000u, is_outwards));
+}
+
 // --- division that rounds down; the division of an integer by zero gives zero
 
 fn floor_divide_i32(a: i32, b: i32) -> i32 {

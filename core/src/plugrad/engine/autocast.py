@@ -1,0 +1,149 @@
+"""`plugrad.autocast`: inside a block, kernels that gain from halves take them, and those that need digits float32."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from plugrad.contract.kernel import Kernel
+from plugrad.errors import ArgumentValueError, short_repr
+from plugrad.kernels import (
+    activation,
+    attention,
+    binary,
+    convolution,
+    convolution3d,
+    depthwise,
+    fused,
+    indexing,
+    linalg,
+    normalization,
+    reduction,
+    scan,
+    sparse,
+    unary,
+)
+from plugrad.tensor.context import active_precision, set_precision
+from plugrad.types.dtype import HALVES, as_dtype, float32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from plugrad.tensor.tensor import Tensor
+    from plugrad.types.dtype import DType, DTypeLike
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+HALF_FAMILIES: Final = (attention, convolution, convolution3d, depthwise, fused)
+HALF_KERNELS: Final[frozenset[str]] = frozenset(
+    kernel.name
+    for kernel in (
+        *(value for family in HALF_FAMILIES for value in vars(family).values()),
+        *(linalg.matmul, linalg.einsum),
+    )
+    if isinstance(kernel, Kernel)
+)
+"""What takes halves: products of matrices, convolutions and attention, and with them recurrent cells."""
+
+FLOAT32_FAMILIES: Final = (normalization, scan)
+FLOAT32_KERNELS: Final[frozenset[str]] = frozenset(
+    kernel.name
+    for kernel in (
+        *(value for family in FLOAT32_FAMILIES for value in vars(family).values()),
+        *(reduction.sum, reduction.prod, reduction.mean, indexing.unsorted_segment_sum),
+        *(sparse.sparse_segment_sum, sparse.sparse_segment_mean),
+        *(unary.exp, unary.expm1, unary.log, unary.log1p, unary.log2, unary.log10),
+        *(unary.acos, unary.asin, unary.tan, unary.sinh, unary.cosh),
+        *(unary.reciprocal, unary.rsqrt, activation.softplus),
+        *(binary.power, binary.squared_difference, binary.log_add_exp, binary.hypot),
+    )
+    if isinstance(kernel, Kernel)
+)
+"""What takes float32: sums, norms and softmax, and with them losses, and functions that grow or lose digits fast.
+
+All other kernels take the dtype that their inputs promote to.
+"""
+
+
+@contextmanager
+def autocast(dtype: DTypeLike) -> Generator[None]:
+    """A block in which products, convolutions and attention compute in halves, and sums, norms and losses in float32.
+
+    >>> x, w = plugrad.ones((4, 8)), plugrad.ones((8, 2))
+    >>> with plugrad.autocast("bfloat16"):
+    ...     y = x @ w
+    ...     loss = plugrad.mean(y)
+    >>> y.dtype, loss.dtype
+    (plugrad.bfloat16, plugrad.float32)
+
+    Tensors of float32 and of halves are cast before such a kernel runs, and gradients are cast back: those of
+    variables in float32 are float32. Tensors of other dtypes stay what they are. The backward pass does not cast: it
+    computes each gradient in the dtype of what it is the gradient of.
+
+    The block counts for this thread or task only; `plugrad.carry_context` carries it to others. It counts inside
+    functions that `plugrad.jit`, `plugrad.vmap` and `plugrad.grad` run, which are traced anew for it. The table of what
+    is computed in which dtype is that of PyTorch (``torch.autocast``): :doc:`/guide/mixed-precision` has it.
+
+    Args:
+        dtype: "bfloat16" or "float16"; "float32" switches a block around it off.
+
+    Raises:
+        ArgumentValueError: it is another one.
+        DTypeError: there is no such dtype.
+        UnsupportedDtype: inside the block, a backend does not store the dtype.
+    """
+    wanted = as_dtype(dtype)
+    if wanted not in HALVES and wanted is not float32:
+        raise ArgumentValueError(
+            f"autocast: dtype={short_repr(str(wanted))} must be 'bfloat16', 'float16' or 'float32'"
+        )
+    with precision_of(None if wanted is float32 else wanted):
+        yield
+
+
+@contextmanager
+def precision_of(dtype: DType | None) -> Generator[None]:
+    """A block in another precision."""
+    before = active_precision()
+    set_precision(dtype)
+    try:
+        yield
+    finally:
+        set_precision(before)
+
+
+def keep_precision(function: Callable[Params, Result]) -> Callable[Params, Result]:
+    """Return a function that runs in the precision of now, as what a backward pass runs again has to."""
+    now = active_precision()
+    if now is None:
+        return function
+
+    @wraps(function)
+    def kept(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        with precision_of(now):
+            return function(*args, **kwargs)
+
+    return kept
+
+
+def cast_inputs(
+    kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], dtype: DType
+) -> Sequence[Tensor | None]:
+    """Return the inputs of a kernel in the dtype in which it computes inside of an `autocast` block."""
+    if kernel.name in HALF_KERNELS:
+        wanted = dtype
+    elif kernel.name in FLOAT32_KERNELS:
+        wanted = float32
+    else:
+        return inputs
+    return [x if x is None else cast_floats(x, wanted) for x in inputs]
+
+
+def cast_floats(x: Tensor, dtype: DType) -> Tensor:
+    """Return a tensor of float32 or halves in one of these dtypes, and another one as it is."""
+    given = x.dtype
+    if given is dtype or (given is not float32 and given not in HALVES):
+        return x
+    return unary.cast.call(x, unary.cast.validate_attributes(x, dtype=dtype))

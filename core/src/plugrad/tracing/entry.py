@@ -1,0 +1,105 @@
+"""The short way into a program: a text for the number of its arguments, which looks at them and at the context.
+
+A call of a few operations takes two microseconds, half of which was the key that finds its program.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from plugrad.engine import watching
+from plugrad.settings import journal
+from plugrad.tensor.context import current_context
+from plugrad.tensor.tensor import Tensor
+from plugrad.tracing.compiled import Compiled
+from plugrad.transforms.variable import watched_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+
+    from plugrad.tracing.program import Program
+
+MISS: Final = object()
+"""What an entry returns if the call is not one for its program, or has something else to do."""
+MAX_ARGUMENTS: Final = 200
+"""The arguments up to which there is an entry; the parser of Python has limits."""
+
+
+def note_nothing(_: BaseException) -> None:
+    """Do nothing: what raised the error has noted it."""
+
+
+def has_no_entry(_: tuple[Any, ...]) -> Any:
+    """Return that there is no short way."""
+    return MISS
+
+
+def compile_entry(
+    program: Program, generation: Any, args: tuple[Any, ...]
+) -> Callable[[tuple[Any, ...]], Any]:
+    """Return a function of the arguments of a call, which runs a program or returns `MISS`.
+
+    There is one if all arguments are tensors, and nothing but them decides what runs.
+
+    Args:
+        program: what runs for these arguments.
+        generation: the first part of the key under which it is known.
+        args: the arguments.
+    """
+    are_tensors = 0 < len(args) <= MAX_ARGUMENTS and all(type(x) is Tensor for x in args)
+    around = current_context()
+    is_plain = around is None or around[:3] == (None, None, None)  # but for settings
+    if not (are_tensors and is_plain and program.has_short_calls) or program.guards:
+        return has_no_entry
+    names: dict[str, Any] = {
+        "MISS": MISS,
+        "Tensor": Tensor,
+        "journal": journal,
+        "latest_change": generation if type(generation) is int else generation[0],
+        "around": around,
+        "context": current_context,
+        "watched": watched_variables.get,
+        "watching": watching,
+        "run": program.run_with_variables if program.has_state else program.run,
+        "note_failure": note_nothing,
+        "backend": program.backend,
+        "rebuild": program.rebuild,
+    }
+    if isinstance(program.run, Compiled) and not program.has_state:
+        names["run"], names["note_failure"] = program.run.compiled, program.run.note_failure
+    for index, x in enumerate(args):
+        names[f"shape{index}"], names[f"dtype{index}"] = x.array.shape, x.array.dtype
+    exec(_compile(len(args)), names)
+    enter: Callable[[tuple[Any, ...]], Any] = names["enter"]
+    return enter
+
+
+@lru_cache
+def _compile(count: int) -> CodeType:
+    """Return the code of the entries for a number of arguments."""
+    numbers = range(count)
+    lines = [
+        "def enter(args):",
+        "    now = context()",
+        "    if now is not around and now != around or watched() is not None or watching.watchers:",
+        "        return MISS",
+        "    if journal.latest_change != latest_change or backend.is_closed or backend.lost:",
+        "        return MISS",
+        f"    if len(args) != {count}: return MISS",
+        f"    {''.join(f'x{i}, ' for i in numbers)}= args",
+        *[
+            f"    if type(x{i}) is not Tensor or x{i}.node is not None or x{i}.backend is not backend: return MISS\n"
+            f"    a{i} = x{i}.array\n"
+            f"    if a{i}.shape != shape{i} or a{i}.dtype is not dtype{i}: return MISS"
+            for i in numbers
+        ],
+        "    try:",
+        f"        arrays = run({', '.join(f'a{i}' for i in numbers)})",
+        "    except BaseException as failure:",
+        "        note_failure(failure)",
+        "        raise",
+        "    return rebuild(arrays, backend)",
+    ]
+    return compile("\n".join(lines), "<plugrad: entry>", "exec")

@@ -1,0 +1,245 @@
+"""`plugrad.autocast`: which kernels compute in which dtype, where the block counts, and what gradients are."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.engine.autocast import FLOAT32_KERNELS, HALF_KERNELS
+from plugrad.errors import ArgumentValueError, DTypeError
+from plugrad.extend import Spec, composite, kernel
+from plugrad.settings.journal import record_registrations
+
+HALVES = ("bfloat16", "float16")
+
+
+def drawn(*shape, seed=0, dtype="float32"):
+    return plugrad.random.Generator(seed).normal(shape, dtype=dtype)
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_the_table(backend, half):
+    x, image = drawn(4, 4), drawn(1, 6, 6, 2)
+    filters = drawn(3, 3, 2, 4)
+    narrow = x.astype(half)
+    with plugrad.autocast(half):
+        for y in (
+            x @ x,
+            plugrad.einsum("ij,jk->ik", x, narrow),
+            plugrad.conv2d(image, filters),
+            plugrad.fused.matmul(x, x, bias=x[0], activation="relu"),
+            plugrad.attention(*[drawn(1, 2, 3, 4)] * 3),
+            plugrad.relu(narrow),
+            plugrad.tanh(narrow),
+            narrow + narrow,
+            plugrad.max_pool(plugrad.conv2d(image, filters), 2, strides=2),
+        ):
+            assert y.dtype == half
+        for y in (
+            plugrad.sum(narrow),
+            plugrad.mean(narrow),
+            plugrad.exp(narrow),
+            plugrad.log(plugrad.abs(narrow)),
+            narrow**3,
+            plugrad.softmax(narrow),
+            plugrad.log_softmax(narrow),
+            plugrad.layer_norm(narrow),
+            plugrad.cumulative_sum(narrow, axis=0),
+            plugrad.losses.mean_squared_error(narrow, narrow),
+            narrow + x,
+            plugrad.relu(x),
+        ):
+            assert y.dtype == "float32"
+    assert not HALF_KERNELS & FLOAT32_KERNELS
+    assert (x @ x).dtype == "float32"
+
+
+def test_other_dtypes_stay():
+    with plugrad.use("cpu"), plugrad.autocast("bfloat16"):
+        x = drawn(3, 3, dtype="float64")
+        assert (x @ x).dtype == plugrad.exp(x).dtype == "float64"
+        whole = plugrad.ones((2, 2), dtype="int32")
+        assert (whole @ whole).dtype == plugrad.sum(whole).dtype == "int32"
+        mixed = plugrad.ones((2, 2), dtype="float16") @ plugrad.ones((2, 2), dtype="bfloat16")
+        assert mixed.dtype == "bfloat16"
+
+
+def test_products_are_those_of_cast_operands(backend):
+    x, w = drawn(5, 7), drawn(7, 3, seed=1)
+    with plugrad.autocast("bfloat16"):
+        y = x @ w
+    np.testing.assert_array_equal(y.numpy(), (x.astype("bfloat16") @ w.astype("bfloat16")).numpy())
+
+
+def network(x, w, v):
+    h = plugrad.tanh(x @ w)
+    return plugrad.mean(plugrad.softmax(h @ v) ** 2)
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_gradients_are_float32_and_near_those_of_float32(backend, half):
+    arguments = drawn(6, 5), drawn(5, 4, seed=1), drawn(4, 3, seed=2)
+    expected = plugrad.grads(network)(*arguments)
+    with plugrad.autocast(half):
+        found = plugrad.grads(network)(*arguments)
+        value = network(*arguments)
+    assert value.dtype == "float32"
+    for g, right in zip(found, expected, strict=True):
+        assert g.dtype == "float32"
+        np.testing.assert_allclose(g.numpy(), right.numpy(), rtol=0.1, atol=2e-3)
+
+
+def test_gradients_do_not_depend_on_where_the_backward_pass_runs(backend):
+    x, w, v = drawn(6, 5), drawn(5, 4, seed=1), drawn(4, 3, seed=2)
+
+    def inside(x):
+        with plugrad.autocast("bfloat16"):
+            return network(x, w, v)
+
+    with plugrad.autocast("bfloat16"):
+        around = plugrad.grad(lambda x: network(x, w, v))(x)
+    np.testing.assert_array_equal(plugrad.grad(inside)(x).numpy(), around.numpy())
+
+
+def test_second_order(backend):
+    x = drawn(3, 3)
+
+    def slope(x):
+        return plugrad.sum(plugrad.grad(lambda x: plugrad.sum(plugrad.tanh(x @ x)))(x))
+
+    expected = plugrad.grad(slope)(x)
+    with plugrad.autocast("bfloat16"):
+        found = plugrad.grad(slope)(x)
+    assert found.dtype == "float32"
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0.1, atol=0.3)
+
+
+def test_what_runs_again_in_the_backward_pass_runs_in_halves(backend):
+    """Its values are those of the first time."""
+    x, w, v = drawn(6, 5), drawn(5, 4, seed=1), drawn(4, 3, seed=2)
+    with plugrad.autocast("bfloat16"):
+        plain = plugrad.grad(lambda x: network(x, w, v))(x)
+        again = plugrad.grad(plugrad.checkpoint(lambda x: network(x, w, v)))(x)
+    np.testing.assert_array_equal(again.numpy(), plain.numpy())
+
+
+def test_a_traced_loop_and_its_gradient(backend):
+    w, xs = drawn(4, 4), drawn(3, 2, 4, seed=1)
+
+    def loss(w):
+        def step(h, x):
+            h = plugrad.tanh(h @ w + x).astype("float32")
+            return h, h
+
+        last, states = plugrad.scan(step, plugrad.zeros((2, 4)), xs)
+        return plugrad.sum(last) + plugrad.mean(states)
+
+    with plugrad.autocast("bfloat16"):
+        plain = plugrad.grad(loss)(w)
+        traced = plugrad.jit(plugrad.grad(loss))(w)
+    assert traced.dtype == "float32"
+    np.testing.assert_allclose(traced.numpy(), plain.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_traced_functions_are_traced_anew(backend):
+    traces = []
+
+    @plugrad.jit
+    def product(x):
+        traces.append(1)
+        return x @ x
+
+    x = drawn(4, 4)
+    for dtype in ("float32", *HALVES, "float32", *HALVES):
+        with plugrad.autocast(dtype):
+            assert product(x).dtype == dtype
+    assert len(traces) == 3
+
+
+def test_examples_at_once(backend):
+    x, w = drawn(5, 3, 4), drawn(4, 2, seed=1)
+    with plugrad.autocast("bfloat16"):
+        found = plugrad.vmap(lambda row: plugrad.softmax(row @ w))(x)
+        one = plugrad.stack([plugrad.softmax(row @ w) for row in x])
+        inner = plugrad.vmap(lambda row: row @ w)(x)
+    assert (found.dtype, inner.dtype) == ("float32", "bfloat16")
+    np.testing.assert_allclose(found.numpy(), one.numpy(), rtol=1e-6)
+
+
+def test_bodies_of_kernels_keep_the_contract(backend):
+    with record_registrations() as journal:
+
+        @kernel("AutocastExample", family="example")
+        def example(x: Spec) -> Spec:
+            return x
+
+        @composite(example)
+        def body(x):
+            return x @ x + plugrad.sum(x)
+
+    try:
+        x = drawn(3, 3)
+        with plugrad.autocast("bfloat16"):
+            assert example(x).dtype == "float32"
+            assert example(x.astype("bfloat16")).dtype == "bfloat16"
+            assert plugrad.grad(lambda x: plugrad.sum(example(x)))(x).dtype == "float32"
+    finally:
+        journal.undo()
+
+
+def test_blocks_end_and_nest():
+    with plugrad.use("cpu"):
+        x = drawn(2, 2)
+        with plugrad.autocast("bfloat16"):
+            with plugrad.autocast("float32"):
+                assert (x @ x).dtype == "float32"
+            with pytest.raises(KeyError), plugrad.autocast("float16"):
+                raise KeyError
+            assert (x @ x).dtype == "bfloat16"
+        assert (x @ x).dtype == "float32"
+
+        @plugrad.autocast("bfloat16")
+        def product(x):
+            return x @ x
+
+        assert product(x).dtype == product(x).dtype == "bfloat16"
+
+
+def test_it_counts_for_one_thread():
+    with plugrad.use("cpu"), ThreadPoolExecutor(1) as pool:
+        x = drawn(2, 2)
+        with plugrad.autocast("bfloat16"):
+            assert pool.submit(lambda: (x @ x).dtype).result() == "float32"
+            assert pool.submit(plugrad.carry_context(lambda: (x @ x).dtype)).result() == "bfloat16"
+
+
+def test_it_counts_for_one_task():
+    async def one(dtype):
+        with plugrad.autocast(dtype):
+            await asyncio.sleep(0)
+            found = (x @ x).dtype
+            await asyncio.sleep(0)
+            return found
+
+    async def all_of_them():
+        return await asyncio.gather(one("bfloat16"), one("float16"), one("float32"))
+
+    with plugrad.use("cpu"):
+        x = drawn(2, 2)
+        assert asyncio.run(all_of_them()) == ["bfloat16", "float16", "float32"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "error", "message"),
+    [
+        ("float64", ArgumentValueError, "must be 'bfloat16', 'float16' or 'float32'"),
+        ("int8", ArgumentValueError, "must be 'bfloat16'"),
+        ("half", DTypeError, "'half' is not a dtype"),
+        (3, DTypeError, "3 is not a dtype"),
+    ],
+)
+def test_bad_dtypes(dtype, error, message):
+    with pytest.raises(error, match=message), plugrad.autocast(dtype):
+        pass

@@ -1,0 +1,113 @@
+"""The short way into a program that runs again and again: whatever decides what a call does besides it is seen."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.discovery.loading import open_backend
+from plugrad.errors import DisposedTensor
+from plugrad.tracing.entry import MISS
+
+
+@pytest.fixture
+def doubled(backend):
+    """A traced function with a short way, and its argument."""
+    x = plugrad.asarray([1.0, -2.0, 3.0])
+    f = plugrad.jit(lambda x, *others: x * 2 + sum(others, plugrad.asarray(0.0)))
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x).numpy(), [2, -4, 6])
+    assert f._enter((x,)) is not MISS
+    return f, x
+
+
+def check(f, *args, expected=(2, -4, 6), **kwargs):
+    for _ in range(3):
+        np.testing.assert_allclose(f(*args, **kwargs).numpy(), expected)
+
+
+def test_other_arguments(doubled):
+    f, x = doubled
+    check(f, plugrad.asarray([1, -2, 3], dtype="int32"))
+    check(f, x)
+    check(f, x, x, expected=[3, -6, 9])
+    check(f, x[:2], expected=[2, -4])
+    check(f, np.array([1, -2, 3], "float32"))
+    check(f, plugrad.asarray(plugrad.Variable(x)))
+    check(f, x=x)
+    check(plugrad.jit(lambda xs: xs[0] * 2), [x])
+    check(plugrad.jit(lambda x, factor: x * factor), x, 2.0)
+    check(plugrad.jit(lambda: x * 2))
+    check(plugrad.jit(lambda x: (x * 2).astype("int32")), x)
+    for shape in ((3, 1), (1, 3), (3,)):
+        assert f(x.reshape(shape)).shape == shape
+
+
+def test_gradients_are_recorded(doubled):
+    f, x = doubled
+    v = plugrad.Variable(x)
+    for _ in range(3):
+        check(plugrad.grad(lambda x: plugrad.sum(f(x) * x)), x, expected=4 * x.numpy())
+        (slope,) = plugrad.variable_grads(lambda: plugrad.sum(f(x) * v), [v])[1]
+        np.testing.assert_array_equal(slope.numpy(), [2, -4, 6])
+    assert f._enter((x,)) is not MISS
+
+
+def test_blocks_around_a_call(doubled):
+    f, x = doubled
+    with plugrad.tidy():
+        y = f(x)
+    with pytest.raises(DisposedTensor):
+        y.numpy()
+    with plugrad.profile() as profile:
+        f(x)
+    assert {"Multiply"} <= {each.kernel for each in profile.kernels}
+    check(plugrad.jit(lambda x: f(x)), x)
+    check(plugrad.vmap(f), plugrad.stack([x, x]), expected=[[2, -4, 6]] * 2)
+    if x.backend.name != "cpu":
+        with plugrad.use("cpu", transfer=True):
+            assert f(x).backend.name == "cpu"
+
+
+def test_changes_between_calls(doubled):
+    f, x = doubled
+    backend = x.backend.name
+
+    def replaced(a, b):
+        return open_backend(backend).functions["Add"](a, b)
+
+    with plugrad.override_kernel("Multiply", backend, replaced):
+        check(f, x, expected=[3, 0, 5])
+    check(f, x)
+    with plugrad.config.override("jit", "off"):
+        check(f, x)
+    with plugrad.config.override("debug", value=True):
+        check(f, x)
+
+
+def test_variables_are_read_and_assigned():
+    x, total = plugrad.asarray([1.0, 2.0]), plugrad.Variable([0.0, 0.0])
+
+    @plugrad.jit
+    def step(x):
+        total.assign(total + x)
+        return total * 10
+
+    for count in range(1, 6):
+        np.testing.assert_array_equal(step(x).numpy(), [10 * count, 20 * count])
+        np.testing.assert_array_equal(total.numpy(), [count, 2 * count])
+    assert step._enter is not None
+    total.assign(total * 0)
+    np.testing.assert_array_equal(step(x).numpy(), [10, 20])
+
+
+def test_a_disposed_argument_and_a_closed_device():
+    x = plugrad.asarray([1.0, 2.0])
+    f = plugrad.jit(lambda x: x * 2)
+    for _ in range(3):
+        y = f(x)
+    x.dispose()
+    with pytest.raises(DisposedTensor):
+        f(x)
+    for _ in range(3):
+        y = f(y)
+    np.testing.assert_array_equal(y.numpy(), [16, 32])
