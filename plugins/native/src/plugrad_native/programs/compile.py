@@ -258,7 +258,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
     given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
-    shape = _shape_of_elements(body, specs)
+    shape = _elementwise_shape(body, specs)
     count = count_elements(shape) if shape is not None else specs[outputs[0]].shape[0]
     multiple = BLOCK if shape is not None else SIDE_BY_SIDE
     work = sum(count_elements(specs[v].shape) for step in body.steps for v in step.outputs)
@@ -287,7 +287,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
     return caller.compile(program, sum(given[1]), 0)
 
 
-def _shape_of_elements(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
+def _elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
     """Return the shape of the results of a group of elementwise calls; None if it is one of calls on rows."""
     shapes = {specs[v].shape for step in body.steps for v in step.outputs}
     is_one_loop = len(shapes) == 1 and all(map(_is_elementwise, body.steps))
@@ -296,9 +296,9 @@ def _shape_of_elements(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | No
 
 def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None = None) -> None:
     """Write a group: some of its elements, or of its rows."""
-    shape = _shape_of_elements(body, writer.specs)
+    shape = _elementwise_shape(body, writer.specs)
     if shape is not None:
-        calls = _calls_of_group(body, writer.specs)
+        calls = _lower_group(body, writer.specs)
         writer.write_loop(shape, calls, body.results, first, last)
     else:
         rows = writer.specs[body.results[0]].shape[0]
@@ -321,7 +321,7 @@ def _with_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | C
     return replace(step, condition=bodies[0], body=bodies[1])
 
 
-def _calls_of_group(body: Graph, specs: Mapping[Value, Shaped]) -> list[AnyCall]:
+def _lower_group(body: Graph, specs: Mapping[Value, Shaped]) -> list[AnyCall]:
     """Return the calls of C of a group of elementwise calls."""
     found: list[AnyCall] = []
     for call in body.steps:
