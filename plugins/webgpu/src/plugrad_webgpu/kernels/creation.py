@@ -24,7 +24,7 @@ class Owner(Protocol):
     """What these kernels use of the backend: its opened device."""
 
     @property
-    def opened(self) -> Device:
+    def active_device(self) -> Device:
         """The device."""
         ...
 
