@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("PLUGRAD_WASM_THREADS", "1")
 
 import numpy as np
 import peer_plugrad

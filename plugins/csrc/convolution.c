@@ -124,6 +124,41 @@ EACH_FLOAT(PATCHES)
             if (++column == w->width.out) column = 0, c = corner_of(w, p + 1);                     \
         }                                                                                          \
     }                                                                                              \
+    /* The same of images with one channel, cell by cell of the filter: cell k of pixel p goes to  \
+       lines[k * count + p], so that whole rows of the image are copied. */                        \
+    SHORT_LOOPS static void gather_lines_##dtype(const window *w, const type *x, int first,        \
+                                                 int count, type *restrict lines) {                \
+        for (int p = first, n; p < first + count; p += n) {                                        \
+            const corner c = corner_of(w, p);                                                      \
+            n = smaller(w->width.out - p % w->width.out, first + count - p);                       \
+            type *line = lines + (p - first);                                                      \
+            for (int l = 0; l < w->depth.filter; l++) {                                            \
+                const ptrdiff_t layer = layer_offset(w, c, l);                                     \
+                for (int i = 0; i < w->height.filter; i++) {                                       \
+                    const ptrdiff_t row = row_offset(w, c, layer, i);                              \
+                    for (int j = 0; j < w->width.filter; j++, line += count) {                     \
+                        const int column = c.column + j * w->width.dilation;                       \
+                        const int left = smaller(column < 0 ? -column : 0, n);                     \
+                        const int right = smaller(w->width.size - column, n);                      \
+                        const int end = row < 0 || right < left ? left : right;                    \
+                        for (int k = 0; k < left; k++) line[k] = 0;                                \
+                        copy_run_##dtype(x + row + column + left, end - left, line + left);        \
+                        for (int k = end; k < n; k++) line[k] = 0;                                 \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    /* The patches of a chunk in scratch memory: a row for each pixel. */                          \
+    static MATRIX_##dtype gather_##dtype(const window *w, const type *x, int first, int count,     \
+                                         type *scratch) {                                          \
+        if (w->channels == 1 && w->width.stride == 1) {                                            \
+            gather_lines_##dtype(w, x, first, count, scratch);                                     \
+            return (MATRIX_##dtype){scratch, 1, count};                                            \
+        }                                                                                          \
+        gather_patches_##dtype(w, x, first, count, scratch);                                       \
+        return (MATRIX_##dtype){scratch, patch_size(w), 1};                                        \
+    }                                                                                              \
     /* dfilter += transposed patches of x * dy, chunk by chunk. The window may have some cells of  \
        the filter only. scratch: CHUNK patches */                                                  \
     KERNEL(convolution_filter_gradient_##dtype)(const type *x, const type *dy, type *dfilter,      \
@@ -133,9 +168,9 @@ EACH_FLOAT(PATCHES)
         for (int first = 0; first < pixels; first += CHUNK) {                                      \
             const int count = smaller(CHUNK, pixels - first);                                      \
             const MATRIX_##dtype rows = {dy + (ptrdiff_t)first * out_channels, out_channels, 1};   \
-            gather_patches_##dtype(w, x, first, count, scratch);                                   \
-            product_##dtype((MATRIX_##dtype){scratch, 1, depth}, rows, dfilter, depth,             \
-                            out_channels, count, 1);                                               \
+            const MATRIX_##dtype patches = gather_##dtype(w, x, first, count, scratch);            \
+            product_##dtype((MATRIX_##dtype){scratch, patches.column_stride, patches.row_stride},  \
+                            rows, dfilter, depth, out_channels, count, 1);                         \
         }                                                                                          \
     }
 COPYING(float64, double)
@@ -147,8 +182,7 @@ KERNEL(convolution_float64)(const double *x, const double *filter, double *out, 
     const matrix_of_doubles weights = {filter, out_channels, 1};
     for (int first = 0; first < pixels; first += CHUNK) {
         const int count = smaller(CHUNK, pixels - first);
-        gather_patches_float64(w, x, first, count, scratch);
-        multiply_doubles((matrix_of_doubles){scratch, depth, 1}, weights,
+        multiply_doubles(gather_float64(w, x, first, count, scratch), weights,
                          out + (ptrdiff_t)first * out_channels, count, out_channels, depth, 0);
     }
 }
@@ -164,8 +198,7 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
     const matrix weights = {filter, out_channels, 1};
     for (int first = 0; first < pixels; first += CHUNK) {
         const int count = smaller(CHUNK, pixels - first);
-        gather_patches_float32(w, x, first, count, scratch);
-        multiply_within((matrix){scratch, depth, 1}, weights,
+        multiply_within(gather_float32(w, x, first, count, scratch), weights,
                         out + (ptrdiff_t)first * out_channels, count, out_channels, depth, 0, bias,
                         least, most);
     }

@@ -123,10 +123,10 @@ static void pack_groups(matrix a, int rows, int depth, float *packed) {
         int i = 0;
         if (length == GROUP && a.column_stride == 1) {
             for (; i < rows; i++, packed += GROUP) store_quad(packed, load_quad(x + i * a.row_stride));
-        } else if (length == GROUP && a.row_stride == 1) {
+        } else if (a.row_stride == 1) {
             for (; i + 4 <= rows; i += 4, packed += 4 * GROUP) {
-                quad lines[GROUP];
-                for (int l = 0; l < GROUP; l++) lines[l] = load_quad(x + l * a.column_stride + i);
+                quad lines[GROUP] = {};
+                for (int l = 0; l < length; l++) lines[l] = load_quad(x + l * a.column_stride + i);
                 store_transposed(lines, packed, GROUP);
             }
         }

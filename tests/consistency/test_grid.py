@@ -32,6 +32,7 @@ SOURCES = sorted(
 PUBLIC_PAGE = CORE / "__init__.py"  # a list of names, as long as there are names
 OPS_ONLY = {
     # made of other families' ops
+    "arrow",
     "distributions",
     "dlpack",
     "einsum",

@@ -22,6 +22,7 @@ KEPT = "the thread that waits for the work raises it"
 EXCUSED = {
     "core/src/plugrad/cli/__init__.py": {"with suppress(OSError)": "the command ends"},
     "core/src/plugrad/cli/child.py": {"except BaseException": "the process reports it and ends"},
+    "core/src/plugrad/ops/arrow.py": {"except BaseException": "it is what the caller in C raises"},
     "core/src/plugrad/tracing/replay.py": {"except BaseException": "explain_failure asks"},
     "plugins/cpu/src/plugrad_cpu/threads.py": {"except BaseException": KEPT},
     "plugins/distributed/src/plugrad_distributed/startup.py": {
@@ -88,3 +89,31 @@ def test_what_comes_from_outside_is_not_dropped(path):
 )
 def test_what_drops_everything_is_found(code):
     assert len([*dropped(ast.parse(code))]) == 1
+
+
+HELD_OTHERWISE = {
+    "core/src/plugrad/discovery/load_locks.py": "a condition shares it",
+    "plugins/nn/src/plugrad_nn/prefetching.py": "a condition shares it",
+    "plugins/wasm/src/plugrad_wasm/forks.py": "forks take it without a block",
+    "plugins/wasm/src/plugrad_wasm/stoppable.py": "one tells the end of work, and is held without a block",
+}
+"""Files whose locks have a name of their own beside what holds them, and why."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_no_interruption_leaves_a_lock_locked(path):
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    safe = {
+        id(argument)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "hold_safely"
+        for argument in node.args
+    }
+    bare = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("Lock", "RLock")
+        and id(node) not in safe
+    ]
+    assert bool(bare) == (str(path) in HELD_OTHERWISE), f"{path}: lines {bare} need hold_safely"

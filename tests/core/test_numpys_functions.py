@@ -15,6 +15,7 @@ from plugrad.errors import ArgumentError, GradientLost
 from plugrad.ops import numpy_table
 from plugrad.ops.array_functions import bind, find_function
 
+pytestmark = pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # since 2.5
 STEP = 1e-6
 NEWER = {"unstack", "cumulative_prod", "cumulative_sum"}  # NumPy has them from version 2.1 on
 

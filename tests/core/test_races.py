@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import signal
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from plugrad.extend import (
     Spec,
     composite,
     gradient as gradient_rule,
+    hold_safely,
     kernel,
     not_differentiable,
     register_batching,
@@ -516,3 +518,40 @@ def test_settings_that_threads_set_at_once_are_those_of_one_of_them():
     assert plugrad.config.explain("fallback") == ("fallback", "warn", "plugrad.config.set")
     plugrad.config.reset()
     assert plugrad.config.explain("fallback").layer == "default"
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+
+class Rang(Exception):
+    """What a handler of alarms raises."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no alarms")
+@pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
+def test_no_signal_leaves_a_lock_locked(make):
+    def ring(number, frame):
+        raise Rang
+
+    lock = make()
+    held = hold_safely(lock)
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for i in range(300):
+            with suppress(Rang):
+                signal.setitimer(signal.ITIMER_REAL, 1e-4 + 1e-6 * i)
+                while True:
+                    with held:
+                        pass
+            with ThreadPoolExecutor(
+                1
+            ) as other:  # a lock that a thread may take again is free to this one
+                assert other.submit(lock.acquire, False).result(), i
+                if make is threading.Lock:
+                    lock.release()
+                else:
+                    lock = make()
+                    held = hold_safely(lock)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

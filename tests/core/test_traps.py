@@ -34,7 +34,6 @@ X = [1.0, 2.0]
         ("grad", r"plugrad\.grad\(f\)\(x\) returns"),
         ("clone", r"\+x is another tensor"),
         ("cuda", r'x\.to\("webgpu"\)'),
-        ("view", r"x\.reshape\(shape\)"),
         ("requires_grad", r"plugrad\.variable_grads"),
     ],
 )

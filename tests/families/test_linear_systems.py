@@ -105,7 +105,7 @@ def test_the_shortest_solution_of_a_matrix_without_full_rank(backend):
     np.testing.assert_allclose(x, [1.5, 1.5], rtol=1e-5)
     np.testing.assert_allclose(residuals, 2, rtol=1e-5)
     assert rank.item() == 1
-    assert linalg.lstsq([[1.0, 0.0], [0.0, 0.1]], [1.0, 1.0], rtol=0.5).rank.item() == 1
+    assert linalg.lstsq([[1.0, 0.0], [0.0, 0.1]], [1.0, 1.0], rcond=0.5).rank.item() == 1
 
 
 @pytest.mark.parametrize("p", [None, 2, -2, 1, -1, np.inf, -np.inf, "fro", "nuc"])

@@ -1,6 +1,7 @@
-"""Count the calls of SciPy and scikit-learn that take tensors, and give what they give for NumPy's arrays.
+"""Count the calls of libraries that take tensors, and give what they give for NumPy's arrays.
 
-    python tests/libraries/dispatch.py                           both, on the cpu backend
+    python tests/libraries/dispatch.py                           SciPy and scikit-learn, on the cpu backend
+    python tests/libraries/dispatch.py consumers                 further libraries, those that are installed
     python tests/libraries/dispatch.py sklearn --backend webgpu
     python tests/libraries/dispatch.py scipy --only stats        calls with this in their names
 
@@ -19,63 +20,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-os.environ["SCIPY_ARRAY_API"] = "1"  # SciPy reads it when it is imported
-
-import numpy as np
-
 import plugrad
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-TOLERANCE = {"float64": 1e-6, "float32": 2e-3}
-"""Relative to the greatest value of a result. Iterations stop earlier in float32."""
-
-Made = Callable[[np.ndarray], Any]
-
-
-def leaves(result: Any) -> Iterator[Any]:
-    """Return the arrays and numbers in a result, which may be a tuple or a list."""
-    if isinstance(result, tuple | list):
-        for part in result:
-            yield from leaves(part)
-    else:
-        yield result
-
-
-def difference(found: Any, wanted: Any, tolerance: float) -> str:
-    """Return how a result differs from another, "" if it does not."""
-    found, wanted = list(leaves(found)), list(leaves(wanted))
-    if len(found) != len(wanted):
-        return f"{len(found)} results instead of {len(wanted)}"
-    for a, b in zip(found, wanted, strict=True):
-        if b is None and a is None:
-            continue
-        a, b = np.asarray(a), np.asarray(b)
-        if a.shape != b.shape:
-            return f"shape {a.shape} instead of {b.shape}"
-        limit = tolerance * max(1e-30, float(np.max(np.abs(b), initial=0, where=np.isfinite(b))))
-        if not np.allclose(a, b, rtol=tolerance, atol=limit, equal_nan=True):
-            return f"differs by {np.nanmax(np.abs(a - b)):.3g}: {a.ravel()[:3]} instead of {b.ravel()[:3]}"
-    return ""
+from libraries.comparing import TOLERANCE, Made, data_makers, difference
 
 
 def outcomes(library: str, only: str = "") -> Iterator[tuple[str, bool, str]]:
     """Return (name, whether it was accepted, what is wrong) for each call, on the active backend."""
-    known = plugrad.which().backend.dtypes()
-    real = plugrad.float64 if plugrad.complex128 in known else plugrad.float32
-    kinds = {"f": real, "i": plugrad.int64 if plugrad.int64 in known else plugrad.int32}
-
-    def tensor(values: np.ndarray) -> Any:
-        return plugrad.asarray(values, dtype=kinds.get(values.dtype.kind))
-
-    def array(values: np.ndarray) -> Any:
-        return values.astype(real.name).astype(float) if values.dtype.kind == "f" else values
-
+    tensor, array, real = data_makers()
     calls: dict[str, Callable[[Made], Any]] = import_module(f"libraries.{library}_calls").CALLS
     for name, call in calls.items():
         if only not in name:
             continue
-        wanted = call(array)
+        try:
+            wanted = call(array)
+        except ModuleNotFoundError as error:
+            print(f"{name:40} left out: {error.name} is not installed")
+            continue
         try:
             found = call(tensor)
         except Exception as error:  # whatever it is, it is reported
@@ -95,6 +58,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     plugrad.config.set("unsupported_dtype", "silent")
     plugrad.use(given.backend)
+    if "consumers" not in given.libraries:
+        os.environ["SCIPY_ARRAY_API"] = "1"  # SciPy reads it when it is imported
     for library in given.libraries:
         if library == "sklearn":
             import_module("sklearn").set_config(array_api_dispatch=True)

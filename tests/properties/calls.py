@@ -363,7 +363,7 @@ WRITTEN |= {
     "cov": call(F, rowvar=True, correction=1.0, fweights=i32(1, 2, 1), aweights=V),
     "histogram": call(V, 4, range=(0.0, 4.0), weights=V, density=True),
     "linalg.cond": call(M, p=2),
-    "linalg.lstsq": call(M, M, rtol=0.1),
+    "linalg.lstsq": call(M, M, rcond=0.1),
     "linalg.solve_triangular": call(M, M, lower=True, unit_diagonal=False),
     "linalg.matrix_power": call(M, 2),
     "linalg.matrix_rank": call(M, rtol=0.1),

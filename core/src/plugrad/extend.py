@@ -41,6 +41,7 @@ from plugrad.host import (
 )
 from plugrad.importing import import_lazily as import_lazily
 from plugrad.interruptions import (
+    hold_safely as hold_safely,
     is_interruption as is_interruption,
     suppress_failures as suppress_failures,
 )
@@ -176,6 +177,7 @@ if typing.TYPE_CHECKING:
         STRIDED_VIEWS as STRIDED_VIEWS,
         find_storage as find_storage,
     )
+    from plugrad.tracing.in_place import InPlace as InPlace
     from plugrad.tracing.replay import compile_replay as compile_replay
 
 _LAZY_EXPORTS = {
@@ -190,6 +192,7 @@ _LAZY_EXPORTS = {
     "passes.memory": "MemoryPlan pack_memory plan_memory",
     "passes.simplify": "simplify_graph",
     "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",
+    "tracing.in_place": "InPlace",
     "tracing.replay": "compile_replay",
 }
 """The modules that are imported when one of their names is first used: those of graphs, which few plugins look at."""

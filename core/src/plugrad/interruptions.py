@@ -8,9 +8,11 @@ from __future__ import annotations
 import sys
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from types import FrameType, TracebackType
 
 _RAISES: Final = ("RAISE_VARARGS", "RERAISE")
@@ -25,6 +27,43 @@ run_uninterrupted: Final = partial(deque[object], maxlen=0)
 
 No handler of a signal and no exception of another thread comes before it has ended: its effects are all there, or none.
 """
+
+
+class _Holder:
+    """A lock whose ``with`` block no interruption leaves locked; see `hold_safely`."""
+
+    __slots__ = ("__exit__", "_acquire")
+
+    def __init__(self, lock: Any) -> None:
+        self._acquire = lock.acquire
+        self.__exit__ = (
+            lock.__exit__
+        )  # a function in C: nothing comes before it has released the lock
+
+    def __enter__(self) -> None:
+        """Wait for the lock and hold it; the instruction that does so is none after which signals are looked for."""
+        taking = starmap(self._acquire, ((),))
+        _ = [*taking]
+
+
+def hold_safely(lock: Any) -> AbstractContextManager[object]:
+    """Return what holds a lock of `threading` during a ``with`` block, whatever interrupts it.
+
+    >>> from threading import Lock
+    >>> from plugrad.extend import hold_safely
+    >>> lock = Lock()
+    >>> held = hold_safely(lock)
+    >>> with held:
+    ...     lock.locked()
+    True
+
+    From Python 3.14 on, the interpreter looks for signals between the function that takes a lock and the block. What
+    the handler of Ctrl-C raises there would leave the lock locked for ever. Before, the lock itself is enough.
+    """
+    return cast("AbstractContextManager[object]", _Holder(lock)) if _LOOKS_AFTER_ENTER else lock
+
+
+_LOOKS_AFTER_ENTER: Final = sys.version_info >= (3, 14)
 
 
 def is_interruption(error: BaseException) -> bool:

@@ -649,7 +649,8 @@ static PyMethodDef definition = {"program", run_program, METH_FASTCALL, NULL};
 
 PyObject *make_program([[maybe_unused]] PyObject *module, PyObject *const *arguments,
                        ptrdiff_t count) {
-    if (count != 5) return PyErr_Format(PyExc_TypeError, "program takes five arguments");
+    if (count != 5 && count != 6)
+        return PyErr_Format(PyExc_TypeError, "program takes five or six arguments");
     const ptrdiff_t functions = PyTuple_Size(arguments[2]);
     if (functions < 0) return NULL;
     Py_buffer words = {}, sizes = {};
@@ -661,6 +662,7 @@ PyObject *make_program([[maybe_unused]] PyObject *module, PyObject *const *argum
     is_ready = is_ready && words_of(arguments[0], &words) && words_of(arguments[1], &sizes) &&
                read_slots(p, &sizes, arguments[3]) &&
                read_program(p, &words, found, (int)functions);
+    if (is_ready && count == 6) p->is_long = 0;
     if (words.obj) PyBuffer_Release(&words);
     if (sizes.obj) PyBuffer_Release(&sizes);
     PyMem_Free(found);

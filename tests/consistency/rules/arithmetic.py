@@ -69,8 +69,14 @@ OF_FLOATS = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
 EQUAL = "they must be equal"
+
+
+def of_operands(function):
+    """Return a function of operands called a and b."""
+    return lambda a, b: function(a, b)
+
+
 ON_BROADCAST = "sizes must be equal or 1, counted from the right"
-TO_BOOL = "it takes bool. Cast first, as in x.astype(plugrad.bool)"
 
 ELEMENTWISE = (
     *(
@@ -119,15 +125,10 @@ ELEMENTWISE = (
     ),
     taken("x is bool", "all", {"x": F * i32(0, 1, 1)}, FIRST_TRUTH, [[False, True, True]]),
     taken("x is bool", "any", {"x": F * i32(0, 1, 1)}, FIRST_TRUTH, [[False, True, True]]),
-    refused(
-        *("x is bool", "logical_not", {"x": like("float32")}, DTypeError),
-        *("{op} ", "does not take float32", TO_BOOL),
-    ),
+    taken("x is bool", "logical_not", {"x": F * i32(0, 1, 1)}, FIRST_TRUTH, lambda x: x == 0),
     *(
-        refused(
-            *(f"{name} is bool", " ".join(LOGICAL), {name: like("float32")}, DTypeError),
-            *("{op} ", "does not take float32", TO_BOOL),
-        )
+        taken(f"{name} is bool", op, {name: F * i32(0, 1, 1)}, FIRST_TRUTH, of_operands(right))
+        for op, right in LOGICAL.items()
         for name in ("a", "b")
     ),
     refused(

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from threading import Condition, get_ident
+from threading import Condition, RLock, get_ident
 from typing import TYPE_CHECKING, Final
+
+from plugrad.interruptions import hold_safely
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable
 
-_released = Condition()
+_lock = RLock()
+_held = hold_safely(_lock)
+_released = Condition(_lock)
 _holders: Final[dict[Hashable, tuple[int, int]]] = {}
 """By key: the thread that holds the lock, and how many times."""
 _waiting_for: Final[dict[int, Hashable]] = {}
@@ -33,7 +37,7 @@ def load_lock(key: Hashable) -> Generator[bool, None, None]:
     try:
         yield _acquire(key, me)
     finally:
-        with _released:
+        with _held:
             if _hold_count(key, me) > before:
                 if before:
                     _holders[key] = me, before
@@ -55,7 +59,7 @@ def _hold_count(key: Hashable, thread: int) -> int:
 
 def _acquire(key: Hashable, me: int) -> bool:
     """Wait for a lock and take it, or return False if that would be a deadlock."""
-    with _released:
+    with _held:
         if _would_deadlock(key, me):
             return False
         _waiting_for[me] = key
@@ -82,8 +86,10 @@ def _would_deadlock(key: Hashable, me: int) -> bool:
 
 
 def _forget_other_threads() -> None:
-    global _released
-    _released = Condition()
+    global _lock, _held, _released
+    _lock = RLock()
+    _held = hold_safely(_lock)
+    _released = Condition(_lock)
     _waiting_for.clear()
     for key in [key for key, (holder, _) in _holders.items() if holder != get_ident()]:
         del _holders[key]

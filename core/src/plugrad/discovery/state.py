@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from plugrad.interruptions import hold_safely
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
@@ -59,7 +61,7 @@ class PluginState:
 
     def __init__(self) -> None:
         """Start without any plugin."""
-        self.lock: Any = RLock()
+        self.lock: Any = hold_safely(RLock())
         """Held while the objects below change, never while the code of a plugin runs; see `turns`."""
         # --- which plugins are installed
         self.scan: Scan | None = None
@@ -94,7 +96,7 @@ class PluginState:
         # --- fallbacks
         self.fallbacks: dict[tuple[str, str, str], Fallback] = {}
         self.warned_fallbacks: set[tuple[str, str]] = set()
-        self.fallback_lock: Lock = Lock()
+        self.fallback_lock: Any = hold_safely(Lock())
         # --- data
         self.warned_dtypes: set[tuple[str, str]] = set()
         """The names of backends and of dtypes that data have, but the backends do not."""
@@ -110,8 +112,8 @@ state: Final = PluginState()
 
 def _renew_locks_after_fork() -> None:
     # Another thread may have held the old ones when the process was forked.
-    state.lock = RLock()
-    state.fallback_lock = Lock()
+    state.lock = hold_safely(RLock())
+    state.fallback_lock = hold_safely(Lock())
 
 
 if hasattr(os, "register_at_fork"):

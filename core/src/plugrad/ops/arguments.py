@@ -473,7 +473,7 @@ def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Te
 def _check_assignable(
     given: DType, dtype: DType, op: str, name: str, *, are_weak: bool = False
 ) -> None:
-    """Raise unless values of dtype `given` can be assigned to `dtype`; weak ones need only fit in kind.
+    """Raise unless values of dtype `given` can be assigned to `dtype`; weak and inexact ones need only fit in kind.
 
     Raises:
         DTypeError: it does not.
@@ -485,7 +485,8 @@ def _check_assignable(
             met = promote(dtype, given)
     except DTypeError:
         met = None
-    if met is not dtype:
+    # Another precision is what an assignment in NumPy and PyTorch takes too: `empty` has the default one.
+    if met is not dtype and not (given.kind == dtype.kind and dtype.is_inexact):
         raise DTypeError(
             f"{op}: {name} are {given}, which {dtype} does not hold; cast one of them, as in astype({str(dtype)!r})"
         )
@@ -498,6 +499,20 @@ _SAMPLE_OF_KIND: Final[Mapping[str, Scalar]] = {
     "floating": 1.0,
     "complex": 1j,
 }
+
+
+def as_truth(x: TensorLike, op: str) -> TensorLike:
+    """Return an operand as bools: numbers are True unless they are 0.
+
+    Raises:
+        DTypeError: it holds strings.
+    """
+    if isinstance(x, Tensor):
+        return x if x.dtype is string else cast(x, bool_, op)
+    if type(x) in _SCALAR_TYPES:
+        return bool(x)
+    values = host_array(x, op, "an operand")
+    return values if as_dtype(values.dtype) is string else values.astype(np.bool_)
 
 
 def binary_op(kernel: Kernel[..., Tensor], a: TensorLike, b: TensorLike, op: str) -> Tensor:

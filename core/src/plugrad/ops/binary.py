@@ -7,15 +7,16 @@ a tensor raises ArgumentError, and tensors on different backends raise BackendMi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, overload
 
 from plugrad.contract.kernel import ValidatedAttributes
 from plugrad.engine.results import alias
-from plugrad.errors import ArgumentValueError, DTypeError
-from plugrad.kernels import binary, unary
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
+from plugrad.kernels import binary, indexing, movement, unary
 from plugrad.ops.arguments import (
     as_supported_dtype,
     as_tensor,
+    as_truth,
     binary_op,
     common_dtype,
     host_array,
@@ -427,11 +428,14 @@ def logical_and(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.logical_and([True, True, False], [True, False, False])
     tensor([ True, False, False], dtype=bool)
 
+    Numbers count as True unless they are 0.
+
     Raises:
-        DTypeError: an operand is not bool.
+        DTypeError: an operand holds strings.
         ShapeError: the shapes do not broadcast.
     """
-    return binary_op(binary.logical_and, a, b, "logical_and")
+    op = "logical_and"
+    return binary_op(binary.logical_and, as_truth(a, op), as_truth(b, op), op)
 
 
 def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
@@ -440,11 +444,14 @@ def logical_or(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.logical_or([True, True, False], [True, False, False])
     tensor([ True,  True, False], dtype=bool)
 
+    Numbers count as True unless they are 0.
+
     Raises:
-        DTypeError: an operand is not bool.
+        DTypeError: an operand holds strings.
         ShapeError: the shapes do not broadcast.
     """
-    return binary_op(binary.logical_or, a, b, "logical_or")
+    op = "logical_or"
+    return binary_op(binary.logical_or, as_truth(a, op), as_truth(b, op), op)
 
 
 def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
@@ -453,20 +460,37 @@ def logical_xor(a: TensorLike, b: TensorLike) -> Tensor:
     >>> plugrad.logical_xor([True, True, False], [True, False, False])
     tensor([False,  True, False], dtype=bool)
 
+    Numbers count as True unless they are 0.
+
     Raises:
-        DTypeError: an operand is not bool.
+        DTypeError: an operand holds strings.
         ShapeError: the shapes do not broadcast.
     """
-    return binary_op(binary.logical_xor, a, b, "logical_xor")
+    op = "logical_xor"
+    return binary_op(binary.logical_xor, as_truth(a, op), as_truth(b, op), op)
 
 
-def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
+@overload
+def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor: ...
+
+
+@overload
+def where(condition: TensorLike, /) -> tuple[Tensor, ...]: ...
+
+
+def where(
+    condition: TensorLike, a: TensorLike | None = None, b: TensorLike | None = None, /
+) -> Tensor | tuple[Tensor, ...]:
     """The elements of `a` where `condition` is True, and those of `b` elsewhere.
 
     >>> plugrad.where([True, False], [1.0, 2.0], 0)
     tensor([1., 0.], dtype=float32)
 
-    The result has the shape to which all three broadcast, and the common dtype of `a` and `b`.
+    The result has the shape to which all three broadcast, and the common dtype of `a` and `b`. Without them, it is
+    where `condition` is True: its positions, as `nonzero` gives them.
+
+    >>> plugrad.where([False, True, True])
+    (tensor([1, 2], dtype=int32),)
 
     Args:
         condition: bools.
@@ -475,7 +499,8 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
 
     Raises:
         DTypeError: `condition` is not bool, or no dtype holds both `a` and `b`.
-        ShapeError: the shapes do not broadcast.
+        ShapeError: the shapes do not broadcast, or there are only conditions and they have no axis.
+        ArgumentError: `b` is missing.
     """
     if isinstance(condition, Tensor) and condition.array.dtype in _CONDITION_DTYPES:
         chosen = condition
@@ -484,6 +509,12 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike, /) -> Tensor:
         chosen = as_tensor(condition, "where", "condition", backend=home)
         if chosen.dtype is not bool_:
             raise DTypeError(f"where: condition is {chosen.dtype}; it must be bool, such as x > 0")
+    if a is None and b is None:
+        if not chosen.ndim:
+            raise ShapeError("where: condition is 0-d; without a and b, it must have an axis")
+        return tuple(movement.unpack(indexing.where_true(chosen), axis=1))
+    if a is None or b is None:
+        raise ArgumentError("where takes both a and b, or neither for the positions")
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = as_tensor(a, "where", "a", backend=chosen.backend)
     a, b = promote_operands(a, b, binary.select, "where")

@@ -196,7 +196,7 @@ def solve_triangular(
 
 
 def lstsq(
-    a: TensorLike, b: TensorLike, /, *, rtol: float | TensorLike | None = None
+    a: TensorLike, b: TensorLike, /, *, rcond: float | TensorLike | None = None
 ) -> LstsqResult:
     """The x for which the sum of the squares of ``b - a @ x`` is least, and of these the shortest.
 
@@ -209,13 +209,13 @@ def lstsq(
     Args:
         a: matrices (…, rows, columns).
         b: a vector (rows), or matrices (…, rows, k).
-        rtol: singular values up to `rtol` times the largest count as 0. By default it is the larger size of the
+        rcond: singular values up to `rcond` times the largest count as 0. By default it is the larger size of the
             matrix times the resolution of its dtype.
 
     Raises:
         ShapeError: a has fewer than two axes, or b another number of rows.
         DTypeError: a or b holds strings.
-        ArgumentError: `rtol` is not a number, or one for each matrix.
+        ArgumentError: `rcond` is not a number, or one for each matrix.
     """
     matrix, rhs = promote_operands(a, b, decomposition.solve, "lstsq")
     is_vector = rhs.ndim == 1
@@ -224,13 +224,13 @@ def lstsq(
         raise ShapeError(
             f"lstsq: a of shape {matrix.shape} must be matrices, and b of shape {rhs.shape} have as many rows"
         )
-    x = linalg.matmul(pinv(matrix, rtol=rtol), columns)
+    x = linalg.matmul(pinv(matrix, rtol=rcond), columns)
     squares = abs(columns - linalg.matmul(matrix, x)) ** 2
     residuals = sum(squares, axis=-2)
     if is_vector:
         x = movement.reshape(x, shape=x.shape[:-1])
         residuals = movement.reshape(residuals, shape=residuals.shape[:-1])
-    return LstsqResult(x, residuals, matrix_rank(matrix, rtol=rtol), svdvals(matrix))
+    return LstsqResult(x, residuals, matrix_rank(matrix, rtol=rcond), svdvals(matrix))
 
 
 def lu(x: TensorLike, /) -> LUResult:

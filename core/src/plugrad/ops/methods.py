@@ -7,10 +7,23 @@ from __future__ import annotations
 
 from functools import partial
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
-from plugrad.ops import binary, linalg, movement, reduction, scan, statistics, transfer, unary
+import numpy as np
+
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, short_repr
+from plugrad.ops import (
+    binary,
+    complex as complexes,
+    linalg,
+    movement,
+    reduction,
+    scan,
+    statistics,
+    transfer,
+    unary,
+)
+from plugrad.types.dtype import as_dtype, complex64, complex128, float32, float64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -186,6 +199,62 @@ def reduce_for_pickle(x: Tensor) -> Any:
     """Return pickle's recipe for the tensor: its values and its device."""
     values, device = x.numpy(), x.device
     return partial(transfer.restore_pickled, distribution=x.backend.distribution), (values, device)
+
+
+def export_buffer(x: Tensor, flags: int, /) -> memoryview:
+    """Return the values in C order, for reading only: the buffer protocol, which Python 3.12 asks for.
+
+    Raises:
+        BufferError: NumPy has no buffers of the dtype, as for strings.
+    """
+    values = np.asarray(x.numpy(), order="C")
+    try:
+        return values.data.toreadonly()
+    except ValueError as error:  # as NumPy says it
+        raise BufferError(f"a {x.dtype} tensor has no buffer: {error}") from None
+
+
+def view(x: Tensor, *dtype: Any) -> Tensor:
+    """Return the real numbers of which complex ones consist, or the complex ones that real ones make up.
+
+    The last axis is twice as long, or half; real and imaginary parts alternate along it. `float` and `complex`, as
+    types of Python, stand for the dtypes of the precision of x. The dtype of x gives x.
+
+    >>> plugrad.asarray([1 + 2j, 3]).view(float)
+    tensor([1., 2., 3., 0.], dtype=float32)
+
+    Raises:
+        ArgumentError: a shape is given, as PyTorch takes it.
+        DTypeError: `dtype` is another one.
+        ShapeError: there is no last axis, or its size is odd.
+    """
+    if len(dtype) != 1 or isinstance(dtype[0], int | tuple | list):
+        raise ArgumentError("view takes a dtype; for a new shape, write x.reshape(shape)")
+    real, pair = _PAIRS.get(x.dtype, (None, None))
+    (given,) = dtype
+    wanted = real if given is float else pair if given is complex else as_dtype(given)
+    if wanted is x.dtype:
+        return +x
+    if wanted is None or wanted not in (real, pair):
+        raise DTypeError(
+            f"view: {short_repr(given)} must be a dtype that {x.dtype} consists of, or that consists of it; for the "
+            "bits of elements, write x.numpy().view(dtype)"
+        )
+    if not x.ndim or (wanted is pair and x.shape[-1] % 2):
+        raise ShapeError(
+            f"view: the numbers of shape {x.shape} do not pair along a last axis as {wanted}"
+        )
+    if wanted is real:
+        parts = movement.stack([complexes.real(x), complexes.imag(x)], axis=-1)
+        return movement.reshape(parts, (*x.shape[:-1], -1 if x.size else 2 * x.shape[-1]))
+    pairs = movement.reshape(x, (*x.shape[:-1], x.shape[-1] // 2, 2))
+    return complexes.complex(pairs[..., 0], pairs[..., 1])
+
+
+_PAIRS: Final = {
+    dtype: pair for pair in ((float32, complex64), (float64, complex128)) for dtype in pair
+}
+"""The real and the complex dtype of a precision, by each of them."""
 
 
 def transpose_matrix(x: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 
 `axis` is one axis, several, or None for all; negative axes count from the end. These axes disappear
 from the shape; with ``keepdims=True`` they remain, with size 1. Elements that are NaN have the gradient 0. What has no
-NaN, such as integers, has the results of the functions without "nan" in their names.
+NaN, such as integers, has the results of the functions without "nan" in their names. `dtype` is one to which x is
+converted first.
 """
 
 from __future__ import annotations
@@ -17,16 +18,23 @@ from plugrad.ops.binary import divide, where
 from plugrad.ops.norms import sqrt_with_zero_gradient
 from plugrad.ops.reduction import all, max, min, prod, sum
 from plugrad.ops.transfer import stop_gradient
-from plugrad.ops.unary import isnan, logical_not, square
+from plugrad.ops.unary import astype, isnan, logical_not, square
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import AxisLike
 
 
-def nansum(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def nansum(
+    x: TensorLike,
+    *,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> Tensor:
     """The sum along axes of the elements that are not NaN; 0 where all are.
 
     >>> plugrad.nansum([[1.0, plugrad.nan], [3.0, 4.0]], axis=0)
@@ -36,13 +44,19 @@ def nansum(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> T
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        DTypeError: x holds strings.
+        DTypeError: x holds strings, or `dtype` is none.
         ArgumentError: `keepdims` is not a bool.
     """
-    return sum(_fill(as_tensor(x, "nansum"), 0), axis=axis, keepdims=keepdims)
+    return sum(_fill(_convert(x, dtype, "nansum"), 0), axis=axis, keepdims=keepdims)
 
 
-def nanprod(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def nanprod(
+    x: TensorLike,
+    *,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> Tensor:
     """The product along axes of the elements that are not NaN; 1 where all are.
 
     >>> plugrad.nanprod([2.0, plugrad.nan, 4.0])
@@ -51,7 +65,7 @@ def nanprod(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> 
     Raises:
         AxisError, DTypeError, ArgumentError: as for `nansum`.
     """
-    return prod(_fill(as_tensor(x, "nanprod"), 1), axis=axis, keepdims=keepdims)
+    return prod(_fill(_convert(x, dtype, "nanprod"), 1), axis=axis, keepdims=keepdims)
 
 
 def nanmax(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -79,7 +93,13 @@ def nanmin(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> T
     return _extreme(min, "nanmin", x, inf, axis, keepdims)
 
 
-def nanmean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
+def nanmean(
+    x: TensorLike,
+    *,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> Tensor:
     """The average along axes of the elements that are not NaN; NaN where all are.
 
     >>> plugrad.nanmean([[1.0, plugrad.nan], [3.0, 4.0]], axis=0)
@@ -89,16 +109,21 @@ def nanmean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> 
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        DTypeError: x holds complex numbers or strings.
+        DTypeError: x holds complex numbers or strings, or `dtype` is none.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = as_supported_dtype(x, normalization.softmax, "nanmean")
+    x = as_supported_dtype(_convert(x, dtype, "nanmean"), normalization.softmax, "nanmean")
     keepdims = check_flag(keepdims, "nanmean", "keepdims")
     return sum(_fill(x, 0), axis=axis, keepdims=keepdims) / _count(x, axis, keepdims)
 
 
 def nanvar(
-    x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
+    x: TensorLike,
+    *,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
 ) -> Tensor:
     """The variance along axes of the elements that are not NaN.
 
@@ -111,7 +136,7 @@ def nanvar(
         AxisError, DTypeError, ArgumentError: as for `nanmean`.
         ArgumentValueError: `correction` is not finite.
     """
-    x = as_supported_dtype(x, normalization.softmax, "nanvar")
+    x = as_supported_dtype(_convert(x, dtype, "nanvar"), normalization.softmax, "nanvar")
     correction = check_finite(correction, "nanvar", "correction")
     keepdims = check_flag(keepdims, "nanvar", "keepdims")
     mean = nanmean(x, axis=axis, keepdims=True)
@@ -122,7 +147,12 @@ def nanvar(
 
 
 def nanstd(
-    x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
+    x: TensorLike,
+    *,
+    axis: AxisLike = None,
+    dtype: DTypeLike | None = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
 ) -> Tensor:
     """The standard deviation along axes of the elements that are not NaN.
 
@@ -134,8 +164,14 @@ def nanstd(
     Raises:
         AxisError, DTypeError, ArgumentError, ArgumentValueError: as for `nanvar`.
     """
-    x = as_supported_dtype(x, normalization.softmax, "nanstd")
+    x = as_supported_dtype(_convert(x, dtype, "nanstd"), normalization.softmax, "nanstd")
     return sqrt_with_zero_gradient(nanvar(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def _convert(x: TensorLike, dtype: DTypeLike | None, op: str) -> Tensor:
+    """Return x as a tensor, in a dtype if one is given."""
+    x = as_tensor(x, op)
+    return x if dtype is None else astype(x, dtype)
 
 
 def _fill(x: Tensor, value: float) -> Tensor:

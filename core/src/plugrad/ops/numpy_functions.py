@@ -460,7 +460,7 @@ def lstsq(a: TensorLike, b: TensorLike, rcond: float | None = None) -> tuple[Ten
     There are no residuals unless there are more equations than unknowns. Whether these can be told apart depends on
     values, and is not looked at.
     """
-    x, residuals, rank, values = decomposition.lstsq(a, b, rtol=rcond)
+    x, residuals, rank, values = decomposition.lstsq(a, b, rcond=rcond)
     rows, columns = as_tensor(a, "lstsq").shape
     if rows <= columns:
         residuals = residuals[:0] if residuals.ndim else residuals.reshape(1)[:0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NoReturn
@@ -82,7 +83,6 @@ MISSING_ATTRIBUTE_HINTS: dict[str, str] = {
     "plugrad.variable_grads",
     "type": "write x.astype(dtype)",
     "unsqueeze": "write plugrad.expand_dims(x, axis=0)",
-    "view": "write x.reshape(shape)",
 }
 
 
@@ -132,12 +132,13 @@ SPECIAL_METHODS: Final = {
     "__copy__": ("methods", "copy_tensor"),
     "__deepcopy__": ("methods", "copy_tensor"),
     "__reduce__": ("methods", "reduce_for_pickle"),
+    "__arrow_c_array__": ("arrow", "export_arrow"),
 }
 """The other special methods that call ops."""
 NUMPY_METHODS: Final = {
     "methods": (
         *("astype", "to", "to_device", "reshape", "transpose", "sum", "mean", "prod", "std", "var"),
-        *("max", "min", "all", "any", "argmax", "argmin", "cumsum", "cumprod"),
+        *("max", "min", "all", "any", "argmax", "argmin", "cumsum", "cumprod", "view"),
     )
 }
 """The methods that take what NumPy passes, and their module."""
@@ -185,6 +186,9 @@ TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
         for name in names
     },
 }
+
+if sys.version_info >= (3, 12):  # the first that asks for buffers in Python
+    TENSOR_ATTRIBUTES["__buffer__"] = LazyAttribute("__buffer__", "ops.methods", "export_buffer")
 
 for _name, _member in TENSOR_ATTRIBUTES.items():
     setattr(Tensor, _name, _member)

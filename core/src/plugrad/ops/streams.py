@@ -18,6 +18,7 @@ import numpy as np
 from plugrad.errors import ArgumentValueError, short_repr
 from plugrad.host.fingerprint import fingerprint64
 from plugrad.host.random import random_bits
+from plugrad.interruptions import hold_safely
 from plugrad.kernels.random import STATE_WORDS
 from plugrad.ops.creation import host_value
 from plugrad.tensor.effects import on_failure
@@ -40,7 +41,7 @@ KEY_BITS: Final = 64
 COUNTER_BITS: Final = 128
 BLOCK_WORDS: Final = 4
 """The words that belong to a number of the counter."""
-_lock: Final = Lock()
+_lock: Final = hold_safely(Lock())
 
 
 class RandomStream:

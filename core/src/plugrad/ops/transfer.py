@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.discovery.listing import backends, find
-from plugrad.discovery.selection import backend_for
+from plugrad.discovery.selection import active_backend, backend_for
 from plugrad.engine.results import alias, wrap_array
 from plugrad.engine.transfer import copy_to_backend
-from plugrad.errors import PluginConflict
+from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, warn
 from plugrad.ops.arguments import as_tensor
 from plugrad.tensor.tracer import Tracer
 
@@ -57,19 +57,28 @@ def stop_gradient(x: TensorLike) -> Tensor:
 
 
 def restore_pickled(values: NDArray[Any], device: str, *, distribution: str) -> Tensor:
-    """Restore a pickled tensor on the device where it was.
+    """Restore a pickled tensor on the device where it was; where that is not there, on the active backend.
 
     If several distributions bring a backend of that name, `distribution` says which one it was.
     """
     name = device.partition(":")[0]
     qualified = f"{distribution}::{name}"
     try:
+        if _is_of_another(name, qualified):
+            device = f"{distribution}::{device}"
+        backend = backend_for(device)
+    except (BackendNotFound, BackendUnavailable) as error:
+        backend = active_backend()
+        warn(f"a tensor that was pickled on {device!r} is on {backend.name!r} now: {error}")
+    return as_tensor(values, "unpickled", backend=backend)
+
+
+def _is_of_another(name: str, qualified: str) -> bool:
+    """Return whether a backend's name stands for that of another distribution, or for several."""
+    try:
         plugin = find(name)
-        is_other = plugin.qualified_name != qualified and any(
-            p.qualified_name == qualified for p in backends()
-        )
     except PluginConflict:
-        is_other = True
-    if is_other:
-        device = f"{distribution}::{device}"
-    return as_tensor(values, "unpickled", backend=backend_for(device))
+        return True
+    return plugin.qualified_name != qualified and any(
+        p.qualified_name == qualified for p in backends()
+    )

@@ -13,6 +13,7 @@ from plugrad.kernels import binary, complex as parts, unary
 from plugrad.ops.arguments import (
     as_supported_dtype,
     as_tensor,
+    as_truth,
     cached_constant,
     cast,
     host_array,
@@ -516,10 +517,12 @@ def logical_not(x: TensorLike) -> Tensor:
     >>> plugrad.logical_not([True, False])
     tensor([False,  True], dtype=bool)
 
+    Numbers count as True unless they are 0.
+
     Raises:
-        DTypeError: x does not hold bools.
+        DTypeError: x holds strings.
     """
-    return unary_op(unary.logical_not, x, "logical_not")
+    return unary_op(unary.logical_not, as_truth(x, "logical_not"), "logical_not")
 
 
 def step(x: TensorLike, alpha: float = 0.0) -> Tensor:

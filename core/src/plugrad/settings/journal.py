@@ -10,17 +10,21 @@ from itertools import count
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from plugrad.interruptions import hold_safely
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 
-lock = RLock()
+lock = hold_safely(RLock())
 """Held while a registry changes, and while the engine looks up what to call; never while foreign code runs."""
 
 
 def _renew_lock() -> None:
     global lock
-    lock = RLock()  # another thread may have held the old one when the process was forked
+    lock = hold_safely(
+        RLock()
+    )  # another thread may have held the old one when the process was forked
 
 
 if hasattr(os, "register_at_fork"):

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plugrad.errors import ConfigError, short_repr, suggestion
-from plugrad.interruptions import is_interruption
+from plugrad.interruptions import hold_safely, is_interruption
 from plugrad.settings import journal
 from plugrad.settings.keys import (
     ENVIRONMENT_PREFIX,
@@ -103,12 +103,12 @@ class Config:
         self._set: dict[str, Any] = {}
         self._files: list[tuple[str, dict[str, Any]]] | None = None
         self._environment: dict[str, str] | None = None
-        self._lock = RLock()
+        self._lock = hold_safely(RLock())
         self._changes = 0
 
     def renew_lock(self) -> None:
         """Create a new lock in a forked child, because the parent may have held the old one."""
-        self._lock = RLock()
+        self._lock = hold_safely(RLock())
 
     @property
     def state(self) -> tuple[object, ...]:

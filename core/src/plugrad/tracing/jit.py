@@ -14,6 +14,7 @@ import numpy as np
 from plugrad.discovery.selection import active_backend
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError, BackendMismatch, TracingError, short_repr, warn
+from plugrad.interruptions import hold_safely
 from plugrad.registry.generation import generation
 from plugrad.settings.layers import config
 from plugrad.tensor.context import transfer_target
@@ -137,7 +138,7 @@ class Jitted(Generic[Params, Result]):
         """By key, of which a program that `holds` is for a call."""
         self._kinds: list[dict[int | str, Any]] = []
         """What each trace was made for: the part of the key by the position or name of the argument."""
-        self._lock = RLock()
+        self._lock = hold_safely(RLock())
         self._enter: Callable[[tuple[Any, ...]], Any] = has_no_entry
         """The short way into the program that ran last, if it has run twice in a row."""
         self._last: Program | None = None

@@ -40,12 +40,17 @@ class DType:
     """An element type, which knows its name, its size and its kind.
 
     There is one object for each dtype, and it does not change, so ``x.dtype is plugrad.float32`` is a test. A dtype
-    also equals its name. It is not a string: `str` and `name` give that.
+    also equals its name, NumPy's dtype with its code, such as ``"f4"``, and NumPy's class of elements. It is not a
+    string: `str` and `name` give that.
 
     >>> float32.name, float32.itemsize, float32.kind
     ('float32', 4, 'floating')
     >>> DType("float32") is float32, float32 == "float32", "float32" in {float32, int32}
     (True, True, True)
+    >>> float32 == np.float32, float32 == np.dtype("f4"), float32 == "f4", bool_ == bool
+    (True, True, True, True)
+
+    Of Python's types, a dtype equals `bool` only: whether `float` is float32 or float64 depends on whom you ask.
 
     NumPy takes it where it takes a dtype of its own.
 
@@ -120,7 +125,11 @@ class DType:
         return self.kind in ("floating", "complex")
 
     def __eq__(self, other: object) -> bool:
-        return self.name == other if isinstance(other, str) else NotImplemented
+        if isinstance(other, str):
+            return self.name == other or _BY_EQUIVALENT.get(other) is self
+        if other is bool or (isinstance(other, type) and issubclass(other, np.generic)):
+            return _BY_EQUIVALENT.get(other) is self
+        return NotImplemented
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{self!r} does not change, so its {name} cannot be set")
@@ -190,9 +199,16 @@ STRING: Final = frozenset({string})
 ANY: Final = frozenset(DTYPES)
 """The dtypes of kernels that only move or compare elements."""
 
+
+def _codes(numpy: np.dtype[Any]) -> tuple[str, str, str]:
+    """Return NumPy's codes for a dtype, such as ``"<f4"``, ``"f4"`` and ``"f"``."""
+    return numpy.str, numpy.str[1:], numpy.char
+
+
 # A backend array may carry NumPy's dtype object or ours; both spell the same type.
 _BY_EQUIVALENT: Final[dict[object, DType]] = {
     **{spelling: d for d in DTYPES for spelling in (d.name, d.numpy, d.numpy.type)},
+    **{code: d for d in DTYPES if d is not string for code in _codes(d.numpy)},
     np.str_: string,
     bool: bool_,
     int: int32,
@@ -204,9 +220,13 @@ DTypeLike: TypeAlias = DType | str | np.dtype[Any] | type
 
 
 def as_dtype(spelling: object) -> DType:
-    """Convert a name, a NumPy dtype or a Python type to a `DType`.
+    """Convert a name, a NumPy dtype, its code or a Python type to a `DType`.
 
-    >>> as_dtype("float32") is float32, as_dtype(np.int64) is int64, as_dtype(float) is float32
+    >>> (
+    ...     as_dtype("float32") is as_dtype("f4") is float32,
+    ...     as_dtype(np.int64) is int64,
+    ...     as_dtype(float) is float32,
+    ... )
     (True, True, True)
     >>> as_dtype(str) is as_dtype(np.dtype("<U5")) is string
     True

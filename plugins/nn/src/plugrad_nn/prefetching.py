@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sized
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import ArgumentError
+from plugrad.extend import ArgumentError, hold_safely
 from plugrad_nn.arguments import check_integer
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ class _Buffer:
     def __init__(self, size: int) -> None:
         self._size = size
         self._items: deque[Any] = deque()
-        self._changed = threading.Condition()
+        lock = threading.Lock()
+        self._held = hold_safely(lock)
+        self._changed = threading.Condition(lock)
         self._is_closed = False
         self._is_complete = False
         self._error: BaseException | None = None
@@ -92,7 +94,7 @@ class _Buffer:
         """Put in the items of an iterator, until there are no more or the buffer is closed."""
         try:
             for item in items:
-                with self._changed:
+                with self._held:
                     self._changed.wait_for(lambda: self._is_closed or len(self._items) < self._size)
                     if self._is_closed:
                         return
@@ -101,14 +103,14 @@ class _Buffer:
         except BaseException as error:  # the other thread raises it
             self._error = error
         finally:
-            with self._changed:
+            with self._held:
                 self._is_complete = True
                 self._changed.notify_all()
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the items, and raise the error that ended them."""
         while True:
-            with self._changed:
+            with self._held:
                 self._changed.wait_for(lambda: self._items or self._is_complete)
                 if not self._items:
                     break
@@ -120,7 +122,7 @@ class _Buffer:
 
     def close(self) -> None:
         """Let the thread that fills the buffer end after its present item."""
-        with self._changed:
+        with self._held:
             self._is_closed = True
             self._items.clear()
             self._changed.notify_all()

@@ -14,7 +14,7 @@ from time import monotonic, sleep
 from typing import Final
 from weakref import WeakSet
 
-from plugrad.extend import BackendUnavailable
+from plugrad.extend import BackendUnavailable, hold_safely
 
 MAX_WAIT_SECONDS: Final = 10.0
 """For how many seconds a fork waits. If a thread computes longer, its store is lost to the child."""
@@ -26,12 +26,13 @@ class ForkLock:
     A thread that needs several of them takes the one that was created first before the others.
     """
 
-    __slots__ = ("__weakref__", "_is_lost", "_lock", "held", "number")
+    __slots__ = ("__weakref__", "_held", "_is_lost", "_lock", "held", "number")
 
     def __init__(self) -> None:
         """Create a lock that is free."""
         self.number: int = next(_lock_numbers)
         self._lock = threading.RLock()
+        self._held = hold_safely(self._lock)
         self._is_lost = False
         self.held: int = 0
         _locks.add(self)
@@ -50,7 +51,7 @@ class ForkLock:
             )
         if _forking.locked():
             sleep(0.001)  # so that the thread that forks comes first
-        self._lock.acquire()
+        self._held.__enter__()
         self.held += 1
 
     def __exit__(self, *failure: object) -> None:

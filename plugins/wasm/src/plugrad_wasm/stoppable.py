@@ -12,7 +12,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
-from plugrad.extend import KernelFailed, is_interruption
+from plugrad.extend import KernelFailed, hold_safely, is_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,14 +125,14 @@ class Task(Generic[Result]):
         return cast("Result", self._result)
 
 
-_stack_size_lock = threading.Lock()
+_stack_size_lock = hold_safely(threading.Lock())
 """Held while the size of new stacks, which is one for the process, is changed."""
 
 
 def _renew_lock() -> None:
     """Replace the lock in a forked child: another thread of the parent may have held it."""
     global _stack_size_lock
-    _stack_size_lock = threading.Lock()
+    _stack_size_lock = hold_safely(threading.Lock())
 
 
 if hasattr(os, "register_at_fork"):

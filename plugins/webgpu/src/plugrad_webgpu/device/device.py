@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from plugrad.extend import DeviceLost, OutOfMemory, as_dtype
+from plugrad.extend import DeviceLost, OutOfMemory, as_dtype, hold_safely
 from plugrad_webgpu.algorithms.subgroups import subgroup_size
 from plugrad_webgpu.device.bindings import BindGroups
 from plugrad_webgpu.device.hosting import HostArrays
@@ -93,7 +93,7 @@ class Device:
         self.tiles: Mapping[str, str] = {}
         self._driver = driver
         self._raw = raw
-        self._lock: AbstractContextManager[object] = RLock()
+        self._lock: AbstractContextManager[object] = hold_safely(RLock())
         budget = pooled_bytes(largest, is_software=is_software)
         self.pool: Pool = Pool(self, largest, self._before_trim, self._lock, budget)
         self.calls: FusionQueue = FusionQueue(self, self.pool, self._lock, raw.most_operands)

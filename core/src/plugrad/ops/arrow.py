@@ -1,0 +1,187 @@
+"""Tensors as Arrow's arrays: the protocol ``__arrow_c_array__``.
+
+Polars, pyarrow, DuckDB and others read what it returns: two structures of Arrow's C data interface
+(https://arrow.apache.org/docs/format/CDataInterface.html), each in a capsule.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CFUNCTYPE, POINTER, PYFUNCTYPE, Structure, c_char_p, c_int64, c_void_p
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from plugrad.errors import DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from plugrad.tensor.tensor import Tensor
+
+FORMATS: Final = {
+    "bool": "b",
+    "string": "U",
+    "int8": "c",
+    "int16": "s",
+    "int32": "i",
+    "int64": "l",
+    "uint8": "C",
+    "uint16": "S",
+    "uint32": "I",
+    "uint64": "L",
+    "float16": "e",
+    "float32": "f",
+    "float64": "g",
+}
+"""Arrow's letters for the types of elements, by the names of dtypes."""
+
+
+class ArrowSchema(Structure):
+    """The type of an array."""
+
+
+class ArrowArray(Structure):
+    """The values of an array."""
+
+
+Release = CFUNCTYPE(None, c_void_p)
+"""The function that a consumer calls when it has done with a structure."""
+
+ArrowSchema._fields_ = [
+    *(("format", c_char_p), ("name", c_char_p), ("metadata", c_char_p), ("flags", c_int64)),
+    *(("n_children", c_int64), ("children", POINTER(POINTER(ArrowSchema)))),
+    *(("dictionary", c_void_p), ("release", c_void_p), ("private_data", c_void_p)),
+]
+ArrowArray._fields_ = [
+    *(("length", c_int64), ("null_count", c_int64), ("offset", c_int64), ("n_buffers", c_int64)),
+    *(("n_children", c_int64), ("buffers", POINTER(c_void_p))),
+    *(("children", POINTER(POINTER(ArrowArray))), ("dictionary", c_void_p)),
+    *(("release", c_void_p), ("private_data", c_void_p)),
+]
+
+_numbers: Final = count(1)
+_contents: Final[dict[int, object]] = {}
+"""What a structure points to until a consumer releases it, by the number in its ``private_data``."""
+_structures: Final[dict[int, Structure]] = {}
+"""The structures in capsules, by their addresses; a consumer moves their contents out of them."""
+
+
+def _release(kind: type[Any]) -> Any:
+    def release(address: int) -> None:
+        """Drop what a structure points to, and release its children, unless a consumer has moved them."""
+        try:
+            structure = kind.from_address(address)
+        except BaseException:  # of the consumer, which calls this while it raises
+            structure = kind.from_address(address)
+        for i in range(structure.n_children):
+            child = structure.children[i].contents
+            if child.release:
+                release(ctypes.addressof(child))
+        structure.release = None
+        _contents.pop(structure.private_data, None)
+
+    return Release(release)
+
+
+_RELEASES: Final = {kind: _release(kind) for kind in (ArrowSchema, ArrowArray)}
+_NAMES: Final = {ArrowSchema: b"arrow_schema", ArrowArray: b"arrow_array"}
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype, _get_pointer.argtypes = c_void_p, [c_void_p, c_char_p]
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
+
+
+def _destroyer(kind: type[Any]) -> Any:
+    def destroy(capsule: int) -> None:
+        """Drop the structure in a capsule, and release it unless a consumer has taken its contents."""
+        address = _get_pointer(capsule, _NAMES[kind])
+        structure: Any = _structures.pop(address)
+        if structure.release:
+            _RELEASES[kind](address)
+
+    return PYFUNCTYPE(None, c_void_p)(destroy)
+
+
+_DESTROYERS: Final = {kind: _destroyer(kind) for kind in (ArrowSchema, ArrowArray)}
+
+
+def _hold(structure: Any, contents: object) -> None:
+    """Keep what a structure points to until it is released."""
+    structure.private_data = next(_numbers)
+    _contents[structure.private_data] = contents
+    structure.release = ctypes.cast(_RELEASES[type(structure)], c_void_p)
+
+
+def _with_child(structure: Any, child: Any | None, *contents: object) -> Any:
+    """Return a structure with its only child, or with none."""
+    kind = cast("type[Any]", type(structure))
+    if child is not None:
+        structure.n_children = 1
+        structure.children = (POINTER(kind) * 1)(ctypes.pointer(child))
+    _hold(structure, (child, structure.children, contents))
+    return structure
+
+
+def _capsule(structure: Any) -> Any:
+    kind = cast("type[Any]", type(structure))
+    address = ctypes.addressof(structure)
+    _structures[address] = structure
+    return _new_capsule(address, _NAMES[kind], ctypes.cast(_DESTROYERS[kind], c_void_p))
+
+
+def _schema(format: str, sizes: Sequence[int]) -> Any:
+    """Return the type of elements, in lists of fixed sizes if there are any."""
+    letters = (f"+w:{sizes[0]}" if sizes else format).encode()
+    child = _schema(format, sizes[1:]) if sizes else None
+    return _with_child(ArrowSchema(format=letters, name=b""), child, letters)
+
+
+def _array(buffers: Sequence[NDArray[Any]], shape: Sequence[int]) -> Any:
+    """Return the values of a shape: elements in lists of fixed sizes."""
+    length, sizes = shape[0], shape[1:]
+    own = () if sizes else buffers  # in front of them, Arrow has a buffer of what is missing
+    pointers = (c_void_p * (1 + len(own)))(None, *[b.ctypes.data for b in own])
+    structure = ArrowArray(length=length, n_buffers=len(pointers), buffers=pointers)
+    child = _array(buffers, (length * sizes[0], *sizes[1:])) if sizes else None
+    return _with_child(structure, child, pointers, own)
+
+
+def _buffers(values: NDArray[Any]) -> Sequence[NDArray[Any]]:
+    """Return the elements as Arrow keeps them: bools as bits, and texts one behind the other."""
+    flat = values.reshape(-1)
+    if flat.dtype == np.bool_:
+        return (np.packbits(flat, bitorder="little"),)
+    if flat.dtype.kind != "T":
+        return (flat,)
+    texts = [text.encode() for text in flat.tolist()]
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return offsets, np.frombuffer(b"".join(texts) or b"\0", np.uint8)
+
+
+def export_arrow(x: Tensor, requested_schema: object = None) -> tuple[Any, Any]:
+    """Return the capsules of the type and of the values: the protocol ``__arrow_c_array__``.
+
+    The first axis is that of the array; further ones are lists of fixed sizes. On the cpu backend, numbers share
+    the tensor's memory, as they do with NumPy. `requested_schema` asks for a type, which the protocol lets a
+    producer ignore; the consumer converts.
+
+    Raises:
+        ShapeError: the tensor has no axis.
+        DTypeError: Arrow has no such type, as for complex numbers.
+        GradientLost: the tensor is being differentiated; the array would have no gradient.
+    """
+    values = np.asarray(x.numpy(), order="C")
+    if not values.ndim:
+        raise ShapeError(
+            "an array of Arrow has an axis, which this tensor has not; write x.reshape(1), or x.item()"
+        )
+    if x.dtype.name not in FORMATS:
+        raise DTypeError(
+            f"Arrow has no type for {x.dtype}; cast first, or split complex numbers with plugrad.real and plugrad.imag"
+        )
+    schema = _schema(FORMATS[x.dtype.name], values.shape[1:])
+    return _capsule(schema), _capsule(_array(_buffers(values), values.shape))

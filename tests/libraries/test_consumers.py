@@ -1,0 +1,38 @@
+"""Further libraries take tensors through the protocols for arrays, and give what they give for NumPy's arrays."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import plugrad
+from libraries.comparing import TOLERANCE, data_makers, difference
+from libraries.consumers_calls import CALLS, CLOSED_CALLS
+
+MODULES = {"dm_tree": "tree", "pillow": "PIL", "duckdb": "duckdb pyarrow"}
+"""The modules of libraries that have other names, or need another one."""
+
+
+def skip_without(name):
+    for module in MODULES.get(name, name).split():
+        if find_spec(module) is None:
+            pytest.skip(f"{module} is not installed; it is not in the group libraries")
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.filterwarnings("ignore")
+def test_consumers_give_what_they_give_for_arrays(backend, name):
+    skip_without(name)
+    tensor, array, real = data_makers()
+    assert difference(CALLS[name](tensor), CALLS[name](array), TOLERANCE[real.name]) == ""
+
+
+@pytest.mark.parametrize("name", CLOSED_CALLS)
+@pytest.mark.filterwarnings("ignore")
+def test_closed_libraries_take_arrays_only(name):
+    skip_without(name)
+    with plugrad.use("cpu"):
+        CLOSED_CALLS[name](np.asarray)
+        CLOSED_CALLS[name](lambda values: plugrad.asarray(values).numpy())
+        with pytest.raises(Exception):  # noqa: B017, PT011 - that of the library; once it is gone, the call moves up
+            CLOSED_CALLS[name](plugrad.asarray)
