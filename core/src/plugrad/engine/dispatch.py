@@ -71,7 +71,7 @@ def bind(kernel, otherwise):
             if plan is not None:
                 node = new(Call)
                 node.order = order = next_order()
-                if order % 8192 == 0:  # a long tape
+                if not order & 8191:  # a long tape
                     collect_rarely()
                 node.parents = {nodes}
                 node.plan = plan
@@ -82,7 +82,9 @@ def bind(kernel, otherwise):
                     node.split(output)
                 else:
                     output.node = node
-                if plan.keeps_something:
+                if plan.keeps_all_inputs:
+                    node.saved = {arrays}
+                elif plan.keeps_something:
                     node.keep({arrays}, output)
         if context is not None and context.scope is not None:
             context.scope.note(output)

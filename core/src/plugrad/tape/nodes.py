@@ -167,7 +167,8 @@ class Leaf(Step):
 
     def __init__(self, parents: tuple[Node | None, ...]) -> None:
         """Begin; the parent is the node of the argument."""
-        super().__init__(parents)
+        self.order = next_order()  # as in `Node`, in half of the time
+        self.parents = parents
         self.origin: object = ORIGIN
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:

@@ -57,7 +57,8 @@ class GradientPlan:
 
     # The tape reads these for every call: slots are faster than the fields of a named tuple.
     __slots__ = (
-        *("keeps_something", "kernel", "needs_dtypes", "needs_output", "rules", "saved_inputs"),
+        *("keeps_all_inputs", "keeps_something", "kernel", "needs_dtypes", "needs_output"),
+        *("rules", "saved_inputs"),
     )
 
     def __init__(
@@ -75,6 +76,8 @@ class GradientPlan:
         self.needs_output = needs_output
         self.needs_dtypes = needs_dtypes
         self.keeps_something = bool(saved_inputs) or needs_output or needs_dtypes
+        keeps_only_inputs = bool(saved_inputs) and not (needs_output or needs_dtypes)
+        self.keeps_all_inputs = keeps_only_inputs and len(saved_inputs) == kernel.input_count
 
     def accumulate_vjp(
         self, gradients: Gradients, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool
