@@ -76,8 +76,8 @@ class GradientPlan:
         self.needs_output = needs_output
         self.needs_dtypes = needs_dtypes
         self.keeps_something = bool(saved_inputs) or needs_output or needs_dtypes
-        keeps_only_inputs = bool(saved_inputs) and not (needs_output or needs_dtypes)
-        self.keeps_all_inputs = keeps_only_inputs and len(saved_inputs) == kernel.input_count
+        keeps_more = needs_output or needs_dtypes or kernel.takes_list
+        self.keeps_all_inputs = not keeps_more and 0 < kernel.input_count == len(saved_inputs)
 
     def accumulate_vjp(
         self, gradients: Gradients, call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool
