@@ -171,6 +171,7 @@ if typing.TYPE_CHECKING:
         pack_memory as pack_memory,
         plan_memory as plan_memory,
     )
+    from plugrad.passes.residuals import keep_residuals as keep_residuals
     from plugrad.passes.simplify import simplify_graph as simplify_graph
     from plugrad.passes.views import (
         PACKED_VIEWS as PACKED_VIEWS,
@@ -190,6 +191,7 @@ _LAZY_EXPORTS = {
     "passes.fusion": "fuse_groups fuse_regions fuse_steps",
     "passes.groups": "Group find_groups",
     "passes.memory": "MemoryPlan pack_memory plan_memory",
+    "passes.residuals": "keep_residuals",
     "passes.simplify": "simplify_graph",
     "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",
     "tracing.in_place": "InPlace",

@@ -33,7 +33,8 @@ from plugrad_native.programs.broadcasts import read_before_broadcasts
 from plugrad_native.programs.control import has_memory, write_control
 from plugrad_native.programs.delays import find_delayed
 from plugrad_native.programs.elementwise import elementwise_calls
-from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
+from plugrad_native.programs.groups import is_in_loop, is_repeated_number, lower_group
+from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of, has_gaps
 from plugrad_native.programs.products import turn_factors
 from plugrad_native.programs.reuse import find_dying, find_reused, is_free
 from plugrad_native.programs.rows import fits, is_view, row_calls
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Graph, Group, Shape, Shaped, Step, Value
     from plugrad_native.declare import Array
-    from plugrad_native.programs.calls import AnyCall
 
     Run = Callable[..., list[Any]]
 
@@ -117,6 +117,8 @@ class _OwnKernels:
         self.delayed: frozenset[Value] = frozenset()
         self.max_work = PARALLEL_MIN_WORK if thread_pool.count > 1 else None
         """The elements from which on several threads share a call, which Python gives them."""
+        self.gapped: frozenset[Value] = frozenset() if is_loop else _find_gapped(graph)
+        """The values that no program takes."""
         self.loops: set[int] = set()
         """The identities of the loops and choices that C runs, whose bodies have been prepared."""
 
@@ -149,7 +151,8 @@ class _OwnKernels:
 
     def is_in_group(self, call: Call) -> bool:
         """Return whether a loop over elements or rows may make a call."""
-        return self._is_own(call) and (self.computes(call) or is_view(call, self.specs))
+        is_free = is_view(call, self.specs) or is_repeated_number(call, self.specs)
+        return self._is_own(call) and (is_free or self.computes(call))
 
     def computes(self, call: Call) -> bool:
         """Return whether C computes the elements or the rows of a call."""
@@ -166,6 +169,8 @@ class _OwnKernels:
 
     def is_included(self, step: Step) -> bool:
         """Return whether a step is a group of such calls, a call that C runs, or one that takes no time."""
+        if not self.gapped.isdisjoint(step.inputs):
+            return False  # or all that is in one program with it would be replayed
         if isinstance(step, Fused):
             return not self.is_shared(step)
         if id(step) in self.loops:
@@ -202,6 +207,18 @@ class _OwnKernels:
             return False
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
         return max(count_elements(self.specs[v].shape) for v in values) >= self.max_work
+
+
+def _find_gapped(graph: Graph) -> frozenset[Value]:
+    """Return the values that are views with gaps of an array, which no program takes."""
+    found: set[Value] = set()
+    for step in graph.steps:
+        if isinstance(step, Call) and (
+            (step.kernel in VIEWS and not found.isdisjoint(step.inputs))
+            or has_gaps(step, graph.specs)
+        ):
+            found.update(step.outputs)
+    return frozenset(found)
 
 
 def _numpy_function(kernel: Any) -> Any:
@@ -319,7 +336,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
 def _elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
     """Return the shape of the results of a group of elementwise calls; None if it is one of calls on rows."""
     shapes = {specs[v].shape for step in body.steps for v in step.outputs}
-    is_one_loop = len(shapes) == 1 and all(map(_is_elementwise, body.steps))
+    is_one_loop = len(shapes) == 1 and all(is_in_loop(step, specs) for step in body.steps)
     return shapes.pop() if is_one_loop else None
 
 
@@ -327,8 +344,7 @@ def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None =
     """Write a group: some of its elements, or of its rows."""
     shape = _elementwise_shape(body, writer.specs)
     if shape is not None:
-        calls = _lower_group(body, writer.specs)
-        writer.write_loop(shape, calls, body.results, first, last)
+        writer.write_loop(shape, lower_group(body, writer.specs), body.results, first, last)
     else:
         rows = writer.specs[body.results[0]].shape[0]
         writer.write_rows(rows, _row_steps(body, writer.specs), body.results, first, last)
@@ -350,27 +366,12 @@ def _with_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | C
     return replace(step, condition=bodies[0], body=bodies[1])
 
 
-def _lower_group(body: Graph, specs: Mapping[Value, Shaped]) -> list[AnyCall]:
-    """Return the calls of C of a group of elementwise calls."""
-    found: list[AnyCall] = []
-    for call in body.steps:
-        assert isinstance(call, Call)
-        calls = elementwise_calls(call, specs)
-        assert calls is not None
-        found += calls
-    return found
-
-
 def _at(graph: Graph, group: Group) -> list[Call]:
     return [step for i in group.steps if isinstance(step := graph.steps[i], Call)]
 
 
 def _is_control(step: Step) -> bool:
     return isinstance(step, Scan | Cond | While)
-
-
-def _is_elementwise(step: Step) -> bool:
-    return isinstance(step, Call) and step.kernel.is_elementwise
 
 
 def _row_steps(body: Graph, specs: Mapping[Value, Shaped]) -> list[RowStep]:
