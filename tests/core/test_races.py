@@ -157,6 +157,11 @@ BLOCKS = {
         lambda: plugrad.exp(plugrad.asarray(1.0, device="cpu")).device,
         "fake_device:0",
     ),
+    "autocast": Block(
+        lambda: plugrad.autocast("float16"),
+        lambda: plugrad.matmul(plugrad.ones((2, 2)), plugrad.ones((2, 2))).dtype.name,
+        "float16",
+    ),
     "tidy": Block(plugrad.tidy, made_here, (False, True)),
     "profile": Block(profiled, value, np.tanh(np.float32(0.5)).item()),
 }

@@ -24,7 +24,7 @@ from plugrad.kernels import (
     sparse,
     unary,
 )
-from plugrad.tensor.context import active_precision, set_precision
+from plugrad.tensor.context import active_precision, begin_precision, end_precision
 from plugrad.types.dtype import HALVES, as_dtype, float32
 
 if TYPE_CHECKING:
@@ -82,9 +82,10 @@ def autocast(dtype: DTypeLike) -> Generator[None]:
     variables in float32 are float32. Tensors of other dtypes stay what they are. The backward pass does not cast: it
     computes each gradient in the dtype of what it is the gradient of.
 
-    The block counts for this thread or task only; `plugrad.carry_context` carries it to others. It counts inside
-    functions that `plugrad.jit`, `plugrad.vmap` and `plugrad.grad` run, which are traced anew for it. The table of what
-    is computed in which dtype is that of PyTorch (``torch.autocast``): :doc:`/guide/mixed-precision` has it.
+    The block counts for this thread or task only; `plugrad.carry_context` carries it to others. Blocks may end in any
+    order. It counts inside functions that `plugrad.jit`, `plugrad.vmap` and `plugrad.grad` run, which are traced anew
+    for it. The table of what is computed in which dtype is that of PyTorch (``torch.autocast``):
+    :doc:`/guide/mixed-precision` has it.
 
     Args:
         dtype: "bfloat16" or "float16"; "float32" switches a block around it off.
@@ -106,12 +107,11 @@ def autocast(dtype: DTypeLike) -> Generator[None]:
 @contextmanager
 def precision_of(dtype: DType | None) -> Generator[None]:
     """A block in another precision."""
-    before = active_precision()
-    set_precision(dtype)
+    block = begin_precision(dtype)
     try:
         yield
     finally:
-        set_precision(before)
+        end_precision(block)
 
 
 def keep_precision(function: Callable[Params, Result]) -> Callable[Params, Result]:

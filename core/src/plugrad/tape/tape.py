@@ -10,7 +10,7 @@ from plugrad.registry.composites import find_composite
 from plugrad.registry.gradients import find_gradient
 from plugrad.tape.nodes import Call, Leaf, Node, Part, Step, add
 from plugrad.tape.plans import missing_gradient
-from plugrad.tensor.context import active_precision, set_precision
+from plugrad.tensor.context import active_precision, begin_precision, end_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,14 +88,13 @@ class BackwardPass:
             on_gradient: called with the position and the gradient of each leaf that the root depends on, as soon as
                 nothing more will be added to it.
         """
-        precision = active_precision()
-        if precision is None:
+        if active_precision() is None:
             return self.walk(start, on_gradient)
-        set_precision(None)  # a gradient has the dtype of what it is the gradient of
+        block = begin_precision(None)  # a gradient has the dtype of what it is the gradient of
         try:
             return self.walk(start, on_gradient)
         finally:
-            set_precision(precision)
+            end_precision(block)
 
     def walk(
         self, start: Any, on_gradient: Callable[[int, Tensor], None] | None

@@ -77,6 +77,14 @@ class Overrides:
                 self.kernels.setdefault(cast("tuple[str, str]", key), []).insert(0, value)
 
 
+class Precision(NamedTuple):
+    """An open block in which kernels that gain from halves compute in a dtype."""
+
+    number: int
+    """It tells the blocks that are open in one context apart."""
+    dtype: DType | None
+
+
 class Context(NamedTuple):
     """The innermost `tidy` block, the backend that inputs are transferred to, what is overridden, and the precision."""
 
@@ -85,7 +93,9 @@ class Context(NamedTuple):
     overrides: Overrides | None = None
     settings: Mapping[str, Any] | None = None
     precision: DType | None = None
-    """The dtype of halves inside of an `plugrad.autocast` block."""
+    """The dtype of halves inside of a `plugrad.autocast` block: that of the last entry of `precisions`."""
+    precisions: tuple[Precision, ...] = ()
+    """The open blocks of precisions."""
 
 
 _EMPTY: Final = Context()
@@ -121,10 +131,20 @@ def active_precision() -> DType | None:
     return None if context is None else context.precision
 
 
-def set_precision(dtype: DType | None) -> None:
-    """Set the dtype of halves in which the kernels that gain from them compute."""
+def begin_precision(dtype: DType | None) -> Precision:
+    """Open a block in which the kernels that gain from halves compute in a dtype; None switches them off."""
     context = current_context() or _EMPTY
-    _set(context._replace(precision=dtype))
+    number = context.precisions[-1].number + 1 if context.precisions else 0
+    block = Precision(number, dtype)
+    _set(context._replace(precision=dtype, precisions=(*context.precisions, block)))
+    return block
+
+
+def end_precision(block: Precision) -> None:
+    """Close a block; blocks may end in any order."""
+    context = current_context() or _EMPTY
+    rest = tuple([other for other in context.precisions if other != block])
+    _set(context._replace(precision=rest[-1].dtype if rest else None, precisions=rest))
 
 
 def set_scope(scope: Scope | None) -> None:
