@@ -154,7 +154,7 @@ PLACES = {
     "optimizers/quasi_newton.py": {
         "aim",
         "evaluate",
-        "largest_of",
+        "max_norm",
         "_iterate",
     },  # a line search looks at values
     "transforms/batches.py": {"to_numpy"},  # of a batched array, which raises
