@@ -6,6 +6,7 @@ BACKEND ?= cpu
 ARGS ?=
 WORKERS ?= 2
 PLATFORMS ?=
+ABIS ?= abi3
 CHECKS ?=
 
 VENV := .venv
@@ -81,13 +82,13 @@ bench: $(INSTALLED) ## Compare with torch and what else is installed, on one thr
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
-wheels: | $(BIN)/uv ## Build wheels for this machine, and source distributions, into dist/ (PLATFORMS=all for every platform)
+wheels: | $(BIN)/uv ## Build wheels for this machine, and source distributions, into dist/ (PLATFORMS=all for every platform, ABIS="abi3 cp314t" also for free-threaded Python)
 	rm -rf dist
 	$(BIN)/uv build --quiet --python $(BIN)/python --all-packages --sdist --wheel --out-dir dist
-	for platform in $(PLATFORMS:all=$$($(BIN)/python plugins/native/hatch_build.py platforms)); do \
-	    PLUGRAD_NATIVE_PLATFORM=$$platform $(BIN)/uv build --quiet --python $(BIN)/python \
+	for platform in $(PLATFORMS:all=$$($(BIN)/python plugins/native/hatch_build.py platforms)); do for abi in $(ABIS); do \
+	    PLUGRAD_NATIVE_PLATFORM=$$platform PLUGRAD_NATIVE_ABI=$$abi $(BIN)/uv build --quiet --python $(BIN)/python \
 	        --package plugrad-native --wheel --out-dir dist || exit 1; \
-	done
+	done; done
 	@rm -f dist/.gitignore
 	@ls dist
 	@echo 'To install what was built: pip install --find-links dist plugrad'
@@ -96,7 +97,7 @@ clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) uv.lock build plugins/native/build dist docs/_build docs/reference/api outputs \
 	    .pytest_cache .ruff_cache
 	find core plugins tests examples benchmarks \( -name __pycache__ -o -name '*.wasm' \
-	    -o -name '*.abi3.so' -o -name '_v?.pyd' \) \
+	    -o -name '_v?.*.so' -o -name '_neon.*.so' -o -name '_v?.pyd' \) \
 	    -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(INSTALLED): $(PROJECTS) $(COMPILED) | $(BIN)/uv

@@ -156,7 +156,15 @@ def in_torch(name: str) -> Callable[[], Any]:
     return lambda: function(*tensors)
 
 
-PEERS = {"jax": in_jax, "torch": in_torch}
+def in_torch_compile(name: str) -> Callable[[], Any]:
+    """Return a program, compiled by PyTorch."""
+    torch: Any = import_module("torch")
+    function, arrays = programs.PROGRAMS[name](programs.in_torch())
+    compiled, tensors = torch.compile(function), [*map(torch.from_numpy, arrays)]
+    return lambda: compiled(*tensors)
+
+
+PEERS = {"jax": in_jax, "torch": in_torch, "torch.compile": in_torch_compile}
 WORK: dict[str, Callable[[], Work]] = {
     "D3": d3,
     "W1": lambda: training(workloads.mlp(), peer_plugrad.mlp),
@@ -184,7 +192,9 @@ def main() -> None:
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--host", action="store_true")
-    parser.add_argument("--peers", default="", help="jax, torch, or both with a comma")
+    parser.add_argument(
+        "--peers", default="", help="of jax, torch and torch.compile, with commas between"
+    )
     arguments = parser.parse_args()
     plugrad.use(arguments.backend)
     backend = plugrad.which().backend

@@ -65,7 +65,61 @@ def convnet(x: Any, w: Any) -> Any:
     return x.reshape(64, -1) @ w["w"] + w["b"]
 
 
+def chains() -> Step:
+    """D3."""
+    a, ones = jnp.asarray(workloads.pair()[0]), jnp.ones(4)
+
+    @jax.jit
+    def gradient(a: Any, ones: Any) -> Any:
+        return jax.vjp(workloads.chain, a)[1](ones)[0]
+
+    def run() -> None:
+        for _ in range(workloads.CHAINS):
+            gradient(a, ones)
+
+    return Step(run, lambda: [float(gradient(a, ones).sum())], workloads.CHAINS)
+
+
+def normalize(x: Any, scale: Any, offset: Any) -> Any:
+    centred = x - x.mean(-1, keepdims=True)
+    return (
+        centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * scale + offset
+    )
+
+
+def block_loss(w: Any) -> Any:
+    """Return a number that depends on all that W4's block computes of `x`, which is among its weights."""
+    x, heads = w["x"], workloads.HEADS
+    batch, length, width = x.shape
+    h = normalize(x, w["scale1"], w["offset1"])
+    h = h @ w["query_key_value"] + w["query_key_value_bias"]
+    q, k, v = jnp.moveaxis(h.reshape(batch, length, 3, heads, width // heads), 2, 0)
+    h = jax.nn.dot_product_attention(q, k, v).reshape(batch, length, width)
+    x = x + (h @ w["out"] + w["out_bias"])
+    h = normalize(x, w["scale2"], w["offset2"])
+    h = jax.nn.gelu(h @ w["wide"] + w["wide_bias"], approximate=True)
+    x = x + (h @ w["narrow"] + w["narrow_bias"])
+    return (x * x).mean()
+
+
+def transformer() -> Step:
+    """W4."""
+    weights = {name: jnp.asarray(value) for name, value in workloads.transformer().items()}
+    both = jax.jit(jax.value_and_grad(block_loss))
+
+    def check() -> list[float]:
+        value, gradients = both(weights)
+        return [
+            float(value),
+            *(float(jnp.abs(gradients[name]).sum()) for name in ("query_key_value", "x")),
+        ]
+
+    return Step(lambda: jax.block_until_ready(both(weights)), check)
+
+
 STEPS: dict[str, Callable[[], Step]] = {
+    "D3": chains,
+    "W4": transformer,
     "W1": lambda: training(workloads.mlp(), mlp),
     "W2": lambda: training(workloads.convnet(), convnet),
     **workloads.large(jnp, jnp.asarray, jax.block_until_ready, jax.jit),

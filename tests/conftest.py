@@ -107,27 +107,33 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     Late tests that collect garbage again and again took a minute each, among millions of objects.
     """
     if nextitem is not None and nextitem.path != item.path:
-        release_shaders()
+        has_grown = close_large_device()
         freeze()
+        if has_grown:  # what is free lies between what stays
+            getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
 
 
 MAX_SHADER_BYTES = 1 << 30
 """What a process may take before a device gives back its shaders, of half a megabyte each: 5 GB in a whole run."""
 
 
-def release_shaders() -> None:
-    """Close webgpu's device where the process has grown large; the next test opens it again."""
+def close_large_device() -> bool:
+    """Close webgpu's device where the process has grown large; the next test opens it again.
+
+    What is collected next includes the device, which refers to itself, and all that is out of the collector's
+    sight otherwise: one such walk takes seconds.
+    """
     statm = Path("/proc/self/statm")  # which only Linux has
     if not statm.exists():
-        return
+        return False
     resident = int(statm.read_text("ascii").split()[1]) * mmap.PAGESIZE
-    for device in list(state.opened.values()) if resident > MAX_SHADER_BYTES else []:
-        if device.name == "webgpu":
-            plugrad.close_backend(device)
-            gc.unfreeze()  # a device refers to itself
-            gc.collect()
-            # What is free lies between what stays.
-            getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
+    large = [d for d in list(state.opened.values()) if d.name == "webgpu"]
+    if resident <= MAX_SHADER_BYTES or not large:
+        return False
+    for device in large:
+        plugrad.close_backend(device)
+    gc.unfreeze()
+    return True
 
 
 def freeze() -> None:

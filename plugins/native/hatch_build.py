@@ -6,12 +6,14 @@ python hatch_build.py sanitize   write a copy of the package that checks for und
                                  and print the library to preload for it; "sanitize undefined" needs none
 PLUGRAD_NATIVE_PLATFORM=win_amd64 python -m hatchling build -t wheel
                                  build the wheel for another platform
+PLUGRAD_NATIVE_ABI=cp314t python -m hatchling build -t wheel
+                                 build the wheel for a free-threaded interpreter, which is not this one
 
 The sources are shared with plugrad-wasm; a source distribution holds a copy. Each variant, for processors of
 a level, is an extension module with the same functions. The compiler is that of ziglang, for all platforms,
 with the stable ABI of Python declared in ``extension/python.h``; so building needs neither a compiler nor
-headers of the system. The functions that the package calls are listed in ``extension/exports.txt``; the
-compiler leaves out all others.
+headers of the system. Free-threaded interpreters have an ABI for each version, and extensions of their own. The
+functions that the package calls are listed in ``extension/exports.txt``; the compiler leaves out all others.
 """
 
 from __future__ import annotations
@@ -146,8 +148,8 @@ def this_platform(*, may_be_asked: bool = True) -> str | None:
     asked = os.environ.get("PLUGRAD_NATIVE_PLATFORM")
     if asked and may_be_asked:
         return asked
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None  # which have no stable ABI
+    if sys.implementation.name != "cpython":
+        return None  # which has no such ABI
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(
         machine := platform.machine().lower(), machine
     )
@@ -161,10 +163,36 @@ def this_platform(*, may_be_asked: bool = True) -> str | None:
     return name if name in PLATFORMS else None
 
 
+def abi_of_interpreter() -> str:
+    """Return the ABI of this interpreter: the stable one, or that of its version if it is free-threaded."""
+    is_free = sysconfig.get_config_var("Py_GIL_DISABLED")
+    return "cp{}{}t".format(*sys.version_info) if is_free else "abi3"
+
+
+def this_abi() -> str:
+    """Return the ABI to build for: that of this interpreter, or that in the environment, such as ``cp314t``."""
+    return os.environ.get("PLUGRAD_NATIVE_ABI") or abi_of_interpreter()
+
+
+def suffix_of(name: str, abi: str) -> str:
+    """Return what the file name of an extension module ends with on a platform."""
+    if abi == "abi3":
+        return ".pyd" if name.startswith("win") else ".abi3.so"
+    if name.startswith("win"):
+        return f".{abi}-{name}.pyd"
+    version = abi.removeprefix("cp")
+    if name.startswith("macosx"):
+        return f".cpython-{version}-darwin.so"
+    libc = "gnu" if name.startswith("manylinux") else "musl"
+    return f".cpython-{version}-{name.split('_', 3)[3]}-linux-{libc}.so"
+
+
 def extension_of(name: str, variant: str) -> Path:
-    """Return the path of the extension module of a variant: in the package, or elsewhere for another platform."""
-    folder = PACKAGE if name == this_platform(may_be_asked=False) else ROOT / "build" / name
-    return folder / f"_{variant}{'.pyd' if name.startswith('win') else '.abi3.so'}"
+    """Return the path of the extension module of a variant: in the package, or elsewhere for another interpreter."""
+    abi = this_abi()
+    is_own = (name, abi) == (this_platform(may_be_asked=False), abi_of_interpreter())
+    folder = PACKAGE if is_own else ROOT / "build" / f"{name}-{abi}"
+    return folder / f"_{variant}{suffix_of(name, abi)}"
 
 
 def is_stale(name: str) -> bool:
@@ -215,6 +243,7 @@ def compile_variants(
         processor, vector_bytes, more = variants[variant]
         flags = (f"-mcpu={processor}", f"-DVECTOR_BYTES={vector_bytes}", *COMPILE, *more, *checks)
         flags += () if "windows" in triple else NO_TABLES
+        flags += () if this_abi() == "abi3" else ("-DFREE_THREADED",)
         module = (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
         target = object_of(variant, part)
         run_compiler(folder, *platform_flags, *flags, *module, "-c", str(part), "-o", target)
@@ -302,13 +331,15 @@ def needs_of(parameters: str) -> tuple[str, ...]:
 
 
 def import_library(triple: str, folder: Path) -> str:
-    """Return the library that tells the linker for Windows what is in python3.dll."""
+    """Return the library that tells the linker for Windows what is in the interpreter's DLL."""
     names = [
         n for found in PYTHON.findall((EXTENSION / "python.h").read_text()) for n in found if n
     ]
     exports = (f"{n} DATA" if n.startswith(VARIABLES) else n for n in names)
-    definition, library = folder / "python3.def", folder / "python3.lib"
-    definition.write_text("\n".join(["LIBRARY python3.dll", "EXPORTS", *exports, ""]))
+    abi = this_abi()
+    interpreter = "python3" if abi == "abi3" else f"python{abi.removeprefix('cp')}"
+    definition, library = folder / f"{interpreter}.def", folder / f"{interpreter}.lib"
+    definition.write_text("\n".join([f"LIBRARY {interpreter}.dll", "EXPORTS", *exports, ""]))
     machine = "i386:x86-64" if triple.startswith("x86_64") else "arm64"
     arguments = ("dlltool", "-m", machine, "-d", str(definition), "-l", str(library))
     subprocess.run([compiler(), *arguments], check=True)
@@ -403,4 +434,7 @@ else:
                 str(file): f"plugrad_native/{file.name}" for file in files
             }
             build_data["pure_python"] = False
-            build_data["tag"] = f"cp311-abi3-{name}"
+            abi = this_abi()
+            build_data["tag"] = (
+                f"{'cp311' if abi == 'abi3' else abi.removesuffix('t')}-{abi}-{name}"
+            )

@@ -40,6 +40,18 @@ EXTRAS = [
         [uniform(-5, 5, avoid=(-3, 3))],
     ),
     Case(plugrad.hard_tanh, lambda x: np.clip(x, -1, 1), [uniform(-3, 3, avoid=(-1, 1))]),
+    Case(
+        plugrad.hard_shrink,
+        lambda x, threshold: np.where(np.abs(x) <= threshold, 0, x),
+        [uniform(-3, 3, avoid=(-1, 1))],
+        attrs={"threshold": 1.0},
+    ),
+    Case(
+        plugrad.soft_shrink,
+        lambda x, threshold: np.where(np.abs(x) <= threshold, 0, x - threshold * np.sign(x)),
+        [uniform(-3, 3, avoid=(-1, 1))],
+        attrs={"threshold": 1.0},
+    ),
 ]
 CASES = [*from_table("activation"), *EXTRAS]
 OF_ONE = [case for case in CASES if len(case.domains) == 1]
@@ -169,6 +181,10 @@ REFUSALS = [
     ),
     Refusal(lambda: plugrad.glu(plugrad.zeros((2, 3))), ShapeError, ["glu", "(2, 3)", "even"]),
     Refusal(lambda: plugrad.glu(plugrad.zeros((2, 3)), 2), AxisError, ["glu", "axis=2"]),
+    Refusal(
+        lambda: plugrad.hard_shrink([1.0], -1), ArgumentValueError, ["hard_shrink", "threshold=-1"]
+    ),
+    Refusal(lambda: plugrad.soft_shrink([1.0], "x"), ArgumentError, ["soft_shrink", "threshold"]),
     Refusal(lambda: plugrad.celu([1.0], 0), ArgumentValueError, ["celu", "alpha=0"]),
     Refusal(lambda: plugrad.silu("a"), DTypeError, ["silu", "string"]),
     Refusal(

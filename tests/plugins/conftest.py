@@ -1,5 +1,6 @@
 """A place where tests install plugins, and from where everything is gone after them."""
 
+import copy
 import gc
 import importlib
 import os
@@ -11,7 +12,7 @@ import pytest
 import plugrad
 from installed import open_installed
 from plugins.hostile import write_backend, write_distribution
-from plugrad.cli import main
+from plugrad.cli import jobs, main
 from plugrad.discovery import hooks, listing, loading, packs
 from plugrad.discovery.scan import scan_distributions
 from plugrad.discovery.state import state
@@ -108,11 +109,35 @@ def site(tmp_path, monkeypatch):
     plugrad.plugins(refresh=True)
 
 
+def remember_outcomes(run, folder):
+    """Return `plugrad.cli.jobs.run` that asks no new process twice for the same, as long as nothing changes.
+
+    A new process knows of this one no more than its path, the environment and what is installed.
+    """
+    outcomes = {}
+
+    def run_once(todo, timeout):
+        todo = list(todo)
+        settings = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+        files = [
+            (str(path), path.lstat().st_mtime_ns, path.lstat().st_size)
+            for path in sorted(folder.rglob("*"))
+            if "__pycache__" not in path.parts
+        ]
+        key = repr((todo, timeout, sys.path, os.getcwd(), settings, files))
+        if key not in outcomes:
+            outcomes[key] = run(todo, timeout)
+        return copy.deepcopy(outcomes[key])
+
+    return run_once
+
+
 @pytest.fixture
 def command(site, capsys, monkeypatch):
     """Run a command of ``plugrad`` in this process; return its exit status and what it printed."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(jobs, "run", remember_outcomes(jobs.run, site.folder))
 
     def run(*arguments):
         try:

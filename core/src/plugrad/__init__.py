@@ -151,6 +151,7 @@ if typing.TYPE_CHECKING:
         elu as elu,
         gelu as gelu,
         glu as glu,
+        hard_shrink as hard_shrink,
         hard_sigmoid as hard_sigmoid,
         hard_silu as hard_silu,
         hard_tanh as hard_tanh,
@@ -163,6 +164,7 @@ if typing.TYPE_CHECKING:
         selu as selu,
         sigmoid as sigmoid,
         silu as silu,
+        soft_shrink as soft_shrink,
         softplus as softplus,
         softsign as softsign,
     )
@@ -472,8 +474,8 @@ _LAZY_EXPORTS = {
     "engine.by_name": "run_kernel",
     "engine.custom": "custom_grad",
     "ops.activation": (
-        "celu elu gelu glu hard_sigmoid hard_silu hard_tanh leaky_relu log_sigmoid mish prelu relu relu6 selu "
-        "sigmoid silu softplus softsign"
+        "celu elu gelu glu hard_shrink hard_sigmoid hard_silu hard_tanh leaky_relu log_sigmoid mish prelu relu relu6 "
+        "selu sigmoid silu soft_shrink softplus softsign"
     ),
     "ops.attention": "attention",
     "ops.bitwise": (

@@ -171,12 +171,14 @@ if typing.TYPE_CHECKING:
         pack_memory as pack_memory,
         plan_memory as plan_memory,
     )
+    from plugrad.passes.residuals import keep_residuals as keep_residuals
     from plugrad.passes.simplify import simplify_graph as simplify_graph
     from plugrad.passes.views import (
         PACKED_VIEWS as PACKED_VIEWS,
         STRIDED_VIEWS as STRIDED_VIEWS,
         find_storage as find_storage,
     )
+    from plugrad.tracing.in_place import InPlace as InPlace
     from plugrad.tracing.replay import compile_replay as compile_replay
 
 _LAZY_EXPORTS = {
@@ -189,8 +191,10 @@ _LAZY_EXPORTS = {
     "passes.fusion": "fuse_groups fuse_regions fuse_steps",
     "passes.groups": "Group find_groups",
     "passes.memory": "MemoryPlan pack_memory plan_memory",
+    "passes.residuals": "keep_residuals",
     "passes.simplify": "simplify_graph",
     "passes.views": "PACKED_VIEWS STRIDED_VIEWS find_storage",
+    "tracing.in_place": "InPlace",
     "tracing.replay": "compile_replay",
 }
 """The modules that are imported when one of their names is first used: those of graphs, which few plugins look at."""

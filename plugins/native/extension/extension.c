@@ -135,13 +135,17 @@ static PyMethodDef methods[] = {
 };
 
 static PyModuleDef module = {
-    .base = {.references = 1}, .name = MODULE, .doc = "Kernels.", .size = -1, .methods = methods};
+    .base = {.head = STATIC_HEAD}, .name = MODULE, .doc = "Kernels.", .size = -1, .methods = methods};
 
 #define JOINED(a, b) a##b
 #define INITIALIZER(name) JOINED(PyInit_, name)
 
 TO_PYTHON PyObject *INITIALIZER(MODULE_NAME)(void) {
     PyObject *created = PyModule_Create2(&module, STABLE_ABI);
+#ifdef FREE_THREADED
+    // Kernels share nothing, and programs are taken by one thread at a time (see program.c).
+    if (created) PyUnstable_Module_SetGIL(created, (void *)1);
+#endif
     if (created) PyModule_AddIntConstant(created, "VECTOR_BYTES", VECTOR_BYTES);
     return created;
 }

@@ -1,6 +1,7 @@
 // Programs, see program.h.
 #include "program.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "table.h"
@@ -19,8 +20,7 @@ enum tag { NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST };
 // A ufunc of NumPy, as its C API documents it.
 typedef void loop_of_numpy(char **arrays, const ptrdiff_t *sizes, const ptrdiff_t *steps, void *data);
 typedef struct {
-    ptrdiff_t references;
-    void *type;
+    object_head head;
     int inputs, outputs, arrays, identity;
     loop_of_numpy **loops;
     void *const *data;
@@ -76,7 +76,8 @@ typedef struct {
 } workspace;
 
 typedef struct {
-    int nodes, loops, cells, slots, inputs, outputs, constants, is_long, is_busy;
+    int nodes, loops, cells, slots, inputs, outputs, constants, is_long;
+    _Atomic(int) is_busy; // while a run uses `own`, which another thread may ask for
     int64_t arena_bytes;
     node *node;
     loop *loop;
@@ -240,12 +241,11 @@ static PyObject *run_program(PyObject *self, PyObject *const *arguments, ptrdiff
     if (count != takes)
         return PyErr_Format(PyExc_TypeError, "the program takes %d arrays, not %zd", takes, count);
     workspace another, *w = &p->own;
-    const int is_own = !p->is_busy;
+    const int is_own = !atomic_exchange(&p->is_busy, 1);
     if (!is_own) {
         w = &another;
         if (!make_workspace(p, w)) return PyErr_NoMemory();
     }
-    p->is_busy = 1;
     int held = 0, is_done = 1;
     for (; is_done && held < count; held++) {
         const int slot = held < arrays ? 1 + held : 0;
@@ -649,7 +649,8 @@ static PyMethodDef definition = {"program", run_program, METH_FASTCALL, NULL};
 
 PyObject *make_program([[maybe_unused]] PyObject *module, PyObject *const *arguments,
                        ptrdiff_t count) {
-    if (count != 5) return PyErr_Format(PyExc_TypeError, "program takes five arguments");
+    if (count != 5 && count != 6)
+        return PyErr_Format(PyExc_TypeError, "program takes five or six arguments");
     const ptrdiff_t functions = PyTuple_Size(arguments[2]);
     if (functions < 0) return NULL;
     Py_buffer words = {}, sizes = {};
@@ -661,6 +662,7 @@ PyObject *make_program([[maybe_unused]] PyObject *module, PyObject *const *argum
     is_ready = is_ready && words_of(arguments[0], &words) && words_of(arguments[1], &sizes) &&
                read_slots(p, &sizes, arguments[3]) &&
                read_program(p, &words, found, (int)functions);
+    if (is_ready && count == 6) p->is_long = 0;
     if (words.obj) PyBuffer_Release(&words);
     if (sizes.obj) PyBuffer_Release(&sizes);
     PyMem_Free(found);

@@ -3,7 +3,8 @@
 
 #include "python.h"
 
-// program(words, sizes, functions, constants): return a function that runs the calls of a table.
+// program(words, sizes, functions, constants, ufunc[, anything]): return a function that runs the calls of a table. With
+// a last argument, it keeps Python's lock and answers no interrupts however long it is: nobody sees half of its work.
 //
 // `functions` are names of kernels, or pairs of a ufunc of NumPy and the number of one of its loops. `sizes` are the
 // bytes of the arena, the number of inputs and that of outputs, and then the bytes of each input and output. Slots are

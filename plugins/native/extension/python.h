@@ -1,7 +1,9 @@
 // The part of CPython's stable ABI that the extension uses, as of Python 3.11.
 //
 // The stable ABI is the same on all platforms and in all later versions, so these declarations take
-// the place of Python.h: building needs no headers of Python, also for other platforms.
+// the place of Python.h: building needs no headers of Python, also for other platforms. Free-threaded
+// interpreters have no stable ABI, but the same functions; there, FREE_THREADED is defined, and what all
+// objects begin with is another: it is the same in 3.13 and 3.14.
 #pragma once
 
 #include <stddef.h>
@@ -37,10 +39,29 @@ typedef struct {
     const char *doc;
 } PyMethodDef;
 
+// What all objects begin with.
+typedef struct {
+#ifdef FREE_THREADED
+    uintptr_t thread;
+    uint16_t flags;
+    uint8_t mutex, collector_bits;
+    uint32_t own_references;
+    ptrdiff_t shared_references;
+#else
+    ptrdiff_t references;
+#endif
+    void *type;
+} object_head;
+
+#ifdef FREE_THREADED
+#define STATIC_HEAD {.own_references = UINT32_MAX} // which never dies
+#else
+#define STATIC_HEAD {.references = 1}
+#endif
+
 typedef struct {
     struct {
-        ptrdiff_t references;
-        void *type;
+        object_head head;
         void *initialize;
         ptrdiff_t index;
         PyObject *copy;
@@ -82,6 +103,9 @@ FROM_PYTHON unsigned long long PyLong_AsUnsignedLongLongMask(PyObject *number);
 FROM_PYTHON PyObject *PyLong_FromLongLong(long long number);
 FROM_PYTHON PyObject *PyObject_Type(PyObject *object);
 FROM_PYTHON PyObject *PyModule_Create2(PyModuleDef *definition, int version);
+#ifdef FREE_THREADED
+FROM_PYTHON int PyUnstable_Module_SetGIL(PyObject *module, void *is_used);
+#endif
 FROM_PYTHON int PyModule_AddIntConstant(PyObject *module, const char *name, long value);
 FROM_PYTHON const char *PyUnicode_AsUTF8AndSize(PyObject *text, ptrdiff_t *size);
 FROM_PYTHON void Py_IncRef(PyObject *object);

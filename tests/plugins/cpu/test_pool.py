@@ -1,7 +1,8 @@
 """Large buffers are used again, but none that anybody can still see."""
 
+import gc
 import sys
-from threading import Thread
+from threading import Barrier, Thread
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from plugrad_cpu.memory import (
     TRACKED_MIN_BYTES,
     Block,
     Pool,
+    SharedPool,
     allocate_aligned,
     empty_like,
 )
@@ -299,3 +301,35 @@ def test_threads_do_not_share_blocks(pool):
     assert (used.buffers, used.bytes) == (0, 0)
     pool.trim()
     assert spare(pool) == 0
+
+
+def test_a_pool_for_threads_that_run_at_once_counts_right():
+    shared = SharedPool()
+    start, wrong = Barrier(4), []
+
+    def work(seed):
+        start.wait()
+        kept = []
+        for i in range(500):
+            array = shared.empty((TRACKED_MIN_BYTES + 4096 * (i % 7),), np.dtype(np.uint8))
+            array.fill(seed)
+            kept.append(array)
+            if len(kept) > 3:
+                wrong.extend(set(kept.pop(0).tolist()[:3]) - {seed})
+            if shared.memory().bytes < 0:
+                wrong.append("bytes")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    gc.collect()
+    assert not wrong
+    shared.trim()
+    assert (shared.memory().bytes, shared.memory().buffers) == (0, 0)

@@ -36,7 +36,9 @@ def test_wheel_is_small_and_for_the_stable_abi_of_this_platform(hook, tmp_path):
     if hook.is_stale(name):
         pytest.skip("a C source was edited after the last build")
     wheel = built(hook, "wheel", tmp_path)
-    assert wheel.name == f"plugrad_native-0.1.0-cp311-abi3-{name}.whl"
+    abi = hook.this_abi()
+    python = "cp311" if abi == "abi3" else abi.removesuffix("t")
+    assert wheel.name == f"plugrad_native-0.1.0-{python}-{abi}-{name}.whl"
     assert wheel.stat().st_size < 2_000_000
     with zipfile.ZipFile(wheel) as archive:
         compiled = {n for n in archive.namelist() if n.endswith((".so", ".pyd"))}
@@ -58,3 +60,18 @@ def test_builds_are_equal_byte_by_byte(hook, tmp_path, monkeypatch):
         files.append(folder / "extension")
         hook.compile_variants(name, {variant: files[-1]}, folder)
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("platform", "abi", "suffix"),
+    [
+        ("manylinux_2_17_x86_64", "abi3", ".abi3.so"),
+        ("win_amd64", "abi3", ".pyd"),
+        ("manylinux_2_17_aarch64", "cp314t", ".cpython-314t-aarch64-linux-gnu.so"),
+        ("musllinux_1_2_x86_64", "cp313t", ".cpython-313t-x86_64-linux-musl.so"),
+        ("macosx_11_0_arm64", "cp314t", ".cpython-314t-darwin.so"),
+        ("win_amd64", "cp314t", ".cp314t-win_amd64.pyd"),
+    ],
+)
+def test_extensions_have_the_names_that_interpreters_look_for(hook, platform, abi, suffix):
+    assert hook.suffix_of(platform, abi) == suffix

@@ -246,6 +246,24 @@ def test_arrays_that_are_not_contiguous_are_replayed():
     same(lambda x: plugrad.exp(x) * 2, x[::2])
 
 
+def test_what_reads_a_part_with_gaps_is_replayed_alone(monkeypatch):
+    """Once, all that could run in one program with it was replayed, too."""
+    replayed = []
+    run = compiler._Replay.__call__
+    monkeypatch.setattr(
+        compiler._Replay,
+        "__call__",
+        lambda self, *arrays: replayed.append(self.caller.body) or run(self, *arrays),
+    )
+
+    def function(x, w):
+        start = plugrad.reshape(x[:, 2:3], (1, 20)) * 2.0
+        return plugrad.exp(start @ w) @ w, plugrad.exp(x[2:4])
+
+    same(function, numbers(20, 5), numbers(20, 20))
+    assert {len(body.steps) for body in replayed} == {1}
+
+
 def test_a_training_step():
     def train():
         w = plugrad.Variable(numbers(8, 4).numpy(), name="w")

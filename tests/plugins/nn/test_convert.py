@@ -4,7 +4,7 @@ import json
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,19 @@ from plugrad.errors import DamagedFile
 from plugrad.extend import ArgumentError, DTypeError, ShapeError
 
 SEQUENCES = {"return_sequences": True}
+LENGTHS = [[4], [6]]
+
+
+def masked(layer):
+    """Return a model whose sequences have these lengths; after their ends it gives zeros, as PyTorch does."""
+    steps = {
+        "mask": (lambda x: plugrad.arange(6) < plugrad.asarray(LENGTHS)[: x.shape[0]], "x"),
+        "y": (nn.Masked(layer), "x", "mask"),
+        "ended": (lambda y, mask: y * plugrad.astype(mask[..., None], y.dtype), "y", "mask"),
+    }
+    return nn.Graph("x", steps, "ended")
+
+
 MODELS = {
     "linear": nn.Dense(5),
     "linear_without_bias": nn.Dense(5, use_bias=False),
@@ -82,9 +95,40 @@ MODELS = {
         },
         "sum",
     ),
+    "encoder": nn.TransformerEncoder(
+        nn.TransformerEncoderBlock(2, 16, norm_first=True), 2, nn.LayerNorm()
+    ),
+    "decoder_of_blocks": nn.TransformerDecoder(nn.TransformerDecoderBlock(2, 16), 2),
+    "grouped_queries": nn.MultiHeadAttention(4, 2, num_kv_heads=2),
+    "alibi": nn.MultiHeadAttention(4, 2, num_kv_heads=2, positions="alibi"),
+    "rotary": nn.MultiHeadAttention(4, 2, num_kv_heads=2, positions="rotary"),
+    "masked_lstm": masked(nn.LSTM(4, **SEQUENCES)),
+    "masked_lstm_both_ways": masked(nn.Bidirectional(nn.LSTM(4, **SEQUENCES))),
+    "parametrized": nn.Parametrized(
+        nn.Dense(3), lambda kernel: plugrad.tril(kernel) + plugrad.tril(kernel, k=-1).T
+    ),
+    "unpooled": nn.Sequential(nn.MaxPooling2D(return_positions=True), nn.MaxUnpooling2D()),
+    "unpooled_volumes": nn.Sequential(
+        nn.MaxPooling3D(return_positions=True), nn.MaxUnpooling3D()
+    ),
+    "adaptive_average": nn.AdaptiveAveragePooling2D((4, 3)),
+    "adaptive_largest": nn.AdaptiveMaxPooling2D((4, 3)),
+    "adaptive_average_volumes": nn.AdaptiveAveragePooling3D(2),
+    "pixel_shuffle": nn.PixelShuffle(2),
+    **{
+        name: nn.Sequential(getattr(plugrad, name))
+        for name in (
+            "silu", "mish", "softsign", "hard_sigmoid", "hard_silu", "hard_tanh", "hard_shrink", "soft_shrink",
+            "log_sigmoid", "glu",
+        )
+    },
+    "celu": nn.Sequential(partial(plugrad.celu, alpha=1.5)),
+}  # fmt: skip
+NAMES = {
+    **dict.fromkeys(("masked_lstm", "masked_lstm_both_ways"), "y.{}".format),
+    "lstm_of_two_layers": lambda name: re.sub(r"(.*)_l(\d)$", r"\2.\1_l0", name),
 }
-NAMES = {"lstm_of_two_layers": lambda name: re.sub(r"(.*)_l(\d)$", r"\2.\1_l0", name)}
-SUMMED = ("lstm", "simple_rnn")
+SUMMED = ("lstm", "simple_rnn", "masked_lstm")
 """Recurrent layers of one bias, in which PyTorch has two."""
 WEIGHT, BIAS = np.arange(15.0).reshape(5, 3), np.arange(5.0)
 SHORT = {"weight": WEIGHT, "bias": BIAS[:3]}
@@ -103,9 +147,12 @@ def recorded():
 
 def read(name):
     """Return a model, the state of its module, an input and the result."""
-    parts = dict(recorded()[name])
-    x, y = parts.pop("x"), parts.pop("y")
-    return MODELS[name], {key.removeprefix("state."): v for key, v in parts.items()}, x, y
+    parts = recorded()[name]
+    return MODELS[name], begins_with("state.", parts), parts["x"], parts["y"]
+
+
+def begins_with(prefix, parts):
+    return {key.removeprefix(prefix): v for key, v in parts.items() if key.startswith(prefix)}
 
 
 def test_all_modules_have_a_model():
@@ -121,6 +168,35 @@ def test_results_are_those_of_pytorch(name, backend):
     found = model(converted.params, plugrad.asarray(x)).numpy()
     assert found.shape == y.shape
     np.testing.assert_allclose(found, y, rtol=0, atol=1e-5 * max(1, np.abs(y).max()))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_are_those_of_pytorch(name, backend):
+    model, state, x, _ = read(name)
+    parts = recorded()[name]
+    how = {"shape": x.shape[1:], "names": NAMES.get(name)}
+    params = nn.convert.state_dict(state, model, **how).params
+    own = [variable for variable in nn.leaves(params) if variable.trainable]
+    images = plugrad.asarray(x)
+
+    def loss(images):  # the gradient is as wrong as the phase: results are up to 30
+        return plugrad.sum(plugrad.sin(model(params, images)))
+
+    pairs = [(plugrad.grad(loss)(images), parts["dx"])] if "dx" in parts else []
+    if own:
+        slopes = {key: np.zeros_like(v) for key, v in state.items()} | begins_with("slope.", parts)
+        wanted = nn.convert.state_dict(slopes, model, **how).params
+        _, found = plugrad.variable_grads(lambda: loss(images), own)
+        pairs += zip(found, [v for v in nn.leaves(wanted) if v.trainable], strict=True)
+    for place, (one, two) in enumerate(pairs):
+        want = np.asarray(two)
+        if place and own[place - 1].name.endswith("bias") and name.startswith(SUMMED):
+            want = want / 2  # the sum of the gradients of two biases, which are equal
+        if place and name == "prelu_of_one_slope":
+            one, want = plugrad.sum(one), want[0]
+        np.testing.assert_allclose(
+            one.numpy(), want, rtol=0, atol=5e-5 * max(1, np.abs(want).max())
+        )
 
 
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - {"prelu_of_one_slope"}))

@@ -73,6 +73,31 @@ LAYERS = {
     "UpSampling2D, bilinear": (nn.UpSampling2D(2, interpolation="bilinear"), (4, 4, 2)),
     "WeightNorm": (nn.WeightNorm(nn.Dense(3)), (4,)),
     "ZeroPadding2D": (nn.ZeroPadding2D(1), (4, 4, 2)),
+    "AlphaDropout": (nn.AlphaDropout(0.5), (4,)),
+    "CategoryEncoding": (nn.CategoryEncoding(5), (3,)),
+    "CategoryEncoding, counts": (nn.CategoryEncoding(5, "count"), (3,)),
+    "CenterCrop": (nn.CenterCrop(2, 3), (5, 4, 2)),
+    "MaxUnpooling1D": (
+        nn.Sequential(nn.MaxPooling1D(return_positions=True), nn.MaxUnpooling1D()),
+        (6, 2),
+    ),
+    "MaxUnpooling2D": (
+        nn.Sequential(nn.MaxPooling2D(return_positions=True), nn.MaxUnpooling2D()),
+        (4, 6, 2),
+    ),
+    "MaxUnpooling3D": (
+        nn.Sequential(nn.MaxPooling3D(return_positions=True), nn.MaxUnpooling3D()),
+        (2, 4, 2, 2),
+    ),
+    "Resizing": (nn.Resizing(5, 7, align_corners=True), (4, 6, 2)),
+    "TransformerDecoder": (
+        nn.TransformerDecoder(nn.TransformerDecoderBlock(2, 8), 2, nn.LayerNorm()),
+        (5, 6),
+    ),
+    "TransformerEncoder": (
+        nn.TransformerEncoder(nn.TransformerEncoderBlock(2, 8, causal=True), 2),
+        (5, 6),
+    ),
     "AdaptiveAveragePooling1D": (nn.AdaptiveAveragePooling1D(3), (7, 2)),
     "AdaptiveAveragePooling3D": (nn.AdaptiveAveragePooling3D(2), (4, 3, 2, 2)),
     "AdaptiveMaxPooling2D": (nn.AdaptiveMaxPooling2D(2), (5, 4, 2)),
@@ -167,7 +192,7 @@ def make_layer(name):
     """Return a layer's parameters, the layer as a function of them, and the shape of an example."""
     layer, shape = LAYERS[name]
     params = layer.init(0, shape)
-    if name.startswith("Embedding"):
+    if name.startswith(("Embedding", "CategoryEncoding")):
         return params, lambda x: layer(params, as_indices(x)), shape
     return params, lambda x: layer(params, x), shape
 
@@ -218,7 +243,7 @@ def gradients(function, x, variables):
 
 @pytest.mark.parametrize("name", [*LAYERS, *OPS])
 def test_gradients_come_back_to_the_bit(name, tmp_path, rng):
-    if name in ("casts", "flags", "one_hot"):
+    if name in ("casts", "flags", "one_hot") or name.startswith("CategoryEncoding"):
         return  # nothing to differentiate
     with plugrad.use("cpu"):
         params, function, shape = ({}, OPS[name], (3, 4)) if name in OPS else make_layer(name)

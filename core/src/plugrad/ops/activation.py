@@ -12,7 +12,7 @@ from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import activation, unary
 from plugrad.ops.arguments import as_supported_dtype, binary_op, unary_op
 from plugrad.ops.attributes import check_finite
-from plugrad.ops.binary import clip, maximum
+from plugrad.ops.binary import clip, maximum, where
 from plugrad.ops.movement import split
 from plugrad.types.arguments import check_flag
 from plugrad.types.shapes import normalize_axis
@@ -312,6 +312,65 @@ def hard_tanh(x: TensorLike) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     return clip(as_supported_dtype(x, activation.elu, "hard_tanh"), -1, 1)
+
+
+def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
+    """Each element whose size is above a threshold, and 0 in place of the others.
+
+    >>> plugrad.hard_shrink([-1.0, 0.25, 0.75])
+    tensor([-1.  ,  0.  ,  0.75], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. NaN stays NaN. See Donoho and
+    Johnstone, "Ideal spatial adaptation by wavelet shrinkage" (1994).
+
+    Args:
+        x: the elements.
+        threshold: the largest size that counts as 0, at least 0.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `threshold` is not a number.
+        ArgumentValueError: `threshold` is negative or not finite.
+    """
+    least = _check_threshold(threshold, "hard_shrink")
+    x = as_supported_dtype(x, activation.elu, "hard_shrink")
+    return where(unary.abs(x) <= least, 0, x)
+
+
+def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
+    """Each element brought nearer to 0 by a threshold, or to 0 if it is not as far.
+
+    >>> plugrad.soft_shrink([-1.0, 0.25, 0.75])
+    tensor([-0.5 ,  0.  ,  0.25], dtype=float32)
+
+    The result has the shape and dtype of x; integers and bools give float32. NaN stays NaN. See Donoho,
+    "De-noising by soft-thresholding" (1995).
+
+    Args:
+        x: the elements.
+        threshold: by how much their size shrinks, at least 0.
+
+    Raises:
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `threshold` is not a number.
+        ArgumentValueError: `threshold` is negative or not finite.
+    """
+    least = _check_threshold(threshold, "soft_shrink")
+    x = as_supported_dtype(x, activation.elu, "soft_shrink")
+    return where(unary.abs(x) <= least, 0, x - least * unary.sign(x))
+
+
+def _check_threshold(threshold: float, op: str) -> float:
+    """Return a threshold.
+
+    Raises:
+        ArgumentError: it is not a number.
+        ArgumentValueError: it is negative or not finite.
+    """
+    least = check_finite(threshold, op, "threshold")
+    if least < 0:
+        raise ArgumentValueError(f"{op}: threshold={threshold!r} must be at least 0")
+    return least
 
 
 def glu(x: TensorLike, axis: int = -1) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from plugrad.graph.graph import Call, Graph, Step, Value
@@ -23,23 +24,32 @@ def merge_common_calls(graph: Graph) -> Graph:
     for original in graph.steps:
         step = rename_inputs(original, names)
         if isinstance(step, Call):
-            known = _known_call(step, first)
+            known = find_call(step, first)
             if known is not None:
                 names.update(zip(step.outputs, known.outputs, strict=True))
                 continue
+            note_call(step, first)
         steps.append(step)
     return rewritten(graph, steps, names) if names else graph
 
 
-def _known_call(step: Call, first: dict[Any, Call]) -> Call | None:
-    """Return the call that a step repeats; if there is none, remember the step."""
-    attrs = step.attrs
-    key = (step.kernel, step.inputs, *attrs.items())
+def find_call(step: Call, known: Mapping[Any, Call]) -> Call | None:
+    """Return one of some calls, by their keys, that computes what a call does; None if there is none."""
     try:
-        known = first.setdefault(key, step)
+        found = known.get(_key_of(step))
     except TypeError:  # an attribute of a graph that was made by hand is not hashable
         return None
-    return None if known is step or not _are_same(attrs, known.attrs) else known
+    return found if found is not None and _are_same(step.attrs, found.attrs) else None
+
+
+def note_call(step: Call, known: dict[Any, Call]) -> None:
+    """Add a call to those that are known, unless an equal one is there."""
+    with suppress(TypeError):
+        known.setdefault(_key_of(step), step)
+
+
+def _key_of(step: Call) -> tuple[Any, ...]:
+    return (step.kernel, step.inputs, *step.attrs.items())
 
 
 def _are_same(attrs: Mapping[str, Any], others: Mapping[str, Any]) -> bool:

@@ -9,12 +9,19 @@ from plugrad.passes.algebra import simplify_algebra
 from plugrad.passes.common import merge_common_calls
 from plugrad.passes.constants import fold_constants
 from plugrad.passes.dead import remove_dead_steps
+from plugrad.passes.residuals import keep_residuals
 from plugrad.passes.rewriting import map_bodies
 
 if TYPE_CHECKING:
     from plugrad.graph.graph import Graph
 
-PASSES: Final = (simplify_algebra, merge_common_calls, fold_constants, remove_dead_steps)
+PASSES: Final = (
+    simplify_algebra,
+    merge_common_calls,
+    fold_constants,
+    keep_residuals,
+    remove_dead_steps,
+)
 """What `simplify_graph` applies in turn.
 
 Each goes from the first step to the last, and none finds more to do because of one that comes after it, so one round is

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.graph.graph import Graph
+    from plugrad.tracing.in_place import InPlace
 
     Compiler = Callable[[Graph], Callable[..., list[Any]] | None]
 
@@ -63,6 +64,11 @@ class Compiled:
     def compiled(self) -> Callable[..., list[Any]]:
         """What a compiler makes of the graph, or the replay."""
         return self._compile()
+
+    @property
+    def in_place(self) -> InPlace | None:
+        """How variables get their new values where the old ones lie, if the compiler has a way and nobody watches."""
+        return None if watching.watchers else getattr(self.compiled, "in_place", None)
 
     def _compile(self) -> Callable[..., list[Any]]:
         made = (compiler(self.graph) for compiler in self.compilers)

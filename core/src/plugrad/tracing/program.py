@@ -29,7 +29,8 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_tensors
 from plugrad.tracing.backend import GraphTracer
-from plugrad.tracing.compiled import compile_graph
+from plugrad.tracing.compiled import Compiled, compile_graph
+from plugrad.tracing.in_place import run_in_place
 from plugrad.tracing.leaks import check_leaks
 from plugrad.tracing.structure import Rebuilder
 from plugrad.transforms.variable import Variable, get_array, replace_arrays, watched_variables
@@ -133,8 +134,10 @@ class Program:
 
     def planned_graph(self) -> Graph:
         """Return the graph as the device runs it, with the steps that run as one and the peak that was planned."""
+        in_place = self.run.in_place if isinstance(self.run, Compiled) else None
+        planned = self.graph if in_place is None else in_place.graph
         return replace(
-            getattr(self.run, "fused", self.graph), peak_bytes=plan_memory(self.graph).peak_bytes
+            getattr(self.run, "fused", self.graph), peak_bytes=plan_memory(planned).peak_bytes
         )
 
     def holds(self) -> bool:
@@ -151,6 +154,9 @@ class Program:
         self, run: Callable[..., list[Any]], arrays: Sequence[Any], log: HostLog | None
     ) -> list[Any]:
         """Run the graph, and let the variables hold their new values, together with what the log has counted."""
+        in_place = run.in_place if isinstance(run, Compiled) else None
+        if in_place is not None and (log is None or log.outer is None):
+            return run_in_place(in_place, arrays, len(self.graph.results), log)
         outputs = run(*arrays)
         if log or self.updated:
             start = len(self.graph.results)

@@ -10,19 +10,22 @@ dies, no view, exported buffer or tape can see the block any more. A program tha
 `base` may hold the block itself; a block to which more than the pool refers is not used again.
 
 Threads and signals come between two calls of Python functions, or at the end of a loop's round. Where
-statements must not be separated, they call no function, and test within the round.
+statements must not be separated, they call no function, and test within the round. Where Python runs threads
+at once, without a lock of its own, the pool has one.
 """
 
+import os
 import sys
 from collections import deque
 from math import prod
+from threading import RLock
 from typing import Any, Final
 from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.extend import Memory, OutOfMemory, Shape
+from plugrad.extend import Memory, OutOfMemory, Shape, hold_safely
 
 Array = NDArray[Any]
 TRACKED_MIN_BYTES: Final = 1 << 17
@@ -258,6 +261,46 @@ class Pool:
             self.trim()
 
 
+class SharedPool(Pool):
+    """A pool for threads that run at once: one of them at a time finds, counts and frees memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """Create a new lock in a forked child, because another thread of the parent may have held the old one."""
+        self._held = hold_safely(RLock())
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Return an uninitialized C-contiguous array."""
+        if prod(shape) * dtype.itemsize < TRACKED_MIN_BYTES:
+            return np.empty(shape, dtype)  # the most arrays, which nobody waits for
+        with self._held:
+            return super().empty(shape, dtype)
+
+    def count(self, array: Array) -> None:
+        """Count the buffer behind an array, until its last view is gone."""
+        with self._held:
+            super().count(array)
+
+    def trim(self) -> None:
+        """Free all waiting blocks."""
+        with self._held:
+            super().trim()
+
+    def memory(self) -> Memory:
+        """Return the arrays that are alive, and their bytes now and at the peak."""
+        with self._held:
+            return super().memory()
+
+    def make_room(self, size: int) -> None:
+        """Raise if `size` more bytes would exceed the limit."""
+        if self.limit is not None:
+            with self._held:
+                super().make_room(size)
+
+
 def _count_sole_references() -> int:
     """Return the reference count of an object that only one variable refers to."""
     alone = object()
@@ -267,8 +310,12 @@ def _count_sole_references() -> int:
 SOLE_REFERENCE_COUNT: Final = _count_sole_references()
 
 
-pool: Final = Pool()
+RUNS_THREADS_AT_ONCE: Final = not getattr(sys, "_is_gil_enabled", lambda: True)()
+"""Whether this interpreter has no lock that lets one thread at a time run Python code."""
+pool: Final = SharedPool() if RUNS_THREADS_AT_ONCE else Pool()
 """The arrays of this process."""
+if isinstance(pool, SharedPool) and hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.renew_lock)
 empty: Final = pool.empty
 make_room: Final = pool.make_room
 

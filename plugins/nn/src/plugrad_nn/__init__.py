@@ -45,6 +45,7 @@ from plugrad_nn.dense import (
     PReLU as PReLU,
 )
 from plugrad_nn.dropout import (
+    AlphaDropout as AlphaDropout,
     Dropout as Dropout,
     GaussianDropout as GaussianDropout,
     GaussianNoise as GaussianNoise,
@@ -95,6 +96,11 @@ from plugrad_nn.pooling import (
     MaxPooling3D as MaxPooling3D,
 )
 from plugrad_nn.prefetching import prefetch as prefetch
+from plugrad_nn.preprocessing import (
+    CategoryEncoding as CategoryEncoding,
+    CenterCrop as CenterCrop,
+    Resizing as Resizing,
+)
 from plugrad_nn.rates import (
     LearningRateScheduler as LearningRateScheduler,
     ReduceLROnPlateau as ReduceLROnPlateau,
@@ -125,6 +131,10 @@ from plugrad_nn.shapes import (
     ZeroPadding2D as ZeroPadding2D,
     ZeroPadding3D as ZeroPadding3D,
 )
+from plugrad_nn.stacks import (
+    TransformerDecoder as TransformerDecoder,
+    TransformerEncoder as TransformerEncoder,
+)
 from plugrad_nn.stopping import EarlyStopping as EarlyStopping
 from plugrad_nn.strategy import Strategy as Strategy
 from plugrad_nn.summary import (
@@ -143,6 +153,11 @@ from plugrad_nn.transposed import (
     Conv1DTranspose as Conv1DTranspose,
     Conv2DTranspose as Conv2DTranspose,
     Conv3DTranspose as Conv3DTranspose,
+)
+from plugrad_nn.unpooling import (
+    MaxUnpooling1D as MaxUnpooling1D,
+    MaxUnpooling2D as MaxUnpooling2D,
+    MaxUnpooling3D as MaxUnpooling3D,
 )
 from plugrad_nn.weights import (
     Parametrized as Parametrized,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad_nn.arguments import check_number
@@ -66,6 +66,37 @@ class SpatialDropout(Dropout):
             return x
         ones = plugrad.ones((x.shape[0], *(1,) * (x.ndim - 2), x.shape[-1]), dtype=x.dtype)
         return x * plugrad.dropout(ones, self.rate, seed=mode.generator())
+
+
+ALPHA: Final = -1.7580993408473766
+"""What SELU gives far below 0."""
+
+
+@dataclass(frozen=True, repr=False)
+class AlphaDropout(Dropout):
+    """In training, random elements set to where SELU saturates, and then mean and variance as before.
+
+    It keeps activations of `plugrad.selu` normalized (Klambauer et al., 2017).
+
+    >>> layer = nn.AlphaDropout(0.5)
+    >>> layer({}, plugrad.ones((1, 4)))
+    tensor([[1., 1., 1., 1.]], dtype=float32)
+    >>> y = layer({}, plugrad.ones((1, 99)), nn.Training(seed=0))
+    >>> [f"{number:.4f}" for number in sorted(set(y[0].tolist()))]
+    ['-0.7792', '1.6656']
+
+    Arguments and errors are as for `Dropout`.
+    """
+
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+        """Return the result, of the shape of x."""
+        self.check_mode(mode)
+        x = plugrad.asarray(x)
+        if not isinstance(mode, Training) or self.rate == 0:
+            return x
+        kept = plugrad.dropout(plugrad.ones_like(x), self.rate, seed=mode.generator()) > 0
+        scale = 1 / math.sqrt((1 - self.rate) * (1 + self.rate * ALPHA**2))
+        return plugrad.where(kept, x, ALPHA) * scale - scale * ALPHA * self.rate
 
 
 @dataclass(frozen=True, repr=False)

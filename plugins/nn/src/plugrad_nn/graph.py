@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import plugrad
 from plugrad.extend import ArgumentError
 from plugrad_nn.arguments import check_integers
-from plugrad_nn.layer import INFERENCE, Child, Layer, Mode
+from plugrad_nn.layer import INFERENCE, Child, Layer, Mode, make_none, shape_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,12 +177,11 @@ class Graph(Layer):
             given = [shapes[other] for other in taken]
             yield name, layer, owner, given
             own = params.get(owner, {})
-            if isinstance(layer, Layer) and len(given) == 1:
-                shapes[name] = layer.output_shape(own, given[0])
+            if isinstance(layer, Layer):
+                taken_shapes: Any = given[0] if len(given) == 1 else given
+                shapes[name] = layer.output_shape(own, taken_shapes)
             else:
-                empty = [plugrad.zeros((0, *part)) for part in given]
-                y = layer(own, empty) if isinstance(layer, Layer) else layer(*empty)
-                shapes[name] = y.shape[1:]
+                shapes[name] = shape_one(layer(*map(make_none, given)))
 
     def _by_name(self, values: Any, what: str) -> dict[str, Any]:
         """Return what was given for each input, by name."""

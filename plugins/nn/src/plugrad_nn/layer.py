@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import plugrad
 from plugrad.extend import HALVES, ArgumentError, ShapeError, explain_wrong_calls
@@ -143,6 +143,23 @@ class LayerType(ABCMeta):
                 raise
 
 
+def make_none(shape: Any) -> Any:
+    """Return a batch of no examples of a shape, or several for a list or tuple of shapes."""
+    parts: list[Any] = list(shape)
+    if parts and isinstance(parts[0], tuple | list):
+        several = [make_none(part) for part in parts]
+        return tuple(several) if isinstance(shape, tuple) else several
+    return plugrad.zeros((0, *parts))
+
+
+def shape_one(result: Any) -> Any:
+    """Return the shape of one result of a batch, or those of several results."""
+    if isinstance(result, tuple):
+        several: list[Any] = list(cast("tuple[Any, ...]", result))
+        return tuple(map(shape_one, several))
+    return result.shape[1:]
+
+
 class Layer(metaclass=LayerType):
     """A description from which parameters are made, and a pure function of parameters and input.
 
@@ -230,7 +247,7 @@ class Layer(metaclass=LayerType):
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of one result for inputs of a shape, computed with a batch of none."""
-        return self(params, plugrad.zeros((0, *shape))).shape[1:]
+        return shape_one(self(params, make_none(shape)))
 
     def check_mode(self, mode: object) -> None:
         """Raise unless the third argument of a call is a mode.

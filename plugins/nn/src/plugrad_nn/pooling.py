@@ -9,7 +9,7 @@ import numpy as np
 
 import plugrad
 from plugrad.extend import ShapeError
-from plugrad_nn.arguments import Sizes, check_choice, check_sizes
+from plugrad_nn.arguments import Sizes, check_choice, check_flag, check_sizes
 from plugrad_nn.layer import INFERENCE, Layer, Mode
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ class _Pooling(Layer):
         if self.strides is not None:
             check_sizes(name, "strides", self.strides, self.rank)
         check_choice(name, "padding", self.padding, ("valid", "same"))
+        check_flag(name, "return_positions", getattr(self, "return_positions", False))
 
-    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
+    def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Any:
         """Return one element for each window."""
         name = type(self).__name__
         x = plugrad.asarray(x)
@@ -46,6 +47,8 @@ class _Pooling(Layer):
         given = self.strides
         strides = window if given is None else check_sizes(name, "strides", given, self.rank)
         pad: Any = self.padding
+        if getattr(self, "return_positions", False):
+            return plugrad.max_pool_with_argmax(x, window, strides, pad)
         if self.rank == 3:
             pool = plugrad.max_pool3d if self.is_max else plugrad.avg_pool3d
             return pool(x, window, strides, pad)
@@ -66,6 +69,8 @@ class MaxPooling1D(_Pooling):
     Arguments and errors are as for `MaxPooling2D`, with one spatial axis.
     """
 
+    return_positions: bool = False
+
     rank: ClassVar[int] = 1
     is_max: ClassVar[bool] = True
 
@@ -81,12 +86,16 @@ class MaxPooling2D(_Pooling):
         pool_size: the size of a window, one number or one for each spatial axis.
         strides: the distance between neighbouring windows, likewise; by default the size of a window.
         padding: "valid" or "same"; padding never counts.
+        return_positions: whether the result is a pair: the largest elements and their positions, which `MaxUnpooling2D`
+            takes; see `plugrad.max_pool_with_argmax`.
 
     Raises:
         ArgumentError, ArgumentValueError: an argument is none of the above.
         ShapeError: in a call, the input has another number of axes, or a window does not fit.
         DTypeError: in a call, the input holds bools or complex numbers.
     """
+
+    return_positions: bool = False
 
     rank: ClassVar[int] = 2
     is_max: ClassVar[bool] = True
@@ -101,6 +110,8 @@ class MaxPooling3D(_Pooling):
 
     Arguments and errors are as for `MaxPooling2D`, with three spatial axes.
     """
+
+    return_positions: bool = False
 
     rank: ClassVar[int] = 3
     is_max: ClassVar[bool] = True

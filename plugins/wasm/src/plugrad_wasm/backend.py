@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -44,6 +46,13 @@ def count_processors() -> int:
     return os.cpu_count() or 1
 
 
+UNSAFE_IN_THREADS: Final = (
+    "the wasm backend needs Python's lock (GIL), which this interpreter runs without: use it from one thread, or start "
+    "Python with PYTHON_GIL=1, or compute on the cpu backend"
+)
+"""Short calls and the memory's lists are kept apart by that lock only."""
+
+
 class WasmBackend(Backend):
     """Tensors in the linear memory of a WebAssembly instance, kernels in its sandbox."""
 
@@ -70,6 +79,8 @@ class WasmBackend(Backend):
             raise BackendUnavailable(
                 f"wasmtime cannot be imported ({failure}); run: pip install 'wasmtime>=50,<51'"
             ) from failure
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            warnings.warn(UNSAFE_IN_THREADS, RuntimeWarning, stacklevel=2)
         self.linear = Store(self.threads()).memory
         self.device: str = DEVICE.name
         return kernels()

@@ -70,6 +70,15 @@ const MODELS = {
     layers.dense({ units: 2, activation: "mish" })),
   "several": several,
   "nested": nested,
+  "cells": () => chain(
+    layers.rnn({ cell: layers.gruCell({ units: 3 }), returnSequences: true, inputShape: [4, 3] }),
+    layers.rnn({ cell: layers.stackedRNNCells({ cells: [layers.lstmCell({ units: 3, recurrentActivation: "sigmoid" }), layers.gruCell({ units: 2 })] }), returnSequences: true }),
+    layers.rnn({ cell: layers.simpleRNNCell({ units: 3 }) }), layers.alphaDropout({ rate: 0.3 })),
+  "cropped": () => chain(
+    layers.upSampling2d({ size: [2, 3], interpolation: "bilinear", inputShape: [4, 4, 2] }), layers.centerCrop({ height: 5, width: 6 }), layers.reLU({ maxValue: 0.7 }),
+    layers.centerCrop({ height: 3, width: 3 })),
+  "categories": () => chain(layers.categoryEncoding({ numTokens: 6, outputMode: "count", inputShape: [6] }), layers.dense({ units: 2 })),
+  "flags": () => chain(layers.categoryEncoding({ numTokens: 4, inputShape: [4] }), layers.dense({ units: 2 })),
   "thresholds": () => chain(layers.thresholdedReLU({ theta: 0.2, inputShape: [4] }), layers.dense({ units: 3 }), layers.thresholdedReLU({ theta: 0.05 })),
 };
 
@@ -90,7 +99,7 @@ const plain = (t) => ({ dtype: t.dtype, shape: t.shape, data: Array.from(t.dataS
       const shape = input.shape.map((n) => n ?? 2), size = shape.reduce((a, b) => a * b, 1);
       const values = Array.from({ length: size }, next);
       if (name === "hidden") return tf.tensor(values.map((v, place) => (place % 8 > 3 ? 0 : v)), shape);
-      const words = { words: 5, gaps: 2.5 }[name];
+      const words = { words: 5, gaps: 2.5, categories: 3, flags: 2 }[name];
       return words ? tf.tensor(values.map((v) => Math.floor((v + 1) * words)), shape, "int32") : tf.tensor(values, shape);
     });
     const outputs = [model.predict(inputs.length === 1 ? inputs[0] : inputs)].flat();

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.nn.utils import parametrizations, weight_norm
 
 FILE = Path(__file__).with_name("modules.npz")
@@ -42,6 +43,90 @@ class ToItself(nn.MultiheadAttention):
 
 
 class CausalDecoder(nn.TransformerDecoderLayer):
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return super().forward(x, x, tgt_mask=mask, tgt_is_causal=True)
+
+
+class GroupedQueries(nn.MultiheadAttention):
+    """Attention of four heads of queries with two of keys and values."""
+
+    def __init__(self):
+        nn.Module.__init__(self)
+        self.q_proj, self.k_proj, self.v_proj = nn.Linear(8, 8), nn.Linear(8, 4), nn.Linear(8, 4)
+        self.out_proj = nn.Linear(8, 8)
+
+    def heads(self, x):
+        return x.unflatten(-1, (-1, 2)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = self.heads(self.q_proj(x)), self.heads(self.k_proj(x)), self.heads(self.v_proj(x))
+        y = functional.scaled_dot_product_attention(q, k, v, self.bias(x), enable_gqa=True)
+        return self.out_proj(y.transpose(1, 2).flatten(2))
+
+    def bias(self, x):
+        return None
+
+
+class Penalties(GroupedQueries):
+    """The same with a penalty for the distance, of a slope for each head (ALiBi)."""
+
+    def bias(self, x):
+        places = torch.arange(x.shape[1])
+        slopes = 2.0 ** -torch.arange(2.0, 9.0, 2.0)
+        return -(places[:, None] - places).abs() * slopes[:, None, None]
+
+
+class Rotary(GroupedQueries):
+    """The same with queries and keys turned by their positions; a head has one pair of numbers."""
+
+    def forward(self, x):
+        q, k = self.heads_turned(self.q_proj(x)), self.heads_turned(self.k_proj(x))
+        y = functional.scaled_dot_product_attention(
+            q, k, GroupedQueries.heads(self, self.v_proj(x)), enable_gqa=True
+        )
+        return self.out_proj(y.transpose(1, 2).flatten(2))
+
+    def heads_turned(self, x):
+        y = GroupedQueries.heads(self, x)
+        places = torch.arange(x.shape[1], dtype=torch.float32)[:, None]
+        real, imaginary = y[..., :1], y[..., 1:]
+        cos, sin = places.cos(), places.sin()
+        return torch.cat([real * cos - imaginary * sin, imaginary * cos + real * sin], -1)
+
+
+class Packed(nn.LSTM):
+    """Sequences of lengths 4 and 6, whose ends do not count."""
+
+    def forward(self, x):
+        lengths = torch.tensor([4, 6])
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths, batch_first=True, enforce_sorted=False
+        )
+        y, _ = super().forward(packed)
+        return nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0]
+
+
+class Unpooled(nn.Module):
+    def __init__(self, pool, unpool):
+        super().__init__()
+        self.pool, self.unpool = pool, unpool
+
+    def forward(self, x):
+        return self.unpool(*self.pool(x))
+
+
+class Symmetric(nn.Module):
+    def forward(self, x):
+        return x.triu() + x.triu(1).transpose(-1, -2)
+
+
+def symmetric(module):
+    nn.utils.parametrize.register_parametrization(module, "weight", Symmetric())
+    return module
+
+
+class Decoder(nn.TransformerDecoder):
     def forward(self, x):
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
         return super().forward(x, x, tgt_mask=mask, tgt_is_causal=True)
@@ -121,6 +206,45 @@ MODULES = {
         (3,),
     ),
     "two_heads": (TwoHeads(), IMAGE),
+    "encoder": (
+        nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True),
+            2,
+            nn.LayerNorm(8),
+            False,
+        ),
+        SEQUENCE,
+    ),
+    "decoder_of_blocks": (
+        Decoder(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True), 2),
+        SEQUENCE,
+    ),
+    "grouped_queries": (GroupedQueries(), SEQUENCE),
+    "alibi": (Penalties(), SEQUENCE),
+    "rotary": (Rotary(), SEQUENCE),
+    "masked_lstm": (Packed(8, 4, batch_first=True), SEQUENCE),
+    "masked_lstm_both_ways": (Packed(8, 4, batch_first=True, bidirectional=True), SEQUENCE),
+    "parametrized": (symmetric(nn.Linear(3, 3)), (3,)),
+    "unpooled": (Unpooled(nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)), IMAGE),
+    "unpooled_volumes": (
+        Unpooled(nn.MaxPool3d(2, return_indices=True), nn.MaxUnpool3d(2)),
+        (4, 2, 4, 2),
+    ),
+    "adaptive_average": (nn.AdaptiveAvgPool2d((4, 3)), IMAGE),
+    "adaptive_largest": (nn.AdaptiveMaxPool2d((4, 3)), IMAGE),
+    "adaptive_average_volumes": (nn.AdaptiveAvgPool3d(2), (3, 4, 5, 2)),
+    "pixel_shuffle": (nn.PixelShuffle(2), (3, 4, 8)),
+    "silu": (nn.SiLU(), (30,)),
+    "mish": (nn.Mish(), (30,)),
+    "softsign": (nn.Softsign(), (30,)),
+    "hard_sigmoid": (nn.Hardsigmoid(), (30,)),
+    "hard_silu": (nn.Hardswish(), (30,)),
+    "hard_tanh": (nn.Hardtanh(), (30,)),
+    "hard_shrink": (nn.Hardshrink(), (30,)),
+    "soft_shrink": (nn.Softshrink(), (30,)),
+    "log_sigmoid": (nn.LogSigmoid(), (30,)),
+    "celu": (nn.CELU(1.5), (30,)),
+    "glu": (nn.GLU(), (30,)),
 }
 BY_CHANNELS = {"conv1d", "conv1d_transpose", "flat_signal"}
 """Those of sequences whose channels PyTorch has first."""
@@ -142,11 +266,22 @@ def record(name, module, shape, rng):
         else rng.normal(size=(2, *shape)).astype(np.float32)
     )
     images = x.ndim > 3 or name in BY_CHANNELS
-    y = module.eval()(torch.movedim(torch.from_numpy(x), -1, 1) if images else torch.from_numpy(x))
-    y = (y[0] if isinstance(y, tuple) else y).detach()
+    given = torch.from_numpy(x)
+    given.requires_grad_(x.dtype == np.float32)
+    module = module.eval() if "lstm" not in name and "gru" not in name else module
+    y = module(torch.movedim(given, -1, 1) if images else given)
+    y = y[0] if isinstance(y, tuple) else y
     y = torch.movedim(y, 1, -1) if y.ndim > 3 or (images and y.ndim == 3) else y
-    state = {f"state.{key}": value.numpy() for key, value in module.state_dict().items()}
-    return {"x": x, "y": y.numpy(), **state}
+    parameters = dict(module.named_parameters())
+    slopes = torch.autograd.grad(
+        torch.sum(torch.sin(y)), [*([given] if given.requires_grad else []), *parameters.values()]
+    )
+    slopes = [slope.numpy() for slope in slopes]
+    found = {"x": x, "y": y.detach().numpy()}
+    if given.requires_grad:
+        found["dx"] = slopes.pop(0)
+    found |= {f"slope.{key}": slope for key, slope in zip(parameters, slopes, strict=True)}
+    return found | {f"state.{key}": value.numpy() for key, value in module.state_dict().items()}
 
 
 if __name__ == "__main__":

@@ -29,14 +29,17 @@ from plugrad.extend import (
 )
 from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_pool
 from plugrad_native.declare import BLOCK, PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEMENTS, table
+from plugrad_native.programs.broadcasts import read_before_broadcasts
 from plugrad_native.programs.control import has_memory, write_control
 from plugrad_native.programs.delays import find_delayed
 from plugrad_native.programs.elementwise import elementwise_calls
-from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of
+from plugrad_native.programs.groups import is_in_loop, is_repeated_number, lower_group
+from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of, has_gaps
 from plugrad_native.programs.products import turn_factors
 from plugrad_native.programs.reuse import find_dying, find_reused, is_free
 from plugrad_native.programs.rows import fits, is_view, row_calls
 from plugrad_native.programs.table import Place, Table
+from plugrad_native.programs.updates import UpdatingRun, plan_updates
 from plugrad_native.programs.writer import LARGE_ARENA, SIDE_BY_SIDE, RowStep, Writer
 
 if TYPE_CHECKING:
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Graph, Group, Shape, Shaped, Step, Value
     from plugrad_native.declare import Array
-    from plugrad_native.programs.calls import AnyCall
 
     Run = Callable[..., list[Any]]
 
@@ -54,6 +56,22 @@ def compile_graph(graph: Graph) -> Run | None:
 
     None if there is nothing that C can run.
     """
+    own = _OwnKernels(graph)
+    if graph.updates and (plan := plan_updates(graph, own.can_update, _compile_or_replay)):
+        return UpdatingRun(graph, plan, _compile_as_it_is)
+    return _compile(graph)
+
+
+def _compile_or_replay(graph: Graph) -> Run:
+    return compile_graph(graph) or compile_replay(graph)
+
+
+def _compile_as_it_is(graph: Graph) -> Run:
+    """Return a function of a graph whose updates are new arrays."""
+    return _compile(graph) or compile_replay(graph)
+
+
+def _compile(graph: Graph) -> Run | None:
     own = _OwnKernels(graph)
     grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
@@ -83,7 +101,7 @@ def compile_graph(graph: Graph) -> Run | None:
             return compile_region(inner, inner.arguments, inner.results, dying=free)
         if any(inner is body for body in bodies):
             return compile_shared_group(inner, dying[id(inner)])
-        return compile_graph(inner) or compile_replay(inner)
+        return _compile_or_replay(inner)
 
     return compile_replay(fused, compile_body=compile_inner)
 
@@ -99,12 +117,14 @@ class _OwnKernels:
         self.delayed: frozenset[Value] = frozenset()
         self.max_work = PARALLEL_MIN_WORK if thread_pool.count > 1 else None
         """The elements from which on several threads share a call, which Python gives them."""
+        self.gapped: frozenset[Value] = frozenset() if is_loop else _find_gapped(graph)
+        """The values that no program takes."""
         self.loops: set[int] = set()
         """The identities of the loops and choices that C runs, whose bodies have been prepared."""
 
     def prepare(self, graph: Graph) -> Graph:
         """Return the graph as C runs it: with its groups as steps, also inside of loops and choices."""
-        graph = turn_factors(graph)
+        graph = read_before_broadcasts(turn_factors(graph))
         self.specs = graph.specs
         steps = tuple([self._prepare_step(step) for step in graph.steps])
         return self.group_steps(replace(graph, steps=steps) if self.loops else graph)
@@ -131,7 +151,8 @@ class _OwnKernels:
 
     def is_in_group(self, call: Call) -> bool:
         """Return whether a loop over elements or rows may make a call."""
-        return self._is_own(call) and (self.computes(call) or is_view(call, self.specs))
+        is_free = is_view(call, self.specs) or is_repeated_number(call, self.specs)
+        return self._is_own(call) and (is_free or self.computes(call))
 
     def computes(self, call: Call) -> bool:
         """Return whether C computes the elements or the rows of a call."""
@@ -148,6 +169,8 @@ class _OwnKernels:
 
     def is_included(self, step: Step) -> bool:
         """Return whether a step is a group of such calls, a call that C runs, or one that takes no time."""
+        if not self.gapped.isdisjoint(step.inputs):
+            return False  # or all that is in one program with it would be replayed
         if isinstance(step, Fused):
             return not self.is_shared(step)
         if id(step) in self.loops:
@@ -157,6 +180,12 @@ class _OwnKernels:
         if step.kernel in VIEWS:
             return self.specs[step.outputs[0]].dtype.name != "string"
         return not self.is_shared(step) and self._has_calls(step)
+
+    def can_update(self, call: Call) -> bool:
+        """Return whether a step of an optimizer is made by one thread, which keeps Python's lock until it has ended."""
+        elements = sum(count_elements(self.specs[v].shape) for v in call.outputs)
+        is_shared = self.max_work is not None and elements >= UPDATE_MAX_ELEMENTS
+        return self._is_own(call) and not is_shared
 
     def _is_own(self, call: Call) -> bool:
         kernel = call.kernel
@@ -180,6 +209,18 @@ class _OwnKernels:
         return max(count_elements(self.specs[v].shape) for v in values) >= self.max_work
 
 
+def _find_gapped(graph: Graph) -> frozenset[Value]:
+    """Return the values that are views with gaps of an array, which no program takes."""
+    found: set[Value] = set()
+    for step in graph.steps:
+        if isinstance(step, Call) and (
+            (step.kernel in VIEWS and not found.isdisjoint(step.inputs))
+            or has_gaps(step, graph.specs)
+        ):
+            found.update(step.outputs)
+    return frozenset(found)
+
+
 def _numpy_function(kernel: Any) -> Any:
     try:
         return numpy_implementation(kernel)
@@ -187,6 +228,11 @@ def _numpy_function(kernel: Any) -> Any:
         return None
 
 
+UPDATE_MAX_ELEMENTS: Final = 1 << 23
+"""The elements that a step of an optimizer writes up to which one thread writes them in place, where others could help.
+
+In place, fewer bytes move, but nothing else runs for a few milliseconds.
+"""
 NO_CONSTANTS: Final[Mapping[Value, Array]] = MappingProxyType({})
 
 # --- one program ------------------------------------------------------------------------------------
@@ -290,7 +336,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
 def _shape_of_elements(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
     """Return the shape of the results of a group of elementwise calls; None if it is one of calls on rows."""
     shapes = {specs[v].shape for step in body.steps for v in step.outputs}
-    is_one_loop = len(shapes) == 1 and all(map(_is_elementwise, body.steps))
+    is_one_loop = len(shapes) == 1 and all(is_in_loop(step, specs) for step in body.steps)
     return shapes.pop() if is_one_loop else None
 
 
@@ -298,8 +344,7 @@ def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None =
     """Write a group: some of its elements, or of its rows."""
     shape = _shape_of_elements(body, writer.specs)
     if shape is not None:
-        calls = _calls_of_group(body, writer.specs)
-        writer.write_loop(shape, calls, body.results, first, last)
+        writer.write_loop(shape, lower_group(body, writer.specs), body.results, first, last)
     else:
         rows = writer.specs[body.results[0]].shape[0]
         writer.write_rows(rows, _row_steps(body, writer.specs), body.results, first, last)
@@ -321,23 +366,12 @@ def _with_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | C
     return replace(step, condition=bodies[0], body=bodies[1])
 
 
-def _calls_of_group(body: Graph, specs: Mapping[Value, Shaped]) -> list[AnyCall]:
-    """Return the calls of C of a group of elementwise calls."""
-    found: list[AnyCall] = []
-    for call in body.steps:
-        assert isinstance(call, Call)
-        calls = elementwise_calls(call, specs)
-        assert calls is not None
-        found += calls
-    return found
-
-
 def _at(graph: Graph, group: Group) -> list[Call]:
     return [step for i in group.steps if isinstance(step := graph.steps[i], Call)]
 
 
-def _is_elementwise(step: Step) -> bool:
-    return isinstance(step, Call) and step.kernel.is_elementwise
+def _is_control(step: Step) -> bool:
+    return isinstance(step, Scan | Cond | While)
 
 
 def _row_steps(body: Graph, specs: Mapping[Value, Shaped]) -> list[RowStep]:
@@ -423,6 +457,7 @@ class _Caller(NamedTuple):
             "    try:",
             f"        program({', '.join([*given, *made])})",
             "    except BufferError:",
+            *[f"        del {', '.join(new)}" for new in (made,) if new],
             f"        return replay({', '.join(f'v{v}' for v in self.arguments)})",
             f"    return [{', '.join(self._text_of(v, names, ends) for v in self.ends)}]",
         ]
@@ -445,7 +480,7 @@ _BYTES = np.dtype(np.uint8)
 
 
 class _Replay:
-    """The same calls, one by one; compiled when it is first needed."""
+    """The same calls, one by one, and each loop as a program of its own; compiled when it is first needed."""
 
     def __init__(self, caller: _Caller) -> None:
         self.caller = caller
@@ -461,12 +496,17 @@ class _Replay:
                 results=tuple(caller.ends),
                 constants=constants,
             )
-            groups = [step.body for step in graph.steps if isinstance(step, Fused)]
+            loops = [[i] for i, step in enumerate(graph.steps) if _is_control(step)]
+            graph = fuse_steps(graph, loops) if len(graph.steps) > 1 else graph
+            bodies = [step.body for step in graph.steps if isinstance(step, Fused)]
 
             def compile_body(inner: Graph) -> Run:
-                """Compile the bodies of loops, which may get other arrays."""
-                is_group = any(inner is group for group in groups)
-                return (None if is_group else compile_graph(inner)) or compile_replay(inner)
+                """Compile the graph of a loop, or of its round, which may get other arrays."""
+                if any(inner is body for body in bodies):
+                    if _is_control(inner.steps[0]):
+                        return compile_region(inner, inner.arguments, inner.results)
+                    return compile_replay(inner)
+                return _compile_or_replay(inner)
 
             self.run = compile_replay(graph, compile_body=compile_body)
         return self.run(*arrays)

@@ -261,6 +261,22 @@ PARTS: Final = frozenset(
 """The kernels whose results are views or parts of others: untraced, sums over them add in another order."""
 
 
+_VIEWED: Final = {
+    movement.slice: _slice_view,
+    movement.strided_slice: _strided_view,
+}
+
+
+def has_gaps(call: Call, specs: Specs) -> bool:
+    """Return whether an untraced call gives a view of a contiguous array that is not contiguous itself."""
+    if call.kernel in (movement.split, movement.unpack):
+        return call.attrs["axis"] != 0
+    view_of = _VIEWED.get(call.kernel)
+    if view_of is None:
+        return call.kernel is movement.reverse
+    return not view_of(call, _stand_in(specs[inputs_of(call)[0]])).flags.c_contiguous
+
+
 # --- products -----------------------------------------------------------------------------------
 
 

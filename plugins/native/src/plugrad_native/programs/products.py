@@ -29,7 +29,8 @@ def turn_factors(graph: Graph) -> Graph:
         steps.append(step)
     if not turner.added:
         return graph
-    return remove_dead_steps(replace(graph, steps=tuple(steps), specs=turner.specs))
+    turned = remove_dead_steps(replace(graph, steps=tuple(steps), specs=turner.specs))
+    return replace(turned, variables=graph.variables)  # also those that no step reads
 
 
 class _TranspositionFolder:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plugrad.extend import Call, Fused, count_elements
 from plugrad_cpu.extend import owns_memory
 from plugrad_native.programs.elementwise import elementwise_calls
+from plugrad_native.programs.groups import is_in_loop, is_repeated_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set
@@ -74,10 +75,11 @@ def can_overwrite(x: Value, value: Value, group: Graph) -> bool:
 
 def _is_in_loop(call: Step, specs: Mapping[Value, Shaped], shape: Shape) -> bool:
     """Return whether one call of C makes the elements of a call of a kernel, in a loop over a shape."""
-    if not isinstance(call, Call) or not call.kernel.is_elementwise:
+    if not isinstance(call, Call) or not is_in_loop(call, specs):
         return False
     calls = elementwise_calls(call, specs)
-    return calls is not None and len(calls) == 1 and specs[call.outputs[0]].shape == shape
+    is_one = is_repeated_number(call, specs) or (calls is not None and len(calls) == 1)
+    return is_one and specs[call.outputs[0]].shape == shape
 
 
 # --- when a program runs ----------------------------------------------------------------------------

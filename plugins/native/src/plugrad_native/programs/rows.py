@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from plugrad.extend import count_elements
 from plugrad.kernels import movement, normalization, reduction
 from plugrad_native.programs.calls import AnyCall, CCall, Count, inputs_of
+from plugrad_native.programs.groups import is_in_loop
 from plugrad_native.programs.lowering import EXPAND, VIEWS, calls_of
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def fits(call: Call, group: Sequence[Call], specs: Specs) -> bool:
     """Return whether a call may join a group: it has as many rows, which need the same rows of what the group makes."""
     shape = specs[call.outputs[0]].shape
     calls = (*group, call)
-    if all(each.kernel.is_elementwise for each in calls) and all(
+    if all(is_in_loop(each, specs) for each in calls) and all(
         specs[each.outputs[0]].shape == shape for each in group
     ):
         return True

@@ -61,8 +61,11 @@ class Table:
         self._slots: dict[int, int] = {}
         self._kept: list[Array] = []
 
-    def finish(self) -> Callable[..., None]:
-        """Return the program as a function: of the inputs, the outputs, and the arena if it is large."""
+    def finish(self, *, is_indivisible: bool = False) -> Callable[..., None]:
+        """Return the program as a function: of the inputs, the outputs, and the arena if it is large.
+
+        If it is indivisible, no other thread of Python and no interrupt comes before it has ended.
+        """
         sizes = [self.arena_bytes, len(self.inputs), len(self.outputs), *self.inputs, *self.outputs]
         return current_variant().program(
             np.array(self._nodes.words, np.int64),
@@ -70,6 +73,7 @@ class Table:
             tuple(self._functions),
             tuple(self._constants),
             np.ufunc,
+            *([None] if is_indivisible else []),
         )
 
     # --- what calls name --------------------------------------------------------------------------

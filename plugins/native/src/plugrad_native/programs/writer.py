@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Shape, Shaped, Value
     from plugrad_native.declare import Array
     from plugrad_native.programs.calls import Operand
+    from plugrad_native.programs.groups import GroupCalls
 
 LARGE_ARENA: Final = 1 << 18
 """The bytes from which on the caller hands the arena in."""
@@ -151,7 +152,7 @@ class Writer:
     def write_loop(
         self,
         shape: Shape,
-        calls: Sequence[AnyCall],
+        group: GroupCalls,
         kept: Iterable[Value],
         first: int = 0,
         last: int | None = None,
@@ -160,14 +161,17 @@ class Writer:
 
         What only they read lies in scratch memory, which stays in the cache, and `kept` at its place.
         """
+        before, calls, numbers = group
+        if numbers:
+            self.specs = {**self.specs, **numbers}
         count = (count_elements(shape) if last is None else last) - first
         made = {o.value for call in calls for o in call.operands if isinstance(o, Written)}
         inner = made - set(kept)
         read = dict.fromkeys(
             o.value
-            for call in calls
+            for call in (*before, *calls)
             for o in call.operands
-            if isinstance(o, Read) and o.value not in made
+            if isinstance(o, Read) and o.value not in made and o.value not in numbers
         )
         expanded = [v for v in read if not self._is_whole(v, shape) and not self._is_number(v)]
         width = max(self.specs[v].dtype.itemsize for v in (*made, *read))
@@ -212,6 +216,10 @@ class Writer:
                     continue
                 words += expand
                 number += 1
+        for call in before:
+            made_number = next(o.value for o in call.operands if isinstance(o, Written))
+            operands[made_number] = _Operand(registers.take(), 0, is_number=True)
+            self.table.add_loop(1, 1, 1, self._elementwise(call, operands))
         for index, call in enumerate(calls):
             for o in call.operands:
                 if isinstance(o, Written) and o.value not in operands:
@@ -447,12 +455,19 @@ class _Rows:
         self.words += [COUNT, factor, *position, *descriptor]
         self.number += 1
 
-    def _operand(self, value: Value, like: Value) -> tuple[list[int], bool]:
+    def _is_number(self, value: Value) -> bool:
+        """Return whether a value is one number for all rows."""
+        root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
+        return root not in self.made and count_elements(shape) == 1
+
+    def _operand(
+        self, value: Value, like: Value, *, is_array: bool = False
+    ) -> tuple[list[int], bool]:
         """Return the place of an operand in the shape of a result, and whether it is one number for all rows."""
         writer = self.writer
         root, shape = self.views.get(value, (value, writer.specs[value].shape))
         wanted = writer.specs[like].shape
-        if root not in self.made and count_elements(shape) == 1:
+        if not is_array and self._is_number(value):
             return writer.place(root).words(), True
         if count_elements(shape) == count_elements(wanted):
             return self._rows_of(root).words(self._step(root)), False
@@ -498,17 +513,22 @@ class _Rows:
             self.number += 1
             return
         is_elementwise = any(isinstance(o, Count) and not o.factor for o in call.operands)
+        stepping = [o.value for o in call.operands if isinstance(o, Step)]
+        # Functions read numbers for steps of 0, but not for all of them.
+        numbers = {v for v in stepping if self._is_number(v)}
+        if len(numbers) == len({*stepping}):
+            numbers.clear()
         words: list[int] = []
         for operand in call.operands:
             match operand:
                 case Written():
                     words += made
                 case Read(read) if is_elementwise:
-                    words += self._operand(read, value)[0]
+                    words += self._operand(read, value, is_array=read not in numbers)[0]
                 case Read(read):
                     words += self._whole(read)
                 case Step(read):
-                    words += [NUMBER, int(not self._operand(read, value)[1])]
+                    words += [NUMBER, int(read not in numbers)]
                 case Count(factor):
                     words += [COUNT, factor or self.row_count(value)]
                 case _:

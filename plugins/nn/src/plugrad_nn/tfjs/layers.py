@@ -14,7 +14,9 @@ from plugrad_nn import (
     merging,
     normalization,
     pooling,
+    preprocessing,
     recurrent,
+    sequential,
     shapes,
     transposed,
 )
@@ -58,19 +60,17 @@ PLAIN: Final = {
 NORM: Final = ("epsilon", "center", "scale")
 
 
-def _function(function: Callable[..., Any]) -> Callable[..., Step]:
-    return lambda: function
-
-
 def _relu(
     max_value: float | None = None, negative_slope: float = 0.0, threshold: float = 0.0
 ) -> Step:
-    if negative_slope or threshold or max_value not in (None, 6):
+    if negative_slope or threshold:
         raise Unsupported(
-            f"max_value={max_value}, negative_slope={negative_slope} and threshold={threshold} are neither relu nor "
-            "relu6"
+            f"negative_slope={negative_slope} and threshold={threshold} are none of relu, which TensorFlow.js does "
+            "not have either"
         )
-    return plugrad.relu if max_value is None else plugrad.relu6
+    if max_value in (None, 6):
+        return plugrad.relu if max_value is None else plugrad.relu6
+    return partial(plugrad.clip, min=0.0, max=max_value)
 
 
 def _leaky_relu(alpha: float = 0.3) -> Step:
@@ -93,11 +93,55 @@ def _softmax(axis: int = -1) -> Step:
 
 
 def _upsampling(size: Any = 2, interpolation: str = "nearest") -> Step:
-    if interpolation != "nearest":
-        raise Unsupported(
-            f"interpolation={interpolation!r}: TensorFlow.js and Keras place pixels differently; use 'nearest'"
-        )
-    return shapes.UpSampling2D(size)
+    if interpolation == "nearest":
+        return shapes.UpSampling2D(size)
+    if interpolation != "bilinear":
+        raise Unsupported(f"interpolation={interpolation!r} is none of nearest, bilinear")
+    factors = (size, size) if isinstance(size, int) else size
+
+    def enlarge(x: plugrad.Tensor) -> plugrad.Tensor:
+        """Return larger images, whose pixels TensorFlow.js places otherwise than Keras."""
+        height, width = (n * k for n, k in zip(x.shape[1:3], factors, strict=True))
+        return plugrad.image.resize_bilinear(x, (height, width))
+
+    return enlarge
+
+
+def _resizing(
+    height: int, width: int, interpolation: str = "bilinear", crop_to_aspect_ratio: bool = False
+) -> Step:
+    if not crop_to_aspect_ratio:  # in TensorFlow.js, the corners then stay where they are
+        return preprocessing.Resizing(height, width, interpolation, align_corners=True)
+    bilinear, nearest = plugrad.image.resize_bilinear, plugrad.image.resize_nearest_neighbor
+    return partial(bilinear if interpolation == "bilinear" else nearest, size=(height, width))
+
+
+def _center_crop(height: int, width: int) -> Step:
+    def crop(x: plugrad.Tensor) -> plugrad.Tensor:
+        """Return what TensorFlow.js takes for the middle: the nearest pixels of a grid between the corners of a box."""
+        rows, columns = x.shape[1:3]
+        top = (rows - height) // 2
+        left = (columns - width) // 2 or int(columns != width)
+        if min(top, left) < 0:
+            return plugrad.image.resize_bilinear(x, (height, width))
+        box = [top / rows, left / columns, (height + top) / rows, (width + left) / columns]
+        boxes = plugrad.broadcast_to(plugrad.asarray([box], dtype=x.dtype), (x.shape[0], 4))
+        places = plugrad.arange(x.shape[0], dtype="int32")
+        return plugrad.image.crop_and_resize(x, boxes, places, (height, width), "nearest")
+
+    return crop
+
+
+def _category_encoding(num_tokens: int, output_mode: str = "multi_hot") -> Step:
+    modes = ("multi_hot", "one_hot", "count")
+    if output_mode not in modes:
+        raise Unsupported(f"output_mode={output_mode!r} is none of {', '.join(modes)}")
+    encode = preprocessing.CategoryEncoding(num_tokens, output_mode)
+
+    def encode_any(x: plugrad.Tensor) -> plugrad.Tensor:
+        return encode({}, plugrad.astype(x, "int32"))
+
+    return encode_any
 
 
 def _dot(axes: Any = -1, normalize: bool = False) -> Step:
@@ -115,11 +159,14 @@ def _embedding(input_dim: int, output_dim: int) -> Step:
 RULES: Final[dict[str, Rule]] = {
     "Activation": Rule(_activation, ("activation",)),
     "Add": Rule(merging.Add),
+    "AlphaDropout": Rule(dropout.AlphaDropout, ("rate",), {}, {"noise_shape": None}),
     "Average": Rule(merging.Average),
     "AveragePooling1D": Rule(pooling.AveragePooling1D, POOL, {}, LAST),
     "AveragePooling2D": Rule(pooling.AveragePooling2D, POOL, {}, LAST),
     "AveragePooling3D": Rule(pooling.AveragePooling3D, POOL, {}, LAST),
     "BatchNormalization": Rule(normalization.BatchNorm, (*NORM, "momentum")),
+    "CategoryEncoding": Rule(_category_encoding, ("num_tokens", "output_mode")),
+    "CenterCrop": Rule(_center_crop, ("height", "width")),
     "Concatenate": Rule(merging.Concatenate, ("axis",)),
     "Conv1D": Rule(convolution.Conv1D, ("filters", *WINDOW, "groups"), {}, IN_ORDER),
     "Conv2D": Rule(convolution.Conv2D, ("filters", *WINDOW, "groups"), {}, IN_ORDER),
@@ -139,7 +186,7 @@ RULES: Final[dict[str, Rule]] = {
     "DepthwiseConv2D": Rule(convolution.DepthwiseConv2D, (*WINDOW, "depth_multiplier"), {}, LAST),
     "Dot": Rule(_dot, ("axes", "normalize")),
     "Dropout": Rule(dropout.Dropout, ("rate",), {}, {"noise_shape": None}),
-    "ELU": Rule(_function(plugrad.elu), (), {}, {"alpha": 1.0}),
+    "ELU": Rule(lambda: plugrad.elu, (), {}, {"alpha": 1.0}),
     "Embedding": Rule(_embedding, ("input_dim", "output_dim")),
     "Flatten": Rule(dense.Flatten, (), {}, LAST),
     "GRU": Rule(recurrent.GRU, (*CELL, "recurrent_activation", "reset_after"), {}, PLAIN),
@@ -167,6 +214,7 @@ RULES: Final[dict[str, Rule]] = {
     "RepeatVector": Rule(shapes.RepeatVector, ("n",)),
     "Rescaling": Rule(shapes.Rescaling, ("scale", "offset")),
     "Reshape": Rule(shapes.Reshape, ("target_shape",)),
+    "Resizing": Rule(_resizing, ("height", "width", "interpolation", "crop_to_aspect_ratio")),
     "SeparableConv2D": Rule(convolution.SeparableConv2D, ("filters", *WINDOW, "depth_multiplier"), {}, LAST),
     "SimpleRNN": Rule(recurrent.SimpleRNN, CELL, {}, PLAIN),
     "Softmax": Rule(_softmax, ("axis",)),
@@ -208,6 +256,8 @@ def make_step(kind: str, config: Config) -> Step:
         return recurrent.Bidirectional(_inner(config), MERGES[merge])
     if kind == "TimeDistributed":
         return recurrent.TimeDistributed(_inner(config))
+    if kind == "RNN":
+        return _recurrent_of_cells(config)
     if kind not in RULES:
         raise Unsupported(f"plugrad_nn has no layer of the class {kind!r}")
     rule = RULES[kind]
@@ -217,6 +267,23 @@ def make_step(kind: str, config: Config) -> Step:
             raise Unsupported(f"{field}={given!r}; only {value!r} is supported")
     options = {name: _value(name, config[name]) for name in rule.fields if name in config}
     return rule.make(**options)
+
+
+def _recurrent_of_cells(config: Config) -> Step:
+    """Return the recurrent layer of a cell, or one after the other of several."""
+    cell: Config = config["cell"]
+    if cell["class_name"] != "StackedRNNCells":
+        return _layer_of_cell(cell, config)
+    cells: list[Config] = cell["config"]["cells"]
+    inner = [_layer_of_cell(each, {**config, "return_sequences": True}) for each in cells[:-1]]
+    return sequential.Sequential(*inner, _layer_of_cell(cells[-1], config))
+
+
+def _layer_of_cell(cell: Config, config: Config) -> Any:
+    kind = str(cell["class_name"])
+    if not kind.endswith("Cell") or kind.removesuffix("Cell") not in RULES:
+        raise Unsupported(f"the cell {kind!r} is none of a layer here")
+    return make_step(kind.removesuffix("Cell"), {**config, **cell["config"]})
 
 
 def _inner(config: Config) -> Any:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad_nn.dense import PReLU
+from plugrad_nn.layer import Layer
 from plugrad_nn.recurrent import Bidirectional, TimeDistributed
+from plugrad_nn.sequential import Sequential
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from plugrad import Tensor
-    from plugrad_nn.layer import Layer
     from plugrad_nn.parameters import Params
 
 CELLS: Final = ("ConvLSTM2D", "GRU", "LSTM", "SimpleRNN")
@@ -62,6 +63,21 @@ def read_params(
                 f"{prefix}{side}.",
             )
             for side in ("forward", "backward")
+        }
+    if isinstance(layer, Sequential):  # of the layers of stacked cells
+        return {
+            own: read_params(
+                inner,
+                {
+                    name: value
+                    for name, value in found.items()
+                    if name.startswith(f"RNNCell_{place}/")
+                },
+                trainable,
+                f"{prefix}{own}.",
+            )
+            for place, (own, inner) in enumerate(zip(layer.names, layer.layers, strict=True))
+            if isinstance(inner, Layer)
         }
     last = {name.rpartition("/")[2].partition(":")[0]: value for name, value in found.items()}
     params: Params = {}

@@ -40,7 +40,7 @@ CLASSES: Final[dict[type, str]] = {
     convolution.Conv1D: "Conv1D", convolution.Conv2D: "Conv2D", convolution.Conv3D: "Conv3D",
     convolution.DepthwiseConv2D: "DepthwiseConv2D", convolution.SeparableConv2D: "SeparableConv2D",
     dense.Dense: "Dense", dense.Embedding: "Embedding", dense.Flatten: "Flatten", dense.PReLU: "PReLU",
-    dropout.Dropout: "Dropout", dropout.GaussianDropout: "GaussianDropout",
+    dropout.AlphaDropout: "AlphaDropout", dropout.Dropout: "Dropout", dropout.GaussianDropout: "GaussianDropout",
     dropout.GaussianNoise: "GaussianNoise", dropout.SpatialDropout: "SpatialDropout1D",
     merging.Add: "Add", merging.Average: "Average", merging.Concatenate: "Concatenate",
     merging.Dot: "Dot", merging.Maximum: "Maximum", merging.Minimum: "Minimum", merging.Multiply: "Multiply",
@@ -50,9 +50,10 @@ CLASSES: Final[dict[type, str]] = {
     pooling.GlobalMaxPooling: "GlobalMaxPooling", pooling.MaxPooling1D: "MaxPooling1D",
     pooling.MaxPooling2D: "MaxPooling2D", pooling.MaxPooling3D: "MaxPooling3D", recurrent.ConvLSTM2D: "ConvLSTM2D",
     recurrent.GRU: "GRU", recurrent.LSTM: "LSTM", recurrent.SimpleRNN: "SimpleRNN", shapes.Cropping2D: "Cropping2D",
-    shapes.Permute: "Permute", shapes.RepeatVector: "RepeatVector", shapes.Rescaling: "Rescaling",
-    shapes.Reshape: "Reshape", shapes.UpSampling2D: "UpSampling2D", shapes.ZeroPadding2D: "ZeroPadding2D",
-    transposed.Conv2DTranspose: "Conv2DTranspose", transposed.Conv3DTranspose: "Conv3DTranspose",
+    shapes.Permute: "Permute", shapes.RepeatVector: "RepeatVector",
+    shapes.Rescaling: "Rescaling", shapes.Reshape: "Reshape", shapes.UpSampling2D: "UpSampling2D",
+    shapes.ZeroPadding2D: "ZeroPadding2D", transposed.Conv2DTranspose: "Conv2DTranspose",
+    transposed.Conv3DTranspose: "Conv3DTranspose",
 }  # fmt: skip
 """The classes of Keras that TensorFlow.js has, too."""
 RANKS: Final = {
@@ -322,6 +323,8 @@ def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
         raise _no_layer_error("GRU(reset_after=True)", "train it with reset_after=False")
     if kind == "UpSampling2D" and layer.interpolation != "nearest":
         raise _no_layer_error("UpSampling2D with interpolation", "it places pixels differently")
+    if getattr(layer, "return_positions", False):
+        raise _no_layer_error(f"{kind} with return_positions", "it has none")
     if kind == "Conv1D" and layer.padding == "causal":
         raise _no_layer_error("Conv1D with causal padding", "pad before it, with padding='valid'")
     if kind.endswith("Transpose") and max(config["dilation_rate"]) > 1:

@@ -158,6 +158,8 @@ class Writer:
             if not np.array_equal(one, two, equal_nan=one.dtype.kind == "f"):
                 raise UnsupportedModel("The values of a constant depend on the size of the batch.")
             return self.constant(one, name)
+        if _counts_rows(one, two):
+            return self._count_rows(one, two)
         base = np.empty(0) if one.ndim != two.ndim else one[_first_rows(one.shape, two.shape)]
         if base.size == 0 or (one != base).any() or (two != base).any():
             raise UnsupportedModel(
@@ -166,6 +168,18 @@ class Writer:
             )
         base = base.flat[0] if (base == base.flat[0]).all() else base
         return self.emit("Expand", [self.constant(base), self.integers(one.shape, two.shape)])
+
+    def _count_rows(self, one: Any, two: Any) -> str:
+        """Write integers that grow by as much from each example to the next."""
+        ends = [self.constant(np.array(value, np.int64)) for value in (0, 1)]
+        size = self.integers([len(one)], [len(two)])
+        count = self.emit("Reshape", [size, self.constant(np.empty(0, np.int64))])
+        numbers = self.emit("Range", [ends[0], count, ends[1]])
+        column = self.integers([-1, *(1,) * (one.ndim - 1)])
+        numbers = self.emit("Cast", [numbers], to=element_type(one.dtype))
+        steps = self.constant(one[1:2] - one[:1])
+        grown = self.emit("Mul", [self.emit("Reshape", [numbers, column]), steps])
+        return self.emit("Add", [grown, self.constant(one[:1])])
 
     def graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
         """Write the steps of a graph whose arguments have names; return the names of its results.
@@ -251,6 +265,23 @@ class Writer:
             num_scan_inputs=len(step.slices), **backwards,
         )  # fmt: skip
         names.update(zip(step.outputs, outputs, strict=True))
+
+
+def _counts_rows(one: Any, two: Any) -> bool:
+    """Whether arrays of two sizes of the batch hold integers that grow by as much from each example to the next."""
+    if one.dtype.kind not in "iu" or one.ndim != two.ndim or one.shape[1:] != two.shape[1:]:
+        return False
+    if min(len(one), len(two)) < 2 or not one.size:
+        return False
+    steps = one[1:2] - one[:1]
+    return (
+        steps.any()
+        and all(
+            np.array_equal(x, x[:1] + steps * np.arange(len(x)).reshape(-1, *(1,) * (x.ndim - 1)))
+            for x in (one, two)
+        )
+        and np.array_equal(one[0], two[0])
+    )
 
 
 def _first_rows(first: Sequence[int], second: Sequence[int]) -> tuple[slice, ...]:

@@ -1,4 +1,7 @@
-"""Fourier transforms of the last axis."""
+"""Fourier transforms of the last axis, rounded once, at the end.
+
+Between the passes each number is two complex ones: its value, and what that lacks. Rows are twice as long there.
+"""
 
 from __future__ import annotations
 
@@ -37,30 +40,51 @@ _MODULATE = Program("fft modulate", _SOURCE, entry_point="modulate")
 class PassOptions(NamedTuple):
     """What the first and the last step of a transform do besides."""
 
+    is_first: bool = True
+    is_last: bool = True
     is_first_swapped: bool = False
     is_last_swapped: bool = False
-    scale: float = 1.0
+    divisor: int = 1
+
+    def words(self) -> tuple[int | float, ...]:
+        """Return the parameters of a step."""
+        scale = as_parts(np.float64(1 / self.divisor))
+        return (*self[:-1], *scale.tolist(), 0)
 
 
 # ---- tables: computed in double precision, and kept by the device ----
 
 
+def as_parts(numbers: NDArray[np.float64] | np.float64) -> NDArray[np.float32]:
+    """Return numbers as sums of two, the first of which has 12 bits, along a new last axis but one."""
+    leading = (np.asarray(numbers, np.float32).view(np.uint32) & np.uint32(0xFFFFF000)).view(
+        np.float32
+    )
+    return np.stack([leading, (numbers - leading).astype(np.float32)], axis=-1)
+
+
+def as_complex_parts(numbers: NDArray[np.complex128]) -> NDArray[np.complex64]:
+    """Return complex numbers as sums of two, one after the other."""
+    real, imaginary = as_parts(numbers.real), as_parts(numbers.imag)
+    return (real + 1j * imaginary).astype(np.complex64).reshape(-1)
+
+
 def roots_of_unity(n: int) -> NDArray[np.complex64]:
-    """Return the roots of unity exp(-2 pi i t / n) that the passes of a transform need."""
-    return np.exp(-2j * np.pi / n * np.arange(n)).astype(np.complex64)
+    """Return the parts of the roots of unity exp(-2 pi i t / n) that the passes of a transform need."""
+    return as_complex_parts(np.exp(-2j * np.pi / n * np.arange(n)))
 
 
 def chirp(n: int) -> NDArray[np.complex64]:
-    """Return the factors exp(-pi i t^2 / n) of the numbers of a row."""
-    return _chirp(n).astype(np.complex64)
+    """Return the parts of the factors exp(-pi i t^2 / n) of the numbers of a row."""
+    return as_complex_parts(_chirp(n))
 
 
 def chirp_filter(n: int, size: int) -> NDArray[np.complex64]:
-    """Return the transform of what the products with the chirp are convolved with, divided by its size."""
+    """Return the parts of the transform of what the products with the chirp are convolved with, over its size."""
     circle = np.zeros(size, np.complex128)
     circle[:n] = _chirp(n).conj()
     circle[size - n + 1 :] = circle[n - 1 : 0 : -1]
-    return (np.fft.fft(circle) / size).astype(np.complex64)
+    return as_complex_parts(np.fft.fft(circle) / size)
 
 
 def _chirp(n: int) -> NDArray[np.complex128]:
@@ -71,56 +95,71 @@ def _chirp(n: int) -> NDArray[np.complex128]:
 
 
 @lru_cache(maxsize=1024)
-def _pass(shape: Shape, span: int, radix: int, ends: PassOptions) -> Plan:
+def _pass(lead: Shape, size: int, span: int, radix: int, ends: PassOptions) -> Plan:
     program = _PASSES.get(radix, _ANY_RADIX)
-    count = math.prod(shape) // radix
-    return plan(program, (count, shape[-1], span, radix, *ends), count, shape, complex64)
+    count = math.prod(lead) * size // radix
+    return _plan(program, (count, size, span, radix), lead, size, ends)
 
 
 @lru_cache(maxsize=1024)
-def _modulation(shape: Shape, row: int, ends: PassOptions) -> Plan:
-    count = math.prod(shape)
-    return plan(_MODULATE, (count, shape[-1], row, 1, *ends), count, shape, complex64)
+def _modulation(lead: Shape, size: int, row: int, ends: PassOptions) -> Plan:
+    return _plan(_MODULATE, (math.prod(lead) * size, size, row, 1), lead, size, ends)
 
 
-def transform_small_factors(x: GpuArray, ends: PassOptions) -> GpuArray:
+def _plan(
+    program: Program, parameters: tuple[int, ...], lead: Shape, size: int, ends: PassOptions
+) -> Plan:
+    shape = (*lead, size if ends.is_last else 2 * size)
+    return plan(program, (*parameters, *ends.words()), parameters[0], shape, complex64)
+
+
+def transform_small_factors(x: GpuArray, size: int, ends: PassOptions) -> GpuArray:
     """Return the transforms of rows whose length has small factors."""
-    device, size = x.buffer.device, x.shape[-1]
+    device, lead = x.buffer.device, x.shape[:-1]
     factors = device.constant(roots_of_unity, size)
     radices = fourier_stages(size, RADICES)[1] or (1,)
     span = 1
     for number, radix in enumerate(radices):
-        is_last = number == len(radices) - 1
+        is_first, is_last = number == 0, number == len(radices) - 1
         ends_here = PassOptions(
-            ends.is_first_swapped and number == 0,
+            ends.is_first and is_first,
+            ends.is_last and is_last,
+            ends.is_first_swapped and is_first,
             ends.is_last_swapped and is_last,
-            ends.scale if is_last else 1.0,
+            ends.divisor,
         )
-        x = device.launch(_pass(x.shape, span, radix, ends_here), x, factors)
+        x = device.launch(_pass(lead, size, span, radix, ends_here), x, factors)
         span *= radix
     return x
 
 
-def multiply_rows(x: GpuArray, factors: GpuArray, size: int, ends: PassOptions) -> GpuArray:
+def multiply_rows(
+    x: GpuArray, factors: GpuArray, row: int, size: int, ends: PassOptions
+) -> GpuArray:
     """Return the products of rows with factors, as rows of another size."""
-    step = _modulation((*x.shape[:-1], size), x.shape[-1], ends)
+    step = _modulation(x.shape[:-1], size, row, ends)
     return x.buffer.device.launch(step, x, factors)
 
 
 def transform_rows(x: GpuArray, *, is_inverse: bool) -> GpuArray:
     """Return the transforms of the rows of an array, by Bluestein's convolution if a factor is large."""
     row = x.shape[-1]
-    scale = 1 / row if is_inverse else 1.0
+    ends = PassOptions(
+        is_first_swapped=is_inverse, is_last_swapped=is_inverse, divisor=row if is_inverse else 1
+    )
     device, (size, _) = x.buffer.device, fourier_stages(row, RADICES)
     if size == row:
-        return transform_small_factors(x, PassOptions(is_inverse, is_inverse, scale))
+        return transform_small_factors(x, row, ends)
     around = device.constant(chirp, row)
+    first = ends._replace(is_last=False, is_last_swapped=False)
+    between = PassOptions(is_first=False, is_last=False)
+    last = ends._replace(is_first=False, is_first_swapped=False)
+    x = transform_small_factors(multiply_rows(x, around, row, size, first), size, between)
+    x = multiply_rows(x, device.constant(chirp_filter, row, size), size, size, between)
     x = transform_small_factors(
-        multiply_rows(x, around, size, PassOptions(is_first_swapped=is_inverse)), PassOptions()
+        x, size, between._replace(is_first_swapped=True, is_last_swapped=True)
     )
-    x = multiply_rows(x, device.constant(chirp_filter, row, size), size, PassOptions())
-    x = transform_small_factors(x, PassOptions(is_first_swapped=True, is_last_swapped=True))
-    return multiply_rows(x, around, row, PassOptions(is_last_swapped=is_inverse, scale=scale))
+    return multiply_rows(x, around, size, row, last)
 
 
 @table.implements(signal.fft)

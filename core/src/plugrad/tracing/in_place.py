@@ -1,0 +1,96 @@
+"""New values of variables that are written over the old ones, at the moment when a call succeeds.
+
+Until then nothing is written, so a call that fails changes nothing. Whether somebody else has the old values is decided
+when they are written, by the number of references to their arrays.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice, starmap
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from plugrad.interruptions import run_uninterrupted
+from plugrad.transforms.variable import get_array, replace_arrays, set_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad.graph.graph import Graph
+    from plugrad.tensor.effects import HostLog
+    from plugrad.transforms.variable import Variable
+
+
+class InPlace(NamedTuple):
+    """How a compiled graph writes new values of variables where the old ones lie.
+
+    A compiler gives it to the function that it returns, as the attribute ``in_place``.
+    """
+
+    graph: Graph
+    """What runs before: its results are those of the whole graph, and then the operands of the functions below."""
+    begin: Callable[..., list[Any]]
+    """Runs it, on the arrays of arguments and variables."""
+    finish: Callable[..., object]
+    """A function in C of the operands and the old arrays, which writes the new values or raises `BufferError`."""
+    replace: Callable[..., list[Any]]
+    """Returns the new values as new arrays instead."""
+    variables: tuple[Variable, ...]
+    """Those that it changes."""
+    positions: tuple[int, ...]
+    """Where their arrays are among those that `begin` takes."""
+
+
+def run_in_place(
+    plan: InPlace, arrays: Sequence[Any], result_count: int, log: HostLog | None
+) -> list[Any]:
+    """Run a graph, and let all variables have their new values, together with what a log has counted, or none.
+
+    Args:
+        plan: how it is done.
+        arrays: those of the arguments and the variables; nobody else but the variables refers to the latter.
+        result_count: the number of results.
+        log: what functions on the host have counted.
+
+    Returns:
+        the results.
+    """
+    outputs = plan.begin(*arrays)
+    updated = [variable for variable, _ in plan.graph.updates]
+    end = len(outputs) - len(updated)
+    made = outputs[end:]
+    given = [*outputs[result_count:end], *[arrays[i] for i in plan.positions]]
+    del outputs[result_count:]
+    first = len(given) - len(plan.positions)
+    old = [*map(get_array, updated)]  # to release one may run code of its backend
+    changes = chain(
+        map(_REFUSE_OTHERS, map(getrefcount, islice(given, first, None))),
+        starmap(plan.finish, [given]),
+        map(set_array, updated, made),
+    )
+    try:
+        if log is None:
+            run_uninterrupted(changes)
+        else:
+            log.commit(changes, _do_nothing)
+    except (IndexError, BufferError):
+        replace_arrays([*plan.variables, *updated], [*plan.replace(*given), *made], log)
+    del old
+    return outputs
+
+
+def _do_nothing() -> None:
+    """Undo nothing: no other call is around this one, which could fail later."""
+
+
+def _count_references() -> int:
+    """Return how many references `run_in_place` finds to an array that only a variable has."""
+    held_by_variable = [object()]
+    arrays = [*held_by_variable]
+    given = [*[arrays[i] for i in range(1)]]
+    (count,) = map(getrefcount, islice(given, 0, None))
+    return count
+
+
+_REFUSE_OTHERS: Final = ((None,) * (_count_references() + 1)).__getitem__
+"""Raises `IndexError` if there are more references; in C, so that nothing comes between."""

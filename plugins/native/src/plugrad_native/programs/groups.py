@@ -1,0 +1,164 @@
+"""Groups of elementwise calls as calls of C: repeated numbers are not written out, products with 1 are left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from plugrad.extend import Call, Shaped, count_elements
+from plugrad.kernels import binary, movement, unary
+from plugrad_native.declare import broadcast_descriptor
+from plugrad_native.programs.calls import (
+    AnyCall,
+    CCall,
+    Constant,
+    Count,
+    Read,
+    Step,
+    UfuncCall,
+    Written,
+    inputs_of,
+)
+from plugrad_native.programs.elementwise import elementwise_calls
+from plugrad_native.programs.lowering import EXPAND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from plugrad.extend import Graph, Value
+    from plugrad_native.programs.calls import Operand
+
+    Specs = Mapping[Value, Shaped]
+
+_EXACT: Final = frozenset(
+    {unary.negative, binary.add, binary.subtract, binary.multiply, binary.divide}
+)
+"""The kernels that give a number the bits that they give it as a part of an array."""
+
+
+def is_repeated_number(call: Call, specs: Specs) -> bool:
+    """Return whether a call broadcasts one number, which a loop over elements reads where it is."""
+    if call.kernel is not movement.broadcast_to:
+        return False
+    (x,), (y,) = inputs_of(call), call.outputs
+    dtype = specs[y].dtype
+    is_known = dtype.itemsize in EXPAND and dtype.name != "string"
+    return is_known and count_elements(specs[x].shape) == 1 and count_elements(specs[y].shape) > 0
+
+
+def is_in_loop(step: object, specs: Specs) -> bool:
+    """Return whether a loop over elements makes a step: the call of an elementwise kernel, or a repeated number."""
+    return isinstance(step, Call) and (
+        step.kernel.is_elementwise or is_repeated_number(step, specs)
+    )
+
+
+class GroupCalls(NamedTuple):
+    """The calls of a group."""
+
+    before: list[AnyCall]
+    """Those of single numbers, which run once, before the loop over the elements."""
+    calls: list[AnyCall]
+    specs: dict[Value, Shaped]
+    """Those of the numbers that the first ones make."""
+
+
+def lower_group(body: Graph, specs: Specs) -> GroupCalls:
+    """Return the calls of C of a group of elementwise calls and repeated numbers."""
+    lowering = _Lowering(body, specs)
+    for step in body.steps:
+        assert isinstance(step, Call)
+        lowering.add(step)
+    return lowering.found
+
+
+class _Lowering:
+    """Collects the calls of a group."""
+
+    def __init__(self, body: Graph, specs: Specs) -> None:
+        self.body, self.specs = body, specs
+        self.found = GroupCalls([], [], {})
+        self.numbers: dict[Value, Value] = {}
+        """The number that all elements of a value are."""
+        self.written: set[Value] = set()
+        """The values that the loop makes."""
+        self.names: dict[Value, Value] = {}
+        """What stands for a value that is equal to it."""
+
+    def add(self, call: Call) -> None:
+        """Add a call of a kernel."""
+        (y,), inputs = call.outputs, inputs_of(call)
+        is_kept = y in self.body.results
+        if is_repeated_number(call, self.specs):
+            self.numbers[y] = self.numbers.get(inputs[0], inputs[0])
+            if is_kept:
+                self._write_out(y)
+            return
+        made = elementwise_calls(call, self.specs)
+        assert made is not None
+        is_number = any(v in self.numbers for v in inputs) and all(map(self._is_number, inputs))
+        if is_number and call.kernel in _EXACT:
+            number = self.numbers[y] = min(*self.specs, *self.found.specs, 0) - 1
+            self.found.specs[number] = Shaped((), self.specs[y].dtype)
+            self.found.before.extend(_rename(each, self.numbers) for each in made)
+            if is_kept:
+                self._write_out(y)
+            return
+        same = None if is_kept else self._equal_input(call)
+        if same is not None:
+            self.names[y] = same
+            return
+        for each in made:
+            has_steps = isinstance(each, UfuncCall) or any(
+                isinstance(o, Step) for o in each.operands
+            )
+            if has_steps and not is_number:
+                self.found.calls.append(_rename(each, self.names | self.numbers))
+                continue
+            for v in inputs:  # which are read element by element
+                if v in self.numbers and v not in self.written:
+                    self._write_out(v)
+            self.found.calls.append(_rename(each, self.names))
+        self.written.add(y)
+
+    def _is_number(self, value: Value) -> bool:
+        return value in self.numbers or (
+            value not in self.written and count_elements(self.specs[value].shape) == 1
+        )
+
+    def _write_out(self, value: Value) -> None:
+        """Repeat a number as often as a value has elements."""
+        shape, dtype = self.specs[value]
+        descriptor = Constant(broadcast_descriptor(shape, ()))
+        operands = (Read(self.numbers[value]), Written(value), Count(), 0, descriptor)
+        self.found.calls.append(CCall(EXPAND[dtype.itemsize], operands))
+        self.written.add(value)
+
+    def _equal_input(self, call: Call) -> Value | None:
+        """Return the factor that the loop has made if the other one is 1.
+
+        An argument of the group is no such factor: a result may take its memory after the last call that reads it.
+        """
+        if call.kernel is not binary.multiply:
+            return None
+        a, b = inputs_of(call)
+        for one, x in ((a, b), (b, a)):
+            number = self.body.constants.get(self.numbers.get(one, one))
+            is_one = number is not None and np.size(number) == 1 and bool(np.all(number == 1))
+            name = self.names.get(x, x)
+            if is_one and name in self.written and x not in self.numbers:
+                return name
+        return None
+
+
+def _rename(call: AnyCall, names: Mapping[Value, Value]) -> AnyCall:
+    """Return a call that reads or makes other values in the place of some."""
+    operands = [_rename_operand(operand, names) for operand in call.operands]
+    return call._replace(operands=tuple(operands))
+
+
+def _rename_operand(operand: Operand, names: Mapping[Value, Value]) -> Operand:
+    if isinstance(operand, Read | Written | Step):
+        return type(operand)(names.get(operand.value, operand.value))
+    return operand

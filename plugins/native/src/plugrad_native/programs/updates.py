@@ -1,0 +1,138 @@
+"""Steps of optimizers that write the variables where they lie, when a call has succeeded but for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from plugrad.extend import Call, Graph, InPlace, count_elements
+from plugrad.kernels import optimizers
+from plugrad_native.programs.lowering import calls_of
+from plugrad_native.programs.table import Place, Table
+from plugrad_native.programs.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad.extend import Value
+
+    Run = Callable[..., list[Any]]
+    Compile = Callable[[Graph], Run]
+
+
+class UpdatingRun:
+    """A graph that runs as a whole, or has a way to write variables in place, which `plugrad.jit` takes."""
+
+    def __init__(self, graph: Graph, in_place: InPlace, compile_graph: Compile) -> None:
+        """Keep what compiles the whole graph: who watches fused steps, or records on a tape, needs it."""
+        self.in_place = in_place
+        self._whole = graph
+        self._compile = compile_graph
+
+    @cached_property
+    def whole(self) -> Run:
+        """What runs the whole graph."""
+        return self._compile(self._whole)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as it runs."""
+        return getattr(self.whole, "graph", self._whole)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Return results and updates, which are new arrays."""
+        return self.whole(*arrays)
+
+
+def plan_updates(
+    graph: Graph, is_included: Callable[[Call], bool], compile_graph: Compile
+) -> InPlace | None:
+    """Return how steps of optimizers write the variables of a graph in place, or None if it has no such ones.
+
+    Args:
+        graph: the graph.
+        is_included: whether C makes a call, and no threads share it.
+        compile_graph: compiles what remains.
+    """
+    steps = _find_steps(graph, is_included)
+    if not steps:
+        return None
+    targets = [x for step in steps for x in _targets(step)]
+    outputs = [y for step in steps for y in step.outputs]
+    operands = [*dict.fromkeys(x for s in steps for x in s.inputs if x is not None)]
+    operands = [x for x in operands if x not in targets]
+    left = replace(
+        graph,
+        steps=tuple([step for step in graph.steps if step not in steps]),
+        results=(*graph.results, *operands),
+        updates=tuple([(variable, v) for variable, v in graph.updates if v not in outputs]),
+    )
+    last = Graph(graph.backend, graph.specs, (*operands, *targets), tuple(steps), tuple(outputs))
+    inputs = [*graph.arguments, *graph.variables]
+    return InPlace(
+        left,
+        compile_graph(left),
+        _compile_last(last, operands, targets),
+        _Late(last, compile_graph),
+        tuple([graph.variables[x] for x in targets]),
+        tuple([inputs.index(x) for x in targets]),
+    )
+
+
+class _Late:
+    """A graph that is compiled when it is first needed."""
+
+    def __init__(self, graph: Graph, compile_graph: Compile) -> None:
+        self._graph, self._compile = graph, compile_graph
+
+    @cached_property
+    def _run(self) -> Run:
+        return self._compile(self._graph)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        return self._run(*arrays)
+
+
+def _targets(step: Call) -> list[Value]:
+    """Return the inputs of an optimizer's step that its outputs replace: variables, and what is kept for them."""
+    _, *tensors = step.inputs
+    count = len(tensors) // optimizers.LISTS[step.kernel]
+    return [x for x in (*tensors[:count], *tensors[2 * count :]) if x is not None]
+
+
+def _find_steps(graph: Graph, is_included: Callable[[Call], bool]) -> list[Call]:
+    """Return the steps whose outputs become the variables that they read, and nothing else."""
+    read = {v for step in graph.steps for v in step.inputs} | {*graph.results}
+    updated = [value for _, value in graph.updates]
+    owners = {value: variable for variable, value in graph.updates if updated.count(value) == 1}
+    found: list[Call] = []
+    for step in graph.steps:
+        if not isinstance(step, Call) or step.kernel not in optimizers.LISTS:
+            continue
+        if not is_included(step) or calls_of(step, graph.specs) is None:
+            continue
+        pairs = [*zip(_targets(step), step.outputs, strict=True)]
+        inputs = [*step.inputs]
+        if all(
+            y not in read
+            and y in owners
+            and graph.variables.get(x) is owners[y]
+            and inputs.count(x) == 1
+            for x, y in pairs
+        ):
+            found.append(step)
+    return found
+
+
+def _compile_last(last: Graph, operands: list[Value], targets: list[Value]) -> Callable[..., None]:
+    """Return the program of the steps, which takes the operands and the arrays that it writes over."""
+    sizes = {v: count_elements(s.shape) * s.dtype.itemsize for v, s in last.specs.items()}
+    places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate((*operands, *targets))}
+    places |= {y: places[x] for x, y in zip(targets, last.results, strict=True)}
+    table = Table([sizes[v] for v in operands], [sizes[v] for v in targets])
+    writer = Writer(table, last.specs, places, 0, {})
+    for step in last.steps:
+        assert isinstance(step, Call)
+        writer.write_calls(calls_of(step, last.specs) or ())
+    return table.finish(is_indivisible=True)

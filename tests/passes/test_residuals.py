@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+
+import plugrad
+from passes.checking import kernel_names, recorded_graph
+from plugrad.extend import Scan
+from plugrad.passes import residuals, simplify
+from plugrad.passes.residuals import keep_residuals
+
+W = plugrad.asarray(np.random.default_rng(0).normal(size=(5, 5)).astype("float32") / 3)
+B = plugrad.asarray(np.random.default_rng(1).normal(size=5).astype("float32"))
+XS = plugrad.asarray(np.random.default_rng(2).normal(size=(7, 3, 5)).astype("float32"))
+
+
+def recurrent(activation, reverse=False):
+    """Return the loss of a recurrent layer, whose gates are parts of one product."""
+
+    def loss(w, b, xs):
+        def step(h, x):
+            gates = plugrad.concat([x @ w + b, h @ w], axis=1)
+            h = activation(gates[:, :5]) * h + activation(gates[:, 5:]) * 0.5
+            return h, h
+
+        last, hs = plugrad.scan(step, xs[0], xs, reverse=reverse)
+        return plugrad.sum(hs * hs) + plugrad.sum(last)
+
+    return plugrad.grads(loss)
+
+
+def loops_of(graph):
+    return [step for step in graph.steps if isinstance(step, Scan)]
+
+
+def products(function, *args):
+    """Return how many products the bodies of loops have before and after the pass."""
+    graph = recorded_graph(function, *args)
+    return [
+        sum(kernel_names(loop.body).count("BatchMatMul") for loop in loops_of(each))
+        for each in (graph, keep_residuals(graph))
+    ]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("activation", [plugrad.tanh, plugrad.sigmoid, plugrad.relu, plugrad.gelu])
+def test_the_gradient_of_a_loop_makes_no_product_again(activation, reverse, backend, monkeypatch):
+    function = recurrent(activation, reverse)
+    args = [plugrad.asarray(x.numpy()) for x in (W, B, XS)]
+    assert products(function, *args) == [2 + 2 + 4, 2 + 4]
+    found = plugrad.jit(function)(*args)
+    others = [each for each in simplify.PASSES if each is not keep_residuals]
+    monkeypatch.setattr(simplify, "PASSES", others)
+    for x, y in zip(found, plugrad.jit(lambda *given: function(*given))(*args), strict=True):
+        assert x.numpy().tobytes() == y.numpy().tobytes()
+
+
+def test_second_derivatives():
+    def second(w, b, xs):
+        first = recurrent(plugrad.tanh)
+        return plugrad.grads(lambda *given: sum(plugrad.sum(g * g) for g in first(*given)))(
+            w, b, xs
+        )
+
+    for x, y in zip(plugrad.jit(second)(W, B, XS), second(W, B, XS), strict=True):
+        np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=2e-5, atol=2e-5)
+
+
+def test_what_is_cheap_is_computed_again():
+    def loss(x, xs):
+        return plugrad.sum(plugrad.scan(lambda a, b: (a * b * (a + b), None), x, xs)[0])
+
+    graph = recorded_graph(plugrad.grads(loss), XS[0], XS)
+    assert keep_residuals(graph) is graph
+
+
+def test_no_more_is_kept_than_the_limit(monkeypatch):
+    function = recurrent(plugrad.tanh)
+    kept = 7 * (3 * 10) * 4  # both activations of each round
+    monkeypatch.setattr(residuals, "KEPT_MAX_BYTES", kept - 1)
+    before, after = products(function, W, B, XS)
+    assert before == after
+    monkeypatch.setattr(residuals, "KEPT_MAX_BYTES", kept)
+    before, after = products(function, W, B, XS)
+    assert before > after
+
+
+def test_loops_over_other_rounds_stay():
+    def two(xs):
+        def step(h, x):
+            return plugrad.tanh(h @ W), plugrad.tanh(x @ W)
+
+        return plugrad.scan(step, xs[0], xs)[1], plugrad.scan(step, xs[0], xs[:5])[1]
+
+    graph = recorded_graph(two, XS)
+    assert keep_residuals(graph) is graph
+
+
+def test_a_loop_with_another_constant_or_attribute_stays():
+    def two(xs):
+        def run(number):
+            return plugrad.scan(lambda h, x: (h, plugrad.tanh(x * number)), xs[0], xs)[1]
+
+        return run(0.5), run(0.25), plugrad.sum(run(-0.0)), run(0.0)
+
+    graph = recorded_graph(two, XS)
+    assert keep_residuals(graph) is graph
+
+
+def test_random_numbers_of_each_loop_are_its_own():
+    def noise(h, x):
+        return h, plugrad.tanh(x) + plugrad.random.normal(x.shape)
+
+    def two(xs):
+        return plugrad.scan(noise, xs[0], xs)[1], plugrad.scan(noise, xs[0], xs)[1]
+
+    first, second = plugrad.jit(two)(XS)
+    assert not np.array_equal(first.numpy(), second.numpy())

@@ -1,0 +1,200 @@
+"""Steps of optimizers in compiled graphs: variables change where they lie, all at once, and nobody else sees it."""
+
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugins.native.comparing import numbers
+from plugrad.discovery.loading import open_backend
+from plugrad.extend import host_value
+from plugrad.transforms.variable import get_array
+from plugrad_cpu.memory import pool
+
+variants = pytest.importorskip("plugrad_native.variants")
+if not variants.has_any_variant():
+    pytest.skip("there is no native code for this platform", allow_module_level=True)
+open_backend("cpu")
+
+OPTIMIZERS = {
+    "SGD": lambda: plugrad.optimizers.SGD(0.1),
+    "momentum": lambda: plugrad.optimizers.Momentum(0.1),
+    "Nesterov": lambda: plugrad.optimizers.Momentum(0.1, nesterov=True),
+    "Adam": lambda: plugrad.optimizers.Adam(0.01),
+    "AdamW": lambda: plugrad.optimizers.AdamW(0.01),
+    "Adamax": lambda: plugrad.optimizers.Adamax(0.01),
+    "RMSprop": lambda: plugrad.optimizers.RMSProp(0.01, momentum=0.5),
+    "centered": lambda: plugrad.optimizers.RMSProp(0.01, centered=True),
+    "Adagrad": lambda: plugrad.optimizers.Adagrad(0.01),
+    "Adadelta": lambda: plugrad.optimizers.Adadelta(0.01),
+}
+
+
+class Training:
+    """Two variables, and a step of an optimizer."""
+
+    def __init__(self, make, *, is_traced, dtype="float32", middle=lambda loss: loss):
+        w = plugrad.Variable(numbers(40, 7, dtype=dtype), name="w")
+        b = plugrad.Variable(numbers(7, dtype=dtype, seed=1), name="b")
+        self.variables, self.optimizer = [w, b], make()
+        self.x = numbers(5, 40, dtype=dtype, seed=2)
+
+        def step(x):
+            def loss():
+                return middle(plugrad.mean(plugrad.tanh(x @ w + b) ** 2))
+
+            return self.optimizer.minimize(loss, self.variables)
+
+        self.step = plugrad.jit(step) if is_traced else step
+
+    def run(self, count):
+        return [self.step(self.x).numpy().tobytes() for _ in range(count)]
+
+    def values(self):
+        return [v.numpy().copy() for v in self.variables]
+
+    def arrays(self):
+        return [id(get_array(v)) for v in self.variables]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_bits_are_those_of_an_untraced_step(name, dtype):
+    traced = Training(OPTIMIZERS[name], is_traced=True, dtype=dtype)
+    untraced = Training(OPTIMIZERS[name], is_traced=False, dtype=dtype)
+    assert traced.run(2) == untraced.run(2)
+    before = traced.arrays()
+    assert traced.run(3) == untraced.run(3)
+    assert traced.arrays() == before
+    for x, y in zip(traced.values(), untraced.values(), strict=True):
+        assert x.tobytes() == y.tobytes()
+
+
+HOLDERS = {
+    "a tensor": plugrad.asarray,
+    "another variable": plugrad.Variable,
+    "a view of NumPy": lambda v: v.numpy()[1:],
+    "a buffer": lambda v: memoryview(v.numpy()),
+    "a slice": lambda v: v[1:],
+    "another shape": lambda v: plugrad.reshape(v, (-1,)),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_what_others_hold_stays(name):
+    def read(x):
+        return np.asarray(x.numpy() if hasattr(x, "numpy") else x).tobytes()
+
+    traced = Training(OPTIMIZERS["Adam"], is_traced=True)
+    untraced = Training(OPTIMIZERS["Adam"], is_traced=False)
+    traced.run(3)
+    untraced.run(3)
+    held = [HOLDERS[name](v) for v in traced.variables]
+    values = [read(x) for x in held]
+    assert traced.run(2) == untraced.run(2)
+    assert [read(x) for x in held] == values
+    del held
+    traced.run(1)
+    before = traced.arrays()
+    traced.run(1)
+    assert traced.arrays() == before
+
+
+def test_results_and_closures_keep_what_they_were():
+    v = plugrad.Variable(numbers(6))
+    optimizer = plugrad.optimizers.SGD(0.1)
+
+    @plugrad.jit
+    def step():
+        before = plugrad.reshape(v, (2, 3))
+        optimizer.minimize(lambda: plugrad.sum(v * v), [v])
+        return before, plugrad.asarray(v)
+
+    found = [step() for _ in range(4)]
+    values = [(x.numpy().reshape(-1), y.numpy()) for x, y in found]
+    for (_, after), (before, _) in pairwise(values):
+        np.testing.assert_array_equal(after, before)
+    f = plugrad.jit(lambda x: x + plugrad.asarray(v))
+    now, zeros = v.numpy().copy(), plugrad.zeros(6)
+    assert f(zeros).numpy().tobytes() == now.tobytes()
+    step()
+    assert f(zeros).numpy().tobytes() == v.numpy().tobytes() != now.tobytes()
+
+
+def test_a_step_that_fails_changes_nothing():
+    is_failing = [False]
+
+    def fail_if_asked():
+        if is_failing[0]:
+            raise RuntimeError("as asked")
+        return np.float32(1)
+
+    def middle(loss):
+        return loss * host_value(fail_if_asked)
+
+    training = Training(OPTIMIZERS["Adam"], is_traced=True, middle=middle)
+    twin = Training(OPTIMIZERS["Adam"], is_traced=False)
+    training.run(2)
+    before, is_failing[0] = training.values(), True
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="as asked"):
+            training.run(1)
+    for x, y in zip(training.values(), before, strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert int(training.optimizer.iterations) == 2
+    is_failing[0] = False
+    training.run(2)
+    twin.run(4)
+    for x, y in zip(training.values(), twin.values(), strict=True):
+        assert x.tobytes() == y.tobytes()
+
+
+def test_other_threads_see_no_half_of_a_step():
+    """All elements of both variables are one number at any time; half a step would be seen in a variable this large."""
+    a, b = (plugrad.Variable(np.full(1 << 19, 3, "f4")) for _ in range(2))
+    optimizer, stopped, wrong = plugrad.optimizers.SGD(0.25), threading.Event(), []
+
+    @plugrad.jit
+    def step():
+        return optimizer.minimize(lambda: plugrad.sum(a * a + b * b) * 0.5, [a, b])
+
+    def read():
+        while not stopped.is_set():
+            for v in (a, b):
+                values = plugrad.asarray(v).numpy()
+                if values.min() != values.max():
+                    wrong.append(values)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for _ in range(60):
+        step()
+    stopped.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong
+    np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_a_step_takes_no_memory_for_variables():
+    """What remains are the gradient and the values that it is computed from."""
+    v = plugrad.Variable(np.ones(1 << 18, "f4"))
+    optimizer = plugrad.optimizers.Adam(0.1)
+
+    @plugrad.jit
+    def step():
+        return optimizer.minimize(lambda: plugrad.sum(plugrad.tanh(v)), [v])
+
+    for _ in range(3):
+        step()
+    pool.trim()
+    pool._collect_dead()
+    held = pool._peak = pool._bytes
+    step()
+    measured = pool._peak - held
+    planned = plugrad.make_graph(step, fused=True)().peak_bytes
+    assert planned == pytest.approx(v.size * 4, rel=0.05)
+    assert measured <= 2 * v.size * 4
