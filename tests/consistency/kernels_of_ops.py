@@ -45,7 +45,8 @@ def named(function: FunctionType) -> tuple[list[Kernel[..., Any]], list[Function
                 found.append(getattr(module, node.attr, None))
         elif isinstance(node, ast.Name):
             found.append(known.get(node.id))
-    unique = list({id(value): value for value in found}.values())
+    plain_ones = [plain(value) if isinstance(value, FunctionType) else value for value in found]
+    unique = list({id(value): value for value in plain_ones}.values())
     return (
         [value for value in unique if isinstance(value, Kernel)],
         [

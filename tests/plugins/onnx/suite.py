@@ -21,7 +21,6 @@ RANDOM = "draws other random numbers than the suite has recorded"
 PICTURES = "decodes pictures in files, which plugrad does not"
 TRAINING = "is of a preview of operators for training; plugrad has optimizers"
 TREES = "is an ensemble of trees"
-FOURIER = "wants zeros of a float32 transform to 1e-7; the device has no double precision"
 NOISE = "wants the rounding of the float32 transform that made the recorded results, where zero is right"
 ROUNDED = "differs by one unit of float16, of which the suite allows half"
 HARNESS = "compares a sequence with an array, which the suite's own comparison refuses"
@@ -79,16 +78,9 @@ EXCLUDED = {
     "attention_4d_causal_fp16": ROUNDED,
     "attention_4d_causal_fp16_expanded": ROUNDED,
     "loop16_seq_none": HARNESS,
+    **dict.fromkeys(["dft_inverse", "dft_inverse_opset19"], NOISE),
 }
 """By name without "test_": why a test does not pass on any backend."""
-EXCLUDED_ON = {
-    "webgpu": dict.fromkeys(
-        ["dft", "dft_axis", "dft_axis_opset19", "dft_opset19", "dft_rfft", "dft_rfft_opset19"],
-        FOURIER,
-    ),
-    **dict.fromkeys(["cpu", "wasm"], dict.fromkeys(["dft_inverse", "dft_inverse_opset19"], NOISE)),
-}
-"""By backend, likewise: what does not pass there."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from plugins.onnx.suite import EXCLUDED, EXCLUDED_ON, cases, failures, with_own_dtypes
+from plugins.onnx.suite import EXCLUDED, cases, failures, with_own_dtypes
 
 PARTS = 4
 FILES = ("simple", "pytorch-converted", "pytorch-operator")
@@ -27,11 +27,10 @@ def test_models_of_files(backend, kind):
 
 
 def check(backend, chosen, times):
-    excluded = EXCLUDED | EXCLUDED_ON.get(backend, {})
     with with_own_dtypes(), warnings.catch_warnings(action="ignore"):
-        failed, said = failures(chosen, excluded, times)
+        failed, said = failures(chosen, EXCLUDED, times)
     assert said == []
-    passing = {case.name for case in chosen} & set(excluded) - failed
+    passing = {case.name for case in chosen} & set(EXCLUDED) - failed
     assert passing == set(), "these pass now: do not exclude them"
 
 

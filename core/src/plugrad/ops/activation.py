@@ -14,7 +14,7 @@ from plugrad.ops.arguments import as_supported_dtype, binary_op, unary_op
 from plugrad.ops.attributes import check_finite
 from plugrad.ops.binary import clip, maximum, where
 from plugrad.ops.movement import split
-from plugrad.types.arguments import check_flag
+from plugrad.types.arguments import check_flag, explain_wrong_calls
 from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
@@ -373,6 +373,7 @@ def _check_threshold(threshold: float, op: str) -> float:
     return least
 
 
+@explain_wrong_calls
 def glu(x: TensorLike, axis: int = -1) -> Tensor:
     """The gated linear unit: one half of an axis times the `sigmoid` of the other half.
 

@@ -9,6 +9,7 @@ from plugrad.kernels import convolution, depthwise
 from plugrad.ops.arguments import cast, check_floats, promote_operands
 from plugrad.ops.convolution import add_batch_axis, correlate, run_convolution
 from plugrad.ops.windows import as_given
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.windows import is_channels_first
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from plugrad.types.windows import ImageFormat, PaddingLike, Rounding
 
 
+@explain_wrong_calls
 def depthwise_conv2d(
     x: TensorLike,
     filter: TensorLike,
@@ -61,6 +63,7 @@ def depthwise_conv2d(
     return run_convolution(depthwise.depthwise_conv2d, "depthwise_conv2d", 2, x, filter, *how)
 
 
+@explain_wrong_calls
 def separable_conv2d(
     x: TensorLike,
     depthwise_filter: TensorLike,

@@ -19,6 +19,7 @@ from plugrad.ops.complex import as_complex, conj
 from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, moveaxis, pad
 from plugrad.ops.rearrangement import roll
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import HALVES, float32
 from plugrad.types.shapes import normalize_axes, normalize_axis
 
@@ -34,6 +35,7 @@ Norm = Literal["backward", "ortho", "forward"]
 NORMS = ("backward", "ortho", "forward")
 
 
+@explain_wrong_calls
 def fft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -62,6 +64,7 @@ def fft(
     return _transform_axis(_as_complex_tensor(x, "fft"), n, axis, norm, "fft")
 
 
+@explain_wrong_calls
 def ifft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -79,6 +82,7 @@ def ifft(
     return _transform_axis(_as_complex_tensor(x, "ifft"), n, axis, norm, "ifft", is_inverse=True)
 
 
+@explain_wrong_calls
 def fftn(
     x: TensorLike,
     /,
@@ -115,6 +119,7 @@ def fftn(
     return x
 
 
+@explain_wrong_calls
 def ifftn(
     x: TensorLike,
     /,
@@ -140,6 +145,7 @@ def ifftn(
     return x
 
 
+@explain_wrong_calls
 def rfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -158,6 +164,7 @@ def rfft(
     return _transform_axis(_as_floating_tensor(x, "rfft"), n, axis, norm, "rfft")
 
 
+@explain_wrong_calls
 def irfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -180,6 +187,7 @@ def irfft(
     return _move_axis_back(y, axis)
 
 
+@explain_wrong_calls
 def rfftn(
     x: TensorLike,
     /,
@@ -208,6 +216,7 @@ def rfftn(
     return y
 
 
+@explain_wrong_calls
 def irfftn(
     x: TensorLike,
     /,
@@ -235,6 +244,7 @@ def irfftn(
     return irfft(x, n=None if s is None else n, axis=last, norm=norm)
 
 
+@explain_wrong_calls
 def hfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -252,6 +262,7 @@ def hfft(
     return irfft(conj(x), n=n, axis=axis, norm=_opposite_norm(norm, "hfft"))
 
 
+@explain_wrong_calls
 def ihfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -327,6 +338,7 @@ def rfftfreq(
     return arange(0, n // 2 + 1, dtype=wanted, device=device) / period
 
 
+@explain_wrong_calls
 def fftshift(x: TensorLike, /, *, axes: AxisLike = None) -> Tensor:
     """The elements of x, rolled so that frequency 0 is in the middle of the axes, by default all.
 
@@ -343,6 +355,7 @@ def fftshift(x: TensorLike, /, *, axes: AxisLike = None) -> Tensor:
     return roll(x, tuple(x.shape[a] // 2 for a in along), axis=along)
 
 
+@explain_wrong_calls
 def ifftshift(x: TensorLike, /, *, axes: AxisLike = None) -> Tensor:
     """The inverse of `fftshift`, in the shape and dtype of x.
 

@@ -28,6 +28,7 @@ from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, host_arra
 from plugrad.ops.attributes import check_integer
 from plugrad.ops.binary import minimum, not_equal
 from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import (
     DType,
     DTypeLike,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 
+@explain_wrong_calls
 def take(
     x: TensorLike, indices: TensorLike, /, *, axis: int | None = None, batch_dims: int = 0
 ) -> Tensor:
@@ -105,6 +107,7 @@ def _gather_attributes(
     return indexing.gather.validate_attributes(x, positions, axis=axis, batch_dims=batch_dims)
 
 
+@explain_wrong_calls
 def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
     """The elements of each line of x along an axis, at the indices in the same line, in the dtype of x.
 

@@ -25,6 +25,7 @@ from plugrad.ops.complex import conj
 from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, moveaxis, reshape
 from plugrad.ops.reduction import sum
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, bool_, int32, string
 from plugrad.types.shapes import normalize_axis
 from plugrad.types.specs import Shaped
@@ -156,6 +157,7 @@ def outer(a: TensorLike, b: TensorLike, /) -> Tensor:
     return multiply(movement.expand_dims(x, dim=1), y)
 
 
+@explain_wrong_calls
 def vecdot(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
     """The sum of the products ``conj(a) * b`` along an axis.
 
@@ -182,6 +184,7 @@ def vecdot(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
     return sum(products, axis=-1, dtype=products.dtype)
 
 
+@explain_wrong_calls
 def tensordot(a: TensorLike, b: TensorLike, /, *, axes: PairedAxes = 2) -> Tensor:
     """The sum of the products of a and b along pairs of axes.
 
@@ -240,6 +243,7 @@ def tensordot(a: TensorLike, b: TensorLike, /, *, axes: PairedAxes = 2) -> Tenso
     return reshape(product, shape)
 
 
+@explain_wrong_calls
 def cross(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> Tensor:
     """The cross product of vectors with three elements along an axis.
 

@@ -18,6 +18,7 @@ from plugrad.ops.binary import div_no_nan, squared_difference
 from plugrad.ops.reduction import mean, sum
 from plugrad.ops.statistics import count_nonzero
 from plugrad.ops.unary import abs, exp, log, log1p
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import broadcasts_to, normalize_axis
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def hinge_loss(
     return _weight_and_reduce("hinge_loss", relu(1 - (2 * y - 1) * x), weights, reduction)
 
 
+@explain_wrong_calls
 def log_loss(
     labels: TensorLike,
     predictions: TensorLike,
@@ -220,6 +222,7 @@ def log_loss(
     return _weight_and_reduce("log_loss", entropy, weights, reduction)
 
 
+@explain_wrong_calls
 def cosine_distance(
     labels: TensorLike,
     predictions: TensorLike,
@@ -308,6 +311,7 @@ def _binary_cross_entropy(
     return relu(logits) - logits * labels + log1p(exp(-abs(logits))), gradient
 
 
+@explain_wrong_calls
 def softmax_cross_entropy(
     onehot_labels: TensorLike,
     logits: TensorLike,

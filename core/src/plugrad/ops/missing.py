@@ -19,6 +19,7 @@ from plugrad.ops.norms import sqrt_with_zero_gradient
 from plugrad.ops.reduction import all, max, min, prod, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import astype, isnan, logical_not, square
+from plugrad.types.arguments import explain_wrong_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import AxisLike
 
 
+@explain_wrong_calls
 def nansum(
     x: TensorLike,
     *,
@@ -50,6 +52,7 @@ def nansum(
     return sum(_fill(_convert(x, dtype, "nansum"), 0), axis=axis, keepdims=keepdims)
 
 
+@explain_wrong_calls
 def nanprod(
     x: TensorLike,
     *,
@@ -68,6 +71,7 @@ def nanprod(
     return prod(_fill(_convert(x, dtype, "nanprod"), 1), axis=axis, keepdims=keepdims)
 
 
+@explain_wrong_calls
 def nanmax(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The largest element along axes that is not NaN; NaN where all are.
 
@@ -81,6 +85,7 @@ def nanmax(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> T
     return _extreme(max, "nanmax", x, -inf, axis, keepdims)
 
 
+@explain_wrong_calls
 def nanmin(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The smallest element along axes that is not NaN; NaN where all are.
 
@@ -93,6 +98,7 @@ def nanmin(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> T
     return _extreme(min, "nanmin", x, inf, axis, keepdims)
 
 
+@explain_wrong_calls
 def nanmean(
     x: TensorLike,
     *,
@@ -117,6 +123,7 @@ def nanmean(
     return sum(_fill(x, 0), axis=axis, keepdims=keepdims) / _count(x, axis, keepdims)
 
 
+@explain_wrong_calls
 def nanvar(
     x: TensorLike,
     *,
@@ -146,6 +153,7 @@ def nanvar(
     return divide(sum(squares, axis=axis, keepdims=keepdims), where(freedom > 0, freedom, nan))
 
 
+@explain_wrong_calls
 def nanstd(
     x: TensorLike,
     *,

@@ -8,6 +8,7 @@ from plugrad.errors import ShapeError
 from plugrad.kernels import morphology
 from plugrad.ops.arguments import promote_operands
 from plugrad.ops.windows import as_given, as_kernels_take, resolve_window
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.windows import is_channels_first, sliding_window
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from plugrad.types.windows import ImageFormat, PaddingLike
 
 
+@explain_wrong_calls
 def dilation2d(
     x: TensorLike,
     filter: TensorLike,

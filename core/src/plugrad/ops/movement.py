@@ -19,6 +19,7 @@ from plugrad.ops.arguments import (
 )
 from plugrad.ops.attributes import as_list, check_flag, check_integer, is_sequence, to_list
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, string
 from plugrad.types.shapes import (
     as_shape,
@@ -72,6 +73,7 @@ def _reshape_attributes(shape: Shape, dtype: object, sizes: Shape) -> ValidatedA
     return movement.reshape.validate_attributes(Shaped(shape, as_dtype(dtype)), shape=whole)
 
 
+@explain_wrong_calls
 def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
     """The tensor with its axes in another order: axis i of the result is axis ``axes[i]`` of x.
 
@@ -131,6 +133,7 @@ def moveaxis(
     return with_attributes(movement.transpose, x, perm=tuple(order))
 
 
+@explain_wrong_calls
 def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
     """The tensor with a new axis of size 1, which is `axis` of the result.
 
@@ -146,6 +149,7 @@ def expand_dims(x: TensorLike, axis: int = 0) -> Tensor:
     )
 
 
+@explain_wrong_calls
 def squeeze(x: TensorLike, axis: AxisLike = None) -> Tensor:
     """The tensor without axes of size 1: without the given ones, or all of them.
 
@@ -239,6 +243,7 @@ def ensure_shape(x: TensorLike, shape: Sequence[int | None]) -> Tensor:
     return alias(x)
 
 
+@explain_wrong_calls
 def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
     """The tensors joined along an axis; with ``axis=None`` they are flattened first.
 
@@ -263,6 +268,7 @@ def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
     )
 
 
+@explain_wrong_calls
 def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
     """The tensors, all of one shape, joined along a new axis, which is `axis` of the result.
 
@@ -301,6 +307,7 @@ def _join_attributes(
     )
 
 
+@explain_wrong_calls
 def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The parts of a tensor along an axis, which disappears.
 
@@ -316,6 +323,7 @@ def unstack(x: TensorLike, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(movement.unpack.call(x, attrs))
 
 
+@explain_wrong_calls
 def split(x: TensorLike, sizes: ShapeLike, axis: int = 0) -> tuple[Tensor, ...]:
     """The parts of a tensor that is cut along an axis, in equal parts or in parts of given sizes.
 
@@ -452,6 +460,7 @@ def tile(x: TensorLike, repetitions: ShapeLike) -> Tensor:
     return with_attributes(movement.tile, x, reps=(1,) * (rank - len(counts)) + counts)
 
 
+@explain_wrong_calls
 def flip(x: TensorLike, *, axis: AxisLike = None) -> Tensor:
     """The tensor with its elements in reverse order along the given axes, or along all of them.
 

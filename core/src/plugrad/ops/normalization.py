@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import TensorLike
 
 
+@explain_wrong_calls
 def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
     """The softmax along an axis, ``exp(x) / sum(exp(x))``: positive numbers that add up to 1, in the shape of x.
 
@@ -44,6 +45,7 @@ def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
     )
 
 
+@explain_wrong_calls
 def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
     """The logarithm of `softmax`, ``x - log(sum(exp(x)))``, accurate also where softmax is close to 0.
 
@@ -120,6 +122,7 @@ class BatchNormTraining(NamedTuple):
     variance: Tensor
 
 
+@explain_wrong_calls
 def batch_norm_training(
     x: TensorLike,
     offset: TensorLike | None = None,

@@ -18,6 +18,7 @@ from plugrad.ops.reduction import all, max, min, sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import abs, sqrt, square
 from plugrad.tensor.tracer import is_traced
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import HALVES, float32, float64
 from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
 
@@ -32,6 +33,7 @@ NormOrder: TypeAlias = float | Literal["euclidean", "fro", "nuc"]
 """The order of a norm of vectors or matrices."""
 
 
+@explain_wrong_calls
 def vector_norm(
     x: TensorLike, /, *, axis: AxisLike = None, keepdims: bool = False, ord: float = 2
 ) -> Tensor:
@@ -125,6 +127,7 @@ def sqrt_with_zero_gradient(x: Tensor) -> Tensor:
     return where(is_zero, 0, sqrt(where(is_zero, 1, x)))
 
 
+@explain_wrong_calls
 def matrix_norm(
     x: TensorLike,
     /,
@@ -179,6 +182,7 @@ def matrix_norm(
     )
 
 
+@explain_wrong_calls
 def norm(
     x: TensorLike,
     ord: NormOrder = "euclidean",

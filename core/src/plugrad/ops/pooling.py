@@ -270,6 +270,7 @@ def _count_all_images(positions: Tensor, shape: Shape) -> Tensor:
     )
 
 
+@explain_wrong_calls
 def pool(
     x: TensorLike,
     window_size: ShapeLike,

@@ -22,6 +22,7 @@ from plugrad.ops.reduction import sum
 from plugrad.ops.sorting import sort
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import floor, isfinite, isnan, logical_not, round
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import float32, int32
 from plugrad.types.shapes import count_elements, normalize_axes, reduced_shape
 
@@ -38,6 +39,7 @@ QuantileMethod: TypeAlias = Literal["linear", "lower", "higher", "midpoint", "ne
 METHODS: Final = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
+@explain_wrong_calls
 def quantile(
     x: TensorLike,
     q: Levels,
@@ -80,6 +82,7 @@ def quantile(
     return _restore(where(has_nan, nan, found), levels, shape)
 
 
+@explain_wrong_calls
 def median(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The median along axes: the middle of the sorted elements, or the mean of both in the middle.
 
@@ -94,6 +97,7 @@ def median(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> T
     return quantile(x, 0.5, axis=axis, keepdims=keepdims)
 
 
+@explain_wrong_calls
 def nanquantile(
     x: TensorLike,
     q: Levels,
@@ -125,6 +129,7 @@ def nanquantile(
     return _restore(_between(lower, upper, part), levels, shape)
 
 
+@explain_wrong_calls
 def nanmedian(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The median along axes of the elements that are not NaN; NaN where all are.
 

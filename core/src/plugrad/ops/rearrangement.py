@@ -13,6 +13,7 @@ from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, host_arra
 from plugrad.ops.attributes import check_choice, check_integer, is_sequence, to_list
 from plugrad.ops.movement import run_join, split_by_sizes
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, int32
 from plugrad.types.shapes import as_shape, normalize_axis
 from plugrad.types.windows import as_pairs
@@ -163,6 +164,7 @@ def broadcast_args(s0: TensorLike, s1: TensorLike) -> Tensor:
     return rearrangement.broadcast_args(*sizes)
 
 
+@explain_wrong_calls
 def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) -> Tensor:
     """The tensor with its elements shifted along axes; those that leave at the end enter at the start.
 
@@ -207,6 +209,7 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) ->
     return alias(x) if y is x else y
 
 
+@explain_wrong_calls
 def repeat(x: TensorLike, repeats: TensorLike, *, axis: int | None = None) -> Tensor:
     """Each element, or each slice along an axis, repeated several times in a row.
 

@@ -15,6 +15,7 @@ from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, with_attributes
 from plugrad.ops.attributes import check_flag, check_integer
 from plugrad.ops.indexing import as_signed, first_backend
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import (
     BOOL,
     INTEGER,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import AxisLike, Shape
 
 
+@explain_wrong_calls
 def sum(
     x: TensorLike, *, axis: AxisLike = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -59,6 +61,7 @@ def sum(
     return _run_reduction(x, reduction.sum, "sum", axis, keepdims)
 
 
+@explain_wrong_calls
 def prod(
     x: TensorLike, *, axis: AxisLike = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -83,6 +86,7 @@ def prod(
     return _run_reduction(x, reduction.prod, "prod", axis, keepdims)
 
 
+@explain_wrong_calls
 def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The average of the elements along axes; the average of no elements is NaN.
 
@@ -101,6 +105,7 @@ def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Ten
     return _run_reduction(x, reduction.mean, "mean", axis, keepdims)
 
 
+@explain_wrong_calls
 def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The largest element along axes, NaN if there is one; for bools, whether any element is True.
 
@@ -125,6 +130,7 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
     return _run_reduction(x, reduction.max, "max", axis, keepdims)
 
 
+@explain_wrong_calls
 def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The smallest element along axes, NaN if there is one; for bools, whether all elements are True.
 
@@ -149,6 +155,7 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
     return _run_reduction(x, reduction.min, "min", axis, keepdims)
 
 
+@explain_wrong_calls
 def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """Whether all elements along axes are True, or not 0; True if there are no elements.
 
@@ -166,6 +173,7 @@ def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
     return _run_reduction(x, reduction.all, "all", axis, keepdims)
 
 
+@explain_wrong_calls
 def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """Whether any element along axes is True, or not 0; False if there are no elements.
 
@@ -183,6 +191,7 @@ def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
     return _run_reduction(x, reduction.any, "any", axis, keepdims)
 
 
+@explain_wrong_calls
 def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The first position of the largest element along an axis, as int32; NaN counts as the largest.
 
@@ -202,6 +211,7 @@ def argmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) ->
     return _run_arg_reduction(reduction.argmax, "argmax", x, axis, keepdims)
 
 
+@explain_wrong_calls
 def argmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The first position of the smallest element along an axis, as int32; NaN counts as the smallest.
 

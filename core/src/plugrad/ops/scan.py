@@ -9,6 +9,7 @@ from plugrad.kernels import movement, scan
 from plugrad.ops.arguments import as_supported_dtype, with_attributes
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.reduction import as_summable
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DTypeLike
 
 
+@explain_wrong_calls
 def cumulative_sum(
     x: TensorLike,
     *,
@@ -57,6 +59,7 @@ def cumulative_sum(
     )
 
 
+@explain_wrong_calls
 def cumulative_prod(
     x: TensorLike,
     *,

@@ -16,6 +16,7 @@ from plugrad.ops.binary import equal, minimum, not_equal
 from plugrad.ops.indexing import nonzero
 from plugrad.ops.unary import logical_not
 from plugrad.tensor.tensor import UniqueInverse
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import bool_, position_dtype
 from plugrad.types.shapes import normalize_axis
 
@@ -135,6 +136,7 @@ def unique_values(x: TensorLike) -> Tensor:
     return indexing.gather(ordered, starts, axis=0)
 
 
+@explain_wrong_calls
 def unique(x: TensorLike, *, axis: int = 0) -> UniqueInverse:
     """The unique slices of x along an axis in order of first appearance, and the place of each slice among them.
 

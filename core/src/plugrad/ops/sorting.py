@@ -18,6 +18,7 @@ from plugrad.ops.arguments import (
 from plugrad.ops.attributes import check_choice, check_flag, check_integer
 from plugrad.ops.indexing import take_along_axis
 from plugrad.tensor.tensor import TopK
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import normalize_axis
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 
+@explain_wrong_calls
 def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in ascending or descending order along an axis, in the shape and dtype of x.
 
@@ -50,6 +52,7 @@ def sort(x: TensorLike, *, axis: int = -1, descending: bool = False, stable: boo
     )
 
 
+@explain_wrong_calls
 def argsort(
     x: TensorLike, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:

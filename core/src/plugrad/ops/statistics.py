@@ -29,6 +29,7 @@ from plugrad.ops.reduction import sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import exp, isfinite, log, sqrt
 from plugrad.tensor.tracer import is_traced
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import HALVES, bool_, float32
 from plugrad.types.shapes import count_elements, normalize_axes, normalize_axis, reduced_shape
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import AxisLike
 
 
+@explain_wrong_calls
 def var(
     x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -65,6 +67,7 @@ def var(
     return _variance("var", x, axis, correction, keepdims)
 
 
+@explain_wrong_calls
 def std(
     x: TensorLike, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -83,6 +86,7 @@ def std(
     return sqrt_with_zero_gradient(_variance("std", x, axis, correction, keepdims))
 
 
+@explain_wrong_calls
 def moments(
     x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -200,6 +204,7 @@ def _observation_weights(
     return cast(given, x.dtype, op)
 
 
+@explain_wrong_calls
 def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The number of elements along axes that are not 0, or True, as int32.
 
@@ -218,6 +223,7 @@ def count_nonzero(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = Fals
     return sum(is_counted, axis=axis, keepdims=keepdims)
 
 
+@explain_wrong_calls
 def diff(
     x: TensorLike,
     n: int = 1,
@@ -265,6 +271,7 @@ def diff(
     return y
 
 
+@explain_wrong_calls
 def log_sum_exp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exponentials along axes, ``log(sum(exp(x)))``, without overflow.
 
@@ -298,6 +305,7 @@ def log_sum_exp(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False)
     return logarithm + movement.reshape(shift, shape=total.shape)
 
 
+@explain_wrong_calls
 def euclidean_norm(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The Euclidean norm along axes: the square root of the sum of squares.
 

@@ -42,6 +42,7 @@ from plugrad.ops.keys import (
 )
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, bool_
 from plugrad.types.shapes import broadcast, broadcasts_to, count_elements, normalize_axis
 from plugrad.types.specs import Shaped
@@ -164,6 +165,7 @@ def with_assigned(x: Tensor, key: Any, value: Any) -> Tensor:
     )
 
 
+@explain_wrong_calls
 def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
     """The slices of x where a mask is True, along one axis that replaces those of the mask.
 
@@ -192,6 +194,7 @@ def boolean_mask(x: TensorLike, mask: TensorLike, axis: int = 0) -> Tensor:
     return _run_index(x, (slice(None),) * first + (mask,), "boolean_mask")
 
 
+@explain_wrong_calls
 def strided_slice(
     x: TensorLike,
     begin: Sequence[int],

@@ -12,6 +12,7 @@ from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.binary import where
 from plugrad.ops.random import Generator, default
 from plugrad.tensor.tensor import Tensor
+from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import broadcasts_to
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def moving_average(
     return average + update
 
 
+@explain_wrong_calls
 def dropout(
     x: TensorLike,
     rate: float,
