@@ -237,3 +237,66 @@ static half neighbour(half a, half b, float x, float y, half not_a_number) {
 PAIRS(next_after, float16, half, half, SMALL, neighbour(a, b, widened(a), widened(b), 0x7e00))
 PAIRS(next_after, bfloat16, half, half, SMALL,
       neighbour(a, b, widened_brain(a), widened_brain(b), 0x7fc0))
+
+#ifndef __wasm__
+// ---- rows: sums and norms of what is converted into the first level of the cache ----
+
+static inline float sum_of(const float *x, int count) {
+    const int lanes = VECTOR_BYTES / sizeof(float), whole = count / lanes * lanes;
+    floats total = {}, values;
+    for (int i = 0; i < whole; i += lanes) {
+        memcpy(&values, x + i, sizeof values);
+        total += values;
+    }
+    float sum = sum_lanes(total);
+    for (int i = whole; i < count; i++) sum += x[i];
+    return sum;
+}
+
+static inline float sum_of_squares(const float *x, float mean, int count) {
+    float differences[BLOCK];
+    for (int i = 0; i < count; i++) differences[i] = (x[i] - mean) * (x[i] - mean);
+    return sum_of(differences, count);
+}
+
+#define ROWS(dtype, widened, narrowed)                                                             \
+    /* The sum of each row, divided by a number. */                                                \
+    KERNEL(sum_rows_##dtype)(const half *x, half *out, int rows, int count, float divisor) {       \
+        float values[BLOCK];                                                                       \
+        for (; rows > 0; rows--, x += count) {                                                     \
+            double total = 0;                                                                      \
+            for (int first = 0; first < count; first += BLOCK) {                                   \
+                const int size = smaller(BLOCK, count - first);                                    \
+                cast_##dtype##_float32(x + first, values, size);                                   \
+                total += sum_of(values, size);                                                     \
+            }                                                                                      \
+            *out++ = narrowed(total / divisor);                                                    \
+        }                                                                                          \
+    }                                                                                              \
+    /* Each channel by numbers of its own. */                                                      \
+    KERNEL(scale_rows_##dtype)(const half *restrict x, const float *restrict mean,                 \
+                               const float *restrict factor, const float *restrict offset,         \
+                               half *restrict out, int rows, int channels) {                       \
+        for (; rows > 0; rows--, x += channels, out += channels)                                   \
+            for (int i = 0; i < channels; i++)                                                     \
+                out[i] = narrowed((widened(x[i]) - mean[i]) * factor[i] + offset[i]);              \
+    }                                                                                              \
+    KERNEL(layer_norm_##dtype)(const half *restrict x, const float *restrict offset,               \
+                               const float *restrict scale, half *restrict out, int rows,          \
+                               int count, float epsilon, float *restrict row) {                    \
+        for (; rows > 0; rows--, x += count, out += count) {                                       \
+            cast_##dtype##_float32(x, row, count);                                                 \
+            double total = 0, squares = 0;                                                         \
+            for (int i = 0; i < count; i += BLOCK)                                                 \
+                total += sum_of(row + i, smaller(BLOCK, count - i));                               \
+            const float mean = total / count;                                                      \
+            for (int i = 0; i < count; i += BLOCK)                                                 \
+                squares += sum_of_squares(row + i, mean, smaller(BLOCK, count - i));               \
+            const float inverse = 1 / __builtin_sqrt(squares / count + epsilon);                   \
+            for (int i = 0; i < count; i++)                                                        \
+                out[i] = narrowed((row[i] - mean) * inverse * scale[i] + offset[i]);               \
+        }                                                                                          \
+    }
+ROWS(float16, widened, narrowed)
+ROWS(bfloat16, widened_brain, narrowed_brain)
+#endif

@@ -142,3 +142,37 @@ def test_fit_takes_the_loss_scale_that_an_optimizer_has():
 def test_bad_dtypes():
     with plugrad.use("cpu"), pytest.raises(ArgumentValueError, match="must be 'bfloat16'"):
         trained("float64")
+
+
+def kept_bytes(backend, dtype):
+    """Return what the forward pass of a network of convolutions keeps for the backward pass."""
+    model = nn.Sequential(
+        nn.Conv2D(16, 3, padding="same"),
+        plugrad.relu,
+        nn.MaxPooling2D(2),
+        nn.Conv2D(32, 3, padding="same"),
+        plugrad.relu,
+        nn.Flatten(),
+        nn.Dense(4),
+    )
+    params = model.init(0, (16, 16, 2))
+    x = plugrad.random.Generator(0).normal((64, 16, 16, 2))
+    found = []
+
+    def loss():
+        before = plugrad.memory().bytes
+        with plugrad.autocast(dtype):
+            value = plugrad.mean(model(params, x))
+        found.append(plugrad.memory().bytes - before)
+        return value
+
+    plugrad.variable_grads(loss, nn.leaves(params))
+    return found[0]
+
+
+def test_activations_take_half_of_the_memory(backend):
+    wide = kept_bytes(backend, "float32")
+    for half in (
+        HALVES if backend != "webgpu" else ["bfloat16"]
+    ):  # float16 takes words of 32 bits there
+        assert kept_bytes(backend, half) <= 0.6 * wide

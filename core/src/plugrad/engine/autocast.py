@@ -128,6 +128,17 @@ def keep_precision(function: Callable[Params, Result]) -> Callable[Params, Resul
     return kept
 
 
+def compute_dtype(kernel: Kernel[..., Any], dtype: DType) -> DType:
+    """Return the dtype in which a kernel computes what is promoted to a dtype.
+
+    An op that promotes operands asks, so that none of them becomes float32 before it is cast to halves.
+    """
+    precision = active_precision()
+    if precision is None or kernel.name not in HALF_KERNELS:
+        return dtype
+    return precision if dtype is float32 or dtype in HALVES else dtype
+
+
 def cast_inputs(
     kernel: Kernel[..., Any], inputs: Sequence[Tensor | None], dtype: DType
 ) -> Sequence[Tensor | None]:

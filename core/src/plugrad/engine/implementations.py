@@ -14,6 +14,7 @@ from plugrad.discovery.state import state
 from plugrad.engine import watching
 from plugrad.engine.checking import check_arrays, with_contract_checks, with_finite_checks
 from plugrad.engine.composites import composite_implementation
+from plugrad.engine.halves import choose_for
 from plugrad.errors import UnsupportedDtype
 from plugrad.registry.composites import find_composite
 from plugrad.registry.kernels import find_kernel, list_implementations, listen
@@ -104,7 +105,9 @@ class Implementations(dict[str, "Implementation"]):
         # No lock is held here: to read a setting may load plugins.
         function = first_suitable(found, backend)
         has_bfloat16 = known_bfloat16()
-        if has_bfloat16:
+        if has_bfloat16 and (own := found[0].bfloat16_func) is not None:
+            function = choose_for(has_bfloat16, backend.prepared(kernel_name, own), function)
+        elif has_bfloat16:
             function = backend.with_bfloat16(kernel_name, function)
         if config.get("debug"):
             function = with_contract_checks(kernel_name, function, backend)

@@ -11,6 +11,7 @@ import numpy as np
 
 from plugrad.discovery.selection import active_backend
 from plugrad.discovery.state import state
+from plugrad.engine.autocast import compute_dtype
 from plugrad.engine.results import tensor_from_host
 from plugrad.errors import (
     ArgumentError,
@@ -549,11 +550,10 @@ def promote_operands(
         dtype = result_dtype(kernel, b.array.dtype, a, op)  # type: ignore[arg-type]
         return cached_constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
-    x, y = (
-        as_tensor(a, op, "the first operand", backend=home),
-        as_tensor(b, op, "the second operand", backend=home),
-    )
-    dtype = supported_dtype(common_dtype(promote, x.dtype, y.dtype, op), kernel, op)
+    x = as_tensor(a, op, "the first operand", backend=home)
+    y = as_tensor(b, op, "the second operand", backend=home)
+    common = common_dtype(promote, x.dtype, y.dtype, op)
+    dtype = compute_dtype(kernel, supported_dtype(common, kernel, op))
     return cast(x, dtype), cast(y, dtype)
 
 

@@ -6,6 +6,7 @@ from functools import reduce
 from math import inf, sqrt
 from typing import TYPE_CHECKING
 
+from plugrad.engine.autocast import compute_dtype
 from plugrad.errors import ShapeError
 from plugrad.kernels import attention as kernels
 from plugrad.ops.arguments import as_tensor, cast, supported_dtype
@@ -74,7 +75,7 @@ def attention(
         for name, x in tensors.items()
         if name != "mask" or x.dtype is not bool_
     }
-    dtype = reduce(promote, dtypes.values())
+    dtype = compute_dtype(kernels.attention, reduce(promote, dtypes.values()))
     for name in ("q", "k", "v"):
         tensors[name] = cast(tensors[name], dtype)
         if tensors[name].ndim < 2:

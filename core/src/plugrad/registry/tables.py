@@ -89,6 +89,18 @@ class KernelTable:
             raise RegistrationError(f"backend {self.backend!r} implements {name} twice")
         self._configs[name], self._sources[name] = config, source
 
+    def replace(self, config: KernelConfig) -> None:
+        """Put a config in the place of that of its kernel, as to wrap an implementation that is declared already.
+
+        Raises:
+            RegistrationError: the table does not have the kernel.
+        """
+        if config.kernel_name not in self._configs:
+            raise RegistrationError(
+                f"backend {self.backend!r} does not implement {config.kernel_name}, so it cannot be replaced"
+            )
+        self._configs[config.kernel_name] = config
+
     def __iter__(self) -> Iterator[KernelConfig]:
         return iter(self._configs.values())
 

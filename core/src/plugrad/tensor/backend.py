@@ -95,6 +95,8 @@ class KernelConfig(NamedTuple):
     """
     min_bytes: int = 0
     """The bytes of all inputs together from which on it is meant."""
+    bfloat16_func: Implementation | None = None
+    """What takes arrays of bfloat16, all of them; without it, a backend may compute in float32. See `with_bfloat16`."""
 
     @property
     def conditions(self) -> tuple[frozenset[DType] | None, frozenset[DType], int]:

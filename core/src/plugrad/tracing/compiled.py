@@ -47,7 +47,7 @@ class Compiled:
         return compile_replay(self.graph)
 
     @cached_property
-    def watched(self) -> Callable[..., list[Any]]:
+    def instrumented(self) -> Callable[..., list[Any]]:
         """What a compiler makes of the graph, each fused step of which notifies those who watch."""
         run, graph = self.compiled, self.fused
         if graph is not self.graph and len(graph.steps) > 1:
@@ -78,7 +78,7 @@ class Compiled:
         """Run the graph."""
         if watching.watchers:
             is_fused = all(watcher.sees_fused for watcher in watching.watchers)
-            return (self.watched if is_fused else self.replay)(*arrays)
+            return (self.instrumented if is_fused else self.replay)(*arrays)
         try:
             return self.compiled(*arrays)
         except BaseException as failure:

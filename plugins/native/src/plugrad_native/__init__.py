@@ -18,7 +18,7 @@ def register() -> KernelTable:
 
     if not has_any_variant():  # a wheel without compiled code, for other platforms
         return KernelTable("cpu")
-    from plugrad_native.kernels import table
+    from plugrad_native.halves import table
 
     table.compile = compile_graph
     return table

@@ -23,7 +23,7 @@ from plugrad_native.declare import (
     table,
 )
 from plugrad_native.kernels.indexing import is_supported, segment_sums
-from plugrad_native.kernels.unary import to_float16, to_float32
+from plugrad_native.kernels.unary import CHARACTERS, to_float16, to_float32
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
@@ -60,6 +60,26 @@ def reduction_layout(
     return reduced_shape(shape, axes, keep_dims), outer, count_elements(shape[first:last]), inner
 
 
+SUM_ROWS: Final = {
+    CHARACTERS[half]: current_variant().kernel(f"sum_rows_{half}")
+    for half in ("float16", "bfloat16")
+}
+"""Sums of rows of halves, divided by a number, by the letters of dtypes."""
+
+
+def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Array | None:
+    """Return the sums or the means of halves that lie side by side, or None for others."""
+    plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
+    if plan is None or plan[3] != 1:
+        return None
+    shape, outer, length, _ = plan
+    out = empty(shape, x.dtype)
+    divisor = float(length) if is_mean else 1.0
+    places = (x, length), (out, 1)
+    parallel_for(SUM_ROWS[x.dtype.char], places, outer, length, divisor, work=x.size)
+    return out
+
+
 def make_reduction(
     kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
 ) -> Callable[..., Array]:
@@ -72,6 +92,10 @@ def make_reduction(
         plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
         if run is None or plan is None:
             if x.dtype.char == "e" and 0 < x.size < MAX_ELEMENTS:
+                if name in ("sum", "mean"):
+                    found = sum_halves(x, axis, keep_dims, is_mean=name == "mean")
+                    if found is not None:
+                        return found
                 return to_float16(implementation(to_float32(x), axis=axis, keep_dims=keep_dims))
             return track_allocation(numpy_function(x, **{attribute: axis}, keep_dims=keep_dims))
         shape, outer, length, inner = plan

@@ -28,15 +28,19 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad_native.declare import Array
 
+CHARACTERS: Final = {
+    "bfloat16": "E",
+    **{name: np.dtype(name).char for name in ("float16", *FLOATS, *INTEGERS)},
+}
+"""NumPy's letters for dtypes; that of bfloat16 is the one that ml_dtypes has chosen."""
 STEP = exports("step", *FLOATS)
 CASTS: Final = {
-    np.dtype(source).char + np.dtype(target).char: current_variant().kernel(
-        f"cast_{source}_{target}"
-    )
+    CHARACTERS[source] + CHARACTERS[target]: current_variant().kernel(f"cast_{source}_{target}")
     for source, targets in (
         ("float16", ("float32",)),
-        ("float32", ("float16", *INTEGERS)),
-        ("float64", INTEGERS),
+        ("bfloat16", ("float32",)),
+        ("float32", ("float16", "bfloat16", *INTEGERS)),
+        ("float64", ("bfloat16", *INTEGERS)),
     )
     for target in targets
 }

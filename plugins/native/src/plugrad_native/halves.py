@@ -1,0 +1,228 @@
+"""Halves: float16 in kernels for which C has float32 only, and bfloat16 in those for which it converts in registers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from plugrad.extend import KERNELS, as_dtype, compute_in_float32, count_elements
+from plugrad.kernels import activation, binary, normalization, reduction, unary
+from plugrad_cpu.extend import empty
+from plugrad_native.declare import (
+    FLOAT16,
+    MAX_ELEMENTS,
+    as_contiguous,
+    binary_kernel,
+    parallel_for,
+    unary_kernel,
+)
+from plugrad_native.kernels import table as table
+from plugrad_native.kernels.reduction import sum_halves
+from plugrad_native.kernels.unary import CHARACTERS, cast
+from plugrad_native.variants import current_variant
+
+if TYPE_CHECKING:
+    from plugrad.extend import Implementation, Kernel, Shape
+    from plugrad_native.declare import Array, Export
+
+FLOAT32_FAMILIES: Final = (
+    *("attention", "convolution", "convolution3d", "depthwise", "fused", "normalization"),
+    *("pooling", "pooling3d", "resize"),
+)
+"""Families whose kernels compute float16 in float32, as those of bfloat16 do everywhere."""
+
+
+class Widened:
+    """An implementation for float32 that takes halves, too; it finds out at the first call which they are."""
+
+    def __init__(self, kernel: Kernel[..., Any], function: Implementation) -> None:
+        self._kernel = kernel
+        self._function = function
+        self._by_dtype: dict[str, Implementation] = {}
+
+    def __call__(self, x: Array, *others: Array | None, **attrs: Any) -> Any:
+        """Return the result in halves."""
+        found = self._by_dtype.get(x.dtype.char)
+        if found is None:
+            halves = (as_dtype(x.dtype),)
+            found = compute_in_float32(self._kernel, self._function, cast, halves)
+            self._by_dtype[x.dtype.char] = found
+        return found(x, *others, **attrs)
+
+
+def with_float16(function: Implementation, halves: Implementation) -> Implementation:
+    """Return an implementation that leaves float16 to another one; all others pay one test of the first input."""
+
+    def implementation(x: Array, *others: Array | None, **attrs: Any) -> Any:
+        return (halves if x.dtype is FLOAT16 else function)(x, *others, **attrs)
+
+    return implementation
+
+
+# --- norms of rows, and sums -------------------------------------------------------------------------
+
+
+def _functions(name: str) -> dict[str, Export]:
+    return {
+        CHARACTERS[half]: current_variant().kernel(f"{name}_{half}")
+        for half in ("float16", "bfloat16")
+    }
+
+
+LAYER_NORM: Final = _functions("layer_norm")
+SCALE_ROWS: Final = _functions("scale_rows")
+
+
+def _in_float32(part: Array | None, size: int, value: float) -> Array:
+    if part is None:
+        return np.full(size, value, np.float32)
+    return as_contiguous(np.broadcast_to(part.reshape(-1).astype(np.float32), (size,)))
+
+
+def make_layer_norm(widened: Widened) -> Implementation:
+    """Return the implementation of layer norm for halves."""
+
+    def layer_norm(
+        x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
+    ) -> Array:
+        length = count_elements(x.shape[axis:])
+        if not 0 < x.size < MAX_ELEMENTS:
+            return widened(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
+        out = empty(x.shape, x.dtype)
+        parts = _in_float32(offset, length, 0), _in_float32(scale, length, 1)
+        parallel_for(
+            LAYER_NORM[x.dtype.char],
+            ((as_contiguous(x), length), (parts[0], 0), (parts[1], 0), (out, length)),
+            x.size // length,
+            length,
+            variance_epsilon,
+            work=3 * x.size,
+            scratch=length,
+        )
+        return out
+
+    return layer_norm
+
+
+def make_batch_norm(widened: Widened) -> Implementation:
+    """Return the implementation of batch norm for halves, whose channels come last."""
+
+    def batch_norm(x: Array, *parts: Array | None, variance_epsilon: float) -> Array:
+        mean, variance, offset, scale = parts
+        channels = x.shape[-1] if x.ndim else 0
+        is_served = 0 < x.size < MAX_ELEMENTS and all(
+            part is None
+            or (part.size in (1, channels) and part.shape[-1:] in ((), (1,), (channels,)))
+            for part in parts
+        )
+        if not is_served:
+            return widened(x, *parts, variance_epsilon=variance_epsilon)
+        factor = 1 / np.sqrt(_in_float32(variance, channels, 1) + np.float32(variance_epsilon))
+        factor = factor * _in_float32(scale, channels, 1)
+        out = empty(x.shape, x.dtype)
+        given = (
+            *((as_contiguous(x), channels), (_in_float32(mean, channels, 0), 0)),
+            *((as_contiguous(factor), 0), (_in_float32(offset, channels, 0), 0), (out, channels)),
+        )
+        run = SCALE_ROWS[x.dtype.char]
+        parallel_for(run, given, x.size // channels, channels, work=2 * x.size)
+        return out
+
+    return batch_norm
+
+
+def make_sum(widened: Widened, *, is_mean: bool) -> Implementation:
+    """Return the implementation of sums or means for bfloat16; that of float16 is in `reduction`."""
+
+    def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
+        if 0 < x.size < MAX_ELEMENTS:
+            found = sum_halves(x, axis, keep_dims, is_mean=is_mean)
+            if found is not None:
+                return found
+        return widened(x, axis=axis, keep_dims=keep_dims)
+
+    return implementation
+
+
+OWN: Final = {
+    normalization.layer_norm: make_layer_norm,
+    normalization.batch_norm: make_batch_norm,
+    reduction.mean: partial(make_sum, is_mean=True),
+    reduction.sum: partial(make_sum, is_mean=False),
+}
+"""Kernels that do not need the elements in float32 all at once."""
+
+for _config in list(table):
+    _kernel = KERNELS[_config.kernel_name]
+    _make = OWN.get(_kernel)
+    if _make is None and (_kernel.family not in FLOAT32_FAMILIES or _config.dtypes is not None):
+        continue
+    _halves: Implementation = Widened(_kernel, _config.kernel_func)
+    if _make is not None:
+        _halves = _make(_halves)
+        _config = _config._replace(bfloat16_func=_halves)
+    if _kernel.family in FLOAT32_FAMILIES:
+        _config = _config._replace(kernel_func=with_float16(_config.kernel_func, _halves))
+    table.replace(_config)
+
+
+# --- elementwise -----------------------------------------------------------------------------------
+
+
+class _Anything:
+    """A function of C for whatever dtype is asked for: NumPy's bfloat16 is not there before a program needs it."""
+
+    def __init__(self, run: Export) -> None:
+        self._run = run
+
+    def get(self, _: object) -> Export:
+        return self._run
+
+    def __getitem__(self, _: object) -> Export:
+        return self._run
+
+
+BOOL: Final = np.dtype(np.bool_)
+FUNCTIONS: Final = {
+    unary: (
+        *("ceil", "erf", "exp", "expm1", "floor", "log", "log1p", "negative", "reciprocal"),
+        *("round", "rsqrt", "sign", "sqrt", "square", "tanh", "trunc"),
+    ),
+    activation: ("elu", "gelu", "gelu_tanh", "relu", "relu6", "selu", "sigmoid", "softplus"),
+}
+"""The functions of one tensor, by family."""
+OPERATIONS: Final = {
+    binary: (
+        *("add", "divide", "floor_divide", "hypot", "log_add_exp", "maximum", "minimum"),
+        *("multiply", "remainder", "squared_difference", "subtract"),
+    ),
+    activation: (
+        *("elu_gradient", "gelu_gradient", "gelu_tanh_gradient", "prelu", "relu6_gradient"),
+        "sigmoid_gradient",
+    ),
+}
+"""The functions of two tensors, likewise."""
+COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal")
+
+
+def _export(name: str, suffix: str = "") -> Any:
+    return _Anything(current_variant().kernel(f"{name}_bfloat16{suffix}"))
+
+
+def _declare(kernel: Kernel[..., Any], function: Implementation) -> None:
+    config = next(c for c in table if c.kernel_name == kernel.name)
+    table.replace(config._replace(bfloat16_func=function))
+
+
+for _family, _names in FUNCTIONS.items():
+    for _name in _names:
+        _kernel = vars(_family)[_name]
+        _declare(_kernel, unary_kernel(_kernel, _export(_name)))
+for _family, _names in (*OPERATIONS.items(), (binary, COMPARISONS)):
+    for _name in _names:
+        _kernel = vars(_family)[_name]
+        _result = BOOL if _name in COMPARISONS else None
+        _function = binary_kernel(_kernel, _export(_name), _export(_name, "_broadcast"), _result)
+        _declare(_kernel, _function)
