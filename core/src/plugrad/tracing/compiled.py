@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine import watching
 from plugrad.settings.layers import config
@@ -32,6 +33,9 @@ def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
     if is_replayed or (not packs and type(backend).compile is Backend.compile):
         return compile_replay(graph)
     return Compiled(graph, (*packs, backend.compile))
+
+
+_HAS_LOCK: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Compiled:
@@ -67,8 +71,13 @@ class Compiled:
 
     @property
     def in_place(self) -> InPlace | None:
-        """How variables get their new values where the old ones lie, if the compiler has a way and nobody watches."""
-        return None if watching.watchers else getattr(self.compiled, "in_place", None)
+        """How variables get their new values where the old ones lie, if the compiler has a way and nobody watches.
+
+        Without Python's lock, another thread may take an array between the count of its references and the writing.
+        """
+        if watching.watchers or not _HAS_LOCK:
+            return None
+        return getattr(self.compiled, "in_place", None)
 
     def _compile(self) -> Callable[..., list[Any]]:
         made = (compiler(self.graph) for compiler in self.compilers)
