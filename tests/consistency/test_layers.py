@@ -17,6 +17,7 @@ FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.
 
 LAYERS = (
     ("interruptions",),
+    ("garbage",),
     ("errors", "importing"),
     ("absent",),
     ("deprecation",),

@@ -138,6 +138,13 @@ def test_device_is_part_of_the_choice(fake):
     assert plugrad.ones(2, device=f"{fake}:1").backend is x.backend
 
 
+def test_a_device_that_was_named_before_is_opened_again_after_it_was_closed(fake):
+    first = plugrad.ones(2, device=fake).backend
+    assert plugrad.ones(2, device=fake).backend is first
+    plugrad.close_backend(first)
+    assert plugrad.ones(2, device=fake).backend is not first
+
+
 def test_failed_use_changes_nothing():
     with pytest.raises(BackendNotFound):
         plugrad.use("nowhere")

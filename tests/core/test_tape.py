@@ -398,3 +398,101 @@ def test_the_value_of_vjp_is_recorded_as_long_as_an_outer_derivative_needs_it():
     del value, pull
     kept.clear()
     assert leaves_alive() == before
+
+
+FEW, RARE = (700, 10, 10), (700, 10, 1001)
+
+
+@pytest.fixture
+def thresholds():
+    """Return a function that asks for the thresholds of garbage collections, which begin as Python's own."""
+    before = gc.get_threshold()
+    gc.set_threshold(*FEW)
+    yield gc.get_threshold
+    gc.set_threshold(*before)
+
+
+def long(x):
+    """A function of 9,000 ops, which is long enough for every 8,192nd one."""
+    for _ in range(9000):
+        x = x + 1
+    return plugrad.sum(x * x)
+
+
+def test_full_collections_are_rare_while_a_long_function_is_recorded(thresholds):
+    found = []
+
+    def function(x):
+        found.append(thresholds())
+        y = long(x)
+        found.append(thresholds())
+        plugrad.grad(lambda x: plugrad.sum(x * x))(x)
+        found.append(thresholds())  # an inner gradient does not end it
+        return y
+
+    plugrad.grad(function)(plugrad.ones(3))
+    assert found == [FEW, RARE, RARE]
+    assert thresholds() == FEW
+    _, pull = plugrad.vjp(function, plugrad.ones(3))
+    assert thresholds() == FEW
+    pull(plugrad.asarray(1.0))
+    plugrad.variable_grads(lambda: function(v), [v := plugrad.Variable(plugrad.ones(3))])
+    assert found == [FEW, RARE, RARE] * 3
+    assert thresholds() == FEW
+
+
+def test_a_checkpoint_that_runs_again_on_the_way_back_leaves_the_thresholds(thresholds):
+    found = []
+
+    def function(x):
+        y = long(x)
+        found.append(thresholds())
+        return y
+
+    _, pull = plugrad.vjp(plugrad.checkpoint(function), plugrad.ones(3))
+    pull(plugrad.asarray(1.0))
+    assert found == [FEW, RARE]
+    assert thresholds() == FEW
+
+
+def test_thresholds_are_put_back_after_an_error(thresholds):
+    def function(x):
+        long(x)
+        assert thresholds() == RARE
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        plugrad.grad(function)(plugrad.ones(3))
+    assert thresholds() == FEW
+    with pytest.raises(ZeroDivisionError):
+        plugrad.vjp(function, plugrad.ones(3))
+    assert thresholds() == FEW
+
+
+def test_thresholds_that_the_program_sets_stay(thresholds):
+    def function(x):
+        y = long(x)
+        gc.set_threshold(500, 5, 5)
+        return y
+
+    plugrad.grad(function)(plugrad.ones(3))
+    assert thresholds() == (500, 5, 5)
+
+
+def test_thresholds_are_those_of_before_when_the_last_thread_has_ended(thresholds):
+    started, ended = threading.Event(), threading.Event()
+
+    def slow(x):
+        y = long(x)
+        started.set()
+        assert ended.wait(30)
+        return y
+
+    thread = threading.Thread(target=plugrad.grad(slow), args=[plugrad.ones(3)])
+    thread.start()
+    assert started.wait(30)
+    plugrad.grad(lambda x: plugrad.sum(x * x))(plugrad.ones(3))
+    assert thresholds() == RARE
+    ended.set()
+    thread.join()
+    assert thresholds() == FEW

@@ -148,7 +148,7 @@ def test_the_same_seed_gives_the_same_numbers_on_every_backend(name, backend):
     assert (y.shape, y.dtype) == (there.shape, there.dtype)
     if y.dtype == "float32":
         # GPUs divide with an error of up to 3 ulp, and truncated normal numbers divide several times.
-        is_gpu = y.device.startswith("webgpu") and not y.backend.opened.is_software
+        is_gpu = y.device.startswith("webgpu") and not y.backend.active_device.is_software
         np.testing.assert_array_max_ulp(y.numpy(), there.numpy(), 16 if is_gpu else 2)
     else:
         np.testing.assert_array_equal(y.numpy(), there.numpy())

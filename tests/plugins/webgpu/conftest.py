@@ -24,7 +24,7 @@ class Runner:
 
     @property
     def device(self):
-        return self.backend.opened
+        return self.backend.active_device
 
     def up(self, values):
         return self.backend.from_numpy(np.asarray(values, order="C"))
@@ -95,7 +95,7 @@ def hosting(run, monkeypatch):
 def small(run, monkeypatch):
     """The device of the engine, on which arrays of up to 1,000 elements are on the host; `run` skips without one."""
     with plugrad.use("webgpu"):
-        device = plugrad.zeros(1).backend.opened
+        device = plugrad.zeros(1).backend.active_device
         monkeypatch.setattr(device.hosting, "most", 1000)
         # What was made of numbers before is on the device.
         plugrad.zeros(1).backend.constants.clear()

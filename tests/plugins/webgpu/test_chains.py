@@ -32,7 +32,7 @@ def dispatches(monkeypatch):
 
 @pytest.fixture
 def device():
-    return plugrad.zeros(1).backend.opened
+    return plugrad.zeros(1).backend.active_device
 
 
 def separately(function, *arguments):
@@ -227,7 +227,7 @@ def test_one_dispatch_for_a_chain(dispatches):
 
 def test_a_chain_is_compiled_once_for_all_sizes(dispatches):
     seen(lambda: plugrad.tanh(plugrad.exp(plugrad.zeros(77)) - 3).numpy())
-    device = plugrad.zeros(1).backend.opened
+    device = plugrad.zeros(1).backend.active_device
     compiled = len(device._pipelines)
     for size in (78, 1000, 4097):
         x = plugrad.zeros(size)

@@ -54,7 +54,7 @@ def synchronizes():
     backend.synchronize()
 
 def trims():
-    backend.opened.pool.trim()
+    backend.active_device.pool.trim()
 
 def drops_arrays():
     global x

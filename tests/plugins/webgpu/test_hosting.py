@@ -421,7 +421,7 @@ def outcome(program, **environment):
 
 @pytest.mark.usefixtures("run")
 def test_the_setting():
-    show = "print(x.backend.opened.hosting.most, type((x + x).array.buffer).__name__)"
+    show = "print(x.backend.active_device.hosting.most, type((x + x).array.buffer).__name__)"
     assert outcome(show) == "1000 HostBuffer"
     assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="3") == "3 HostBuffer"
     assert outcome(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="2") == "2 LazyBuffer"
@@ -460,7 +460,7 @@ print((y + x).numpy())
 def test_a_lost_device_is_an_error_when_it_is_needed():
     program = """
 plugrad.exp(x + x).numpy()
-x.backend.opened.shared.destroy()
+x.backend.active_device.shared.destroy()
 print((x + x).numpy())
 try:
     plugrad.exp(x).numpy()

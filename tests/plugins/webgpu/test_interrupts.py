@@ -217,7 +217,7 @@ def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(monkeypatc
     with plugrad.use("webgpu"):
         y = plugrad.ones(1000) * 2
         before = y.sum().item() and plugrad.memory()[:3]
-        device = y.backend.opened
+        device = y.backend.active_device
         with monkeypatch.context() as patch:
             patch.setattr(device._raw, "_idle", [])
             patch.setattr(device._raw, "_late", [])

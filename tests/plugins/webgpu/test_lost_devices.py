@@ -19,7 +19,7 @@ def check(use, lose=None):
     y = x + x  # is recorded
     y.numpy()
     z = x * 3  # is recorded and not submitted
-    device = x.backend.opened
+    device = x.backend.active_device
     lose(device) if lose else x.backend.lose_device()
     for _ in range(2):
         try:

@@ -247,7 +247,7 @@ def test_an_array_outlives_its_device(run):
     opened = backend()
     functions = {config.kernel_name: config.kernel_func for config in opened.open("")}
     x = functions["Sqrt"](opened.from_numpy(np.float32([1, 4, 9])))
-    device = opened.opened
+    device = opened.active_device
     opened.close()
     again = functions["Add"](x, x)
     out = np.empty(3, np.float32)

@@ -70,7 +70,7 @@ LOST = """
 import numpy as np, plugrad
 x = plugrad.asarray(np.ones(1000, np.float32), device="webgpu")
 y = plugrad.matmul(x, x)
-x.backend.opened.shared.destroy()
+x.backend.active_device.shared.destroy()
 for use in (y.numpy, lambda: (x + 1).numpy(), x.backend.synchronize):
     try:
         use()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("run", "webgpu")  # which skip where there 
 
 @pytest.fixture
 def device():
-    return plugrad.zeros(1).backend.opened
+    return plugrad.zeros(1).backend.active_device
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ def test_wgpu_py_alone(x, monkeypatch):
     monkeypatch.setattr("plugrad_webgpu.device.adapters.KNOWN_WGPU", (0, 0))
     with plugrad.use("webgpu"):
         x = plugrad.asarray(values)
-        assert x.backend.opened._driver is not native
+        assert x.backend.active_device._driver is not native
         f = plugrad.jit(network)
         found = [bits(f(x)) for _ in range(2)]
         plugrad.close_backend(x.backend)

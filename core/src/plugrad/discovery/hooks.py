@@ -292,7 +292,7 @@ def call_hooks(hook: str, *, only: str = "", **arguments: Any) -> list[tuple[str
     return returned
 
 
-def warn_of_failure(name: str, hook: str, error: BaseException) -> None:
+def warn_about_failure(name: str, hook: str, error: BaseException) -> None:
     """Warn that a hook of the plugin called `name` failed, and keep the traceback."""
     reason = f"hook {hook} failed: {describe_exception(error)}"
     for plugin in listing.plugins("hooks"):
@@ -331,7 +331,7 @@ def _suggestions() -> list[tuple[str, Mapping[str, Any]]]:
         except Exception as error:
             if is_interruption(error):
                 raise
-            warn_of_failure(name, "plugrad_configure", error)
+            warn_about_failure(name, "plugrad_configure", error)
         else:
             found.append((f"plugin {name}", settings))
     return found
@@ -352,7 +352,7 @@ def candidate_order(backends: Sequence[Plugin]) -> Sequence[Plugin]:
         except Exception as error:
             if is_interruption(error):
                 raise
-            warn_of_failure(name, "plugrad_backend_candidates", error)
+            warn_about_failure(name, "plugrad_backend_candidates", error)
     return backends
 
 
@@ -382,14 +382,15 @@ def _load(plugin: Plugin) -> None:
         implementer = plugin.load()
         if state.manager is None:
             state.manager = create_manager(sys.modules[__name__], SPECIFICATIONS)
-        register_hooks(state.manager, implementer, plugin, SPECIFICATIONS, warn_of_failure)
+        register_hooks(state.manager, implementer, plugin, SPECIFICATIONS, warn_about_failure)
         try:
             _register_gradients(implementer)
         except BaseException:
             state.manager.unregister(name=plugin.qualified_name)
             raise
     plugin.registered.append(changes)
-    plugin.status, state.suggested, state.configured = "active", None, None
+    plugin.status, state.suggested = "active", None
+    state.selected.clear()
     try:
         journal.note_change()
         for listener in load_listeners:
@@ -404,7 +405,8 @@ def unload(plugin: Plugin) -> None:
     """Remove the hooks of a plugin, and what its code registered: it can be loaded again."""
     assert state.manager is not None
     state.manager.unregister(name=plugin.qualified_name)
-    state.suggested = state.configured = None
+    state.suggested = None
+    state.selected.clear()
     journal.note_change()
     for listener in unload_listeners:
         listener(plugin.qualified_name)

@@ -325,7 +325,7 @@ def find_bundled(same: list[Plugin]) -> Plugin | None:
     return own[0] if len(own) == 1 else None
 
 
-def warn_of_claims(plugin: Plugin) -> None:
+def warn_about_claims(plugin: Plugin) -> None:
     """Warn once for each distribution that claims the name of a backend that belongs to plugrad's authors."""
     same = [p for p in backends() if p.name == plugin.name and p.status != "blocked"]
     if len(same) > 1 and find_bundled(same) is plugin:

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.discovery import hooks, packs
-from plugrad.discovery.listing import MODULE_PREFIX, find, plugins, warn_of_claims
+from plugrad.discovery.listing import MODULE_PREFIX, find, plugins, warn_about_claims
 from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.plugin import Plugin, trace
 from plugrad.discovery.replacements import note_replacements
@@ -128,6 +128,7 @@ def close_backend(backend: Backend) -> None:
         backend.is_closed = True  # whatever becomes of it: it is not used again
         for key in [k for k, b in list(state.opened.items()) if b is backend]:
             del state.opened[key]
+        state.selected.clear()  # which would keep it alive
         failures = _release_device(backend, _set_up_on(backend))
         remove_device(backend)
     if failures:
@@ -256,7 +257,7 @@ def _open_with_plugin(plugin: Plugin, device: str) -> tuple[Backend, packs.Defer
             raise
     plugin.imported.redo()  # if it was probed while it was opened
     plugin.status, plugin.reason = "active", ""
-    news.append(partial(warn_of_claims, plugin))
+    news.append(partial(warn_about_claims, plugin))
     news.append(partial(note_replacements, plugin, plugin.imported, journal))
     milliseconds = (perf_counter() - started) * 1e3
     trace(f"opened {backend.name}:{backend.device} of {plugin} in {milliseconds:.1f} ms")
@@ -267,7 +268,7 @@ def _make_ready(
     backend: Backend, plugin: Plugin, table: Iterable[KernelConfig], ready: list[KernelConfig]
 ) -> None:
     """Give an opened device the kernels that it brings, and set them up; `ready` receives those that are."""
-    table = _kernels_of(table)
+    table = _as_configs(table)
     _check_backend_results(backend, table)
     with state.lock:
         _check_name_is_free(plugin)
@@ -280,7 +281,7 @@ def _make_ready(
         ready.append(kernel_config)
 
 
-def _kernels_of(table: object) -> tuple[KernelConfig, ...]:
+def _as_configs(table: object) -> tuple[KernelConfig, ...]:
     """Return what `open` has returned as a tuple."""
     try:
         return tuple(cast("Iterable[KernelConfig]", table))

@@ -17,7 +17,7 @@ from plugrad.discovery.listing import find, plugins, uninstall_listeners
 from plugrad.discovery.load_locks import load_lock
 from plugrad.discovery.order import sort_packs
 from plugrad.discovery.plugin import Plugin, trace
-from plugrad.discovery.replacements import note_replacements, warn_of_kernels
+from plugrad.discovery.replacements import note_replacements, warn_about_kernels
 from plugrad.discovery.state import state
 from plugrad.errors import (
     ConfigError,
@@ -52,7 +52,7 @@ def register_plugin_kernels(backend: Backend) -> DeferredWarnings:
             _register_hook_kernels(plugin, backend, news)
         elif plugin.kind == "kernels" and plugin.backend_name == backend.name:
             _register_pack(plugin, backend, news)
-    news.append(partial(warn_of_kernels, backend))
+    news.append(partial(warn_about_kernels, backend))
     return news
 
 
@@ -78,7 +78,9 @@ def _register_hook_kernels(plugin: Plugin, backend: Backend, news: DeferredWarni
     error = _register_and_set_up(plugin, backend, news)
     if error is not None:
         news.append(
-            partial(hooks.warn_of_failure, plugin.qualified_name, "plugrad_register_kernels", error)
+            partial(
+                hooks.warn_about_failure, plugin.qualified_name, "plugrad_register_kernels", error
+            )
         )
 
 
@@ -86,7 +88,7 @@ def _register_for_open_backends(name: str) -> None:
     """Give the devices that are open already the kernels of a plugin's hooks."""
     plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
     for backend in dict.fromkeys(list(state.opened.values())):
-        _register_hook_kernels(plugin, backend, news := [partial(warn_of_kernels, backend)])
+        _register_hook_kernels(plugin, backend, news := [partial(warn_about_kernels, backend)])
         emit_warnings(news)
 
 

@@ -30,14 +30,14 @@ def note_replacements(plugin: Plugin, *journals: Journal) -> None:
     _warn_once(plugin, found)
 
 
-def warn_of_kernels(backend: Backend) -> None:
+def warn_about_kernels(backend: Backend) -> None:
     """Note which kernels of others the packs of a device replace, and warn of each pack once."""
     by_name = {p.qualified_name: p for p in plugins()}
     owners = [(by_name.get(owner), table) for owner, table in backend.kernels.items()]
     above: set[str] = set()
     for place, (plugin, table) in enumerate(owners[:-1]):
         if plugin is not None and not may_replace(plugin, backend.name):
-            others = (t for p, t in owners[place + 1 :] if p is None or not _is_one_of(plugin, [p]))
+            others = (t for p, t in owners[place + 1 :] if p is None or not _is_among(plugin, [p]))
             replaced = table.keys() & {name for other in others for name in other} - above
             _warn_once(plugin, {f"kernel {name} of backend {backend.name!r}" for name in replaced})
         above.update(table)
@@ -53,10 +53,10 @@ def may_replace(plugin: Plugin, backend_name: str) -> bool:
         return True
     theirs = [p for p in plugins("backend") if p.name == backend_name]
     friends = {normalize(name) for p in theirs for name in p.manifest.packs}
-    return normalize(plugin.distribution) in friends or _is_one_of(plugin, theirs)
+    return normalize(plugin.distribution) in friends or _is_among(plugin, theirs)
 
 
-def _is_one_of(plugin: Plugin, others: Iterable[Plugin]) -> bool:
+def _is_among(plugin: Plugin, others: Iterable[Plugin]) -> bool:
     """Return whether a plugin is of the distribution of one of others."""
     return any(normalize(plugin.distribution) == normalize(p.distribution) for p in others)
 

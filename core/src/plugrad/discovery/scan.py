@@ -45,7 +45,7 @@ class Scan(NamedTuple):
     shadowed: tuple[Shadowed, ...]
 
 
-class Installed(NamedTuple):
+class DistributionReader(NamedTuple):
     """One installed distribution: its path, and a function that returns the text of a metadata file."""
 
     read: Callable[[str], str | None]
@@ -81,7 +81,7 @@ def scan_distributions() -> Scan:
     return Scan(tuple(found), tuple(hidden))
 
 
-def _iter_distributions() -> Iterable[Installed]:
+def _iter_distributions() -> Iterable[DistributionReader]:
     """Return all distributions, in the order of ``sys.path``.
 
     Installers put them into folders, which are listed here. Archives and finders are for importlib_metadata, whose
@@ -91,7 +91,7 @@ def _iter_distributions() -> Iterable[Installed]:
     if all(getattr(f, "__module__", "").startswith(STANDARD_FINDERS) for f in finders):
         with suppress(NotADirectoryError):
             return [
-                Installed(partial(_read_metadata, f"{folder}/{name}"), folder)
+                DistributionReader(partial(_read_metadata, f"{folder}/{name}"), folder)
                 for folder in (entry or "." for entry in sys.path)
                 for name in _list_folder(folder)
                 if name.endswith((".dist-info", ".egg-info"))
@@ -99,7 +99,7 @@ def _iter_distributions() -> Iterable[Installed]:
     import importlib_metadata  # see above
 
     everything: Any = importlib_metadata.distributions()  # pyright: ignore[reportUnknownMemberType] - partly typed
-    return [Installed(d.read_text, str(d.locate_file(""))) for d in everything]
+    return [DistributionReader(d.read_text, str(d.locate_file(""))) for d in everything]
 
 
 def _list_folder(folder: str) -> Sequence[str]:

@@ -145,19 +145,30 @@ def which() -> Selection:
             )
         check_alive(used.backend, "plugrad.use")
         return used
-    key = config.state, state.generation
-    configured = state.configured
-    if configured is not None and configured[0] == key:
-        selection = configured[1]
-        if not (selection.backend.is_closed or selection.backend.lost):
-            return selection
+    known = _recall_selection(None)
+    if known is not None:
+        return known
     setting = config.explain("backend")
     if setting.value is None:
         selection = Selection(_best_automatic_backend(), "automatic choice")
     else:
         selection = Selection(first_usable_backend(setting.value, setting.layer), setting.layer)
-    state.configured = (config.state, state.generation), selection
+    _keep_selection(None, selection)
     return selection
+
+
+def _recall_selection(name: str | None) -> Selection | None:
+    """Return what was selected by a name, or by the settings, unless what it depends on has changed since then."""
+    found = state.selected.get(name)
+    if found is None or found[0] != (config.state, state.generation):
+        return None
+    backend = found[1].backend
+    return None if backend.is_closed or backend.lost else found[1]
+
+
+def _keep_selection(name: str | None, selection: Selection) -> None:
+    """Remember what was selected by a name, or if it is None, by the settings."""
+    state.selected[name] = (config.state, state.generation), selection
 
 
 def active_backend() -> Backend:
@@ -227,9 +238,13 @@ def first_usable_backend(spec: str, layer: str) -> Backend:
     A single name never falls back: asking for a GPU on a machine without one is an error. While a function is
     traced, its tracer stands in for the device for which it records.
     """
-    backend = _open_first_usable(spec, layer)
+    known = _recall_selection(spec) if type(spec) is str else None
+    if known is None:
+        known = Selection(_open_first_usable(spec, layer), layer)
+        if "," not in spec:  # a list warns each time of what it skips
+            _keep_selection(spec, known)
     tracer = current_tracer()
-    return backend if tracer is None else tracer.replaces(backend)
+    return known.backend if tracer is None else tracer.replaces(known.backend)
 
 
 def _open_first_usable(spec: str, layer: str) -> Backend:

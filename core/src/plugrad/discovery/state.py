@@ -90,8 +90,9 @@ class PluginState:
         """By the qualified name of the plugin and the device, as requested."""
         self.memory_limits: dict[str, int | None] = {}
         """The limits that the program has set since the setting changed, by the label of a device."""
-        self.configured: tuple[tuple[object, ...], Selection] | None = None
-        """The backend that the settings select, and the settings that it was derived from."""
+        self.selected: dict[str | None, tuple[object, Selection]] = {}
+        """What was selected by each name, as in ``device="cpu"``, and by None, what the settings select; each with the
+        state of the settings and of the list from which it follows."""
         # --- fallbacks
         self.fallbacks: dict[tuple[str, str, str], Fallback] = {}
         self.warned_fallbacks: set[tuple[str, str]] = set()

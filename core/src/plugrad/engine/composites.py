@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from plugrad.contract.kernel import Kernel
@@ -17,17 +18,16 @@ from plugrad.engine.autocast import precision_of
 from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
-from plugrad.tape.nodes import Bundle, Call, Leaf, add, recording
-from plugrad.tape.plans import EVERY_INPUT
+from plugrad.tape.nodes import Bundle, Call, Leaf, end_recording, open_leaves
+from plugrad.tape.plans import EVERY_INPUT, Application, GradientPlan
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from plugrad.tape.nodes import Gradients
     from plugrad.tensor.backend import Backend, Implementation
 
 Body = TypeVar("Body", bound="Callable[..., Any]")
@@ -70,7 +70,9 @@ def composite(kernel: Kernel[..., Any]) -> Callable[[Body], Body]:
     def decorate(body: Body) -> Body:
         check_callable("composite", body)
         _check_parameters(kernel, body)
-        gradient = RegisteredGradient(kernel.name, lambda kernel, _: BodyPlan(kernel, body))
+        rule = Application(None, partial(_pull_through_body, body))
+        plan = GradientPlan(kernel, rule, saved_inputs=EVERY_INPUT)
+        gradient = RegisteredGradient(kernel.name, lambda kernel, _: plan)
         register_composite(Composite(kernel, body, gradient))
         return body
 
@@ -162,42 +164,27 @@ def _kinds(result: object) -> str:
     return f"a {type(result).__name__}"
 
 
-class BodyPlan:
-    """The gradient of a body: it runs again, on a tape of its own, and the gradient is pulled back along that."""
-
-    saved_inputs = EVERY_INPUT
-    needs_output = False
-    needs_dtypes = False
-    keeps_something = True
-
-    def __init__(self, kernel: Kernel[..., Any], body: Callable[..., Any]) -> None:
-        """Make the plan for a kernel with a body."""
-        self.kernel = kernel
-        self.body = body
-
-    def accumulate_vjp(
-        self,
-        gradients: Gradients,
-        call: Call,
-        dy: Any,
-        wanted: Sequence[bool] | None,
-        linked: bool,
-    ) -> None:
-        """Run the body and go back along its ops."""
-        leaves: dict[int, Leaf] = {}
-        inputs: list[Tensor | None] = []
-        for index, (array, parent) in enumerate(zip(call.saved, call.parents, strict=True)):
-            node = parent if linked else None
-            is_wanted = parent is not None and (wanted is None or wanted[index])
-            if is_wanted and as_dtype(array.dtype).is_inexact:
-                node = leaves[index] = Leaf((node,))
-            inputs.append(None if array is None else Tensor(array, call.backend, node))
-        with recording(leaves.values()):
-            result = _run_body(self.kernel, self.body, inputs, call.attrs, call.backend)
-        several = isinstance(result, list)
-        root = Bundle(tuple([y.node for y in result])) if several else result.node
-        walk = BackwardPass(root, list(leaves.values()))
-        if any(type(node) is Call and node.plan.kernel is self.kernel for node in walk.nodes):
-            raise _recursion(self.kernel.name, [self.kernel.name])
-        for index, gradient in zip(leaves, walk.run(dy), strict=True):
-            add(gradients, call.parents[index], call.fit_to_input(index, gradient))
+def _pull_through_body(
+    body: Callable[..., Any], call: Call, dy: Any, wanted: Sequence[bool] | None, linked: bool
+) -> Iterable[tuple[int, Tensor | None]]:
+    """Run a body again, on a tape of its own, and pull a gradient back along that."""
+    kernel = call.plan.kernel
+    leaves: dict[int, Leaf] = {}
+    inputs: list[Tensor | None] = []
+    for index, (array, parent) in enumerate(zip(call.saved, call.parents, strict=True)):
+        node = parent if linked else None
+        is_wanted = parent is not None and (wanted is None or wanted[index])
+        if is_wanted and as_dtype(array.dtype).is_inexact:
+            node = leaves[index] = Leaf((node,))
+        inputs.append(None if array is None else Tensor(array, call.backend, node))
+    open_leaves.update(leaves.values())
+    try:
+        result = _run_body(kernel, body, inputs, call.attrs, call.backend)
+    finally:
+        end_recording(leaves.values())
+    several = isinstance(result, list)
+    root = Bundle(tuple([y.node for y in result])) if several else result.node
+    walk = BackwardPass(root, list(leaves.values()))
+    if any(type(node) is Call and node.plan.kernel is kernel for node in walk.nodes):
+        raise _recursion(kernel.name, [kernel.name])
+    return zip(leaves, walk.run(dy), strict=True)

@@ -18,6 +18,7 @@ from plugrad.engine.autocast import cast_inputs
 from plugrad.engine.explain import explain_failure, wrong_inputs
 from plugrad.engine.implementations import functions_in
 from plugrad.engine.transfer import copy_to_backend
+from plugrad.garbage import collect_rarely
 from plugrad.registry.gradients import gradients
 from plugrad.tape.nodes import Call, next_order
 from plugrad.tape.tape import find_plan, mark
@@ -38,7 +39,6 @@ def bind(kernel, otherwise):
     def call({parameters}, attrs=NO_ATTRIBUTES):
         {guard}
         context = current_context()
-        overrides = None if context is None else context.overrides
         if context is not None:
             if context.transfer is not None:
                 {inputs} = move({inputs}, context.transfer)
@@ -49,12 +49,14 @@ def bind(kernel, otherwise):
             raise wrong_inputs(kernel, {inputs})
         if type(attrs) is not ValidatedAttributes:
             attrs = check(kernel, {arrays}, attrs)
-        function = (backend.functions if overrides is None else functions_in(backend, overrides))[name]
+        has_overrides = context is not None and context.overrides is not None
+        function = (functions_in(backend, context.overrides) if has_overrides else backend.functions)[name]
         try:
             result = function({arguments}{attributes})
         except BaseException as failure:
             raise explain_failure(failure, kernel, backend, {arrays}, attrs)
-        if type(result) is tuple or type(result) is list:
+        kind = type(result)
+        if kind is tuple or kind is list:
             output = list(map(Tensor, result, repeat(backend)))
         else:
             output = new(Tensor)  # Tensor(result, backend), without calling __init__
@@ -63,12 +65,14 @@ def bind(kernel, otherwise):
             output.node = None
         if {is_differentiated}:
             try:
-                plan = (gradients if overrides is None else overrides.gradients)[name].plans[{differentiated}]
+                plan = (context.overrides.gradients if has_overrides else gradients)[name].plans[{differentiated}]
             except KeyError:
                 plan = find_plan(kernel, {differentiated}, {nodes})
             if plan is not None:
-                node = Call()
-                node.order = next_order()
+                node = new(Call)
+                node.order = order = next_order()
+                if not order & 8191:  # a long tape
+                    collect_rarely()
                 node.parents = {nodes}
                 node.plan = plan
                 node.shapes = {shapes}
@@ -78,7 +82,9 @@ def bind(kernel, otherwise):
                     node.split(output)
                 else:
                     output.node = node
-                if plan.keeps_something:
+                if plan.keeps_all_inputs:
+                    node.saved = {arrays}
+                elif plan.keeps_something:
                     node.keep({arrays}, output)
         if context is not None and context.scope is not None:
             context.scope.note(output)
@@ -89,34 +95,26 @@ def bind(kernel, otherwise):
 """The story of a call; `HOLES` has what stands in the braces."""
 
 HOLES: Final = {
-    "parameters": ("<x#|, >", "inputs"),
-    "inputs": ("(<x#,| >)", "inputs"),
+    "parameters": ("<x#|, >", "inputs", "backend"),
+    "inputs": ("(<x#,| >)", "inputs", "()"),
     "unwrap": (
         "<array# = x#.array; node# = x#.node; >backend = x0.backend",
         "arrays, nodes, backend = unwrap(inputs)",
+        "",
     ),
-    "are_apart": ("<x#.backend is not backend| or >", "backend is None"),
-    "arrays": ("(<array#,| >)", "arrays"),
-    "arguments": ("<array#|, >", "*arrays"),
-    "is_differentiated": ("<node# is not None| or >", "any(nodes)"),
-    "differentiated": ("<(2**# if node# is not None else 0)| + >", "mark(nodes)"),
-    "nodes": ("(<node#,| >)", "nodes"),
-    "shapes": ("(<array#.shape,| >)", "[x if x is None else x.shape for x in arrays]"),
+    "are_apart": ("<x#.backend is not backend| or >", "backend is None", "False"),
+    "arrays": ("(<array#,| >)", "arrays", "(backend,)"),
+    "arguments": ("<array#|, >", "*arrays", "backend"),
+    "is_differentiated": ("<node# is not None| or >", "any(nodes)", "False"),
+    "differentiated": ("<(2**# if node# is not None else 0)| + >", "mark(nodes)", "0"),
+    "nodes": ("(<node#,| >)", "nodes", "()"),
+    "shapes": ("(<array#.shape,| >)", "[x if x is None else x.shape for x in arrays]", "()"),
 }
-"""The text in each hole of `CALL`: for a number of inputs, and for one sequence of inputs, where None is an absent one.
+"""The text in each hole of `CALL`: for a number of inputs, for one sequence of inputs, where None is an absent one,
+and for a kernel without inputs, which receives the backend in their place.
 
 What is in <> is repeated for each input, with its number for #; what follows the bar stands in between.
 """
-NO_INPUTS: Final = {
-    "parameters": "backend",
-    "unwrap": "",
-    "are_apart": "False",
-    "arrays": "(backend,)",
-    "arguments": "backend",
-    "is_differentiated": "False",
-    "differentiated": "0",
-}
-"""The text for a kernel without inputs, which receives the backend in their place."""
 GUARD: Final = """\
 if type(x0) is not Tensor or type(x1) is not Tensor or (
             (dtype := x0.array.dtype) is not x1.array.dtype
@@ -128,8 +126,8 @@ if type(x0) is not Tensor or type(x1) is not Tensor or (
 
 def call_text(count: int | None, has_attributes: bool, is_operator: bool = False) -> str:
     """Return the text of calls with `count` inputs, or with a sequence of inputs if it is None."""
-    parts = {hole: texts[count is None] for hole, texts in HOLES.items()}
-    parts |= NO_INPUTS if count == 0 else {}
+    column = 1 if count is None else 0 if count else 2
+    parts = {hole: texts[column] for hole, texts in HOLES.items()}
     parts |= {"guard": GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
 
     def repeated(found: re.Match[str]) -> str:
@@ -208,17 +206,10 @@ def unwrap(
     inputs: Sequence[Tensor | None],
 ) -> tuple[list[Any], list[Node | None], Backend | None]:
     """Return the arrays and the nodes of the inputs, and their backend, or None if they have none in common."""
-    arrays: list[Any] = []
-    nodes: list[Node | None] = []
-    backend: Backend | None = None
-    for x in inputs:
-        arrays.append(None if x is None else x.array)
-        nodes.append(None if x is None else x.node)
-        if x is not None and x.backend is not backend:
-            if backend is not None:
-                return arrays, nodes, None
-            backend = x.backend
-    return arrays, nodes, backend
+    arrays = [None if x is None else x.array for x in inputs]
+    nodes = [None if x is None else x.node for x in inputs]
+    backends = {x.backend for x in inputs if x is not None}
+    return arrays, nodes, backends.pop() if len(backends) == 1 else None
 
 
 def check(
@@ -244,6 +235,7 @@ WORDS: Final[dict[str, Any]] = {
     "NO_ATTRIBUTES": ValidatedAttributes(),
     "new": object.__new__,
     "next_order": next_order,
+    "collect_rarely": collect_rarely,
     "gradients": gradients,
     "current_context": current_context,
     **{f.__name__: f for f in (Call, ValidatedAttributes, Tensor, repeat)},

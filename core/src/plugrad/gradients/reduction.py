@@ -46,12 +46,12 @@ def _product_gradient(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
         movement.transpose(x, perm=order),
         shape=(*(x.shape[i] for i in others), count_elements(rest)),
     )
-    products = movement.reshape(_product_of_others(flat), shape=tuple(x.shape[i] for i in order))
+    products = movement.reshape(_multiply_others(flat), shape=tuple(x.shape[i] for i in order))
     restored = movement.transpose(products, perm=tuple(order.index(i) for i in range(x.ndim)))
     return _keep_axes(dy, x.shape, axis) * restored
 
 
-def _product_of_others(x: Tensor) -> Tensor:
+def _multiply_others(x: Tensor) -> Tensor:
     """Return, for each element of the last axis, the product of all others.
 
     Neighbouring elements are multiplied in pairs, and the pairs again, as in a binary tree. On the way
@@ -66,7 +66,7 @@ def _product_of_others(x: Tensor) -> Tensor:
         else movement.pad(x, paddings=(*((0, 0),) * len(lead), (0, 1)), constant_value=1)
     )
     pairs = movement.reshape(padded, shape=(*lead, (length + 1) // 2, 2))
-    rest = _product_of_others(reduction.prod(pairs, axis=(len(lead) + 1,), keep_dims=False))
+    rest = _multiply_others(reduction.prod(pairs, axis=(len(lead) + 1,), keep_dims=False))
     swapped = movement.reverse(pairs, dims=(len(lead) + 1,))
     products = movement.reshape(
         movement.expand_dims(rest, dim=len(lead) + 1) * swapped, shape=padded.shape

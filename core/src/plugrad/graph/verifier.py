@@ -51,9 +51,9 @@ def verify_graph(graph: Graph) -> None:
         for value in values:
             _define(graph, value, name, defined)
     for value, array in graph.constants.items():
-        _check_spec(f"constant %{value}", specs[value], _spec_of(array))
+        _check_spec(f"constant %{value}", specs[value], _as_spec(array))
     for value, variable in graph.variables.items():
-        _check_spec(f"variable %{value}", specs[value], _spec_of(get_array(variable)))
+        _check_spec(f"variable %{value}", specs[value], _as_spec(get_array(variable)))
     for index, step in enumerate(graph.steps):
         where = f"step {index}, {step}"
         for value in step.inputs:
@@ -71,7 +71,7 @@ def verify_graph(graph: Graph) -> None:
     for variable, value in graph.updates:
         if value not in defined:
             _fail(f"the update %{value} of a variable is not defined")
-        _check_spec(f"the update %{value}", specs[value], _spec_of(get_array(variable)))
+        _check_spec(f"the update %{value}", specs[value], _as_spec(get_array(variable)))
 
 
 def _define(graph: Graph, value: Value, where: str, defined: set[Value]) -> None:
@@ -160,7 +160,7 @@ def _results(graph: Graph) -> list[Shaped]:
     return [graph.specs[value] for value in graph.results]
 
 
-def _spec_of(array: object) -> Shaped:
+def _as_spec(array: object) -> Shaped:
     shape, dtype = getattr(array, "shape", ()), getattr(array, "dtype", None)
     return Shaped(tuple(shape), as_dtype(dtype))
 

@@ -155,7 +155,7 @@ class Writer:
         if tuple(first) == tuple(second):
             return self.constant(np.array(first, np.int32))
         parts = [
-            self.number(a, "int32") if a == b else self._multiple(a, b)
+            self.number(a, "int32") if a == b else self._write_batch_multiple(a, b)
             for a, b in zip(first, second, strict=True)
         ]
         return self.emit("Pack", parts, axis=0, N=len(parts), T="int32")
@@ -169,7 +169,7 @@ class Writer:
             return self.integers([-1 if n in different else size for n, size in enumerate(first)])
         return self.integers(first, second)
 
-    def _multiple(self, first: int, second: int) -> str:
+    def _write_batch_multiple(self, first: int, second: int) -> str:
         """Write a multiple of the size of the batch."""
         factor, rest = divmod(first, self.sizes[0]) if self.sizes[0] else (0, 1)
         if rest or factor * self.sizes[1] != second or not self.batches:

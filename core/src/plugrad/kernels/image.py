@@ -72,7 +72,7 @@ def crop_and_resize_image_gradient(
     Returns:
         a tensor of shape `image_shape` in the dtype of dy.
     """
-    expected = _crop_shape("CropAndResizeGradImage", image_shape, boxes, box_ind, _size_of(dy))
+    expected = _crop_shape("CropAndResizeGradImage", image_shape, boxes, box_ind, _image_size(dy))
     _check_gradient(dy, expected, image_shape)
     return Shaped(image_shape, dy.dtype)
 
@@ -161,7 +161,7 @@ def transform_image_gradient(
     Returns:
         a tensor of shape `image_shape` in the dtype of dy.
     """
-    expected = _transform_shape("TransformGrad", image_shape, transforms, _size_of(dy))
+    expected = _transform_shape("TransformGrad", image_shape, transforms, _image_size(dy))
     _check_gradient(dy, expected, image_shape)
     return Shaped(image_shape, dy.dtype)
 
@@ -192,7 +192,7 @@ def _transform_shape(name: str, images: Shape, transforms: Spec, size: Pair) -> 
     return images[0], *size, images[3]
 
 
-def _size_of(dy: Spec) -> Pair:
+def _image_size(dy: Spec) -> Pair:
     """Return the height and the width of images."""
     _check_images(dy.shape)
     return dy.shape[1], dy.shape[2]

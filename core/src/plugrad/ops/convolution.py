@@ -66,7 +66,7 @@ def conv1d(
     op = "conv1d"
     sequences, filters = _promote_sequences(convolution.conv2d, op, x, filter)
     is_first = is_channels_first(data_format, 1, op)
-    how = _steps_of_height_1(op, stride, padding, dilation, dim_rounding_mode)
+    how = _reshape_steps_to_height_1(op, stride, padding, dilation, dim_rounding_mode)
     # Sequences are images of height 1.
     images = movement.expand_dims(as_kernels_take(sequences, 1, is_first), dim=1)
     try:
@@ -123,7 +123,7 @@ def conv1d_transpose(
     is_first = is_channels_first(data_format, 1, op)
     shape = _kernels_shape(op, output_shape, sequences, 1, is_first)
     wide = shape and (shape[0], 1, *shape[1:])
-    how = _steps_of_height_1(op, stride, padding, dilation, dim_rounding_mode)
+    how = _reshape_steps_to_height_1(op, stride, padding, dilation, dim_rounding_mode)
     extra = 0, *as_sizes(output_padding, 1, f"{op}: output_padding", least=0)
     images = movement.expand_dims(as_kernels_take(sequences, 1, is_first), dim=1)
     try:
@@ -339,7 +339,7 @@ def _promote_sequences(
     return sequences, filters
 
 
-def _steps_of_height_1(
+def _reshape_steps_to_height_1(
     op: str, stride: int, padding: PaddingLike, dilation: int, rounding: Rounding
 ) -> tuple[Shape, PaddingLike, Shape, Rounding]:
     """Return strides, padding, dilations and rounding of sequences as those of images of height 1."""

@@ -22,9 +22,7 @@ from plugrad.errors import (
 from plugrad.kernels import creation, indexing, movement
 from plugrad.ops.arguments import as_tensor, cast, host_array, same_dtype, stored_dtype, unary_op
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
-from plugrad.tensor.backend import (
-    unsupported_dtype,
-)
+from plugrad.tensor.backend import unsupported_dtype
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import (
@@ -178,7 +176,8 @@ def empty(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _full("empty", shape, 0, _numeric_dtype("empty", dtype), backend_for(device))
+    wanted = float32 if dtype is None else _numeric_dtype("empty", dtype)
+    return _full("empty", shape, 0, wanted, backend_for(device))
 
 
 def empty_like(
@@ -218,7 +217,8 @@ def zeros(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _full("zeros", shape, 0, _numeric_dtype("zeros", dtype), backend_for(device))
+    wanted = float32 if dtype is None else _numeric_dtype("zeros", dtype)
+    return _full("zeros", shape, 0, wanted, backend_for(device))
 
 
 def ones(
@@ -238,7 +238,8 @@ def ones(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    return _full("ones", shape, 1, _numeric_dtype("ones", dtype), backend_for(device))
+    wanted = float32 if dtype is None else _numeric_dtype("ones", dtype)
+    return _full("ones", shape, 1, wanted, backend_for(device))
 
 
 def full(
@@ -530,14 +531,12 @@ def _pick_dtype(given: DTypeLike | None, default: DType = float32) -> DType:
     return default if given is None else as_dtype(given)
 
 
-def _numeric_dtype(op: str, given: DTypeLike | None) -> DType:
-    """Return the dtype that an argument names, by default float32; it holds 0 and 1.
+def _numeric_dtype(op: str, given: DTypeLike) -> DType:
+    """Return the dtype that an argument names, which holds 0 and 1.
 
     Raises:
         ArgumentError: it is string.
     """
-    if given is None:
-        return float32
     if (dtype := as_dtype(given)) is string:
         raise ArgumentError(
             f"{op}: dtype={dtype} does not hold numbers; plugrad.full(shape, '') makes empty strings"

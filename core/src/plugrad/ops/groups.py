@@ -77,7 +77,7 @@ def transpose_groups(
     if shape is None:
         steps = as_sizes(strides, axes, f"{op}: strides")
         gaps = as_sizes(dilations, axes, f"{op}: dilations")
-        sizes, padding, zeros = _size_of_result(
+        sizes, padding, zeros = _output_size(
             op, images.shape[1:-1], size, steps, padding, gaps, extra
         )
         shape, rounding = (images.shape[0], *sizes, filters.shape[-2] * groups), None
@@ -130,7 +130,7 @@ def _has_groups(op: str, groups: int, images: Tensor, filters: Tensor, axis: int
     return True
 
 
-def _size_of_result(
+def _output_size(
     op: str,
     image: Shape,
     size: Shape,

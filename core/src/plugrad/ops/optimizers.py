@@ -51,7 +51,7 @@ def make_update(step: Step, compute: Callable[[], Sequence[float]], first: Tenso
     Raises:
         UnsupportedDtype: the backend to which inputs are transferred does not have their dtype.
     """
-    backend = _backend_of(first)
+    backend = _common_backend(first)
     if isinstance(step, Composed) or not _has_kernel(step, backend, first):
         composed = (
             step if isinstance(step, Composed) else Composed(FORMULAS[step], COEFFICIENTS[step])
@@ -68,7 +68,7 @@ def _has_kernel(kernel: Kernel[..., Any], backend: Backend, first: Tensor) -> bo
     return not (found is None or found.on_host or first.array.dtype not in kernel.accepted_dtypes)
 
 
-def _backend_of(first: Tensor) -> Backend:
+def _common_backend(first: Tensor) -> Backend:
     """Return the backend that computes, to which a transfer may lead."""
     around = current_context()
     return first.backend if around is None or around.transfer is None else around.transfer

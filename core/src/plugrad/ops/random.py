@@ -112,9 +112,9 @@ class Generator:
             ArgumentValueError: the seed is negative.
         """
         if seed is None or not callable(seed):
-            self._stream.restart(None if seed is None else _key_of(seed))
+            self._stream.restart(None if seed is None else _derive_key(seed))
         else:
-            self._stream.restart(lambda: _key_of(seed()))
+            self._stream.restart(lambda: _derive_key(seed()))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -517,7 +517,7 @@ class Generator:
         return movement.reshape(drawn, shape=drawn.shape[1:]) if x.ndim == 1 else drawn
 
 
-def _key_of(seed: int) -> int:
+def _derive_key(seed: int) -> int:
     """Return the key of a seed.
 
     Raises:

@@ -70,10 +70,10 @@ class RandomStream:
             if self._key is None:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
             key, counter = self._key, self._counter
-            self._count(key, (counter + blocks) % (1 << COUNTER_BITS))
+            self._move_to(key, (counter + blocks) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
-    def _count(self, key: Key, counter: int) -> None:
+    def _move_to(self, key: Key, counter: int) -> None:
         """Go to a number of a key's counter; the lock is held."""
         on_failure(partial(self._go_back, self._key, self._counter, counter))
         self._key, self._counter = key, counter
@@ -91,10 +91,10 @@ class RandomStream:
             self._counter = (counter + blocks) % (1 << COUNTER_BITS)
             return counter
 
-    def _take_again(self, key: Key, counter: int, blocks: int) -> tuple[int, int]:
-        """Return a key and a counter, and go to where the blocks end."""
+    def _restart_and_step_over(self, key: Key, counter: int, blocks: int) -> tuple[int, int]:
+        """Restart the stream at a key and a counter, return both, and step over so many blocks."""
         with _lock:
-            self._count(key, (counter + blocks) % (1 << COUNTER_BITS))
+            self._move_to(key, (counter + blocks) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
     def next_state(self, words: int, backend: Backend) -> Tensor:
@@ -114,7 +114,7 @@ class RandomStream:
             key = self._key
             assert key is not None  # it was restarted with one
             counter = self._step_over(blocks)
-            take = lambda: self._take_again(key, counter, blocks)  # noqa: E731
+            take = lambda: self._restart_and_step_over(key, counter, blocks)  # noqa: E731
         else:
             take = lambda: self.take(blocks)  # noqa: E731
         return host_value(

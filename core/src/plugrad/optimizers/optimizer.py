@@ -310,7 +310,7 @@ class Optimizer(ABC):
             dtype = variable.array.dtype
             if gradient.array.dtype is not dtype:
                 gradient = gradient.astype(variable.dtype)
-            moves.append((variable, gradient, self._state_of(variable, names)))
+            moves.append((variable, gradient, self._get_state(variable, names)))
         groups = _group_by_kernel(moves, self._groups)
         moved = [(turn, group[0][0], [state for _, _, state in group]) for turn, group in groups]
         numbers: list[tuple[float, ...]] = []
@@ -423,7 +423,7 @@ class Optimizer(ABC):
             state = self._states.setdefault(variable, State())
             state.steps = steps
             for name in state.keys() - slots.keys():
-                slots[name] = self._member_of(variable)._initial_slot(variable, name)
+                slots[name] = self._find_group_optimizer(variable)._initial_slot(variable, name)
             for name, value in slots.items():
                 if name in state:
                     state[name].assign(value)
@@ -446,7 +446,7 @@ class Optimizer(ABC):
         rate = self.rate
         numbers: list[tuple[float, ...]] = []
         for turn, first, states in groups:
-            member = self._member_of(first)
+            member = self._find_group_optimizer(first)
             is_shared = member.learning_rate is self.learning_rate  # a schedule is asked once
             own = rate if is_shared else member.rate
             numbers.append(member._coefficients(states[0].steps + turn, own))
@@ -460,7 +460,7 @@ class Optimizer(ABC):
         run_uninterrupted(map(setattr, owners, names, after))
         return numbers
 
-    def _member_of(self, variable: Variable) -> Optimizer:
+    def _find_group_optimizer(self, variable: Variable) -> Optimizer:
         """Return what computes the coefficients of a variable: the optimizer, or that of its group."""
         group = self._groups.get(variable)
         if group is None:
@@ -503,14 +503,14 @@ class Optimizer(ABC):
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
         """Return the coefficients for step number `steps` of a variable."""
 
-    def _state_of(self, variable: Variable, names: tuple[str, ...]) -> State:
+    def _get_state(self, variable: Variable, names: tuple[str, ...]) -> State:
         """Return the state of a variable, creating missing slots with their initial values."""
         state = self._states.get(variable)
         if state is None:
             state = self._states[variable] = State()
         for name in names:
             if name not in state:
-                value = self._member_of(variable)._initial_slot(variable, name)
+                value = self._find_group_optimizer(variable)._initial_slot(variable, name)
                 state[name] = _make_slot(variable, name, value)
         return state
 

@@ -153,7 +153,7 @@ class LBFGS:
             self.iterations += 1
             is_still = found.step * length <= self.tolerance_change
             is_flat = here.value - found.value <= self.tolerance_change
-            is_level = line.largest_of(found.gradient) <= self.tolerance_gradient
+            is_level = line.max_norm(found.gradient) <= self.tolerance_gradient
             self.has_converged = is_still or is_flat or is_level
             here = found
         return value
@@ -193,7 +193,7 @@ class _Line:
     def begin(self) -> tuple[Tensor, Tensor, float]:
         """Return the value and the gradient at the beginning, and its largest element."""
         value, gradient = self._differentiate()
-        return value, gradient, self.largest_of(gradient)
+        return value, gradient, self.max_norm(gradient)
 
     def aim(self, direction: Tensor, gradient: Tensor) -> tuple[float, float, float]:
         """Set the direction, and return the slope along it, its largest element, and the sum of the gradient's."""
@@ -222,7 +222,7 @@ class _Line:
             variable.assign(reshape(part, variable.shape))
             start += variable.size
 
-    def largest_of(self, gradient: Tensor) -> float:
+    def max_norm(self, gradient: Tensor) -> float:
         """Return the largest absolute value of a gradient."""
         return float(max(abs(gradient)).item()) if gradient.size else 0.0
 

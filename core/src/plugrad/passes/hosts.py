@@ -36,7 +36,7 @@ def return_hosts(graph: Graph) -> Graph:
             step = replace(step, body=body, outputs=(*step.outputs, *more))
             found += more
         elif isinstance(step, Cond):
-            branches = return_hosts_of_both(*step.branches, step.line)
+            branches = return_hosts_from_both(*step.branches, step.line)
             drawn = [branches[0].specs[v] for v in branches[0].results[len(step.outputs) :]]
             more = _new_values(specs, drawn)
             step = replace(step, branches=branches, outputs=(*step.outputs, *more))
@@ -47,7 +47,7 @@ def return_hosts(graph: Graph) -> Graph:
     return replace(graph, specs=specs, steps=tuple(steps), results=(*graph.results, *found))
 
 
-def return_hosts_of_both(yes: Graph, no: Graph, line: Line) -> tuple[Graph, Graph]:
+def return_hosts_from_both(yes: Graph, no: Graph, line: Line) -> tuple[Graph, Graph]:
     """Return the graphs of a choice, both of which also return the host values of the first and then of the second."""
     first, second = return_hosts(yes), return_hosts(no)
     of_first = [first.specs[value] for value in first.results[len(yes.results) :]]

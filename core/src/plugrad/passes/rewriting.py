@@ -50,7 +50,7 @@ def rewritten(graph: Graph, steps: Sequence[Step], names: Mapping[Value, Value])
 
 
 def map_bodies(step: Step, change: Callable[[Graph], Graph]) -> Step:
-    """Return a step whose graphs have been changed."""
+    """Return a step with a function applied to each graph inside it."""
     if isinstance(step, Call | HostValue):
         return step
     if isinstance(step, Cond):

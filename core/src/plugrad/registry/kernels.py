@@ -212,12 +212,12 @@ def _list_brought(kernel_name: str, backend: Backend) -> list[KernelConfig]:
 def list_kernels(backend: Backend) -> list[KernelConfig]:
     """Return the implementations in effect on a device."""
     names = {name: None for table in reversed(backend.kernels.values()) for name in table}
-    names |= dict.fromkeys(_names_of_program(backend.name))
+    names |= dict.fromkeys(_program_kernel_names(backend.name))
     found = (find_kernel(name, backend) for name in names)
     return [config for config in found if config is not None]
 
 
-def _names_of_program(backend_name: str) -> list[str]:
+def _program_kernel_names(backend_name: str) -> list[str]:
     """Return the names of the kernels that the program has registered or overrides for a backend."""
     overrides = active_overrides()
     keys = [*list(_entries), *(() if overrides is None else overrides.kernels)]
@@ -418,7 +418,7 @@ def get_kernels_for_backend(backend_name: str) -> list[KernelConfig]:
     names: dict[str, None] = {}
     for backend in devices_of(backend_name):
         names |= {config.kernel_name: None for config in list_kernels(backend)}
-    names |= dict.fromkeys(_names_of_program(backend_name))
+    names |= dict.fromkeys(_program_kernel_names(backend_name))
     found = (_find(name, backend_name) for name in names)
     return [config for config in found if config is not None]
 
@@ -495,7 +495,7 @@ def check_parameters(config: KernelConfig) -> None:
         return
     try:
         said = getattr(config.kernel_func, "__signature__", None)
-        if said is None and _has_parameters_of(contract, config.kernel_func):
+        if said is None and _fits_signature(contract, config.kernel_func):
             return
         parameters = (said or inspect.signature(config.kernel_func)).parameters.values()
     except (TypeError, ValueError):  # NumPy's ufuncs and other compiled functions
@@ -540,7 +540,7 @@ def _show_example(contract: Kernel[..., Any]) -> str:
     return f". Define it as in def implementation({', '.join(parameters)})"
 
 
-def _has_parameters_of(contract: Kernel[..., Any], function: Callable[..., Any]) -> bool:
+def _fits_signature(contract: Kernel[..., Any], function: Callable[..., Any]) -> bool:
     """Return whether a plain function has exactly the parameters of a contract.
 
     This is true of most implementations, and takes a tenth of the time of looking at a signature.

@@ -113,7 +113,7 @@ class Config:
     @property
     def state(self) -> tuple[object, ...]:
         """A key that changes whenever a setting does, for caching decisions that depend on settings."""
-        return self._changes, overridden_settings()
+        return self._changes, _overrides.get().values
 
     def keys(self) -> tuple[Key, ...]:
         """Return all settings: name, meaning, accepted values, default, environment variable.

@@ -15,6 +15,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from plugrad.errors import ShapeError
+from plugrad.garbage import collect_as_before
 from plugrad.kernels import movement, reduction
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype
@@ -41,18 +42,21 @@ class Node:
     """
 
     __slots__ = ("order", "parents")
-    order: int
-    parents: Sequence[Node | None]
+
+    def __init__(self, parents: Sequence[Node | None]) -> None:
+        """Record a step whose inputs have these nodes."""
+        self.order: int = next_order()
+        self.parents = parents
 
     def is_being_differentiated(self) -> bool:
         """Whether the result of a function that still runs, and is being differentiated, may depend on the node.
 
         Arguments of a function with its own gradient are constants inside it.
         """
-        if not open_leaves:
-            return False
         opened = [leaf.order for leaf in tuple(open_leaves)]
-        first = max(min(opened, default=0), constants_before.get())
+        if not opened:
+            return False
+        first = max(min(opened), constants_before.get())
         found: set[Node | None] = {None, self}
         nodes: list[Node] = [self]
         for node in nodes:  # it grows
@@ -69,7 +73,7 @@ class Node:
 class Call(Node):
     """A kernel call, with the values that its gradient's plan asks for; other slots stay empty.
 
-    The engine sets them all. A constructor would take as long as all of that.
+    The engine sets them all, without calling a constructor, which would take as long as all of that.
     """
 
     __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
@@ -118,14 +122,9 @@ class Call(Node):
 
     def fit_to_input(self, index: int, gradient: Tensor | None) -> Tensor | None:
         """Return a gradient summed to the shape of its input, if the shapes differ."""
-        if gradient is None or gradient.array.shape == self.shapes[index]:
-            return gradient
-        return self.sum_to_input(index, gradient)
-
-    def sum_to_input(self, index: int, gradient: Tensor) -> Tensor:
-        """Return a gradient summed to the shape of its input."""
         shape = self.shapes[index]
-        assert shape is not None
+        if gradient is None or shape is None or gradient.array.shape == shape:
+            return gradient
         try:
             return sum_to(gradient, shape)
         except ShapeError:
@@ -143,8 +142,7 @@ class Part(Node):
 
     def __init__(self, whole: Node, index: int) -> None:
         """Represent output `index` of the call `whole`."""
-        self.order = next_order()
-        self.parents = (whole,)
+        super().__init__((whole,))
         self.index: int = index
 
 
@@ -152,11 +150,6 @@ class Step(Node):
     """A node that is not a kernel call: it knows by itself how to pull a gradient back."""
 
     __slots__ = ()
-
-    def __init__(self, parents: tuple[Node | None, ...]) -> None:
-        """Record a step whose inputs have these nodes."""
-        self.order = next_order()
-        self.parents = parents
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Return (position, gradient) for the wanted inputs (None: all), given the gradient `dy` of the output.
@@ -174,7 +167,7 @@ class Leaf(Step):
 
     def __init__(self, parents: tuple[Node | None, ...]) -> None:
         """Begin; the parent is the node of the argument."""
-        self.order = next_order()
+        self.order = next_order()  # as in `Node`, in half of the time
         self.parents = parents
         self.origin: object = ORIGIN
 
@@ -187,40 +180,25 @@ ORIGIN: Final = object()
 """What every leaf refers to, and nothing else, so that Python counts the leaves that are alive."""
 
 
-def _references() -> int:
-    return getrefcount(ORIGIN)
-
-
-_WITHOUT_LEAVES: Final = _references()
+_REFERENCES_WITHOUT_LEAVES: Final = getrefcount(ORIGIN)
 
 
 def leaves_alive() -> int:
     """Return the number of leaves, of all threads, on which a tensor or a function may depend."""
-    return _references() - _WITHOUT_LEAVES
+    return getrefcount(ORIGIN) - _REFERENCES_WITHOUT_LEAVES
 
 
 open_leaves: Final[set[Node]] = set()
-"""The leaves of the functions that are running, in all threads."""
+"""The leaves of the functions that are running, in all threads: what depends on them is being differentiated."""
 constants_before: Final[ContextVar[int]] = ContextVar("plugrad_constants_before", default=0)
 """The order below which nodes count as constants: in a function with its own gradient, that of its call."""
 
 
-class recording:  # noqa: N801 - a context manager, as a class because a generator takes a microsecond
-    """Run a function on leaves: until the block ends, what depends on them is being differentiated."""
-
-    __slots__ = ("leaves",)
-
-    def __init__(self, leaves: Collection[Leaf]) -> None:
-        """Take the leaves of the function."""
-        self.leaves = leaves
-
-    def __enter__(self) -> None:
-        """Begin."""
-        open_leaves.update(self.leaves)
-
-    def __exit__(self, *_: object) -> None:
-        """End, also by an error."""
-        open_leaves.difference_update(self.leaves)
+def end_recording(leaves: Collection[Leaf]) -> None:
+    """Note that functions of these leaves, which `open_leaves` may have, do not run any more."""
+    open_leaves.difference_update(leaves)
+    if not open_leaves:
+        collect_as_before()
 
 
 class Bundle(Step):

@@ -34,12 +34,11 @@ from plugrad.registry.gradients import (
 )
 from plugrad.tape.plans import (
     EVERY_INPUT,
-    FunctionPlan,
     GradFunc,
-    ListPlan,
+    GradientPlan,
     Rule,
-    RulePlan,
     make_application,
+    plan_function,
 )
 from plugrad.tensor.context import Override, overriding
 from plugrad.types.arguments import (
@@ -73,31 +72,18 @@ def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Rule) 
         ArgumentError: `kernel` is not a kernel.
     """
     _check_kernel("gradient", kernel)
-    set_gradient(_compile_table(kernel, rules), replace=replace)
-
-
-def _compile_table(kernel: Kernel[..., Any], rules: Mapping[str, Rule]) -> RegisteredGradient:
-    return RegisteredGradient(kernel.name, _make_table_planner(kernel, rules), tuple(rules))
+    set_gradient(_compile_gradient(kernel, rules), replace=replace)
 
 
 def _make_table_planner(
     kernel: Kernel[..., Any], rules: Mapping[str, Rule]
 ) -> Callable[[Kernel[..., Any], Sequence[int]], Plan]:
-    known = {
-        "dy",
-        "out",
-        "outs",
-        "absent",
-        "attrs",
-        *kernel.attributes,
-        *(f"{n}_spec" for n in kernel.inputs),
-    }
-    known |= {"dy_input" if n == "dy" else n for n in kernel.inputs}
+    inputs = kernel.inputs
+    known = {"dy", "out", "outs", "absent", "attrs", *kernel.attributes}
+    known |= {name for n in inputs for name in (f"{n}_spec", "dy_input" if n == "dy" else n)}
     parameters = {name: inspect_parameters(rule) for name, rule in rules.items()}
     needs = {name: (*p.positional, *p.keyword) for name, p in parameters.items()}
-    unknown = (rules.keys() - set(kernel.inputs)) | (
-        {n for ns in needs.values() for n in ns} - known
-    )
+    unknown = (rules.keys() - set(inputs)) | (set[str]().union(*needs.values()) - known)
     if unknown:
         raise RegistrationError(
             f"gradient of {kernel.name}: unknown {sorted(unknown)}; known are {sorted(known)}"
@@ -105,30 +91,20 @@ def _make_table_planner(
 
     def planner(kernel: Kernel[..., Any], positions: Sequence[int]) -> Plan:
         # If the number of inputs varies, positions do not identify them: the plan is for all.
-        active = (
-            list(rules)
-            if kernel.takes_list
-            else [kernel.inputs[i] for i in positions if kernel.inputs[i] in rules]
-        )
-        named = {
-            "dy" if need == "dy_input" else need
-            for name in active
-            for need in needs[name]
-            if need != "dy"
-        }
-        saved: Sequence[int] = tuple(i for i, name in enumerate(kernel.inputs) if name in named)
-        if kernel.takes_list and kernel.inputs[-1] in named:
+        given = inputs if kernel.takes_list else [inputs[i] for i in positions]
+        active = [name for name in given if name in rules]
+        named = set[str]().union(*[needs[name] for name in active]) - {"dy"}
+        kept = {"dy" if need == "dy_input" else need for need in named}
+        saved: Sequence[int] = tuple(i for i, name in enumerate(inputs) if name in kept)
+        if kernel.takes_list and inputs[-1] in kept:
             saved = EVERY_INPUT
-        table = tuple(
-            make_application(rules[name], needs[name], kernel, kernel.inputs.index(name), saved)
-            for name in active
+        return GradientPlan(
+            kernel,
+            *[make_application(rules[n], needs[n], kernel, inputs.index(n), saved) for n in active],
+            saved_inputs=saved,
+            needs_output=bool(kept & {"out", "outs"}),
+            needs_dtypes=any(need.endswith("_spec") for need in kept),
         )
-        needs_output, needs_dtypes = (
-            bool(named & {"out", "outs"}),
-            any(need.endswith("_spec") for need in named),
-        )
-        plan_type = ListPlan if kernel.is_variadic else RulePlan
-        return plan_type(kernel, table, saved, needs_output, needs_dtypes)
 
     return planner
 
@@ -146,7 +122,8 @@ def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
     """
     for kernel in kernels:
         _check_kernel("not_differentiable", kernel)
-        set_gradient(RegisteredGradient(kernel.name, _no_plan, (), because))
+        stop = RegisteredGradient(kernel.name, lambda kernel, positions: None, (), because)
+        set_gradient(stop)
 
 
 def _check_kernel(function: str, kernel: object) -> None:
@@ -155,10 +132,6 @@ def _check_kernel(function: str, kernel: object) -> None:
             f"{function} takes a kernel, such as plugrad.kernels.unary.exp, not {short_repr(kernel)}; "
             "GradientConfig takes the name of one"
         )
-
-
-def _no_plan(kernel: Kernel[..., Any], positions: Sequence[int]) -> None:
-    """Return None instead of a plan: gradients stop at this kernel."""
 
 
 @explain_wrong_fields
@@ -182,21 +155,15 @@ class GradientConfig(NamedTuple):
             raise RegistrationError(
                 f"gradient of {kernel.name}: inputs_to_save has {sorted(unknown)}; the inputs are {list(kernel.inputs)}"
             )
-        if (
-            not kernel.is_variadic
-            and kernel.takes_list
-            and kernel.inputs[-1] in self.inputs_to_save
-        ):
+        names_list = kernel.takes_list and kernel.inputs[-1] in self.inputs_to_save
+        if names_list and not kernel.is_variadic:
             raise RegistrationError(
                 f"gradient of {kernel.name}: only the table form of register_gradient can name the "
                 f"list {kernel.inputs[-1]!r}"
             )
-        saved = (
-            tuple(positions)
-            if kernel.is_variadic and self.inputs_to_save
-            else tuple(map(kernel.inputs.index, self.inputs_to_save))
-        )
-        return FunctionPlan(kernel, self.grad_func, saved, self.outputs_to_save)
+        if not (kernel.is_variadic and self.inputs_to_save):
+            positions = [kernel.inputs.index(name) for name in self.inputs_to_save]
+        return plan_function(kernel, self.grad_func, positions, self.outputs_to_save)
 
 
 def register_gradient(
@@ -227,7 +194,7 @@ def _compile_gradient(
     config: GradientConfig | Kernel[..., Any], rules: Mapping[str, Rule]
 ) -> RegisteredGradient:
     if isinstance(config, Kernel):
-        return _compile_table(config, rules)
+        return RegisteredGradient(config.name, _make_table_planner(config, rules), tuple(rules))
     if not isinstance(config, GradientConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass anything
         raise ArgumentError(
             f"register_gradient takes a GradientConfig or a kernel, not {type(config).__name__}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from plugrad.contract.kernel import Kernel
     from plugrad.registry.gradients import Plan
+    from plugrad.tape.nodes import Gradients
     from plugrad.tensor.tensor import Tensor
 
 
@@ -33,12 +34,10 @@ def find_plan(
     if gradient is None:
         composite = find_composite(kernel)
         gradient = missing_gradient(kernel) if composite is None else composite.gradient
-    try:
-        return gradient.plans[differentiated]
-    except KeyError:
+    if differentiated not in gradient.plans:
         positions = [i for i, parent in enumerate(parents) if parent is not None]
-        plan = gradient.plans[differentiated] = gradient.planner(kernel, positions)
-        return plan
+        gradient.plans[differentiated] = gradient.planner(kernel, positions)
+    return gradient.plans[differentiated]
 
 
 class BackwardPass:
@@ -51,10 +50,8 @@ class BackwardPass:
         self.root = root
         self.leaves = leaves
         first = leaves[0].order if leaves else 0  # leaves are listed in the order they were made
-        is_nested = is_older = root is not None and root.order < first
-        for leaf in leaves:
-            if leaf.parents[0] is not None:
-                is_nested = True
+        is_older = root is not None and root.order < first
+        is_nested = is_older or bool([x for x in leaves if x.parents[0] is not None])
         found: set[Node | None] = {None, *leaves}
         nodes: list[Any] = [] if root in found or is_older else [root]
         for node in nodes:  # it grows
@@ -66,15 +63,15 @@ class BackwardPass:
                 else:
                     found.add(parent)
                     nodes.append(parent)
+        nodes.sort(key=_get_order)
         self.nodes: list[Call | Part | Step] = nodes
         self.is_nested = is_nested
         self.needed: set[Node | None] | None = None
         """The nodes that depend on a leaf; None for all: without nesting, a tape has no other nodes."""
         if is_nested:
-            nodes.sort(key=_get_order)
             self.needed = set(leaves)
             for node in self.nodes:
-                if any(parent is not None and parent in self.needed for parent in node.parents):
+                if not self.needed.isdisjoint(node.parents):
                     self.needed.add(node)
             self.nodes = [node for node in self.nodes if node in self.needed]
 
@@ -105,23 +102,20 @@ class BackwardPass:
     ) -> list[Tensor | None]:
         """Do what `run` does, in the precision of the context."""
         nodes, leading, linked = self.nodes, self.needed, self.is_nested
-        nodes.sort(key=_get_order)
-        gradients: dict[Node | None, Any] = {self.root: start}
-        completions = None if on_gradient is None else _Completions(self, gradients, on_gradient)
+        gradients: Gradients = {self.root: start}
+        completed = {} if on_gradient is None else self._completed_leaves()
         self.root = wanted = None
         while nodes:
             node = nodes.pop()
-            if completions is not None:
-                completions.reach(node)
             dy = gradients.pop(node, None)
             if leading is not None:
                 leading.remove(node)
                 wanted = [parent in leading for parent in node.parents]
             if dy is None:
-                continue
-            if type(node) is Call:
+                pass
+            elif type(node) is Call:
                 if type(dy) is dict:
-                    dy = _materialize_cotangents(node, dy)
+                    dy = MaterializedCotangents(node, dy)
                 node.plan.accumulate_vjp(gradients, node, dy, wanted, linked)
             elif type(node) is Part:
                 # a gradient rule may reach an output by another part than the caller did
@@ -131,63 +125,45 @@ class BackwardPass:
                 for index, gradient in node.pull(dy, wanted, linked):
                     if wanted is None or wanted[index]:
                         add(gradients, parents[index], gradient)
-        if completions is not None:
-            completions.reach(None)
+            if on_gradient is not None:
+                self._report(completed.pop(node, ()), gradients, on_gradient)
+        if on_gradient is not None:
+            self._report(completed[None], gradients, on_gradient)
         return [gradients.get(leaf) for leaf in self.leaves]
+
+    def _report(
+        self, positions: Sequence[int], gradients: Gradients, report: Callable[[int, Tensor], None]
+    ) -> None:
+        """Report the gradients of the leaves at some positions, as far as the root depends on them."""
+        for position in positions:
+            if (gradient := gradients.get(self.leaves[position])) is not None:
+                report(position, gradient)
+
+    def _completed_leaves(self) -> dict[Node | None, list[int]]:
+        """Return the positions of the leaves by the last node that adds to them; by None, those to which none does."""
+        remaining: dict[Node | None, int] = {leaf: i for i, leaf in enumerate(self.leaves)}
+        completed: dict[Node | None, list[int]] = {}
+        for node in self.nodes:  # which are sorted, and processed from the end
+            if last := [remaining.pop(parent) for parent in node.parents if parent in remaining]:
+                completed[node] = last
+        return {**completed, None: list(remaining.values())}
 
 
 _get_order = attrgetter("order")
-
-
-class _Completions:
-    """Reports the gradient of each leaf once the last node that adds to it has been processed."""
-
-    __slots__ = ("after", "gradients", "leaves", "previous", "report")
-
-    def __init__(
-        self,
-        walk: BackwardPass,
-        gradients: Mapping[Node | None, Any],
-        report: Callable[[int, Tensor], None],
-    ) -> None:
-        """Find the last node that adds to each leaf; the nodes are sorted, and are processed from the end."""
-        self.report = report
-        self.gradients = gradients
-        self.leaves = walk.leaves
-        positions: dict[Node | None, int] = {leaf: i for i, leaf in enumerate(walk.leaves)}
-        self.after: dict[Node | None, list[int]] = {}
-        """The positions of the leaves that are complete after a node; after None, those that are the root."""
-        for node in walk.nodes:
-            last = [positions.pop(parent) for parent in node.parents if parent in positions]
-            if last:
-                self.after[node] = last
-        self.after[None] = list(positions.values())
-        self.previous: Node | None = None
-
-    def reach(self, node: Node | None) -> None:
-        """Report what is complete before a node, or None for the end, is processed."""
-        for position in self.after.pop(self.previous, ()):
-            gradient = self.gradients.get(self.leaves[position])
-            if gradient is not None:
-                self.report(position, gradient)
-        self.previous = node
 
 
 class MaterializedCotangents(list["Tensor"]):
     """The cotangents of all outputs of a call, with zeros for outputs that the result does not depend on."""
 
     __slots__ = ("absent",)
-    absent: frozenset[int]
-    """The indices of the outputs that the result does not depend on."""
 
-
-def _materialize_cotangents(call: Any, parts: dict[int, Tensor]) -> MaterializedCotangents:
-    """Return the cotangents of all outputs of a call, with zeros for those that are missing."""
-    cotangents = MaterializedCotangents(
-        parts[i]
-        if i in parts
-        else creation.fill.on(call.backend, shape=spec.shape, value=0, dtype=spec.dtype)
-        for i, spec in enumerate(call.specs)
-    )
-    cotangents.absent = frozenset(range(len(cotangents))) - parts.keys()
-    return cotangents
+    def __init__(self, call: Call, parts: Mapping[int, Tensor]) -> None:
+        """Take the cotangents that there are, by the indices of the outputs."""
+        super().__init__(
+            parts[i]
+            if i in parts
+            else creation.fill.on(call.backend, shape=spec.shape, value=0, dtype=spec.dtype)
+            for i, spec in enumerate(call.specs)
+        )
+        self.absent: frozenset[int] = frozenset(range(len(self))) - parts.keys()
+        """The indices of the outputs that the result does not depend on."""

@@ -78,7 +78,9 @@ class Session:
         opened = {spec: _open_backend(spec) for spec in self.names}
         left_out: list[pytest.Item] = []
         for item in items:
-            if (spec := spec_of(item)) and (reason := _reason_not_claimed(item, opened[spec])):
+            if (spec := get_backend_option(item)) and (
+                reason := _reason_not_claimed(item, opened[spec])
+            ):
                 self.report.of(opened[spec].name).add(*_about(item), "skipped", reason)
                 left_out.append(item)
         _leave_out(config, items, left_out)
@@ -247,27 +249,27 @@ def opened(plugrad_backend: str) -> Iterator[Backend]:
         yield selection.backend
 
 
-def spec_of(item: pytest.Item) -> str:
+def get_backend_option(item: pytest.Item) -> str:
     """Return the option that names a test's backend; an empty string for a test that is not the kit's."""
     spec = getattr(item, "callspec", None)
     return spec.params.get("plugrad_backend", "") if spec else ""
 
 
-def backend_of(item: pytest.Item) -> str:
+def get_backend_name(item: pytest.Item) -> str:
     """Return the name of the backend that a test of the kit runs on, or nothing."""
-    return item.config.stash[KEY].names.get(spec_of(item), "")
+    return item.config.stash[KEY].names.get(get_backend_option(item), "")
 
 
-def level_of(item: pytest.Item) -> str:
+def get_level(item: pytest.Item) -> str:
     """Return the level that a test says it belongs to."""
     marker = item.get_closest_marker("plugrad_level")
     return marker.args[0] if marker else LEVELS[0]
 
 
-def name_of(item: pytest.Item) -> str:
+def get_kernel_name(item: pytest.Item) -> str:
     """Return a test's name in the xfail file and in reports: ``full/Conv2D.2-float32``."""
     function, _, rest = item.name.removeprefix("test_").partition("[")
-    rest = rest.removesuffix("]").removeprefix(spec_of(item)).removeprefix("-")
+    rest = rest.removesuffix("]").removeprefix(get_backend_option(item)).removeprefix("-")
     return f"{function}/{rest}" if rest else function
 
 
@@ -277,16 +279,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     session = config.stash[KEY]
     left_out: list[pytest.Item] = []
     for item in items:
-        if backend := backend_of(item):
-            reason = session.excuses.reason(backend, name_of(item))
+        if backend := get_backend_name(item):
+            reason = session.excuses.reason(backend, get_kernel_name(item))
             if reason is not None:
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
-            if level_of(item) not in session.levels:
+            if get_level(item) not in session.levels:
                 left_out.append(item)
     _leave_out(config, items, left_out)
     is_about_all = not any("::" in argument for argument in config.args)
     unused = session.excuses.unused(set(session.names.values()))
-    if unused and is_about_all and any(map(backend_of, items)):
+    if unused and is_about_all and any(map(get_backend_name, items)):
         raise pytest.UsageError(f"{XFAIL_FILE}: no test is called {', '.join(unused)}")
 
 
@@ -300,7 +302,7 @@ def _leave_out(
         items[:] = [item for item in items if item not in gone]
 
 
-def _row_of(item: pytest.Item) -> Row | None:
+def _find_row(item: pytest.Item) -> Row | None:
     """Return the row that a test runs, if it runs one."""
     spec = getattr(item, "callspec", None)
     return spec.params.get("row") if spec else None
@@ -308,14 +310,14 @@ def _row_of(item: pytest.Item) -> Row | None:
 
 def _about(item: pytest.Item) -> tuple[str, str, str]:
     """Return the level, the kernel and the name of a test of the kit."""
-    row = _row_of(item)
-    return level_of(item), row.kernel.name if row else "", name_of(item)
+    row = _find_row(item)
+    return get_level(item), row.kernel.name if row else "", get_kernel_name(item)
 
 
 def _reason_not_claimed(item: pytest.Item, backend: Backend) -> str:
     """Return why a test need not run: the backend lacks the kernel of its row, which the level float32 asks for."""
-    row = _row_of(item)
-    if row is None or level_of(item) == FLOAT32:
+    row = _find_row(item)
+    if row is None or get_level(item) == FLOAT32:
         return ""
     try:
         require_kernel(row.kernel, backend)
@@ -327,7 +329,7 @@ def _reason_not_claimed(item: pytest.Item, backend: Backend) -> str:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Skip what the backend does not claim, with the reason."""
-    backend = backend_of(pyfuncitem)
+    backend = get_backend_name(pyfuncitem)
     if not backend:
         return (yield)
     try:
@@ -351,6 +353,6 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the backend, the level and the kernel to a test's report."""
     report = yield
-    if backend := backend_of(item):
+    if backend := get_backend_name(item):
         report.user_properties.append(("plugrad", (backend, *_about(item))))
     return report

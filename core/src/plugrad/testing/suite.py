@@ -54,7 +54,7 @@ beyond: Final = [row for row in plain if row.kernel.family not in CORE]
 odd: Final = [row for row in rows() if row.is_edge]
 
 
-def on_dtypes(some: list[Row]) -> pytest.MarkDecorator:
+def parametrize_dtypes(some: list[Row]) -> pytest.MarkDecorator:
     """Run a test on each row and each of its dtypes."""
     cases = [pytest.param(row, dtype, id=f"{row}-{dtype}") for row in some for dtype in row.runs_on]
     return pytest.mark.parametrize(("row", "dtype"), cases)
@@ -91,7 +91,7 @@ def test_storing(dtype: str, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("core")
-@on_dtypes(in_core)
+@parametrize_dtypes(in_core)
 def test_core(row: Row, dtype: str, opened: Backend) -> None:
     check(row, dtype, opened)
 
@@ -103,7 +103,7 @@ def test_gradients(row: Row, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("full")
-@on_dtypes(beyond)
+@parametrize_dtypes(beyond)
 def test_full(row: Row, dtype: str, opened: Backend) -> None:
     check(row, dtype, opened)
 
@@ -115,7 +115,7 @@ def test_ops(op: Op, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("edges")
-@on_dtypes(odd)
+@parametrize_dtypes(odd)
 def test_edges(row: Row, dtype: str, opened: Backend) -> None:
     check(row, dtype, opened)
 

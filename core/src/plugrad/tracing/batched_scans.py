@@ -40,7 +40,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
         """The host values of the function."""
         self._bound_hosts: Iterator[Tensor] | None = None
 
-    def stand_in(self, outer: Tensor, variable: Variable | None) -> Any:
+    def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
         """Return the array itself: the tensor that it holds is captured outside when it is used."""
         return outer.array if variable is None else BatchTracer.read_variable(self, variable)
 

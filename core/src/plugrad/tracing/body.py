@@ -48,7 +48,7 @@ class CapturingTracer(Tracer):
         self.bound_captured: dict[Key, Tensor] = {}
 
     @abstractmethod
-    def stand_in(self, outer: Tensor, variable: Variable | None) -> Any:
+    def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
         """Return the array of the body for a tensor, or for what a variable holds, of the tracer around it."""
 
     @abstractmethod
@@ -72,7 +72,9 @@ class CapturingTracer(Tracer):
             return bound
         known = self.captured.get(key)
         if known is None:
-            known = self.captured[key] = Captured(outer, self.stand_in(outer, variable), variable)
+            known = self.captured[key] = Captured(
+                outer, self.make_placeholder(outer, variable), variable
+            )
         return Tensor(known.inner, self)
 
     def lift(self, x: Tensor) -> Tensor:
@@ -173,7 +175,7 @@ class BodyTracer(CapturingTracer, GraphTracer):
         self.drawn.clear()
         self.slices.clear()
 
-    def stand_in(self, outer: Tensor, variable: Variable | None) -> TracedArray:
+    def make_placeholder(self, outer: Tensor, variable: Variable | None) -> TracedArray:
         """Return a new argument."""
         return self.new_value(Shaped(outer.shape, outer.dtype))
 

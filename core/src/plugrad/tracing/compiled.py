@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.engine import watching
 from plugrad.settings.layers import config
@@ -34,6 +35,9 @@ def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
     return Compiled(graph, (*packs, backend.compile))
 
 
+_HAS_LOCK: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
 class Compiled:
     """A graph that is compiled by the first one of several compilers that takes it."""
 
@@ -47,7 +51,7 @@ class Compiled:
         return compile_replay(self.graph)
 
     @cached_property
-    def watched(self) -> Callable[..., list[Any]]:
+    def instrumented(self) -> Callable[..., list[Any]]:
         """What a compiler makes of the graph, each fused step of which notifies those who watch."""
         run, graph = self.compiled, self.fused
         if graph is not self.graph and len(graph.steps) > 1:
@@ -67,8 +71,13 @@ class Compiled:
 
     @property
     def in_place(self) -> InPlace | None:
-        """How variables get their new values where the old ones lie, if the compiler has a way and nobody watches."""
-        return None if watching.watchers else getattr(self.compiled, "in_place", None)
+        """How variables get their new values where the old ones lie, if the compiler has a way and nobody watches.
+
+        Without Python's lock, another thread may take an array between the count of its references and the writing.
+        """
+        if watching.watchers or not _HAS_LOCK:
+            return None
+        return getattr(self.compiled, "in_place", None)
 
     def _compile(self) -> Callable[..., list[Any]]:
         made = (compiler(self.graph) for compiler in self.compilers)
@@ -78,7 +87,7 @@ class Compiled:
         """Run the graph."""
         if watching.watchers:
             is_fused = all(watcher.sees_fused for watcher in watching.watchers)
-            return (self.watched if is_fused else self.replay)(*arrays)
+            return (self.instrumented if is_fused else self.replay)(*arrays)
         try:
             return self.compiled(*arrays)
         except BaseException as failure:

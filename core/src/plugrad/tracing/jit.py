@@ -102,7 +102,8 @@ def _check_static(function: Callable[..., Any], static: Sequence[str]) -> frozen
     for name in names:
         if name not in known:
             raise ArgumentError(
-                f"jit: static={short_repr(name)} is not a parameter of {_name_of(function)}, which has {list(known)}"
+                f"jit: static={short_repr(name)} is not a parameter of {_function_name(function)}, "
+                f"which has {list(known)}"
             )
     return frozenset(names)
 
@@ -114,7 +115,7 @@ def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
         return ()
 
 
-def _name_of(function: Callable[..., Any]) -> str:
+def _function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", None) or short_repr(function)
 
 
@@ -187,7 +188,7 @@ class Jitted(Generic[Params, Result]):
         return Jitted, (self.function, self.static)
 
     def __repr__(self) -> str:
-        return f"<jit of {_name_of(self.function)}, traced {len(self._kinds)} times>"
+        return f"<jit of {_function_name(self.function)}, traced {len(self._kinds)} times>"
 
     def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> plugrad.graph.graph.Graph:
         """Return the graph that a call with these arguments runs; the function is traced, but not run."""
@@ -231,7 +232,7 @@ class Jitted(Generic[Params, Result]):
         nearest = min(self._kinds, key=lambda known: len(differing(known)))
         names: dict[int | str, str] = dict(enumerate(self._names))
         reasons = [
-            f"argument {names.get(n, n)!r} is {_kind_text(kind, n)} instead of {_kind_text(nearest, n)}"
+            f"argument {names.get(n, n)!r} is {_format_kind(kind, n)} instead of {_format_kind(nearest, n)}"
             for n in differing(nearest)
         ]
         where = f"unlike in trace {self._kinds.index(nearest) + 1}"
@@ -284,7 +285,7 @@ class Jitted(Generic[Params, Result]):
             known = self._find(key)
             if known is not None:
                 return known
-            name = _name_of(self.function)
+            name = _function_name(self.function)
             function = self._bind_other_arguments(
                 args, dict(sorted(kwargs.items()))
             )  # as in the key
@@ -306,7 +307,7 @@ class Jitted(Generic[Params, Result]):
         """Return a function of the list of tensor arguments; the others are fixed to those of this call."""
         template = map_tree(_as_slot, self._with_identities(args, kwargs))
         function: Callable[..., Any] = self.function
-        name = _name_of(function)
+        name = _function_name(function)
         # Not `self`, which holds the program: without a cycle, a program that is dropped is freed at once.
         static, names = self.static, self._names if self.static else ()
 
@@ -380,9 +381,9 @@ class Jitted(Generic[Params, Result]):
                 )
                 what, last = f"argument {name!r} differs", short_repr(_without_end(kind[place]))
             warn(
-                f"jit: {_name_of(self.function)} has been traced {MANY_TRACES + 1} times, because {what} from call to "
-                f"call{f' (now {last})' if last else ''}. Pass a number that changes as a tensor, plugrad.asarray(x), "
-                "and pad tensors whose shape changes to a fixed size"
+                f"jit: {_function_name(self.function)} has been traced {MANY_TRACES + 1} times, because {what} "
+                f"from call to call{f' (now {last})' if last else ''}. Pass a number that changes as a tensor, "
+                "plugrad.asarray(x), and pad tensors whose shape changes to a fixed size"
             )
 
 
@@ -405,14 +406,14 @@ def _without_end(parts: tuple[Any, ...]) -> list[Any]:
     return [part for part in parts if part is not END and not isinstance(part, type)]
 
 
-def _kind_text(kind: Mapping[int | str, Any], name: int | str) -> str:
+def _format_kind(kind: Mapping[int | str, Any], name: int | str) -> str:
     """Return the shapes, dtypes and static values of an argument as text."""
     if name not in kind:
         return "absent"
-    return f"[{', '.join(map(_part_text, _without_end(kind[name])))}]"
+    return f"[{', '.join(map(_format_part, _without_end(kind[name])))}]"
 
 
-def _part_text(part: Any) -> str:
+def _format_part(part: Any) -> str:
     """Return a part of a key as text; numbers are there as text."""
     part = part.target if isinstance(part, Identity) else part
     is_dtype = isinstance(part, DType | np.dtype)

@@ -116,7 +116,7 @@ class _Writer:
         parameters = ", ".join(("functions", *values))
         self.write(f"def replay({parameters}):", None)
         for index, step in enumerate(graph.steps):
-            self.write(f"    {self.text_of(step, index)}", step)
+            self.write(f"    {self.format_step(step, index)}", step)
             if dying := self.dying[index]:
                 self.write(f"    del {', '.join(f'v{value}' for value in dying)}", step)
         ends = (*graph.results, *(value for _, value in graph.updates))
@@ -127,7 +127,7 @@ class _Writer:
         self.lines.append(line)
         self.steps.append(step)
 
-    def text_of(self, step: Step, index: int) -> str:
+    def format_step(self, step: Step, index: int) -> str:
         """Return the line of a step."""
         outputs = ", ".join(f"v{value}" for value in step.outputs)
         if isinstance(step, Call):

@@ -100,7 +100,7 @@ class BatchedFunctions(dict[str, "Implementation"]):
         if contract is None:
             function = _loop_without_contract(kernel_name, tracer)
         elif not contract.inputs:
-            function = _creating(contract, tracer)
+            function = _make_creation(contract, tracer)
         else:
             # None of plugrad's own elementwise kernels has a rule that would have to be imported.
             entry = (batchings.get if contract.is_elementwise else find_batching)(kernel_name)
@@ -190,7 +190,7 @@ def _by_rule(
     return call
 
 
-def _creating(contract: Kernel[..., Any], tracer: Level) -> Implementation:
+def _make_creation(contract: Kernel[..., Any], tracer: Level) -> Implementation:
     """Return the function of a kernel without inputs, whose result all examples share."""
 
     def call(_: Backend, **attrs: Any) -> Any:

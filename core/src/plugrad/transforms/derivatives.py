@@ -19,7 +19,7 @@ from plugrad.errors import (
 from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, ones_like, zeros, zeros_like
 from plugrad.ops.movement import expand_dims, reshape, stack, unstack
-from plugrad.tape.nodes import InputGradients, Leaf, Node, Step, recording
+from plugrad.tape.nodes import InputGradients, Leaf, Node, Step, end_recording, open_leaves
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -372,8 +372,9 @@ class _CheckpointedCall(Step):
         kwargs = {name: _detach(x) for name, x in self.kwargs.items()}
         token = watched_variables.set(dict(zip(self.variables, unused, strict=True)))
         try:
-            with recording(leaves):
-                value = self.function(*args, **kwargs)
+            open_leaves.update(leaves)
+            value = self.function(*args, **kwargs)
         finally:
+            end_recording(leaves)
             watched_variables.reset(token)
         return list(enumerate(BackwardPass(value.node, leaves).run(dy)))

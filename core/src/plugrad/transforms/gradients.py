@@ -13,7 +13,7 @@ from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeErr
 from plugrad.kernels import creation
 from plugrad.ops.attributes import check_flag, check_integer, is_sequence, to_list
 from plugrad.ops.creation import asarray, zeros_like
-from plugrad.tape.nodes import Bundle, Leaf, leaves_alive, recording
+from plugrad.tape.nodes import Bundle, Leaf, end_recording, leaves_alive, open_leaves
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import static_value
@@ -250,8 +250,11 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     leaves: list[Leaf] = []
     inputs: list[Place] = []
     renamed = [map_tree(lambda x: _make_leaf(x, leaves, inputs), arg) for arg in args]
-    with recording(leaves):
+    open_leaves.update(leaves)
+    try:
         result = map_tree(_check_result, function(*renamed))
+    finally:
+        end_recording(leaves)
     is_one = isinstance(result, Tensor)
     ends = [result] if is_one else list(iter_tensors(result))
     root = result.node if is_one else Bundle(tuple([end.node for end in ends]))
@@ -268,7 +271,10 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
             )
         checked = [_check_dy(d, Tensor(*y)) for d, y in zip(given, kept, strict=True)]
         start = checked[0] if is_one else checked
-        gradients = _run_backward(BackwardPass(root, leaves), start)
+        try:
+            gradients = _run_backward(BackwardPass(root, leaves), start)
+        finally:
+            end_recording(())
         pairs = zip(inputs, gradients, strict=True)
         filled = iter([zeros_like(Tensor(*x)) if g is None else g for x, g in pairs])
         return tuple(map_tree(lambda _: next(filled), arg) for arg in args)
@@ -383,21 +389,25 @@ def _compute_gradients(
     on_gradient: Callable[[int, Tensor], None] | None = None,
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Run a function on leaves, and return its value and the gradient for each leaf."""
-    with recording(leaves):
+    open_leaves.update(leaves)
+    try:
         value = _check_result(function(*args, **kwargs))
-    walk = BackwardPass(value.node, leaves)
-    constant = _detach(value)
-    if dy is None and constant.size != 1:
-        raise ShapeError(
-            f"{op}: the function returned a tensor of shape {constant.shape}, but a gradient is that of one number; "
-            f"return its sum or mean, as in plugrad.mean(y){_DY_HINT if op != 'variable_grads' else ''}"
-        )
-    dy = creation.ones_like(constant) if dy is None else _check_dy(dy, constant)
-    if not walk.is_nested:
-        # No outer function is being differentiated: the value becomes a constant, so that keeping it
-        # does not keep the tape.
-        value = constant
-    return value, _run_backward(walk, dy, on_gradient)
+        open_leaves.difference_update(leaves)
+        walk = BackwardPass(value.node, leaves)
+        constant = _detach(value)
+        if dy is None and constant.size != 1:
+            raise ShapeError(
+                f"{op}: the function returned a tensor of shape {constant.shape}, but a gradient is that of one "
+                f"number; return its sum or mean, as in plugrad.mean(y){_DY_HINT if op != 'variable_grads' else ''}"
+            )
+        dy = creation.ones_like(constant) if dy is None else _check_dy(dy, constant)
+        if not walk.is_nested:
+            # No outer function is being differentiated: the value becomes a constant, so that keeping it
+            # does not keep the tape.
+            value = constant
+        return value, _run_backward(walk, dy, on_gradient)
+    finally:
+        end_recording(leaves)
 
 
 def _run_backward(

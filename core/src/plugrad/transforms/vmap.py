@@ -121,7 +121,7 @@ def map_rows(
         count = min(chunk_size, size - start)
         tracer = BatchTracer(_find_backend([rows]), count, "error", [])
         with tracer.inside():
-            found = [_as_batched(y, tracer) for y in function(_stand_in(rows, tracer))]
+            found = [_as_batched(y, tracer) for y in function(_hide_axis(rows, tracer))]
         parts.append([_with_axis(y, 0, "the result", count) for y in found])
     return (
         parts[0]
@@ -178,7 +178,7 @@ def _flatten(args: tuple[Any, ...], in_axes: Any) -> tuple[list[Mapped], Callabl
     def fill(part: Sequence[Mapped], tracer: BatchTracer) -> list[Any]:
         remaining = iter(part)
         return map_tree(
-            lambda leaf: _stand_in(next(remaining), tracer) if leaf is SLOT else leaf, marked
+            lambda leaf: _hide_axis(next(remaining), tracer) if leaf is SLOT else leaf, marked
         )
 
     return given, fill
@@ -306,7 +306,7 @@ def _chunk(x: Mapped, start: int, step: int) -> Mapped:
     return Mapped(tensor[key], axis)
 
 
-def _stand_in(x: Mapped, tracer: BatchTracer) -> Tensor:
+def _hide_axis(x: Mapped, tracer: BatchTracer) -> Tensor:
     """Return the tensor that the function sees."""
     tensor = copy_to_backend(x.tensor, tracer.outer)
     if x.axis is None:

@@ -26,7 +26,7 @@ PAUSE: Final = 2e-5
 """The seconds between two later tests. MPI's own waiting takes a whole core, which the computation may need."""
 LARGE_BYTES: Final = 1 << 16
 """From how many bytes on ranks meet before they exchange: MPI moves bytes only while requests are tested."""
-SLOWEST: Final = 1e-8
+EAGER_SECONDS_PER_BYTE: Final = 1e-8
 """The seconds for a byte of a large exchange in which a request is tested in a row."""
 ROLL_CALL: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
@@ -116,7 +116,7 @@ class MPI(Collective):
             has_ended = True
             if nbytes >= LARGE_BYTES:
                 has_ended = self._wait([self._world.Ibarrier()], EAGER_SECONDS, timeout)
-            eager = EAGER_SECONDS + nbytes * SLOWEST
+            eager = EAGER_SECONDS + nbytes * EAGER_SECONDS_PER_BYTE
             has_ended = has_ended and self._wait([begin()], eager, timeout)
         except self._mpi.Exception as error:
             raise CollectiveFailed(

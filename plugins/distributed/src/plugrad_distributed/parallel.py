@@ -252,7 +252,7 @@ class DataParallel:
             if self.clip is not None:
                 gradients = self.clip(_unpack(reduction, flats))
                 flats = [_pack(bucket, gradients) for bucket in reduction.buckets]
-            self._shards_of(variables).apply(self.optimizer, flats)
+            self._get_shards(variables).apply(self.optimizer, flats)
             return
         gradients = _unpack(reduction, flats)
         if self.clip is not None:
@@ -275,7 +275,7 @@ class DataParallel:
                 f"DataParallel: {why}, which have the same coefficients; leave out set_group or shard_state"
             )
 
-    def _shards_of(self, variables: Sequence[Variable]) -> Shards:
+    def _get_shards(self, variables: Sequence[Variable]) -> Shards:
         key = tuple(variables)
         found = self._shards.get(key)
         if found is None:
@@ -293,7 +293,7 @@ class DataParallel:
         trained = [v for v in variables if v.trainable]
         if not self.shard_state:
             return self.optimizer.get_state(trained)
-        return self._shards_of(trained).get_state(self.optimizer)
+        return self._get_shards(trained).get_state(self.optimizer)
 
     def set_state(self, variables: Collection[Variable], state: Mapping[str, Any]) -> None:
         """Continue from a state that `get_state` returned, on all ranks.
@@ -303,7 +303,7 @@ class DataParallel:
         """
         trained = [v for v in variables if v.trainable]
         if self.shard_state:
-            self._shards_of(trained).set_state(self.optimizer, state)
+            self._get_shards(trained).set_state(self.optimizer, state)
         else:
             self.optimizer.set_state(trained, state)
 

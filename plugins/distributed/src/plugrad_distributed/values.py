@@ -133,7 +133,7 @@ def moments(x: Tensor, axis: Sequence[int]) -> tuple[Tensor, Tensor]:
     world = current_world("moments")
     kept = [i for i in range(x.ndim) if i not in axis]
     size = prod(x.shape[i] for i in range(1, x.ndim) if i in axis)
-    own = host_value(_count_of(world, x.shape[0], size), device=x.backend)
+    own = host_value(_make_element_counter(world, x.shape[0], size), device=x.backend)
     shape = [x.shape[i] for i in kept]
     sums = plugrad.mean(x, axis=tuple(axis)).reshape(-1) * own
     total = kernels.sum_over_ranks(plugrad.concat([sums, own.reshape(1)]), world)
@@ -146,7 +146,7 @@ def moments(x: Tensor, axis: Sequence[int]) -> tuple[Tensor, Tensor]:
     )
 
 
-def _count_of(world: World, examples: int, size: int) -> Callable[[], float]:
+def _make_element_counter(world: World, examples: int, size: int) -> Callable[[], float]:
     """Return a function of how many elements of this rank's batch count."""
     return lambda: (examples if world.examples is None else world.examples) * size
 

@@ -71,12 +71,12 @@ class Accumulated:
         value, gradients = plugrad.variable_grads(function, trained)
         pairs: list[tuple[Variable, Tensor]] = []
         for variable, gradient in zip(trained, gradients, strict=True):
-            total = self._sum_of(variable)
+            total = self._get_sum(variable)
             own = gradient.astype(total.dtype) * examples.astype(total.dtype)
             pairs.append((variable, total + own))
         return value, pairs
 
-    def _sum_of(self, variable: Variable) -> Variable:
+    def _get_sum(self, variable: Variable) -> Variable:
         found = self._sums.get(variable)
         if found is None:
             dtype = plugrad.float32 if variable.dtype in HALVES else variable.dtype

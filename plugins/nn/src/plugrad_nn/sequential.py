@@ -73,13 +73,13 @@ class Sequential(Layer):
                 own = step.build(generator, shape, dtype)
                 if own:
                     params[name] = own
-            shape = _output_shape_of_step(step, params.get(name, {}), shape)
+            shape = _step_output_shape(step, params.get(name, {}), shape)
         return params
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of one result."""
         for name, step in zip(self.names, self.layers, strict=True):
-            shape = _output_shape_of_step(step, params.get(name, {}), shape)
+            shape = _step_output_shape(step, params.get(name, {}), shape)
         return shape
 
     def children(self, params: Params, shape: Any) -> list[Child]:
@@ -87,7 +87,7 @@ class Sequential(Layer):
         found: list[Child] = []
         for name, step in zip(self.names, self.layers, strict=True):
             own = params.get(name, {})
-            result = _output_shape_of_step(step, own, shape)
+            result = _step_output_shape(step, own, shape)
             found.append(Child(name, step, own, shape, result))
             shape = result
         return found
@@ -138,7 +138,7 @@ class Residual(Sequential):
         return x + y
 
 
-def _output_shape_of_step(step: Step, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _step_output_shape(step: Step, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
     if isinstance(step, Layer):
         return step.output_shape(params, shape)
     return step(plugrad.zeros((0, *shape))).shape[1:]

@@ -52,7 +52,7 @@ class _Transposed(_GroupedConvolution):
         strides = check_sizes(name, "strides", self.strides, rank)
         dilations = check_sizes(name, "dilation_rate", self.dilation_rate, rank)
         sizes = [
-            self._size_of_result(n, stride, (cells - 1) * dilation + 1, extra)
+            self._output_size(n, stride, (cells - 1) * dilation + 1, extra)
             for n, stride, dilation, cells, extra in zip(
                 x.shape[1:-1], strides, dilations, kernel.shape, self._extra(), strict=False
             )
@@ -74,7 +74,7 @@ class _Transposed(_GroupedConvolution):
             return (None,) * self.rank
         return check_sizes("", "output_padding", self.output_padding, self.rank, least=0)
 
-    def _size_of_result(self, n: int, stride: int, extent: int, extra: int | None) -> int:
+    def _output_size(self, n: int, stride: int, extent: int, extra: int | None) -> int:
         """Return what an axis of n elements becomes; a convolution of it gives n elements again."""
         if extra is None and self.padding == "same":
             return n * stride

@@ -36,11 +36,11 @@ class Weighting(NamedTuple):
         """Yield batches with weights, if there is anything that makes weights."""
         for inputs, labels, *given in batches:
             if self.needs_labels:
-                yield inputs, labels, self._weights_of(labels, *given)
+                yield inputs, labels, self._example_weights(labels, *given)
             else:
                 yield inputs, labels, *given
 
-    def _weights_of(self, labels: Any, given: Any = None) -> Any:
+    def _example_weights(self, labels: Any, given: Any = None) -> Any:
         """Return the weights of labels: an array of an array, and a tensor of a tensor."""
         xp: Any = plugrad if isinstance(labels, plugrad.Tensor) else np
         is_tensor = xp is plugrad

@@ -118,14 +118,14 @@ class WeightNorm(_Reparametrized):
         params = super().build(generator, shape, dtype)
         direction = params.pop(self.name)
         params[f"{self.name}_direction"] = direction
-        params[f"{self.name}_length"] = _norm_of_channels(direction)
+        params[f"{self.name}_length"] = _channel_norms(direction)
         return params
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
         """Return the result of the layer."""
         direction = self.parameter(params, f"{self.name}_direction")
         length = self.parameter(params, f"{self.name}_length")
-        return self.call(params, direction * (length / _norm_of_channels(direction)), x, mode)
+        return self.call(params, direction * (length / _channel_norms(direction)), x, mode)
 
     def _own_parameters(self, params: Params) -> Params:
         extra = {f"{self.name}_direction", f"{self.name}_length"}
@@ -206,6 +206,6 @@ def _improve(matrix: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     return left, _normalize(matrix.T @ left)
 
 
-def _norm_of_channels(kernel: Tensor) -> Tensor:
+def _channel_norms(kernel: Tensor) -> Tensor:
     """Return the norm of each output channel, along the last axis."""
     return plugrad.sqrt(plugrad.sum(plugrad.square(_as_matrix(kernel)), axis=0))

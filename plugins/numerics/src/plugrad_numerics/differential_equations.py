@@ -25,8 +25,8 @@ STAGES: Final = (
     (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
     (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
 )
-FIFTH: Final = (35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
-ERROR: Final = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+FIFTH_ORDER_WEIGHTS: Final = (35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
+ERROR_WEIGHTS: Final = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
 
 
 def odeint(
@@ -188,9 +188,9 @@ def _step(
     for node, weights in zip(NODES, STAGES, strict=True):
         place = y + h * _combine(weights, slopes) if slopes else y
         slopes.append(function(place, t + node * h, *args))
-    following = y + h * _combine(FIFTH, slopes)
+    following = y + h * _combine(FIFTH_ORDER_WEIGHTS, slopes)
     slopes.append(function(following, t + h, *args))
-    return following, h * _combine(ERROR, slopes)
+    return following, h * _combine(ERROR_WEIGHTS, slopes)
 
 
 def _combine(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:

@@ -89,12 +89,13 @@ def _erfinv_tail(product: Tensor) -> Tensor:
 
 
 def erfcinv(x: Any) -> Tensor:
-    """The inverse of the complementary error function; NaN outside of 0 to 2.
+    """The number whose complementary error function is x: inf at 0, -inf at 2, and NaN outside of 0 to 2.
 
     >>> special.erfcinv([1.0, 0.5])
     tensor([0.        , 0.47693628], dtype=float32)
 
-    From 1e-16 down to 0 it is the result for 1e-16.
+    The approximation reaches down to 1e-16. For smaller numbers, the result is too small: by 0.04 % at 1e-17, and by
+    2 % at 1e-300.
 
     Raises:
         DTypeError: x holds complex numbers or strings.

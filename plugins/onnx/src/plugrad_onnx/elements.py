@@ -82,11 +82,11 @@ def lacks(device: str, value: Any) -> bool:
     """Whether a value is of a dtype that plugrad has, and a device has not; of a list, any part."""
     if is_list(value):
         return any(lacks(device, part) for part in value)
-    return str(getattr(value, "dtype", None)) in NAMES - _names_of_dtypes(device)
+    return str(getattr(value, "dtype", None)) in NAMES - _dtype_names(device)
 
 
 @cache
-def _names_of_dtypes(device: str) -> frozenset[str]:
+def _dtype_names(device: str) -> frozenset[str]:
     """Return the names of the dtypes that a device has."""
     return frozenset(map(str, plugrad.zeros((), device=device).backend.dtypes()))
 

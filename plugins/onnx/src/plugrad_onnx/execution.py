@@ -103,7 +103,7 @@ class Scope:
             )
         if is_list(value):
             return [as_tensor(part, self.device) for part in value]
-        return _filters_of(self.values[name]) if kind == "Filter" else value
+        return _to_channels_last_filters(self.values[name]) if kind == "Filter" else value
 
     def images(self, name: str) -> Any:
         """Return images with channels last."""
@@ -165,7 +165,7 @@ def _filters_last(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(np.transpose(as_computable(array), order))
 
 
-def _filters_of(x: plugrad.Tensor) -> plugrad.Tensor:
+def _to_channels_last_filters(x: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.permute_dims(x, (*range(2, x.ndim), 1, 0))
 
 

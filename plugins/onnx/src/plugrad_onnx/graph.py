@@ -136,7 +136,7 @@ class Builder:
                 replaced -= 1
                 continue
             if place in calls and (found := find_operator(calls[place])):
-                yield _node_of_record(calls[place], *found, names)
+                yield _make_composite_node(calls[place], *found, names)
                 replaced = calls[place].size - 1
                 continue
             domain = "" if proto.domain == "ai.onnx" else proto.domain
@@ -279,7 +279,7 @@ class Builder:
         )
 
 
-def _node_of_record(
+def _make_composite_node(
     call: Call, operator: Operator, attributes: dict[str, Any], names: Names
 ) -> Node:
     """Return the node of a call for which several nodes stand in the file."""

@@ -230,7 +230,7 @@ class Model:
             return [_to_tensor(part, device) for part in value]
         proto = self._inputs.get(name)
         if not isinstance(value, plugrad.Tensor):
-            value = _to_tensor(_of_declared_precision(np.asarray(value), proto), device)
+            value = _to_tensor(_cast_to_declared(np.asarray(value), proto), device)
         if proto is not None and _is_tensor(proto):
             _check_shape(name, proto.type.tensor_type, value)
         return value
@@ -279,7 +279,7 @@ def _is_tensor(proto: Any) -> bool:
     return proto is None or proto.type.HasField("tensor_type")
 
 
-def _of_declared_precision(array: NDArray[Any], proto: onnx.ValueInfoProto | None) -> NDArray[Any]:
+def _cast_to_declared(array: NDArray[Any], proto: onnx.ValueInfoProto | None) -> NDArray[Any]:
     """Return real numbers in the dtype that the model says; Python's and NumPy's are of float64."""
     if proto is None or not _is_tensor(proto) or array.dtype.kind != "f":
         return array

@@ -31,8 +31,8 @@ class RefusedModule(Exception):
     """A module that cannot be compiled; the message says why."""
 
 
-def ready_compiler() -> CompilerProcess:
-    """Return a process that waits for a module.
+def get_compiler() -> CompilerProcess:
+    """Return an idle compiler process that this process has started, or a new one.
 
     Raises:
         KernelFailed: none can be started.

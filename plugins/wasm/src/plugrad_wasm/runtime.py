@@ -70,7 +70,7 @@ class Runtime(Protocol):
 
     @property
     def descriptor(self) -> Callable[[tuple[int, ...]], Located]:
-        """The function that writes integers to linear memory, once for equal integers."""
+        """The function that returns where integers lie in linear memory; it writes equal ones once."""
         ...
 
     @property

@@ -208,9 +208,9 @@ class Sandbox:
         """
         import wasmtime
 
-        from plugrad_wasm.compiler import RefusedModule, ready_compiler
+        from plugrad_wasm.compiler import RefusedModule, get_compiler
 
-        compiler = ready_compiler()
+        compiler = get_compiler()
         begin = monotonic()
         try:
             code = compiler.compile(self._code, begin + self._seconds)

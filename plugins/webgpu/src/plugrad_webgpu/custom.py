@@ -269,7 +269,7 @@ def _implementation(
             raise ArgumentValueError(
                 f"{contract.name} on webgpu: all inputs must be given; a shader has no optional ones"
             )
-        device = inputs[0].buffer.device if inputs else arrays[0].opened
+        device = inputs[0].buffer.device if inputs else arrays[0].active_device
         specs = tuple([Shaped(x.shape, as_dtype(x.dtype)) for x in inputs])
         result = device.launch(plan_for(specs, tuple(attrs.items())), *inputs)
         return _narrow_result(result) if result.dtype in WORD_DTYPE else result

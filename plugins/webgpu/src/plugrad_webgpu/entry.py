@@ -49,7 +49,7 @@ class WebGpuBackend(Backend):
         self._device: Device | None = None
 
     @property
-    def opened(self) -> Device:
+    def active_device(self) -> Device:
         """The device, once it is open.
 
         Raises:
@@ -67,7 +67,7 @@ class WebGpuBackend(Backend):
     @property
     def gpu_device(self) -> GPUDevice:
         """The device as wgpu's other users know it."""
-        return self.opened.shared
+        return self.active_device.shared
 
     def probe(self) -> Probe:
         """Return the adapters; never raise."""
@@ -141,17 +141,17 @@ class WebGpuBackend(Backend):
         if dtype is string:
             return array.copy()
         require_dtype(dtype, STORED)
-        return upload(self.opened, array, dtype)
+        return upload(self.active_device, array, dtype)
 
     def to_numpy(self, array: GpuArray | NDArray[Any]) -> NDArray[Any]:
         """Return the values in a new host array, waiting for them; strings are on the host already."""
         if isinstance(array, np.ndarray):
             return array.view()
-        return download(self.opened, array)
+        return download(self.active_device, array)
 
     def read(self, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
         """Yield flat parts of the values of arrays; the device brings the next part while the program uses one."""
-        return read(self.opened, arrays)
+        return read(self.active_device, arrays)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that also takes bfloat16."""
@@ -168,7 +168,7 @@ class WebGpuBackend(Backend):
         # Few programs are compiled.
         from plugrad_webgpu.recording.graphs import record_graph
 
-        device = self.opened
+        device = self.active_device
         if all(device.hosting.has_room(spec.shape) for spec in graph.specs.values()):
             return None
         return record_graph(graph, device, self._compile_body)
@@ -178,19 +178,19 @@ class WebGpuBackend(Backend):
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""
-        self.opened.synchronize()
+        self.active_device.synchronize()
 
     def memory(self) -> Memory:
         """Return the memory of the arrays, in whole buffers, and what the pool keeps."""
-        return self.opened.memory()
+        return self.active_device.memory()
 
     def set_memory_limit(self, limit: int | None) -> None:
         """Make allocations beyond `limit` bytes raise OutOfMemory; None removes the limit."""
-        self.opened.pool.limit = limit
+        self.active_device.pool.limit = limit
 
     def lose_device(self) -> None:
         """Destroy the device of the library, for tests."""
-        self.opened.shared.destroy()
+        self.active_device.shared.destroy()
 
     def interrupted(self, *, is_deferrable: bool) -> str:
         """Give the device up if a batch may have been cut in two: the library does not say where.

@@ -104,7 +104,7 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
         raise ArgumentValueError(
             "from_buffer: the buffer must have the usages STORAGE and COPY_SRC, and neither MAP_READ nor MAP_WRITE"
         )
-    device = backend.opened
+    device = backend.active_device
     guest = ExternalBuffer(device, buffer, device.handle_of(buffer))
     device.check_guests([guest])
     own = Buffer()
@@ -131,7 +131,7 @@ def to_buffer(tensor: Tensor) -> GPUBuffer:
             "x.to('webgpu')"
         )
     backend: Any = tensor.backend
-    return backend.opened.lend(array)
+    return backend.active_device.lend(array)
 
 
 def _backend_with_buffer(buffer: GPUBuffer) -> WebGpuBackend:

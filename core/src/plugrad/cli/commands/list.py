@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Print a table for each kind of plugin; return 1 if no backend is active."""
     records = [describe_plugin(plugin) for plugin in plugins()]
-    records.sort(key=_in_order_of_packs)  # the others stay where they are: sorting is stable
+    records.sort(key=_sort_key)  # the others stay where they are: sorting is stable
     active: dict[str, str] = {}
     if any(record["kind"] == "backend" for record in records):
         (outcome,) = jobs.run([jobs.Job("active", {})], PATIENCE)
@@ -60,7 +60,7 @@ def run(arguments: Namespace) -> int:
     return status
 
 
-def _in_order_of_packs(record: dict[str, Any]) -> tuple[int, str, int]:
+def _sort_key(record: dict[str, Any]) -> tuple[int, str, int]:
     place, kinds = record["place"], list(KINDS)
     backend = record["name"].partition(".")[0] if place else ""
     return kinds.index(record["kind"]), backend, place["number"] if place else 0

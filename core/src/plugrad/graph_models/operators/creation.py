@@ -59,7 +59,7 @@ def rank_of(x: Anything) -> Any:
 @operator("Fill")
 def fill(dims: Values, value: Values) -> Tensor:
     """Return one value in a shape."""
-    return creation.full(_shape(dims), value.item(), dtype=_dtype_of(value))
+    return creation.full(_shape(dims), value.item(), dtype=_infer_dtype(value))
 
 
 @operator("Ones")
@@ -89,7 +89,7 @@ def zeros_like(x: Tensor) -> Tensor:
 @operator("Range")
 def arange(start: Values, stop: Values, step: Values) -> Tensor:
     """Return numbers at equal distances below an end."""
-    return creation.arange(start.item(), stop.item(), step.item(), dtype=_dtype_of(start))
+    return creation.arange(start.item(), stop.item(), step.item(), dtype=_infer_dtype(start))
 
 
 @operator("LinSpace")
@@ -104,7 +104,7 @@ def one_hot(
 ) -> Tensor:
     """Return one value where indices point to, and another elsewhere."""
     y = indexing.one_hot(
-        indices, int(depth.item()), on_value.item(), off_value.item(), _dtype_of(on_value)
+        indices, int(depth.item()), on_value.item(), off_value.item(), _infer_dtype(on_value)
     )
     if axis in (-1, y.ndim - 1):
         return y
@@ -169,5 +169,5 @@ def _shape(values: Values) -> tuple[int, ...]:
     return tuple(int(size) for size in values.ravel())
 
 
-def _dtype_of(values: Values) -> str:
+def _infer_dtype(values: Values) -> str:
     return values.dtype.name if values.dtype.kind in "bifc" else "string"

@@ -133,11 +133,11 @@ def concatenate(parts: Sequence[Array], axis: int) -> Array:
     if sum([x.nbytes for x in parts]) < TRACKED_MIN_BYTES:
         return np.concatenate(parts, axis)
     shape, _ = movement.concat.infer(*parts, axis=axis)
-    view = _view_of_adjacent(parts, axis, shape)
+    view = _join_adjacent_views(parts, axis, shape)
     return np.concatenate(parts, axis, out=empty(shape, parts[0].dtype)) if view is None else view
 
 
-def _view_of_adjacent(parts: Sequence[Array], axis: int, shape: Shape) -> Array | None:
+def _join_adjacent_views(parts: Sequence[Array], axis: int, shape: Shape) -> Array | None:
     """Return a view of parts that follow each other in the memory of one array, or None if they do not.
 
     Neighbouring slices do, and so do the blocks of overlapping frames of a signal.

@@ -47,10 +47,12 @@ def swap_operands(implementation: Implementation) -> Implementation:
     return with_swapped_operands
 
 
-halves: Final = {vars(binary)[name]: c_kernel(name, "float16", result=BOOL) for name in COMPARISONS}
-halves[binary.greater] = swap_operands(halves[binary.less])
-halves[binary.greater_equal] = swap_operands(halves[binary.less_equal])
-table.update(halves, dtypes=["float16"], min_bytes=MIN_BYTES)
+float16_comparisons: Final = {
+    vars(binary)[name]: c_kernel(name, "float16", result=BOOL) for name in COMPARISONS
+}
+float16_comparisons[binary.greater] = swap_operands(float16_comparisons[binary.less])
+float16_comparisons[binary.greater_equal] = swap_operands(float16_comparisons[binary.less_equal])
+table.update(float16_comparisons, dtypes=["float16"], min_bytes=MIN_BYTES)
 table.update(
     {vars(binary)[name]: c_kernel(name, "float16", *FLOATS) for name in BROADCAST},
     dtypes=["float16"],

@@ -304,7 +304,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     places = {v: Place(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
     given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
-    shape = _shape_of_elements(body, specs)
+    shape = _elementwise_shape(body, specs)
     count = count_elements(shape) if shape is not None else specs[outputs[0]].shape[0]
     multiple = BLOCK if shape is not None else SIDE_BY_SIDE
     work = sum(count_elements(specs[v].shape) for step in body.steps for v in step.outputs)
@@ -333,7 +333,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
     return caller.compile(program, sum(given[1]), 0)
 
 
-def _shape_of_elements(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
+def _elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
     """Return the shape of the results of a group of elementwise calls; None if it is one of calls on rows."""
     shapes = {specs[v].shape for step in body.steps for v in step.outputs}
     is_one_loop = len(shapes) == 1 and all(is_in_loop(step, specs) for step in body.steps)
@@ -342,7 +342,7 @@ def _shape_of_elements(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | No
 
 def _write_group(writer: Writer, body: Graph, first: int = 0, last: int | None = None) -> None:
     """Write a group: some of its elements, or of its rows."""
-    shape = _shape_of_elements(body, writer.specs)
+    shape = _elementwise_shape(body, writer.specs)
     if shape is not None:
         writer.write_loop(shape, lower_group(body, writer.specs), body.results, first, last)
     else:

@@ -110,7 +110,7 @@ def real_only(rule: Rule) -> Rule:
     )
 
 
-def first_of(*rules: Rule) -> Rule:
+def try_in_order(*rules: Rule) -> Rule:
     """Return a rule that asks several ones in their order."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -161,17 +161,17 @@ _declare_ufuncs()
 for _name, _dtypes in (FASTER_DTYPES | OTHER_DTYPES).items():
     _kernel = vars(unary)[_name]
     _found = unary_rule(_name, _dtypes)
-    RULES[_kernel] = first_of(_found, RULES[_kernel]) if _kernel in RULES else _found
+    RULES[_kernel] = try_in_order(_found, RULES[_kernel]) if _kernel in RULES else _found
 for _name, _dtypes in (FASTER | OTHERS).items():
     _kernel = vars(binary)[_name]
     _found = binary_rule(_name, _dtypes)
-    RULES[_kernel] = first_of(_found, RULES[_kernel]) if _kernel in RULES else _found
+    RULES[_kernel] = try_in_order(_found, RULES[_kernel]) if _kernel in RULES else _found
 for _name in sorted(BROADCAST):
     _kernel = vars(binary)[_name]
-    RULES[_kernel] = first_of(binary_rule(_name, FLOATS), RULES[_kernel])
+    RULES[_kernel] = try_in_order(binary_rule(_name, FLOATS), RULES[_kernel])
 for _name in ("abs", "negative", "sqrt", "square"):
     _kernel = vars(unary)[_name]
-    RULES[_kernel] = first_of(unary_rule(_name, FLOATS), RULES[_kernel])
+    RULES[_kernel] = try_in_order(unary_rule(_name, FLOATS), RULES[_kernel])
 
 SELECT: Final = {size: c_function(f"select_{size}") for size in (1, 2, 4, 8)}
 

@@ -109,7 +109,7 @@ class Writer:
             else:
                 words = [self.table.function(call.function)]
             for operand in call.operands:
-                words += self.words_of(operand)
+                words += self.encode_operand(operand)
             self.table.add_loop(1, 1, 1, words)
 
     def write_copy(self, function: str, source: Place, target: Place) -> None:
@@ -124,7 +124,7 @@ class Writer:
         ]
         self.table.add_loop(1, 1, 1, [*words, NUMBER, 0, *self.table.constant(descriptor).words()])
 
-    def words_of(self, operand: Operand) -> list[int]:
+    def encode_operand(self, operand: Operand) -> list[int]:
         """Return the words of an operand that does not move."""
         match operand:
             case None:
@@ -139,7 +139,7 @@ class Writer:
             case Scratch(nbytes):
                 return self.reserve(0, nbytes).words()
             case tuple() if not isinstance(operand, Step | Count):
-                return [LIST, len(operand), *[w for o in operand for w in self.words_of(o)]]
+                return [LIST, len(operand), *[w for o in operand for w in self.encode_operand(o)]]
             case int():
                 return [NUMBER, int(operand)]
             case float():
@@ -284,7 +284,7 @@ class Writer:
                     case Count():
                         words += [COUNT, 1]
                     case _:
-                        words += self.words_of(operand)
+                        words += self.encode_operand(operand)
             return words
         steps: list[int] = []
         places: list[int] = []
@@ -431,7 +431,7 @@ class _Rows:
             self._expand(root, shape, wanted, place, self.row_bytes(step.value))
             self.operands[step.value] = place
 
-    def _rows_of(self, value: Value) -> Place:
+    def _locate_rows(self, value: Value) -> Place:
         """Return where the rows of a value begin that is made here, or given."""
         if value in self.operands:
             return self.operands[value]
@@ -447,7 +447,7 @@ class _Rows:
         factor = count_elements(wanted) // self.rows
         descriptor = writer.table.constant(broadcast_descriptor(wanted, shape)).words()
         if root in self.made:
-            source, position = self._rows_of(root).words(self._step(root)), [NUMBER, 0]
+            source, position = self._locate_rows(root).words(self._step(root)), [NUMBER, 0]
         else:
             source = writer.place(root).words()
             position = [POSITION, factor, self.first * factor]
@@ -470,7 +470,7 @@ class _Rows:
         if not is_array and self._is_number(value):
             return writer.place(root).words(), True
         if count_elements(shape) == count_elements(wanted):
-            return self._rows_of(root).words(self._step(root)), False
+            return self._locate_rows(root).words(self._step(root)), False
         key = root, shape, wanted
         target = self.expanded.get(key)
         if target is None:
@@ -483,7 +483,7 @@ class _Rows:
         root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
         wanted = self.writer.specs[value].shape
         if count_elements(shape) == count_elements(wanted):
-            return self._rows_of(root).words(self._step(root))
+            return self._locate_rows(root).words(self._step(root))
         target = self.registers.take()
         self._expand(root, shape, wanted, target)
         return target.words()
@@ -532,7 +532,7 @@ class _Rows:
                 case Count(factor):
                     words += [COUNT, factor or self.row_count(value)]
                 case _:
-                    words += writer.words_of(operand)
+                    words += writer.encode_operand(operand)
         self.words += [writer.table.function(call.function), *words]
         self.number += 1
 

@@ -233,7 +233,7 @@ class _Reader:
             if not nodes and before == "input" and name == "input":
                 before = "x"
             first = before if not nodes else nodes[-1].name
-            nodes.append(_Node(name, self._step(layer, name, params, prefix), (first,)))
+            nodes.append(_Node(name, self._build_layer(layer, name, params, prefix), (first,)))
         if not nodes:
             raise plugrad.errors.DamagedFile("a model has no layers")
         return nodes, [before], [nodes[-1].name]
@@ -260,15 +260,15 @@ class _Reader:
                 layer, taken = waiting.pop(name)
                 done.add(name)
                 own = str(layer["name"])
-                step = made[own] if own in made else self._step(layer, own, params, prefix)
+                step = made[own] if own in made else self._build_layer(layer, own, params, prefix)
                 if isinstance(step, Layer):
                     made[own] = name
                 nodes.append(_Node(name, step, tuple(taken)))
         outputs = [_call_name(ref, firsts) for ref in _references(config["output_layers"])]
         return nodes, inputs, outputs
 
-    def _step(self, layer: Json, name: str, params: Params, prefix: str) -> Any:
-        """Return what a layer of the file is here, and put its parameters into `params`."""
+    def _build_layer(self, layer: Json, name: str, params: Params, prefix: str) -> Any:
+        """Return the layer, or function, that a layer of the file describes, and put its parameters into `params`."""
         kind, config = str(layer["class_name"]), layer["config"]
         if kind in MODELS:
             graph, inner = self.model(layer, f"{prefix}{name}.")
@@ -291,7 +291,7 @@ class _Reader:
             if axis != -1:
                 self.axes[name] = axis
         if isinstance(step, Layer):
-            found = self._weights_of(name)
+            found = self._read_weights(name)
             trainable = config.get("trainable", True) is not False
             try:
                 own = read_params(step, found, trainable, f"{prefix}{name}.")
@@ -302,7 +302,7 @@ class _Reader:
                 params[name] = own
         return step
 
-    def _weights_of(self, layer: str) -> dict[str, Tensor]:
+    def _read_weights(self, layer: str) -> dict[str, Tensor]:
         """Return the weights of a layer by the rest of their names."""
         found: dict[str, Tensor] = {}
         for name, value in self.weights.items():

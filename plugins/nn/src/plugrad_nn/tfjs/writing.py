@@ -211,7 +211,7 @@ class _Writer:
             step, given, shapes = step.layer, given[:1], shapes[:1]
         if isinstance(step, Layer):
             kind, config = config_of(step, shapes[0])
-            result = _shape_of(step, params, shapes)
+            result = _output_shape(step, params, shapes)
         else:
             kind, config = config_of_function(step)
             result = shapes[0]
@@ -386,7 +386,7 @@ def _name_inner_layer(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {**config, "layer": {**inner, "config": {"name": name, **inner["config"]}}}
 
 
-def _shape_of(layer: Layer, params: Params, given: list[Any]) -> Any:
+def _output_shape(layer: Layer, params: Params, given: list[Any]) -> Any:
     """Return the shape of one result."""
     if len(given) == 1:
         return layer.output_shape(params, given[0])

@@ -45,7 +45,7 @@ def _write(
     first, second = writer.integers([0]), writer.integers([1])
     weights = [
         writer.emit("Unsqueeze", [writer.emit("Transpose", [part], perm=[1, 0]), first])
-        for part in (_of_gates(writer, cell, w, units) for w in (kernel, recurrent))
+        for part in (_reorder_gates(writer, cell, w, units) for w in (kernel, recurrent))
     ]
     attributes = {"hidden_size": units} | (
         {"linear_before_reset": 1} if cell.has_two_biases else {}
@@ -73,7 +73,7 @@ def _write(
     remember(writer.nodes[start:], name, attrs, inputs, outputs)
 
 
-def _of_gates(writer: Writer, cell: Cell, name: str, units: int) -> str:
+def _reorder_gates(writer: Writer, cell: Cell, name: str, units: int) -> str:
     """Write the columns of a kernel in the order of ONNX's gates."""
     if len(cell.gates) == 1:
         return name
@@ -84,7 +84,7 @@ def _of_gates(writer: Writer, cell: Cell, name: str, units: int) -> str:
 
 def _bias(writer: Writer, cell: Cell, name: str, units: int, step: Any) -> str:
     """Write the biases of the input and of the state in one row."""
-    name = _of_gates(writer, cell, name, units)
+    name = _reorder_gates(writer, cell, name, units)
     columns = len(cell.gates) * units
     if not cell.has_two_biases:
         dtype = np.dtype(step.body.specs[step.body.arguments[0]].dtype.name)

@@ -129,7 +129,7 @@ def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
 
 
 @operator("Hardmax")
-def hardmax_of_rest(x: Tensor, *, axis: int = 1) -> Tensor:
+def flattened_hardmax(x: Tensor, *, axis: int = 1) -> Tensor:
     """Return 1 for the largest element of all axes from one on, else 0."""
     return _apply_to_rows(_hardmax, x, axis)
 
@@ -142,7 +142,7 @@ def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
 
 
 @operator("Softmax")
-def softmax_of_rest(x: Tensor, *, axis: int = 1) -> Tensor:
+def flattened_softmax(x: Tensor, *, axis: int = 1) -> Tensor:
     """Return the softmax over all axes from one on."""
     return _apply_to_rows(plugrad.softmax, x, axis)
 
@@ -154,7 +154,7 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 
 
 @operator("LogSoftmax")
-def log_softmax_of_rest(x: Tensor, *, axis: int = 1) -> Tensor:
+def flattened_log_softmax(x: Tensor, *, axis: int = 1) -> Tensor:
     """Return the logarithm of the softmax over all axes from one on."""
     return _apply_to_rows(plugrad.log_softmax, x, axis)
 

@@ -154,7 +154,7 @@ def conv_transpose(
     rank = _check_rank(len(spatial))
     window = window_of(spatial, filters.shape[:-2], strides, dilations, pads, "NOTSET")
     extra = tuple(output_padding or (0,) * rank)
-    cut = _cut_of_transposed(spatial, window, extra, output_shape, auto_pad)
+    cut = _crop_transposed(spatial, window, extra, output_shape, auto_pad)
     kept = [(max(low, 0), max(high, 0)) for low, high in cut]
     result = _TRANSPOSED[rank - 1](
         *(x, filters, None, _each(window.strides), kept), **_dilations(window), groups=group,
@@ -284,7 +284,7 @@ def _dilations(window: Window) -> dict[str, Any]:
     return {name: _each(window.dilations)}
 
 
-def _cut_of_transposed(
+def _crop_transposed(
     spatial: Sequence[int],
     window: Window,
     extra: Sequence[int],

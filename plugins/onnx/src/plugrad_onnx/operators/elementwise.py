@@ -74,7 +74,7 @@ def _declare(name: str, compute: Callable[..., Any]) -> None:
     elif name in BINARY:
 
         @operator(name)
-        def binary_of_old(
+        def legacy_binary(
             a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0
         ) -> Tensor:
             return compute(a, _beside(b, a.ndim, axis))
@@ -103,7 +103,7 @@ def equal(a: Tensor, b: Tensor) -> Tensor:
 
 
 @operator("Div")
-def div_of_old(a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
+def legacy_div(a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
     """Divide a tensor by one whose axes begin at an axis of the other."""
     return div(a, _beside(b, a.ndim, axis))
 

@@ -34,19 +34,19 @@ ROUNDING: dict[str, Callable[[Any], Any]] = {
 @operator("Upsample")
 def upsample_by_attribute(x: Tensor, *, scales: Sequence[float], mode: str = "nearest") -> Tensor:
     """Make images larger."""
-    return _of_old(x, list(scales), mode)
+    return _resize_by_factors(x, list(scales), mode)
 
 
 @operator("Upsample", since=9)
 def upsample(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor:
     """Make images larger."""
-    return _of_old(x, scales.ravel().tolist(), mode)
+    return _resize_by_factors(x, scales.ravel().tolist(), mode)
 
 
 @operator("Resize", since=10)
-def resize_of_old(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor:
+def legacy_resize(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor:
     """Make images larger or smaller."""
-    return _of_old(x, scales.ravel().tolist(), mode)
+    return _resize_by_factors(x, scales.ravel().tolist(), mode)
 
 
 @operator("Resize", since=11)
@@ -260,7 +260,7 @@ def _corner_weights(where: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArr
     return first, second
 
 
-def _of_old(x: Tensor, scales: list[float], mode: str) -> Tensor:
+def _resize_by_factors(x: Tensor, scales: list[float], mode: str) -> Tensor:
     """Return resized images as before opset 11: pixels begin at multiples of the scale."""
     factors = np.array(scales, np.float32)
     return resize(

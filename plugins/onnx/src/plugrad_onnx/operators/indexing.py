@@ -34,7 +34,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """Return elements along an axis; elsewhere they stay where they are."""
     axis = axis % x.ndim
-    places = _positions(from_start(indices, x.shape[axis]), axis)
+    places = _index_rows(from_start(indices, x.shape[axis]), axis)
     return plugrad.gather_nd(x, places)
 
 
@@ -65,7 +65,7 @@ def scatter_elements(
 ) -> Tensor:
     """Return a tensor with elements along an axis that are replaced or combined with others."""
     axis = axis % x.ndim
-    places = _positions(from_start(indices, x.shape[axis]), axis)
+    places = _index_rows(from_start(indices, x.shape[axis]), axis)
     return _scatter(x, places, updates, reduction)
 
 
@@ -158,8 +158,8 @@ def _wrap_negative(indices: Tensor, sizes: Sequence[int]) -> Tensor:
     )
 
 
-def _positions(indices: Tensor, axis: int) -> Tensor:
-    """Return rows of indices, of which one axis comes from a tensor, and the others are where it is."""
+def _index_rows(indices: Tensor, axis: int) -> Tensor:
+    """Return the full index of each element of a tensor of indices along one axis, as ScatterElements takes them."""
     grid = np.indices(indices.shape, dtype=np.int32)
     parts = [
         plugrad.astype(as_tensor(part, indices.device), indices.dtype) if a != axis else indices

@@ -19,7 +19,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 @operator("Gemm")
-def gemm_of_old(
+def legacy_gemm(
     a: Tensor,
     b: Tensor,
     c: Tensor,

@@ -218,7 +218,7 @@ def reverse_sequence(
 
 
 @operator("Dropout")
-def dropout_of_old(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, outputs: int) -> Any:
+def legacy_dropout(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, outputs: int) -> Any:
     """Return what is there: models that are run do not drop."""
     return _with_mask(x, outputs)
 

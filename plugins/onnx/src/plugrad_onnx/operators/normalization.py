@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @operator("BatchNormalization", layout="images")
-def batch_normalization_of_old(
+def legacy_batch_normalization(
     x: Tensor,
     scale: Tensor,
     offset: Tensor,
@@ -74,7 +74,7 @@ def instance_normalization(
 
 
 @operator("GroupNormalization", since=18)
-def group_normalization_of_groups(
+def group_normalization_by_group(
     x: Tensor, scale: Tensor, offset: Tensor, *, num_groups: int, epsilon: float = 1e-5
 ) -> Tensor:
     """Normalize groups of channels, which have one scale and offset each."""

@@ -83,7 +83,7 @@ def matmul_integer(
     """Return the product of matrices of bytes, whose zero points are subtracted."""
     left, right = plugrad.astype(a, "int32"), plugrad.astype(b, "int32")
     if a_zero is not None:
-        left = left - plugrad.astype(_of_rows(a_zero), "int32")
+        left = left - plugrad.astype(_as_column(a_zero), "int32")
     if b_zero is not None:
         right = right - plugrad.astype(b_zero, "int32")
     return plugrad.matmul(left, right)
@@ -103,7 +103,7 @@ def qlinear_matmul(
     scope: Scope,
 ) -> Any:
     """Return the product of quantized matrices, quantized again."""
-    left = (_float(a, scope.device) - _of_rows(_float(a_zero, scope.device))) * _of_rows(
+    left = (_float(a, scope.device) - _as_column(_float(a_zero, scope.device))) * _as_column(
         _float(a_scale, scope.device)
     )
     right = (_float(b, scope.device) - _float(b_zero, scope.device)) * _float(b_scale, scope.device)
@@ -189,7 +189,7 @@ def _float(x: Any, device: Any) -> Tensor:
     return plugrad.astype(as_tensor(x, device), "float32")
 
 
-def _of_rows(x: Tensor) -> Tensor:
+def _as_column(x: Tensor) -> Tensor:
     """Return one value for each row of a matrix as a column."""
     return plugrad.expand_dims(x, axis=-1) if x.ndim == 1 and x.shape[0] > 1 else x
 

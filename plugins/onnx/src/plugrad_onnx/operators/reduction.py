@@ -34,7 +34,7 @@ def _max(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     if str(x.dtype) == "bool":
         return plugrad.any(x, axis=axes, keepdims=keepdims)
     if 0 in x.shape:
-        return _of_nothing(x, axes, keepdims, lowest=True)
+        return _reduce_empty(x, axes, keepdims, lowest=True)
     return plugrad.max(x, axis=axes, keepdims=keepdims)
 
 
@@ -42,11 +42,11 @@ def _min(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     if str(x.dtype) == "bool":
         return plugrad.all(x, axis=axes, keepdims=keepdims)
     if 0 in x.shape:
-        return _of_nothing(x, axes, keepdims, lowest=False)
+        return _reduce_empty(x, axes, keepdims, lowest=False)
     return plugrad.min(x, axis=axes, keepdims=keepdims)
 
 
-def _of_nothing(x: Tensor, axes: tuple[int, ...], keepdims: bool, *, lowest: bool) -> Tensor:
+def _reduce_empty(x: Tensor, axes: tuple[int, ...], keepdims: bool, *, lowest: bool) -> Tensor:
     """Return the value with which a maximum, or a minimum, begins."""
     if x.dtype.is_inexact:
         value = -plugrad.inf if lowest else plugrad.inf

@@ -74,7 +74,7 @@ class _Writer:
         arguments = ", ".join(f"v{v}" for v in self.graph.arguments)
         outputs = [f"o{block}" for block in self.layout.outputs]
         arrays = [*(f"v{v}" for v in self.graph.arguments), *outputs]
-        made = [*map(self._text_of_block, self.layout.outputs), _bytes(self.layout.frame_bytes)]
+        made = [*map(self._format_block, self.layout.outputs), _bytes(self.layout.frame_bytes)]
         lines = [
             f"def run({arguments}):",
             "    try:",
@@ -90,13 +90,13 @@ class _Writer:
             "    write(host, at, *bases)",
         ]
         for number, piece in enumerate(pieces_of(self.recording.calls, self.layout, self.store)):
-            lines.append(f"    {self._text_of_piece(number, piece, arrays)}")
-        results = [self._text_of(index, end) for index, end in enumerate(self.recording.ends)]
+            lines.append(f"    {self._format_piece(number, piece, arrays)}")
+        results = [self._format_end(index, end) for index, end in enumerate(self.recording.ends)]
         lines.append(f"    return [{', '.join(results)}]")
         exec("\n".join(lines), self.names)
         return self.names["run"]
 
-    def _text_of_piece(self, number: int, piece: Piece | Parts | Shared, arrays: list[str]) -> str:
+    def _format_piece(self, number: int, piece: Piece | Parts | Shared, arrays: list[str]) -> str:
         """Return the text of the call that runs a piece."""
         if isinstance(piece, Piece):
             calls = self.store.long if piece.is_long else self.store.short
@@ -121,7 +121,7 @@ class _Writer:
         nbytes = count_elements(end.shape) * end.dtype.itemsize
         return not end.offset and size_class(nbytes) == self.recording.memory.capacities[end.block]
 
-    def _text_of_block(self, block: int) -> str:
+    def _format_block(self, block: int) -> str:
         """Return the text of a new array for a block."""
         capacity = self.recording.memory.capacities[block]
         end = self.whole.get(block)
@@ -131,7 +131,7 @@ class _Writer:
         size = count_elements(end.shape)
         return f"WasmArray(memory, s{block}, d{block}, {size}, {capacity})"
 
-    def _text_of(self, index: int, end: End | WasmArray) -> str:
+    def _format_end(self, index: int, end: End | WasmArray) -> str:
         """Return the text of a result: an array that was given or made, or a view of it."""
         if isinstance(end, WasmArray):
             self.names[f"e{index}"] = end

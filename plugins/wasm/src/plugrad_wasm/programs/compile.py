@@ -70,18 +70,18 @@ class Recordable:
         """Return whether a step can be recorded: a call, or a group of such."""
         if isinstance(step, Fused):
             return True
-        return isinstance(step, Call) and self._calls_of(step) is not None
+        return isinstance(step, Call) and self._record_calls(step) is not None
 
     def is_elementwise(self, call: Call) -> bool:
         """Return whether a call can run block by block."""
         if not call.kernel.is_elementwise:
             return False
-        calls = self._calls_of(call)
+        calls = self._record_calls(call)
         return (
             calls is not None and elementwise_calls(calls, self._home.store.functions) is not None
         )
 
-    def _calls_of(self, call: Call) -> list[Recorded] | None:
+    def _record_calls(self, call: Call) -> list[Recorded] | None:
         """Return what a call asks for, or None if it cannot be recorded."""
         if call.outputs not in self._calls:
             self._calls[call.outputs] = self._record(call)

@@ -42,7 +42,7 @@ class Layout:
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, call in enumerate(recording.calls):
-            for block in _blocks_of(call):
+            for block in _iter_blocks(call):
                 first.setdefault(block, index)
                 last[block] = index
         self._fixed = recording.memory.fixed
@@ -57,7 +57,7 @@ class Layout:
 
     def elements(self, call: Once) -> int:
         """Return about how many elements a call reads or writes at most, of four bytes each."""
-        return max([self._capacities[block] for block in _blocks_of(call)], default=0) // 4
+        return max([self._capacities[block] for block in _iter_blocks(call)], default=0) // 4
 
     def operand(self, argument: BlockArgument, first: int = 0) -> Operand:
         """Return the operand of an argument, for blocks from an element on."""
@@ -70,11 +70,11 @@ class Layout:
             case Scratch(offset):
                 return Operand(SCRATCH, offset)
             case Place(block, offset):
-                return self._operand_of_place(block, offset)
+                return self._make_operand(block, offset)
             case _:
                 return Operand(NUMBER, argument)
 
-    def _operand_of_place(self, block: int, offset: int) -> Operand:
+    def _make_operand(self, block: int, offset: int) -> Operand:
         fixed = self._fixed.get(block)
         if fixed is not None:
             return Operand(NUMBER, fixed.address + offset)
@@ -84,15 +84,15 @@ class Layout:
         return Operand(base, offset)
 
 
-def _blocks_of(call: Recorded) -> Iterator[int]:
+def _iter_blocks(call: Recorded) -> Iterator[int]:
     """Yield the blocks in which a call reads or writes."""
-    for argument in _arguments_of(call):
+    for argument in _iter_block_arguments(call):
         place = argument.start if isinstance(argument, Moving) else argument
         if isinstance(place, Place):
             yield place.block
 
 
-def _arguments_of(call: Recorded) -> Iterator[BlockArgument]:
+def _iter_block_arguments(call: Recorded) -> Iterator[BlockArgument]:
     match call:
         case Blocks(_, _, _, once, each, _):
             for _, arguments in (*once, *each):

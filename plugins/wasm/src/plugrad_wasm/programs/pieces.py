@@ -49,7 +49,7 @@ def pieces_of(
                 operands = [layout.operand(x) for x in (target, *numbers)]
                 pieces.wait(TableCall(None, operands))
             case Blocks():
-                parts = _parts_of(call, layout, store)
+                parts = _split_parts(call, layout, store)
                 if len(parts) > 1:
                     pieces.all.append(Parts(call.module, parts, call.scratch_bytes))
                 else:
@@ -99,7 +99,7 @@ class _Pieces:
             self.all[-1] = last._replace(is_long=True)
 
 
-def _parts_of(call: Blocks, layout: Layout, store: Runtime) -> list[Loops]:
+def _split_parts(call: Blocks, layout: Layout, store: Runtime) -> list[Loops]:
     """Return the loops of blocks, for as many parts of the elements as threads share, or as Ctrl-C may wait for."""
     work = call.items * len(call.each)
     length = items_per_part(store, call.items, work, ELEMENTWISE_PART, call.block)

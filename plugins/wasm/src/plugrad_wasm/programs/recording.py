@@ -60,7 +60,7 @@ def record(graph: Graph, home: LinearMemory, functions: Functions) -> Recording:
         assert isinstance(step, Call)
         results = run_call(step, memory, arrays, functions)
         arrays |= zip(step.outputs, results, strict=True)
-    ends = [_end_of(arrays[v], memory) for v in graph.results]
+    ends = [_describe_end(arrays[v], memory) for v in graph.results]
     return Recording(memory, memory.store.calls, ends)
 
 
@@ -91,14 +91,14 @@ def _record_group(
         known += step.outputs
     shape = body.specs[body.results[0]].shape
     found = elementwise_calls(calls[start:], memory.store.functions)
-    specs = _specs_of_places(known, arrays)
+    specs = _list_place_specs(known, arrays)
     if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK:
-        kept = frozenset([_place_of(arrays[v]).block for v in body.results])
+        kept = frozenset([_locate(arrays[v]).block for v in body.results])
         operands = Operands(shape, specs, kept, first_block)
         calls[start:] = [as_blocks(found, operands, memory)]
 
 
-def _specs_of_places(
+def _list_place_specs(
     values: Iterable[Value], arrays: Mapping[Value, WasmArray]
 ) -> dict[Place, Shaped] | None:
     """Return what lies at each place; None if an array has two shapes, which calls do not tell apart."""
@@ -106,21 +106,21 @@ def _specs_of_places(
     for value in values:
         array = arrays[value]
         spec = Shaped(array.shape, array.dtype)
-        if specs.setdefault(_place_of(array), spec) != spec:
+        if specs.setdefault(_locate(array), spec) != spec:
             return None
     return specs
 
 
-def _place_of(array: WasmArray) -> Place:
+def _locate(array: WasmArray) -> Place:
     """Return where an array of a recording lies, after copying the elements of a lazy one."""
     place = locate(array.address)
     assert isinstance(place, Place)
     return place
 
 
-def _end_of(array: WasmArray, memory: RecordingMemory) -> End | WasmArray:
+def _describe_end(array: WasmArray, memory: RecordingMemory) -> End | WasmArray:
     """Return what a result is."""
-    block, offset = _place_of(array)
+    block, offset = _locate(array)
     fixed = memory.fixed.get(block)
     if fixed is not None:
         return view_of(fixed, array.shape, array.dtype, offset)

@@ -98,11 +98,11 @@ def multiply(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuA
         device, sizes = a.array.buffer.device, (a.rows, a.columns, b.columns)
         step = long_product(device, (a.batch, b.batch), sizes, _steps(a), _steps(b))
         return _sum_splits(device.launch(step, a.array, b.array))
-    return product(a, b, _matrix(a.rows, a.columns, a.is_transposed), epilogue)
+    return product(a, b, _matrix_source(a.rows, a.columns, a.is_transposed), epilogue)
 
 
 @lru_cache(maxsize=1024)
-def _matrix(rows: int, columns: int, is_transposed: bool) -> Source:
+def _matrix_source(rows: int, columns: int, is_transposed: bool) -> Source:
     is_whole = (rows if is_transposed else columns) % 4 == 0
     unit = 4 if is_whole else 1
     start = "rows" if not is_whole else "rows / 4u"

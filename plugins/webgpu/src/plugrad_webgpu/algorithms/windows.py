@@ -113,7 +113,11 @@ def _plan(
     parameters = (
         *(count, image_step, rows, -(-rows // segments), *image[1:-1]),
         *(*window.out, *window.size, *window.strides, *window.dilations, *before),
-        *(*contiguous_strides(size)[:-1], *contiguous_strides(stops)[:-1], *_stop_periods(window)),
+        *(
+            *contiguous_strides(size)[:-1],
+            *contiguous_strides(stops)[:-1],
+            *_window_overlap_periods(window),
+        ),
     )
     is_dilated = max(window.dilations) > 1
     program = _program(fold, loop, len(window.out), width, is_dilated, dtype, result)
@@ -125,7 +129,7 @@ def _vector_width(image: Shape, dtype: DType) -> int:
     return 4 if image[-1] % 4 == 0 and words_per_element(dtype) == 1 else 1
 
 
-def _stop_periods(window: Window) -> Shape:
+def _window_overlap_periods(window: Window) -> Shape:
     """Return the number of stops between windows that have a cell at the same place."""
     both = zip(window.dilations, window.strides, strict=True)
     return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
@@ -151,7 +155,7 @@ def _count_steps(loop: Loop, size: Shape, window: Window) -> int:
     for n, cells, stride, _, dilation, stops in reversed([*zip(size, *window, strict=True)]):
         covering = min(-(-cells * dilation // stride), stops) if loop == "stops" else min(cells, n)
         steps = covering * (1 + steps)
-    return steps + sum(_stop_periods(window)) if loop == "stops" else steps
+    return steps + sum(_window_overlap_periods(window)) if loop == "stops" else steps
 
 
 @lru_cache(maxsize=1024)

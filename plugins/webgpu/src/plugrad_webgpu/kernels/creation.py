@@ -24,7 +24,7 @@ class Owner(Protocol):
     """What these kernels use of the backend: its opened device."""
 
     @property
-    def opened(self) -> Device:
+    def active_device(self) -> Device:
         """The device."""
         ...
 
@@ -33,7 +33,7 @@ class Owner(Protocol):
 def fill(backend: Owner, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
     """Return an array in which every element is `value`."""
     require_dtype(dtype, DTYPES)
-    device, shape = backend.opened, tuple(shape)
+    device, shape = backend.active_device, tuple(shape)
     made = device.hosting.full if device.hosting.has_room(shape) else partial(full, device)
     return made(shape, value, dtype)
 
@@ -66,11 +66,11 @@ def range(backend: Owner, *, start: float, stop: float, step: float, dtype: DTyp
     require_dtype(dtype, DTYPES)
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
     values = start + step * np.arange(count, dtype=np.int64)
-    return upload(backend.opened, values.astype(dtype), dtype)
+    return upload(backend.active_device, values.astype(dtype), dtype)
 
 
 @table.implements(creation.linspace)
 def linspace(backend: Owner, *, start: Scalar, stop: Scalar, num: int, dtype: DType) -> GpuArray:
     """Return `num` values from start to stop, both included."""
     require_dtype(dtype, DTYPES)
-    return upload(backend.opened, np.linspace(start, stop, num).astype(dtype), dtype)
+    return upload(backend.active_device, np.linspace(start, stop, num).astype(dtype), dtype)

@@ -12,10 +12,10 @@ from plugrad_webgpu.kernels.pooling import (
     AT_THE_LARGEST,
     IS_LARGER,
     argmax_fold,
-    argmax_of_parts,
     gradient_fold,
     max_fold,
-    maximum_of_parts,
+    reduce_argmax_parts,
+    reduce_max_parts,
     sum_over_pieces,
 )
 from plugrad_webgpu.kernels.unary import cast
@@ -42,7 +42,7 @@ FOR_THE_LARGEST = gradient_fold("select(Element(), dy[stop], found[stop] == posi
 @table.implements(morphology.dilation2d)
 def dilation2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArray:
     """Return the largest sum of each window."""
-    return maximum_of_parts(LARGEST[x.dtype], split_windows(x, filter, window))
+    return reduce_max_parts(LARGEST[x.dtype], split_windows(x, filter, window))
 
 
 @table.implements(morphology.dilation2d_input_gradient)
@@ -70,7 +70,7 @@ def dilation2d_filter_gradient(
 def first_largest(x: GpuArray, filter: GpuArray, window: Window) -> GpuArray:
     """Return the position of the first pixel with the largest sum of each window."""
     parts = split_windows(x, filter, window)
-    return argmax_of_parts(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts)
+    return reduce_argmax_parts(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts)
 
 
 def split_windows(x: GpuArray, filter: GpuArray, window: Window) -> list[Part]:

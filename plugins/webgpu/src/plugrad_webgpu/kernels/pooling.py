@@ -157,7 +157,7 @@ def window_maximum(x: GpuArray, window: Window) -> GpuArray:
     """Return the largest element of each window."""
 
     def of_few_axes(x: GpuArray, window: Window) -> GpuArray:
-        return maximum_of_parts(LARGEST[x.dtype], split_windows(x, window))
+        return reduce_max_parts(LARGEST[x.dtype], split_windows(x, window))
 
     return pool_all_axes(of_few_axes, x, window)
 
@@ -193,21 +193,23 @@ def split_windows(x: GpuArray, window: Window) -> list[Part]:
     return [(part, (x,)) for part in split_into_pieces(window, x.shape[1:-1], "cells")]
 
 
-def maximum_of_parts(largest: Fold, parts: list[Part]) -> GpuArray:
+def reduce_max_parts(largest: Fold, parts: list[Part]) -> GpuArray:
     """Return the largest element of each window, which has been cut into parts."""
     found = (fold_cells(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
     return reduce(_larger, found)
 
 
-def argmax_of_parts(find: Fold, largest: Fold, parts: list[Part], image_step: int = 0) -> GpuArray:
+def reduce_argmax_parts(
+    find: Fold, largest: Fold, parts: list[Part], image_step: int = 0
+) -> GpuArray:
     """Return the position of the first largest element of each window, cut into parts; -1 without one."""
     (window, inputs), *rest = parts
     found = fold_cells(find, inputs, window, int32, image_step)
     if rest:
-        best = maximum_of_parts(largest, parts[:1])
+        best = reduce_max_parts(largest, parts[:1])
         for window, inputs in rest:
             place = fold_cells(find, inputs, window, int32, image_step)
-            value = maximum_of_parts(largest, [(window, inputs)])
+            value = reduce_max_parts(largest, [(window, inputs)])
             found, best = _first_larger(found, place, best, value), _larger(best, value)
     return found
 
@@ -215,7 +217,7 @@ def argmax_of_parts(find: Fold, largest: Fold, parts: list[Part], image_step: in
 def window_argmax(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
     """Return the position of the first largest element of each window; -1 without one."""
     parts = split_windows(x, window)
-    return argmax_of_parts(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts, image_step)
+    return reduce_argmax_parts(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts, image_step)
 
 
 def count_valid_cells(x: GpuArray, window: Window, size: Shape) -> GpuArray:

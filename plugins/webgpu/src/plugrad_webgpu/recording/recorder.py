@@ -101,7 +101,7 @@ class Recorder:
         self.pool: Pool = device.pool
 
     @property
-    def opened(self) -> Recorder:
+    def active_device(self) -> Recorder:
         """The device, for kernels without inputs, which get the backend instead."""
         return self
 
