@@ -50,11 +50,15 @@ def recorded() -> Iterator[list[Call]]:
     """Collect the calls that are put on the tape."""
     calls: list[Call] = []
 
-    def make_call() -> Call:
-        calls.append(Call())
-        return calls[-1]
+    class Noted(Call):
+        __slots__ = ()
 
-    dispatch.WORDS["Call"] = make_call
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "plan":
+                calls.append(self)
+
+    dispatch.WORDS["Call"] = Noted
     try:
         yield calls
     finally:

@@ -163,7 +163,7 @@ BLOCKS = {
         "float16",
     ),
     "tidy": Block(plugrad.tidy, made_here, (False, True)),
-    "profile": Block(profiled, value, np.tanh(np.float32(0.5)).item()),
+    "profile": Block(profiled, lambda: round(value(), 5), 0.46212),
 }
 
 
@@ -261,14 +261,14 @@ def test_generator_that_is_closed_in_another_context_leaves_nothing():
 
 
 def test_registry_changes_while_other_threads_override():
-    right = value()
+    right, tanh = value(), plugrad.get_kernel("Tanh", "cpu").kernel_func
 
     def override():
         with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7):
             assert value() == 7
 
     def replace():
-        plugrad.register_kernel(KernelConfig("Tanh", "cpu", lambda x: np.tanh(x)), replace=True)
+        plugrad.register_kernel(KernelConfig("Tanh", "cpu", lambda x: tanh(x)), replace=True)
         plugrad.unregister_kernel("Tanh", "cpu")
 
     together(override, override, replace, lambda: np.testing.assert_equal(value(), right))

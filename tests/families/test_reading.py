@@ -137,22 +137,24 @@ def test_what_must_read_does(what, unreadable):
 
 
 PLACES = {
+    "ops/arrow.py": {"_buffers", "export_arrow"},  # for other libraries
     "ops/arguments.py": {"_as_string_array", "_convert_values"},  # of arrays of NumPy
     "ops/creation.py": {"_check_end", "_fill_attrs"},  # arange; a number
     "ops/indexing.py": {"_as_fill_scalar"},  # a number
     "ops/keys.py": {"_resolve_positions"},  # a mask as a key
-    "ops/methods.py": {"reduce_for_pickle"},
+    "ops/methods.py": {"export_buffer", "reduce_for_pickle"},
     "ops/numpy_shapes.py": {"pad"},  # of arrays of NumPy
     "ops/pixels.py": {"to_pixels"},
     "ops/rearrangement.py": {"repeat", "_repetition_counts"},
     "ops/random.py": {"uniform"},  # of a bound, a number of NumPy
     "ops/reduction.py": {"_max_or_minus_one"},  # bincount without size
     "ops/streams.py": {"spawn"},  # of arrays of NumPy
+    "optimizers/loss_scale.py": {"get_state"},
     "optimizers/optimizer.py": {"get_state"},
     "optimizers/quasi_newton.py": {
         "aim",
         "evaluate",
-        "largest_of",
+        "max_norm",
         "_iterate",
     },  # a line search looks at values
     "transforms/batches.py": {"to_numpy"},  # of a batched array, which raises

@@ -200,6 +200,8 @@ SHADERS = {
     },
     ("scatter",): {"element": "vec4<u32>"},
     ("signal",): {},
+    ("halves_pack",): {},
+    ("halves_unpack",): {},
     ("sorting",): {"digits": "256", "places": "1024"},
     ("reduction_position",): {
         "T": "f32",

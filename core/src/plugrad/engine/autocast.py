@@ -84,8 +84,8 @@ def autocast(dtype: DTypeLike) -> Generator[None]:
 
     The block counts for this thread or task only; `plugrad.carry_context` carries it to others. Blocks may end in any
     order. It counts inside functions that `plugrad.jit`, `plugrad.vmap` and `plugrad.grad` run, which are traced anew
-    for it. The table of what is computed in which dtype is that of PyTorch (``torch.autocast``):
-    :doc:`/guide/mixed-precision` has it.
+    for it. The table of what is computed in which dtype is that of PyTorch (``torch.autocast``); the guide "Mixed
+    precision" has it.
 
     Args:
         dtype: "bfloat16" or "float16"; "float32" switches a block around it off.

@@ -36,7 +36,7 @@ def generation() -> Hashable:
     context = current_context()
     if context is None:
         return journal.latest_change
-    _, transfer, overrides, settings, precision = context
+    _, transfer, overrides, settings, precision, _ = context
     if transfer is overrides is settings is precision is None:
         return journal.latest_change
     entries = None if overrides is None else overrides.entries

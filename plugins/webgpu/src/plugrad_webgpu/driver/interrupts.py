@@ -18,8 +18,6 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from wgpu import GPUError
-
 from plugrad.extend import is_interruption
 
 if TYPE_CHECKING:
@@ -93,8 +91,9 @@ class Uninterruptible:
         """Call the handlers of the signals that wait; note if an exception from outside comes out of the block."""
         # Ctrl-C waits as all signals do. What records and uploads can begin again after any line.
         # Errors of wgpu look as if they came from outside: they carry the traceback of the call, not of the `raise`.
-        may_be_outside = isinstance(error, Exception) and not isinstance(error, GPUError)
-        if may_be_outside and is_interruption(error):
+        # They are known by their module: who imports this package need not import wgpu.
+        is_of_wgpu = type(error).__module__.partition(".")[0] == "wgpu"
+        if isinstance(error, Exception) and not is_of_wgpu and is_interruption(error):
             self._cut_threads.add(threading.get_ident())
         if threading.get_ident() != threading.main_thread().ident:
             return
