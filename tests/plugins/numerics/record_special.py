@@ -47,7 +47,10 @@ FUNCTIONS = {
     "i1": (lambda x: mp.besseli(1, x), [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
     "exp1": (mp.e1, [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
     "expi": (mp.ei, [*spread(0.5, 100, 60), *wide(1e-8, 0.2), *spread(-50, -0.1, 20)]),
-    "zeta": (mp.zeta, [*spread(1.01, 60, 60), *spread(0, 0.95, 20), 1 + 1e-6]),
+    "zeta": (
+        mp.zeta,
+        [*spread(1.01, 60, 60), *spread(0, 0.95, 20), 1 + 1e-6, *-np.geomspace(1e-3, 259.5, 80)],
+    ),
     "log1mexp": (lambda x: mp.log1p(-mp.exp(x)), [-x for x in POSITIVE]),
     "logit": (lambda x: mp.log(x / (1 - x)), [*wide(1e-8, 0.1), *spread(0.01, 0.99)]),
     "entr": (lambda x: -x * mp.log(x), POSITIVE),

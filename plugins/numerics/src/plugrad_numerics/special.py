@@ -3,7 +3,7 @@
 They are composed of ops, so they run on every backend and have gradients to any order. They compute in double
 precision where the device has it. There, the tests find these functions of one argument within 4 units in the last
 place of mpmath: gammaln and digamma above 0, gamma, trigamma, erfcx, erfc, erfinv, erfcinv, Bessel functions,
-exponential integrals, zeta from 0 on, log1mexp, logit, entr. The unit for J and Y is that of their amplitude, because
+exponential integrals, zeta, log1mexp, logit, entr. The unit for J and Y is that of their amplitude, because
 they are 0 at places that are no floating-point numbers; near the root of Ei at 0.37 only its absolute error is small.
 """
 
