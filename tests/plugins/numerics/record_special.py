@@ -68,7 +68,37 @@ def amplitude(name, x):
     )
 
 
+BESSEL = {"jv": mp.besselj, "yv": mp.bessely, "iv": mp.besseli, "kv": mp.besselk}
+ORDERS = (0, 2, 5, 0.3, 2.5, 17.25, -0.5, -3, -1.7)
+
+
+def bessel(name, order):
+    """Return numbers, Bessel functions of an order there, and the size of their oscillation."""
+    function = BESSEL[name]
+    xs = [
+        *np.geomspace(1e-4, 0.99, 10),
+        *np.linspace(1.01, 31.9, 20),
+        *np.geomspace(32.1, 500, 8),
+        *(0.5, 1, 2, 32, 64),
+    ]
+    xs = [float(x) for x in xs]
+    values = [mp.re(function(order, mp.mpf(x))) for x in xs]
+    sizes = [abs(v) for v in values]
+    if name in ("jv", "yv"):
+        for k, x in enumerate(xs):
+            if name == "yv" or x > abs(order) or order != int(order) < 0:
+                sizes[k] = mp.sqrt(mp.besselj(order, x) ** 2 + mp.bessely(order, x) ** 2)
+    kept = [k for k, (v, s) in enumerate(zip(values, sizes, strict=True)) if 1e-290 < s < 1e300]
+    return {
+        "x": [xs[k] for k in kept],
+        "value": [float(values[k]) for k in kept],
+        "size": [float(sizes[k]) for k in kept],
+    }
+
+
 if __name__ == "__main__":
+    orders = {name: {str(v): bessel(name, v) for v in ORDERS} for name in BESSEL}
+    (Path(__file__).parent / "bessel_values.json").write_text(json.dumps(orders) + "\n", "utf-8")
     found = {}
     for name, (function, xs) in FUNCTIONS.items():
         xs = [float(x) for x in xs]
