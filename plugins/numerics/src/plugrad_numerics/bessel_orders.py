@@ -77,7 +77,7 @@ def kv(v: float, x: Any) -> Tensor:
     """The modified Bessel function of the second kind of a real order; inf at 0, NaN below it.
 
     >>> special.kv(2, [1.0])
-    tensor([1.6248388], dtype=float32)
+    tensor([1.624839], dtype=float32)
 
     Args:
         v: the order, a number from -64 to 64 that is no tensor. Its first use computes tables.

@@ -92,7 +92,9 @@ def second_kind(order: float, *, is_modified: bool) -> tuple[Low, Pieces]:
             return (cosine * first - sign * second) / sine
 
         middle = _interpolate(function, 1, large, _pieces_per_unit(order) * (int(large) - 1))
-        head, even, odd = [], [], []
+        head: list[Decimal] = []
+        even: list[Decimal] = []
+        odd: list[Decimal] = []
         for k in range(min(n, LOW_TERMS)):
             principal = _gamma(v - k) / _factorial(k) * down
             head.append((-1) ** k * principal / 2 if is_modified else -principal / PI)
@@ -261,7 +263,7 @@ def _interpolate(
     """Return polynomials that interpolate a function at the Chebyshev points of pieces."""
     points, matrix = _nodes(getcontext().prec)
     width = (last - start) / count
-    rows = []
+    rows: list[list[float]] = []
     for piece in range(count):
         values = [function(start + width * (piece + (t + 1) / 2)) for t in points]
         rows.append([float(sum(m * v for m, v in zip(row, values, strict=True))) for row in matrix])
