@@ -72,6 +72,13 @@ FUNCTIONS = {
     "k0e_tail": (lambda y: mp.besselk(0, 1 / y) * mp.exp(1 / y) / mp.sqrt(y), 0, 1, 32, 13),
     "k1e_tail": (lambda y: mp.besselk(1, 1 / y) * mp.exp(1 / y) / mp.sqrt(y), 0, 1, 32, 13),
     "zeta": (lambda s: (s - 1) * mp.zeta(s), 0, 17, 34, 13),
+    "zeta_below_0": (
+        lambda w: 2 * (2 * mp.pi) ** (-1 - w) * mp.gamma(1 + w) * (w * mp.zeta(1 + w)),
+        0,
+        17,
+        34,
+        16,
+    ),
     "exp1": (lambda x: mp.e1(x) + mp.log(x), 0, 0.5, 4, 13),
     "exp1_tail": (lambda y: mp.e1(1 / y) * mp.exp(1 / y) / y, 0, 2, 64, 13),
     "expi": (lambda x: mp.ei(x) - mp.log(x), 0, 6, 24, 13),

@@ -47,7 +47,10 @@ FUNCTIONS = {
     "i1": (lambda x: mp.besseli(1, x), [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
     "exp1": (mp.e1, [*wide(1e-8, 1), *spread(0.01, 100, 60)]),
     "expi": (mp.ei, [*spread(0.5, 100, 60), *wide(1e-8, 0.2), *spread(-50, -0.1, 20)]),
-    "zeta": (mp.zeta, [*spread(1.01, 60, 60), *spread(0, 0.95, 20), 1 + 1e-6]),
+    "zeta": (
+        mp.zeta,
+        [*spread(1.01, 60, 60), *spread(0, 0.95, 20), 1 + 1e-6, *-np.geomspace(1e-3, 259.5, 80)],
+    ),
     "log1mexp": (lambda x: mp.log1p(-mp.exp(x)), [-x for x in POSITIVE]),
     "logit": (lambda x: mp.log(x / (1 - x)), [*wide(1e-8, 0.1), *spread(0.01, 0.99)]),
     "entr": (lambda x: -x * mp.log(x), POSITIVE),
@@ -65,7 +68,37 @@ def amplitude(name, x):
     )
 
 
+BESSEL = {"jv": mp.besselj, "yv": mp.bessely, "iv": mp.besseli, "kv": mp.besselk}
+ORDERS = (0, 2, 5, 0.3, 2.5, 17.25, -0.5, -3, -1.7)
+
+
+def bessel(name, order):
+    """Return numbers, Bessel functions of an order there, and the size of their oscillation."""
+    function = BESSEL[name]
+    xs = [
+        *np.geomspace(1e-4, 0.99, 10),
+        *np.linspace(1.01, 31.9, 20),
+        *np.geomspace(32.1, 500, 8),
+        *(0.5, 1, 2, 32, 64),
+    ]
+    xs = [float(x) for x in xs]
+    values = [mp.re(function(order, mp.mpf(x))) for x in xs]
+    sizes = [abs(v) for v in values]
+    if name in ("jv", "yv"):
+        for k, x in enumerate(xs):
+            if name == "yv" or x > abs(order) or order != int(order) < 0:
+                sizes[k] = mp.sqrt(mp.besselj(order, x) ** 2 + mp.bessely(order, x) ** 2)
+    kept = [k for k, (v, s) in enumerate(zip(values, sizes, strict=True)) if 1e-290 < s < 1e300]
+    return {
+        "x": [xs[k] for k in kept],
+        "value": [float(values[k]) for k in kept],
+        "size": [float(sizes[k]) for k in kept],
+    }
+
+
 if __name__ == "__main__":
+    orders = {name: {str(v): bessel(name, v) for v in ORDERS} for name in BESSEL}
+    (Path(__file__).parent / "bessel_values.json").write_text(json.dumps(orders) + "\n", "utf-8")
     found = {}
     for name, (function, xs) in FUNCTIONS.items():
         xs = [float(x) for x in xs]

@@ -59,12 +59,13 @@ def _positive_gammaln(x: Tensor) -> Tensor:
     large = plugrad.where(is_large, x, 16)
     finite = plugrad.where(large == inf, 16, large)
     logarithm = plugrad.log(finite)
-    asymptotic = (finite - 0.5) * (logarithm - 1) + (0.5 * log(2 * pi) - 0.5 + _stirling(finite))
+    asymptotic = (finite - 0.5) * (logarithm - 1) + (0.5 * log(2 * pi) - 0.5 + stirling(finite))
     found = plugrad.where(x < 3, near, plugrad.where(is_large, asymptotic, middle))
     return plugrad.where(x == inf, inf, found)
 
 
-def _stirling(x: Tensor) -> Tensor:
+def stirling(x: Tensor) -> Tensor:
+    """Return what Stirling's formula lacks of gammaln(x) of x of 12 or more (DLMF 5.11.1)."""
     inverse = 1 / x
     return inverse * polynomial(STIRLING, inverse * inverse)
 
@@ -114,7 +115,7 @@ def _positive_gamma(x: Tensor) -> Tensor:
     large = plugrad.where(is_large, x, 12)
     large = plugrad.where(large > GAMMA_MAX, GAMMA_MAX, large)
     root = large ** (0.5 * large - 0.25)  # two factors, of which none overflows
-    high = root * (sqrt(2 * pi) * plugrad.exp(_stirling(large)) * plugrad.exp(-large)) * root
+    high = root * (sqrt(2 * pi) * plugrad.exp(stirling(large)) * plugrad.exp(-large)) * root
     high = plugrad.where(x >= GAMMA_MAX, inf, high)
     return plugrad.where(is_large, high, low)
 

@@ -6,11 +6,16 @@ from math import inf, log, nan, pi
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad_numerics.gamma_functions import gamma_values, sin_pi
+from plugrad.extend import float64
+from plugrad_numerics.gamma_functions import sin_pi, stirling
 from plugrad_numerics.tables import elementwise, evaluate
 
 if TYPE_CHECKING:
     from plugrad import Tensor
+
+STIRLING_SCALE = 0.05854983152431916
+"""1 / (2 pi e), and how much more that is."""
+STIRLING_SCALE_ERROR = -4.121231590292303e-19
 
 
 def exp1(x: Any) -> Tensor:
@@ -73,12 +78,9 @@ def zeta(x: Any) -> Tensor:
 
 
 def _zeta(s: Tensor) -> Tensor:
-    is_negative = s < 0
-    positive = _positive_zeta(plugrad.where(is_negative, 1 - s, s))
-    safe = plugrad.where(is_negative, s, -0.5)
-    # DLMF 25.4.1: zeta(s) = 2 (2 pi)^(s - 1) sin(pi s / 2) gamma(1 - s) zeta(1 - s)
-    factor = 2 * plugrad.exp((safe - 1) * log(2 * pi)) * sin_pi(safe / 2) * gamma_values(1 - safe)
-    found = plugrad.where(is_negative, factor * positive, positive)
+    is_negative = s < -1e-30  # above, it is the value at 0
+    positive = _positive_zeta(plugrad.where(is_negative, 0.5, s))
+    found = plugrad.where(is_negative, _negative_zeta(plugrad.where(is_negative, -s, 1)), positive)
     return plugrad.where(s == 1, inf, found)
 
 
@@ -86,8 +88,51 @@ def _positive_zeta(s: Tensor) -> Tensor:
     distance = plugrad.where(s == 1, 1, s - 1)
     low = evaluate("zeta", s) / distance
     large = plugrad.where((s >= 17) & (s < inf), s, 17)
-    high = plugrad.exp(large * -log(9))
-    for n in range(8, 1, -1):
-        high = high + plugrad.exp(large * -log(n))
-    high = plugrad.where(s == inf, 1, 1 + high)
+    high = plugrad.where(s == inf, 1, 1 + _zeta_excess(large))
     return plugrad.where(s < 17, low, high)
+
+
+def _zeta_excess(s: Tensor) -> Tensor:
+    """Return by how much zeta of numbers of 17 or more is larger than 1."""
+    found = plugrad.exp(s * -log(9))
+    for n in range(8, 1, -1):
+        found = found + plugrad.exp(s * -log(n))
+    return found
+
+
+def _negative_zeta(w: Tensor) -> Tensor:
+    """Return zeta(-w) of w above 0.
+
+    It is ``-2 (2 pi)**-t sin(pi w / 2) gamma(t) zeta(t)`` of ``t = 1 + w`` (DLMF 25.4.1).
+    """
+    sine = sin_pi(-w / 2)
+    low = evaluate("zeta_below_0", w) * (sine / w)
+    is_finite = w < (300 if w.dtype == float64 else 80)  # beyond, all but the roots are infinite
+    large = plugrad.where((w >= 17) & is_finite, w, 17)
+    t = 1 + large
+    base = t * STIRLING_SCALE
+    root = base ** (0.5 * t)  # two factors, of which none overflows
+    more = plugrad.expm1(stirling(t))
+    excess = _zeta_excess(t)
+    more = more + excess + more * excess
+    if w.dtype == float64:
+        # The power would magnify the rounding of t and of its base, so what was lost comes back.
+        error = _product_error(t, STIRLING_SCALE, base) + t * STIRLING_SCALE_ERROR
+        change = t * error / base + (large - (t - 1)) * (1 + plugrad.log(base))
+        more = more + plugrad.stop_gradient(change) * (1 + more)
+    factor = plugrad.sqrt(8 * pi / t) * sine
+    factor = factor + factor * more
+    high = root * factor * root
+    beyond = plugrad.where(sine == 0, 0, plugrad.stop_gradient(sine) * inf)
+    return plugrad.where(w < 17, low, plugrad.where(is_finite, high, beyond))
+
+
+def _product_error(x: Tensor, factor: float, product: Tensor) -> Tensor:
+    """Return by which a product of float64 numbers was rounded (Dekker 1971)."""
+    split = 2.0**27 + 1
+    x_high = x * split - (x * split - x)
+    factor_high = factor * split - (factor * split - factor)
+    x_low, factor_low = x - x_high, factor - factor_high
+    error = x_high * factor_high - product
+    error = error + x_high * factor_low + x_low * factor_high
+    return error + x_low * factor_low

@@ -28,10 +28,17 @@ def load_tables() -> dict[str, np.ndarray[Any, Any]]:
 def evaluate(name: str, x: Tensor) -> Tensor:
     """Return a function of the tables at x, which is limited to its interval; NaN stays NaN."""
     arrays = load_tables()
-    (start, pieces_per_unit), rows = arrays[f"{name}.ends"], arrays[name]
+    start, pieces_per_unit = arrays[f"{name}.ends"]
+    return evaluate_pieces(float(start), float(pieces_per_unit), arrays[name], x)
+
+
+def evaluate_pieces(
+    start: float, pieces_per_unit: float, rows: np.ndarray[Any, Any], x: Tensor
+) -> Tensor:
+    """Return a function at x, which is limited to its interval; each row is the polynomial of a piece."""
     count = rows.shape[0]
-    x = plugrad.clip(x, float(start), float(start) + count / float(pieces_per_unit))
-    place = (x - float(start)) * float(pieces_per_unit)
+    x = plugrad.clip(x, start, start + count / pieces_per_unit)
+    place = (x - start) * pieces_per_unit
     is_nan = plugrad.isnan(place)
     piece = plugrad.clip(plugrad.floor(plugrad.where(is_nan, 0.0, place)), 0, count - 1)
     t = 2 * (place - piece) - 1

@@ -1,0 +1,250 @@
+"""Bessel functions of any real order. Each order has tables of its own, which are made at its first use."""
+
+from __future__ import annotations
+
+from math import cos, inf, isfinite, nan, pi, sin
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+import plugrad
+from plugrad.extend import ArgumentError
+from plugrad_numerics import order_tables
+from plugrad_numerics.tables import elementwise, evaluate_pieces, polynomial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad import Tensor
+    from plugrad_numerics.order_tables import Low
+
+ORDER_MAX: Final = 64
+"""The largest order, of either sign: its tables take seconds, those of orders up to 16 tenths of a second."""
+
+
+def jv(v: float, x: Any) -> Tensor:
+    """The Bessel function of the first kind of a real order; NaN below 0 unless the order is whole.
+
+    >>> special.jv(2, [0.0, 1.0])
+    tensor([0.        , 0.11490349], dtype=float32)
+
+    Args:
+        v: the order, a number from -64 to 64 that is no tensor. Its first use computes tables.
+        x: real numbers of any shape.
+
+    Raises:
+        ArgumentError: v is not such a number.
+        DTypeError: x holds complex numbers or strings.
+    """
+    return _call("jv", _jv, v, x)
+
+
+def yv(v: float, x: Any) -> Tensor:
+    """The Bessel function of the second kind of a real order; infinite at 0, NaN below it.
+
+    >>> special.yv(2, [1.0])
+    tensor([-1.6506826], dtype=float32)
+
+    Args:
+        v: the order, a number from -64 to 64 that is no tensor. Its first use computes tables.
+        x: real numbers of any shape.
+
+    Raises:
+        ArgumentError: v is not such a number.
+        DTypeError: x holds complex numbers or strings.
+    """
+    return _call("yv", _yv, v, x)
+
+
+def iv(v: float, x: Any) -> Tensor:
+    """The modified Bessel function of the first kind of a real order; NaN below 0 unless the order is whole.
+
+    >>> special.iv(2, [0.0, 1.0])
+    tensor([0.        , 0.13574767], dtype=float32)
+
+    Args:
+        v: the order, a number from -64 to 64 that is no tensor. Its first use computes tables.
+        x: real numbers of any shape.
+
+    Raises:
+        ArgumentError: v is not such a number.
+        DTypeError: x holds complex numbers or strings.
+    """
+    return _call("iv", _iv, v, x)
+
+
+def kv(v: float, x: Any) -> Tensor:
+    """The modified Bessel function of the second kind of a real order; inf at 0, NaN below it.
+
+    >>> special.kv(2, [1.0])
+    tensor([1.624839], dtype=float32)
+
+    Args:
+        v: the order, a number from -64 to 64 that is no tensor. Its first use computes tables.
+        x: real numbers of any shape.
+
+    Raises:
+        ArgumentError: v is not such a number.
+        DTypeError: x holds complex numbers or strings.
+    """
+    return _call("kv", lambda v, x: _modified_second(abs(v), x), v, x)
+
+
+def _call(op: str, function: Callable[[float, Tensor], Tensor], v: Any, x: Any) -> Tensor:
+    is_number = isinstance(v, int | float | np.integer | np.floating) and not isinstance(v, bool)
+    if not (is_number and isfinite(v) and abs(v) <= ORDER_MAX):
+        raise ArgumentError(
+            f"{op}: v={v!r} must be a number from -{ORDER_MAX} to {ORDER_MAX}, and no tensor"
+        )
+    return elementwise(op, lambda x: function(float(v), x), x)
+
+
+def _jv(v: float, x: Tensor) -> Tensor:
+    if v == int(v):
+        found = _first(abs(v), _size(x))
+        return _signed(found, v, x, negates_order=True)
+    found = _first(abs(v), _size(x))
+    if v < 0:  # DLMF 10.4.7
+        found = _combine(v, found, _second(-v, _size(x)))
+    return plugrad.where(x < 0, nan, found)
+
+
+def _yv(v: float, x: Tensor) -> Tensor:
+    if v >= 0:
+        return _second(v, x)
+    if v == int(v):
+        return _second(-v, x) * (-1) ** int(v)
+    found = _combine(v, _second(-v, x), -_first(-v, _size(x)))
+    return plugrad.where(x < 0, nan, found)
+
+
+def _combine(v: float, near: Tensor, other: Tensor) -> Tensor:
+    """Return ``cos(pi v) near + sin(pi v) other``, where one that has no part in it may be infinite."""
+    cosine, sine = _turn(v)
+    return near * cosine + other * sine if cosine else other * sine
+
+
+def _iv(v: float, x: Tensor) -> Tensor:
+    size = _size(x)
+    found = _grow(_modified_first(abs(v), size), size)
+    if v == int(v):
+        return _signed(found, v, x, negates_order=False)
+    if v < 0:  # DLMF 10.27.2
+        found = found - 2 / pi * _turn(v)[1] * _modified_second(-v, size)
+    return plugrad.where(x < 0, nan, found)
+
+
+def _size(x: Tensor) -> Tensor:
+    """Return the absolute value, whose derivative at 0 is 1."""
+    return plugrad.where(x < 0, -x, x)
+
+
+def _signed(found: Tensor, v: float, x: Tensor, *, negates_order: bool) -> Tensor:
+    """Return what a function of a whole order is at x, where `found` is that at the sizes of both."""
+    if int(v) % 2 == 0:
+        return found
+    sign = -1.0 if negates_order and v < 0 else 1.0
+    return plugrad.where(x < 0, -sign, sign) * found
+
+
+def _grow(scaled: Tensor, size: Tensor) -> Tensor:
+    """Multiply by exp(size), which may overflow where the product does not."""
+    half = plugrad.exp(size / 2)
+    return half * (scaled * half)
+
+
+def _turn(v: float) -> tuple[float, float]:
+    """Return the cosine and the sine of v half turns, exact at quarters."""
+    n = round(v)
+    part, sign = v - n, (-1) ** n
+    return (0.0 if abs(part) == 0.5 else sign * cos(pi * part)), sign * sin(pi * part)
+
+
+def _first(v: float, x: Tensor) -> Tensor:
+    """Return J of v and x of 0 or more."""
+    return _join(v, x, is_first=True, middle=_rise(v, x, is_modified=False))
+
+
+def _rise(v: float, x: Tensor, *, is_modified: bool) -> Tensor:
+    large = order_tables.large_number(v)
+    small = plugrad.where(x < large, x, 0 if v == int(v) else 1)
+    found = evaluate_pieces(*order_tables.first_kind(v, is_modified=is_modified), small)
+    return _times_power(found, small / large, v)
+
+
+def _times_power(found: Tensor, x: Tensor, v: float) -> Tensor:
+    """Return ``found * x**v``, where the power may be too large or small for a number."""
+    if v == 0:
+        return found
+    if abs(v) <= 8:
+        return found * x ** (int(v) if v == int(v) else v)
+    root = x ** (v / 2)
+    return root * (found * root)
+
+
+def _second(v: float, x: Tensor) -> Tensor:
+    """Return Y of v of 0 or more."""
+    low = _fall(v, x, is_modified=False)
+    found = _join(v, plugrad.abs(x), is_first=False, middle=low)
+    return plugrad.where(x < 0, nan, plugrad.where(x == 0, -inf, found))
+
+
+def _join(v: float, x: Tensor, *, is_first: bool, middle: Tensor) -> Tensor:
+    """Return J or Y: below large it is `middle`, from there on it has an amplitude and a phase (DLMF 10.17)."""
+    large = order_tables.large_number(v)
+    far = plugrad.where((x >= large) & (x < inf), x, large)
+    p, q = (evaluate_pieces(*t, large / far) for t in order_tables.tails(v, is_modified=False))
+    c, s = _turn((v / 2 + 0.25) % 2)
+    sine, cosine = plugrad.sin(far), plugrad.cos(far)
+    sine, cosine = sine * c - cosine * s, cosine * c + sine * s
+    high = (p * cosine - q * sine if is_first else p * sine + q * cosine) / plugrad.sqrt(far)
+    return plugrad.where(x < large, middle, plugrad.where(x == inf, 0, high))
+
+
+def _modified_first(v: float, x: Tensor) -> Tensor:
+    """Return I of v and x of 0 or more, times exp(-x)."""
+    large = order_tables.large_number(v)
+    far = plugrad.where((x >= large) & (x < inf), x, large)
+    table = order_tables.tails(v, is_modified=True)[0]
+    high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far)
+    found = plugrad.where(x < large, _rise(v, x, is_modified=True), high)
+    return plugrad.where(x == inf, 1, found)  # not 0, because exp(x) is infinite
+
+
+def _modified_second(v: float, x: Tensor) -> Tensor:
+    """Return K of v of 0 or more."""
+    large = order_tables.large_number(v)
+    far = plugrad.where((x >= large) & (x < inf), x, large)
+    table = order_tables.tails(v, is_modified=True)[1]
+    high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far) * plugrad.exp(-far)
+    found = plugrad.where(x < large, _fall(v, x, is_modified=True), high)
+    found = plugrad.where(x == inf, 0, plugrad.where(x == 0, inf, found))
+    return plugrad.where(x < 0, nan, found)
+
+
+def _fall(v: float, x: Tensor, *, is_modified: bool) -> Tensor:
+    """Return Y or K of x above 0 and below large."""
+    large = order_tables.large_number(v)
+    low, table = order_tables.second_kind(v, is_modified=is_modified)
+    x = plugrad.where((x > 0) & (x < large), x, 1)
+    middle = evaluate_pieces(*table, plugrad.maximum(x, 1))
+    middle = _times_power(middle, plugrad.maximum(x, 1) / large, -v)
+    if is_modified:
+        middle = middle * plugrad.exp(-plugrad.maximum(x, 1))
+    return plugrad.where(x < 1, _near_0(low, v, large, plugrad.where(x < 1, x, 0.5)), middle)
+
+
+def _near_0(low: Low, v: float, large: float, x: Tensor) -> Tensor:
+    half = x / 2
+    square, logarithm = half * half, plugrad.log(half)
+    angle = logarithm * low.part
+    odd = (
+        logarithm * (low.part / low.sine)
+        if abs(low.part) < 1e-9
+        else plugrad.sinh(angle) / low.sine
+    )
+    found = polynomial(low.even, square) * plugrad.cosh(angle) + polynomial(low.odd, square) * odd
+    if low.whole:
+        head = _times_power(polynomial(low.head, square), x / large, -v)
+        found = head + _times_power(found, half, low.whole)
+    return found

@@ -1,0 +1,270 @@
+"""Tables of Bessel functions of one order, which are computed in as many digits as their series need.
+
+The series are DLMF 10.2.2 and 10.25.2, the connection formulas 10.2.3 and 10.27.4, the expansions for large numbers
+10.17 and 10.40. An order ``v`` is ``n + part``, where ``n`` is a whole number and ``part`` is from -1/2 to 1/2.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, getcontext, localcontext
+from functools import lru_cache
+from math import ceil, factorial, log2
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PI: Final = Decimal(
+    "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214"
+    "808651328230664709384460955058223172535940812848111745028410270193852110555964462294895493038196"
+)
+LEAST_PART: Final = Decimal("1e-25")
+"""What is added to a whole order, where the second solutions are a limit. It changes values by less than 1e-23."""
+TAIL_PIECES: Final = 16
+DEGREE: Final = 16
+LOW_TERMS: Final = 14
+"""How many powers of x * x / 4 are enough below 1."""
+
+
+class Pieces(NamedTuple):
+    """A function on pieces of equal width: where they begin, how many are in 1, and a polynomial for each."""
+
+    start: float
+    per_unit: float
+    rows: np.ndarray[Any, Any]
+
+
+class Low(NamedTuple):
+    """A second solution below 1.
+
+    It is ``head * (x / large)**-v + (x / 2)**n * (even * cosh(part * t) + odd * sinh(part * t) / sin(pi * part))`` of
+    ``t = log(x / 2)``, where head, even and odd are polynomials in ``x * x / 4``.
+    """
+
+    whole: int
+    part: float
+    sine: float
+    head: list[float]
+    even: list[float]
+    odd: list[float]
+
+
+def large_number(order: float) -> float:
+    """Return the power of 2 from which on the expansions for large numbers are used."""
+    return 2.0 ** max(5, ceil(log2(max(2 * order, 1))))
+
+
+@lru_cache(maxsize=64)
+def first_kind(order: float, *, is_modified: bool) -> Pieces:
+    """Return ``(large / x)**order`` times J, or times I and ``exp(-x)``, of x below large."""
+    with localcontext(prec=_digits(order)):
+        large = Decimal(large_number(order))
+        v = Decimal(order)
+        terms = _Series(v, 1 if is_modified else -1, large)
+        scale = (large / 2) ** v if v else Decimal(1)
+
+        def function(x: Decimal) -> Decimal:
+            found = scale * terms.regular(x)
+            return found * (-x).exp() if is_modified else found
+
+        return _interpolate(function, 0, large, _pieces_per_unit(order) * int(large))
+
+
+@lru_cache(maxsize=64)
+def second_kind(order: float, *, is_modified: bool) -> tuple[Low, Pieces]:
+    """Return Y or K below 1, and ``(x / large)**order`` times Y, or times K and ``exp(x)``, from 1 to large."""
+    with localcontext(prec=_digits(order)):
+        large = Decimal(large_number(order))
+        n, part = _split(order)
+        v = n + part
+        terms = _Series(v, 1 if is_modified else -1, large)
+        sine = _sine(PI * part)  # that of v times pi has the sign of (-1)**n too
+        cosine = _sine(PI * (Decimal("0.5") - abs(part)))
+        sign = (-1) ** n
+        down, up = (2 / large) ** v, (2 * large) ** -v
+
+        def function(x: Decimal) -> Decimal:
+            first, second = up * (2 * v * x.ln()).exp() * terms.regular(x), down * terms.singular(x)
+            if is_modified:
+                return PI / 2 * sign / sine * (second - first) * x.exp()
+            return (cosine * first - sign * second) / sine
+
+        middle = _interpolate(function, 1, large, _pieces_per_unit(order) * (int(large) - 1))
+        head: list[Decimal] = []
+        even: list[Decimal] = []
+        odd: list[Decimal] = []
+        for k in range(min(n, LOW_TERMS)):
+            principal = _gamma(v - k) / _factorial(k) * down
+            head.append((-1) ** k * principal / 2 if is_modified else -principal / PI)
+        for k in range(LOW_TERMS):
+            power = 1 if is_modified else (-1) ** k
+            a = power / (_factorial(k) * _gamma(v + k + 1))
+            b = power / (_factorial(k + n) * _gamma(k + 1 - part))
+            if is_modified:
+                factor = sign * PI / 2
+                even.append(factor * (b - a) / sine)
+                odd.append(-factor * (a + b))
+            else:
+                even.append((a * cosine - b) / sine)
+                odd.append(a * cosine + b)
+        floats = [[float(c) for c in row] for row in (head, even, odd)]
+        return Low(n, float(part), float(sine), *floats), middle
+
+
+@lru_cache(maxsize=64)
+def tails(order: float, *, is_modified: bool) -> tuple[Pieces, Pieces]:
+    """Return functions of ``large / x``.
+
+    They are ``sqrt(2 / pi)`` times P and Q of J and Y (DLMF 10.17), or ``exp(-x) * sqrt(x)`` times I and
+    ``exp(x) * sqrt(x)`` times K.
+    """
+    with localcontext(prec=_digits(order)):
+        large = Decimal(large_number(order))
+        coefficients, four = [Decimal(1)], 4 * Decimal(order) ** 2
+        while True:  # up to the least term
+            k = len(coefficients)
+            following = coefficients[-1] * (four - (2 * k - 1) ** 2) / (8 * k * large)
+            if k > order and (
+                abs(following) > abs(coefficients[-1]) or abs(following) < Decimal("1e-40")
+            ):
+                break
+            coefficients.append(following)
+        if is_modified:
+            first = [c * (-1) ** k / (2 * PI).sqrt() for k, c in enumerate(coefficients)]
+            second = [c * (PI / 2).sqrt() for c in coefficients]
+        else:
+            signs = (1, 1, -1, -1)
+            signed = [c * (2 / PI).sqrt() * signs[k % 4] for k, c in enumerate(coefficients)]
+            first = [Decimal(0) if k % 2 else c for k, c in enumerate(signed)]
+            second = [c if k % 2 else Decimal(0) for k, c in enumerate(signed)]
+        made = [
+            _interpolate(lambda y, c=c: _horner(c, y), 0, Decimal(1), TAIL_PIECES)
+            for c in (first, second)
+        ]
+        return made[0], made[1]
+
+
+class _Series:
+    """The power series of an order and of the opposite one, without their powers of x / 2."""
+
+    def __init__(self, v: Decimal, sign: int, large: Decimal) -> None:
+        self.large = large
+        self.square = sign * (large / 2) ** 2
+        self.first = self._coefficients(v)
+        self.second: list[Decimal] | None = None
+        self.v = v
+
+    def _coefficients(self, v: Decimal) -> list[Decimal]:
+        found = [1 / _gamma(v + 1)]
+        largest, limit = abs(found[0]), Decimal(10) ** -getcontext().prec
+        while len(found) < 2 - v or abs(found[-1]) > largest * limit:
+            k = len(found)
+            found.append(found[-1] * self.square / (k * (k + v)))
+            largest = max(largest, abs(found[-1]))
+        return found
+
+    def regular(self, x: Decimal) -> Decimal:
+        return _horner(self.first, (x / self.large) ** 2)
+
+    def singular(self, x: Decimal) -> Decimal:
+        if self.second is None:
+            self.second = self._coefficients(-self.v)
+        return _horner(self.second, (x / self.large) ** 2)
+
+
+def _digits(order: float) -> int:
+    """Return how many digits leave 35 to results: the series cancel exp(2 x), and a difference of orders more."""
+    return 60 + int(large_number(order))
+
+
+def _pieces_per_unit(order: float) -> int:
+    """Return 2, or 1 if what is singular at 0 is the power of a large order."""
+    return 2 if order <= 16 else 1
+
+
+def _split(order: float) -> tuple[int, Decimal]:
+    n = round(order)
+    part = Decimal(order) - n
+    return n, part if abs(part) > LEAST_PART else LEAST_PART
+
+
+def _horner(coefficients: Sequence[Decimal], x: Decimal) -> Decimal:
+    found = Decimal(0)
+    for c in reversed(coefficients):
+        found = found * x + c
+    return found
+
+
+def _factorial(n: int) -> Decimal:
+    return Decimal(factorial(n))
+
+
+def _gamma(s: Decimal) -> Decimal:
+    """Return gamma(s) by that of a number from 1 to 2."""
+    factor = Decimal(1)
+    while s >= 2:
+        s -= 1
+        factor *= s
+    while s < 1:
+        factor /= s
+        s += 1
+    return factor * _gamma_from_1_to_2(s, getcontext().prec)
+
+
+@lru_cache(maxsize=64)
+def _gamma_from_1_to_2(s: Decimal, digits: int) -> Decimal:
+    """Return the incomplete gamma function up to a number above which there is nothing in these digits (DLMF 8.7.1)."""
+    last = Decimal(digits * 5 // 2)
+    term = found = 1 / s
+    k = 0
+    while term > found.scaleb(-digits):
+        k += 1
+        term *= last / (s + k)
+        found += term
+    return found * (s * last.ln() - last).exp()
+
+
+def _sine(x: Decimal) -> Decimal:
+    term = found = x
+    k = 1
+    while abs(term) > abs(found).scaleb(-getcontext().prec):
+        k += 2
+        term *= -x * x / (k * (k - 1))
+        found += term
+    return found
+
+
+@lru_cache(maxsize=8)
+def _nodes(digits: int) -> tuple[list[Decimal], list[list[Decimal]]]:
+    """Return the Chebyshev points, and the matrix that makes coefficients of powers of values there."""
+    m = DEGREE + 1
+    points = [_sine(PI / 2 - PI * (2 * k + 1) / (2 * m)) for k in range(m)]
+    matrix = [[Decimal(0)] * m for _ in range(m)]
+    before, current = [Decimal(1)], [Decimal(0), Decimal(1)]
+    for j in range(m):
+        basis = before if j == 0 else current
+        for i, t in enumerate(points):
+            weight = _horner(basis, t) * (1 if j == 0 else 2) / m
+            for power, b in enumerate(basis):
+                matrix[power][i] += weight * b
+        if j:
+            following = [Decimal(0)] + [2 * b for b in current]
+            for power, b in enumerate(before):
+                following[power] -= b
+            before, current = current, following
+    return points, matrix
+
+
+def _interpolate(
+    function: Callable[[Decimal], Decimal], start: int, last: Decimal, count: int
+) -> Pieces:
+    """Return polynomials that interpolate a function at the Chebyshev points of pieces."""
+    points, matrix = _nodes(getcontext().prec)
+    width = (last - start) / count
+    rows: list[list[float]] = []
+    for piece in range(count):
+        values = [function(start + width * (piece + (t + 1) / 2)) for t in points]
+        rows.append([float(sum(m * v for m, v in zip(row, values, strict=True))) for row in matrix])
+    return Pieces(float(start), float(1 / width), np.array(rows))

@@ -1,0 +1,130 @@
+"""Bessel functions of any order: within 4 units in the last place of mpmath on cpu, with gradients."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.special
+
+import plugrad
+from plugrad.errors import ArgumentError, DTypeError
+from plugrad.testing import check_gradient
+from plugrad_numerics import special
+
+RECORDED = json.loads((Path(__file__).parent / "bessel_values.json").read_text("utf-8"))
+"""What mpmath gives; `record_special.py` records it."""
+CASES = [(name, order) for name in RECORDED for order in RECORDED[name]]
+NAMES = ("jv", "yv", "iv", "kv")
+
+
+@pytest.mark.parametrize(("name", "order"), CASES)
+def test_values_are_within_four_units_in_the_last_place(name, order):
+    x, expected, size = (np.array(RECORDED[name][order][key]) for key in ("x", "value", "size"))
+    with plugrad.use("cpu"):
+        found = getattr(special, name)(float(order), x)
+    assert found.dtype == "float64"
+    units = np.abs(found.numpy() - expected) / np.spacing(size)
+    # I of a negative order is a difference, and crosses 0.
+    allowed = 100 if name == "iv" and float(order) < 0 else 4
+    assert units.max() <= allowed, f"{name} of {x[units.argmax()]!r}: {units.max():.1f} units"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "order"), CASES)
+def test_values_in_single_precision(name, order, backend):
+    x, size = (np.array(RECORDED[name][order][key]) for key in ("x", "size"))
+    known = (size > 1e-30) & (size < 1e30)
+    x, size = x[known].astype("float32"), size[known]
+    found = getattr(special, name)(float(order), x)
+    assert found.dtype == "float32"
+    with plugrad.use("cpu"):
+        expected = getattr(special, name)(float(order), x.astype("float64")).numpy()
+    # Without float64, sines of 500 and powers of small numbers are rounded by more.
+    allowed = 1.2e-7 if plugrad.float64 in plugrad.which().backend.dtypes() else 2e-4
+    np.testing.assert_array_less(np.abs(found.numpy() - expected), allowed * size + 1e-37)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("order", [0, 1, 2, 0.5, 2.5, -0.5, -1, -2, -2.5])
+@pytest.mark.parametrize("name", NAMES)
+def test_edges_are_those_of_scipy(name, order, backend):
+    x = np.array([0.0, 1.0, np.inf, np.nan, 3.0], "float32")
+    expected = getattr(scipy.special, name)(order, x.astype("float64"))
+    found = getattr(special, name)(order, x).numpy()
+    if name in ("jv", "yv"):  # SciPy says NaN, and the limit is 0
+        expected[2] = 0
+    if name == "iv":  # SciPy says NaN
+        expected[2] = np.inf
+    if name == "yv" and order in (-0.5, -2.5):  # SciPy says -inf, but it is J of the opposite order
+        expected[0] = 0
+    np.testing.assert_allclose(found, expected, rtol=5e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_below_0(name, backend):
+    x = np.array([-0.4, -2.0, -40.0], "float32")
+    for order in (0, 1, 2, -1, -2, 0.5, -0.5):
+        expected = getattr(scipy.special, name)(order, x.astype("float64"))
+        found = getattr(special, name)(order, x).numpy()
+        np.testing.assert_allclose(found, expected, rtol=2e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_neighbours_of_whole_orders(name):
+    x = np.array([0.01, 0.5, 3.0, 20.0, 50.0])
+    with plugrad.use("cpu"):
+        at = getattr(special, name)(2, x).numpy()
+        for order in (2 + 1e-13, 2 - 1e-13, np.float64(2), np.int32(2)):
+            np.testing.assert_allclose(getattr(special, name)(order, x).numpy(), at, rtol=5e-12)
+
+
+@pytest.mark.parametrize("order", [0, 2, 0.3, -1.7])
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients(name, order):
+    def function(x):
+        return getattr(special, name)(order, x)
+
+    with plugrad.use("cpu"):
+        check_gradient(
+            function, plugrad.asarray(np.array([0.3, 1.7, 7.2, 40.0])[: 4 - (name == "iv")])
+        )
+
+
+def test_gradients_are_the_identities_of_neighbouring_orders():
+    with plugrad.use("cpu"):
+        x = plugrad.asarray(np.array([0.2, 3.0, 11.0, 45.0]))
+        for name, sign, both in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1), ("kv", -1, 1)):
+            function = getattr(special, name)
+            found = plugrad.grad(lambda x, f=function: plugrad.sum(f(1, x)))(x).numpy()
+            expected = sign * (function(0, x) + both * function(2, x)) / 2  # DLMF 10.6.1, 10.29.1
+            np.testing.assert_allclose(found, expected.numpy(), rtol=1e-11)
+
+
+def test_gradients_at_0_are_finite():
+    with plugrad.use("cpu"):
+        for order, slope in ((0, 0), (1, 0.5), (2, 0), (3, 0)):
+            for function in (special.jv, special.iv):
+                found = plugrad.grad(lambda x, f=function, v=order: f(v, x))(0.0).item()
+                assert found == pytest.approx(slope, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_traced_and_batched(name, backend):
+    def function(x):
+        return getattr(special, name)(2.5, x)
+
+    x = plugrad.asarray([[0.3, 1.7], [4.0, 40.0]])
+    expected = function(x).numpy()
+    np.testing.assert_allclose(plugrad.jit(function)(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(plugrad.vmap(function)(x), expected, rtol=1e-5)
+
+
+def test_dtypes_and_bad_orders(backend):
+    assert special.jv(2, 3).dtype == special.kv(2, [1, 2]).dtype == "float32"
+    assert special.yv(2, np.zeros((0, 2), "float32")).shape == (0, 2)
+    with pytest.raises(DTypeError, match="jv does not take complex64"):
+        special.jv(2, [1j])
+    for order in (65, -65.0, np.nan, np.inf, True, "2", plugrad.asarray(2.0), [1, 2]):
+        with pytest.raises(ArgumentError, match="must be a number from -64 to 64"):
+            special.iv(order, 1.0)
