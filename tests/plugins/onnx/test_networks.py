@@ -26,12 +26,15 @@ def with_weights(name, rng):
     proto = onnx.load(LIGHT / f"light_{name}.onnx")
     graph = proto.graph
     shapes = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    variances = {n.input[4] for n in graph.node if n.op_type == "BatchNormalization"}
     kept = []
     for node in graph.node:
         if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
             shape = tuple(map(int, shapes[node.input[0]]))
             scale = (2 / max(int(np.prod(shape[1:])), 1)) ** 0.5 if len(shape) > 1 else 0.1
             values = rng.normal(0, scale, shape).astype(np.float32)
+            if node.output[0] in variances:
+                values = 1 + abs(values)
             graph.initializer.append(numpy_helper.from_array(values, node.output[0]))
         else:
             kept.append(node)
