@@ -1,5 +1,6 @@
 """What a model cannot be is said before anything runs; damaged and hostile files are refused."""
 
+import os
 import random
 
 import numpy as np
@@ -183,11 +184,13 @@ def test_a_constant_that_would_fill_the_memory_is_refused():
 
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_files_raise_errors_of_plugrad_only(tmp_path):
+    """``DAMAGED_FILES=2000`` tries as many."""
+    count = int(os.environ.get("DAMAGED_FILES", "300"))
     content = made(NET, w=W).SerializeToString()
     chance = random.Random(0)
     path = tmp_path / "model.onnx"
     refused = 0
-    for _ in range(300):
+    for _ in range(count):
         damaged = bytearray(content)
         for _ in range(chance.randint(1, 4)):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)
@@ -198,4 +201,4 @@ def test_damaged_files_raise_errors_of_plugrad_only(tmp_path):
             plugrad_onnx.load(path)(np.ones((2, 3), np.float32))
         except PlugradError:
             refused += 1
-    assert refused > 150
+    assert refused > count / 2
