@@ -104,8 +104,8 @@ def test_no_logarithm(backend):
         with pytest.raises(ArgumentValueError, match="singular"):
             function([[0.0]])
     assert linalg.fractional_matrix_power([[-2.0]], 3).item() == -8
-    for power in (np.nan, "2", True, 1j):
-        with pytest.raises(ArgumentError, match="must be a finite number"):
+    for power in (np.nan, np.inf, "2", 1j, 10**400, plugrad.asarray(0.5)):
+        with pytest.raises(ArgumentError, match="must be a (finite )?number"):
             linalg.fractional_matrix_power([[2.0]], power)
 
 

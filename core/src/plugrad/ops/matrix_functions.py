@@ -12,6 +12,7 @@ from plugrad.kernels import decomposition
 from plugrad.kernels.decomposition import REAL_PART
 from plugrad.kernels.linalg import matmul
 from plugrad.ops.arguments import as_supported_dtype
+from plugrad.ops.attributes import check_number
 from plugrad.ops.binary import greater, maximum, where
 from plugrad.ops.creation import asarray, eye
 from plugrad.ops.decomposition import matrix_power
@@ -178,7 +179,8 @@ def fractional_matrix_power(x: TensorLike, power: float, /) -> Tensor:
         ArgumentError: the power is not a finite number.
         ArgumentValueError: a matrix is singular or not finite.
     """
-    if not isinstance(power, int | float) or isinstance(power, bool) or not isfinite(power):
+    power = check_number(power, "fractional_matrix_power", "power")
+    if not isfinite(power):
         raise ArgumentError(f"fractional_matrix_power: power={power!r} must be a finite number")
     x = _as_square(x, "fractional_matrix_power")
     whole = round(power)
