@@ -41,7 +41,7 @@ SQUARINGS: Final = 24
 """How often a result is squared at most: for 1-norms up to 6e7."""
 NEWTON_STEPS: Final = 14
 """The steps of Newton's method for a square root: it converges quadratically, and scaling makes it start near."""
-LOGARITHM_ROOTS: Final = {4: 5, 8: 6}
+LOGARITHM_ROOTS: Final = {6: 4, 10: 5}
 """How many square roots bring matrices near the identity, for each order of Padé's approximation of log."""
 
 
@@ -134,7 +134,7 @@ def logm(x: TensorLike, /) -> Tensor:
 
     Square roots are taken until the matrix is near the identity; there, Padé's approximation is a sum of partial
     fractions (Cheng, Higham, Kenney and Laub, Approximating the logarithm of a matrix to specified accuracy, 2001).
-    Results are exact to some units of their largest element, or of 1 if that is larger. A matrix with a negative
+    The error is some tens of units in the last place of the largest element, or of 1 if that is larger. A matrix with a negative
     eigenvalue has no principal logarithm, and gives NaN.
 
     Raises:
@@ -146,7 +146,7 @@ def logm(x: TensorLike, /) -> Tensor:
     if not x.size:
         return x
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
-    order = 4 if REAL_PART[x.dtype] is float32 else 8
+    order = 6 if REAL_PART[x.dtype] is float32 else 10
     roots = LOGARITHM_ROOTS[order]
     size = decomposition.log_determinant(stop_gradient(x))[1] / x.shape[-1]
     size = where(size > -np.inf, size, 0)  # the inverse reports a singular matrix
@@ -166,9 +166,9 @@ def logm(x: TensorLike, /) -> Tensor:
 def fractional_matrix_power(x: TensorLike, power: float, /) -> Tensor:
     """The principal power of square matrices, ``expm(power * logm(x))``; whole powers are those of `matrix_power`.
 
-    >>> plugrad.linalg.fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 1.5)
-    tensor([[ 8.,  0.],
-            [ 0., 27.]], dtype=float32)
+    >>> plugrad.linalg.fractional_matrix_power([[1.0, 2.0], [0.0, 1.0]], 1.5)
+    tensor([[1., 3.],
+            [0., 1.]], dtype=float32)
 
     The power is a number, not a tensor. The whole part of it is taken by products. A matrix with a negative eigenvalue
     gives NaN unless the power is whole.
