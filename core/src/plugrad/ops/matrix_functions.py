@@ -134,8 +134,8 @@ def logm(x: TensorLike, /) -> Tensor:
 
     Square roots are taken until the matrix is near the identity; there, Padé's approximation is a sum of partial
     fractions (Cheng, Higham, Kenney and Laub, Approximating the logarithm of a matrix to specified accuracy, 2001).
-    The error is some tens of units in the last place of the largest element, or of 1 if that is larger. A matrix with a negative
-    eigenvalue has no principal logarithm, and gives NaN.
+    The error is some tens of units in the last place of the largest element, or of 1 if that is larger. A matrix
+    with a negative eigenvalue has no principal logarithm, and gives NaN.
 
     Raises:
         ShapeError: the matrices are not square.
