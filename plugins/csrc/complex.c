@@ -20,6 +20,7 @@ static inline bool is_infinite(complex128 z) { return isinf(creal(z)) || isinf(c
 #define LITTLE 0x1p-450
 
 static inline double length(double x, double y) {
+#pragma STDC FP_CONTRACT OFF  // vectors would be rounded once, and what is left of a row twice
     const double larger = fmax(fabs(x), fabs(y));
     const double scale = larger > LARGE ? 0x1p-600 : larger < LITTLE ? 0x1p600 : 1;
     const double inverse = larger > LARGE ? 0x1p600 : larger < LITTLE ? 0x1p-600 : 1;
@@ -29,7 +30,7 @@ static inline double length(double x, double y) {
 
 // The same in single precision, as vectors. Extreme numbers are scaled before they are squared.
 static inline float absolute_value(complex64 z) {
-#pragma STDC FP_CONTRACT OFF  // vectors would be rounded once, and what is left of a row twice
+#pragma STDC FP_CONTRACT OFF
     const float x = fabsf(crealf(z)), y = fabsf(cimagf(z)), larger = x > y ? x : y;
     const float scale = larger > 1e18f ? 0x1p-70f : larger < 1e-18f ? 0x1p120f : 1;
     const float inverse = larger > 1e18f ? 0x1p70f : larger < 1e-18f ? 0x1p-120f : 1;

@@ -200,7 +200,7 @@ def test_gradient_functions_are_checked_when_they_are_registered():
         ),
         (lambda: KernelConfig(kernelName="Wave"), "did you mean 'kernel_name'"),
         (lambda: KernelConfig("Wave", "cpu"), "missing .*'kernel_func'; write KernelConfig"),
-        (lambda: KernelConfig("Wave", "cpu", abs, *[None] * 7), "too many .*; write"),
+        (lambda: KernelConfig("Wave", "cpu", abs, *[None] * 8), "too many .*; write"),
         (
             lambda: GradientConfig("Wave", abs, inputs_to_sav=("x",)),
             r"GradientConfig: .*did you mean 'inputs_to_save'.*write GradientConfig\(kernel_name, grad_func, inputs",

@@ -26,7 +26,7 @@ WINDOW = sliding_window(SIZE, (3, 3), (1, 1), "same")
 def source(name, channels, is_transposed):
     """Return a source of a left operand, and whether it is transposed."""
     if name == "matrix":
-        return product._matrix(channels, channels, is_transposed), is_transposed
+        return product._matrix_source(channels, channels, is_transposed), is_transposed
     if name == "weights":
         return convolution._weight_source(WINDOW, SIZE, channels), True
     return convolution._patch_source(name, WINDOW, SIZE, SIZE, channels)[0], False
