@@ -1,4 +1,4 @@
-"""The exponential and the square root of matrices, against SciPy, with gradients."""
+"""The exponential, the logarithm and powers of matrices, against SciPy, with gradients."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,16 @@ import scipy.linalg
 
 import plugrad
 from plugrad import linalg
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad.testing import check_gradient
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 X = np.array([[0.3, 1.4, -0.2], [0.5, -0.6, 0.7], [-0.6, 0.1, 0.8]])
 """A matrix with different eigenvalues."""
+
+
+def raised(x):
+    return linalg.fractional_matrix_power(x, 1.3)
 
 
 def stored(x):
@@ -60,7 +64,52 @@ def test_no_root(backend):
         linalg.sqrtm([[0.0]])
 
 
-@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm])
+MATRICES = np.stack(
+    [
+        X @ X.T + np.eye(3),
+        X + 3 * np.eye(3),
+        1e4 * np.eye(3),
+        np.diag([1e-4, 1.0, 1e4]),
+        [[2.0, 5.0, 0.0], [0.0, 2.0, 5.0], [0.0, 0.0, 2.0]],  # one eigenvector
+        [[np.cos(3), -np.sin(3), 0.0], [np.sin(3), np.cos(3), 0.0], [0.0, 0.0, 1.0]],
+        np.eye(3) + 1e-3 * X,
+    ]
+)
+
+
+def test_logarithms(backend):
+    for x, allowed in stored(MATRICES):
+        found = linalg.logm(x)
+        assert (found.dtype, found.shape) == (x.dtype, x.shape)
+        for mine, matrix in zip(found.numpy(), x, strict=True):
+            expected = scipy.linalg.logm(matrix.astype("complex128"))
+            tolerance = allowed * max(1, np.abs(expected).max()) * np.linalg.cond(matrix) ** 0.5
+            np.testing.assert_allclose(mine, expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("power", [0.5, -0.3, 2.7, 3, -1, 0])
+def test_powers(power, backend):
+    for x, allowed in stored(MATRICES[[0, 1, 4, 5, 6]]):
+        found = linalg.fractional_matrix_power(x, power)
+        assert (found.dtype, found.shape) == (x.dtype, x.shape)
+        for mine, matrix in zip(found.numpy(), x, strict=True):
+            expected = scipy.linalg.fractional_matrix_power(matrix.astype("complex128"), power)
+            tolerance = 10 * allowed * np.abs(expected).max()
+            np.testing.assert_allclose(mine, expected, rtol=0, atol=tolerance)
+
+
+def test_no_logarithm(backend):
+    for function in (linalg.logm, raised):
+        assert np.isnan(function([[-1.0, 0.0], [0.0, 2.0]]).numpy()).all()
+        with pytest.raises(ArgumentValueError, match="singular"):
+            function([[0.0]])
+    assert linalg.fractional_matrix_power([[-2.0]], 3).item() == -8
+    for power in (np.nan, np.inf, "2", 1j, 10**400, plugrad.asarray(0.5)):
+        with pytest.raises(ArgumentError, match=r"must be a (finite )?number"):
+            linalg.fractional_matrix_power([[2.0]], power)
+
+
+@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm, linalg.logm, raised])
 def test_nothing(function, backend):
     assert function(np.zeros((2, 0, 0), "float32")).shape == (2, 0, 0)
     assert function(np.zeros((0, 3, 3), "float32")).shape == (0, 3, 3)
@@ -79,6 +128,9 @@ def test_nothing(function, backend):
         (linalg.expm, X + 1j * X.T),
         (linalg.sqrtm, X @ X.T + np.eye(3)),
         (linalg.sqrtm, X + (3 + 1j) * np.eye(3)),
+        (linalg.logm, X @ X.T + np.eye(3)),
+        (linalg.logm, X + (3 + 1j) * np.eye(3)),
+        (raised, X + 3 * np.eye(3)),
     ],
 )
 def test_gradients(function, x):
@@ -86,7 +138,7 @@ def test_gradients(function, x):
         check_gradient(function, plugrad.asarray(x))
 
 
-@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm])
+@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm, linalg.logm, raised])
 def test_traced_and_batched(function, backend):
     x = plugrad.asarray(np.stack([X + 2 * np.eye(3), X.T + 3 * np.eye(3)]), dtype="float32")
     expected = function(x).numpy()

@@ -108,7 +108,7 @@ each("std var", F, axis=0, keepdims=True, correction=1.0)
 each("nanvar nanstd", F, axis=0, correction=1.0, keepdims=True)
 each("nansum nanprod nanmax nanmin nanmean median nanmedian", F, axis=0, keepdims=True)
 each("quantile nanquantile", F, 0.5, axis=0, keepdims=True, method="linear")
-each("linalg.eig linalg.eigvals linalg.expm linalg.lu linalg.sqrtm", M)
+each("linalg.eig linalg.eigvals linalg.expm linalg.logm linalg.lu linalg.sqrtm", M)
 each("argmax argmin", F, axis=0, keepdims=True)
 each("diag", V)
 each(
@@ -365,6 +365,7 @@ WRITTEN |= {
     "linalg.cond": call(M, p=2),
     "linalg.lstsq": call(M, M, rcond=0.1),
     "linalg.solve_triangular": call(M, M, lower=True, unit_diagonal=False),
+    "linalg.fractional_matrix_power": call(M, 1.5),
     "linalg.matrix_power": call(M, 2),
     "linalg.matrix_rank": call(M, rtol=0.1),
     "linalg.norm": call(M, "euclidean", 0, True),

@@ -34,6 +34,8 @@ from plugrad.ops.linalg import (
 )
 from plugrad.ops.matrix_functions import (
     expm as expm,
+    fractional_matrix_power as fractional_matrix_power,
+    logm as logm,
     sqrtm as sqrtm,
 )
 from plugrad.ops.norms import (

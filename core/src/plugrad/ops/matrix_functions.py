@@ -1,18 +1,21 @@
-"""Functions of square matrices that are no functions of each element: the exponential and roots."""
+"""Functions of square matrices that are no functions of each element: the exponential, the logarithm and powers."""
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad.errors import ShapeError
+from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition
 from plugrad.kernels.decomposition import REAL_PART
 from plugrad.kernels.linalg import matmul
 from plugrad.ops.arguments import as_supported_dtype
+from plugrad.ops.attributes import check_number
 from plugrad.ops.binary import greater, maximum, where
 from plugrad.ops.creation import asarray, eye
+from plugrad.ops.decomposition import matrix_power
 from plugrad.ops.indexing import take
 from plugrad.ops.movement import reshape
 from plugrad.ops.reduction import max, sum
@@ -38,6 +41,8 @@ SQUARINGS: Final = 24
 """How often a result is squared at most: for 1-norms up to 6e7."""
 NEWTON_STEPS: Final = 14
 """The steps of Newton's method for a square root: it converges quadratically, and scaling makes it start near."""
+LOGARITHM_ROOTS: Final = {6: 4, 10: 5}
+"""How many square roots bring matrices near the identity, for each order of Padé's approximation of log."""
 
 
 def expm(x: TensorLike, /) -> Tensor:
@@ -103,11 +108,13 @@ def sqrtm(x: TensorLike, /) -> Tensor:
         ArgumentValueError: a matrix is singular or not finite.
     """
     x = _as_square(x, "sqrtm")
-    if not x.size:
-        return x
+    return _square_root(x, NEWTON_STEPS) if x.size else x
+
+
+def _square_root(x: Tensor, steps: int) -> Tensor:
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
     root, middle = x, x
-    for _ in range(NEWTON_STEPS):
+    for _ in range(steps):
         log = decomposition.log_determinant(stop_gradient(middle))[1]
         scale = exp(log * (-0.5 / x.shape[-1])).astype(x.dtype)
         scale = reshape(scale, (*scale.shape, 1, 1))
@@ -116,6 +123,71 @@ def sqrtm(x: TensorLike, /) -> Tensor:
         middle = (unit + (middle * (scale * scale) + inverse) * 0.5) * 0.5
     distance = max(abs(stop_gradient(middle) - unit), axis=(-2, -1), keepdims=True)
     return where(distance < float(np.finfo(x.dtype.numpy).eps) ** 0.5, root, np.nan)
+
+
+def logm(x: TensorLike, /) -> Tensor:
+    """The principal logarithm of square matrices: its `expm` is x, its eigenvalues have imaginary parts within pi.
+
+    >>> plugrad.linalg.logm([[1.0, 2.0], [0.0, 1.0]])
+    tensor([[0., 2.],
+            [0., 0.]], dtype=float32)
+
+    Square roots are taken until the matrix is near the identity; there, Padé's approximation is a sum of partial
+    fractions (Cheng, Higham, Kenney and Laub, Approximating the logarithm of a matrix to specified accuracy, 2001).
+    The error is some tens of units in the last place of the largest element, or of 1 if that is larger. A matrix
+    with a negative eigenvalue has no principal logarithm, and gives NaN.
+
+    Raises:
+        ShapeError: the matrices are not square.
+        DTypeError: they hold strings.
+        ArgumentValueError: a matrix is singular or not finite.
+    """
+    x = _as_square(x, "logm")
+    if not x.size:
+        return x
+    unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
+    order = 6 if REAL_PART[x.dtype] is float32 else 10
+    roots = LOGARITHM_ROOTS[order]
+    size = decomposition.log_determinant(stop_gradient(x))[1] / x.shape[-1]
+    size = where(size > -np.inf, size, 0)  # the inverse reports a singular matrix
+    size = reshape(size, (*size.shape, 1, 1))
+    root = x * exp(-size).astype(x.dtype)
+    for k in range(roots):  # each root starts nearer to the identity
+        root = _square_root(root, NEWTON_STEPS - min(2 * k, 8))
+    distance = root - unit
+    result = unit * size.astype(x.dtype)
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+        fraction = decomposition.solve(unit + distance * ((1 + node) / 2), distance)
+        result = result + fraction * (weight / 2 * 2**roots)
+    return result
+
+
+def fractional_matrix_power(x: TensorLike, power: float, /) -> Tensor:
+    """The principal power of square matrices, ``expm(power * logm(x))``; whole powers are those of `matrix_power`.
+
+    >>> plugrad.linalg.fractional_matrix_power([[1.0, 2.0], [0.0, 1.0]], 1.5)
+    tensor([[1., 3.],
+            [0., 1.]], dtype=float32)
+
+    The power is a number, not a tensor. The whole part of it is taken by products. A matrix with a negative eigenvalue
+    gives NaN unless the power is whole.
+
+    Raises:
+        ShapeError: the matrices are not square.
+        DTypeError: they hold strings.
+        ArgumentError: the power is not a finite number.
+        ArgumentValueError: a matrix is singular or not finite.
+    """
+    power = check_number(power, "fractional_matrix_power", "power")
+    if not isfinite(power):
+        raise ArgumentError(f"fractional_matrix_power: power={power!r} must be a finite number")
+    x = _as_square(x, "fractional_matrix_power")
+    whole = round(power)
+    result = matrix_power(x, whole)
+    if power == whole or not x.size:
+        return result
+    return matmul(result, expm(logm(x) * (power - whole)))
 
 
 def _as_square(x: TensorLike, op: str) -> Tensor:
