@@ -173,6 +173,22 @@ def test_what_code_raises_itself_is_none(name):
     assert not is_interruption(caught(FAILURES[name]))
 
 
+def test_the_end_of_a_suspended_generator_is_an_interruption():
+    found = []
+
+    def suspended():
+        try:
+            yield
+        except BaseException as error:
+            found.append(is_interruption(error))
+            raise
+
+    generator = suspended()
+    next(generator)
+    generator.close()
+    assert found == [True]
+
+
 def test_ctrl_c_is_an_interruption():
     assert is_interruption(KeyboardInterrupt())
     assert not is_interruption(ValueError())

@@ -84,13 +84,14 @@ def is_interruption(error: BaseException) -> bool:
     Of these it is true:
 
     * `KeyboardInterrupt`;
+    * `GeneratorExit`, by which the interpreter closes a suspended generator, such as a block that was never entered;
     * what a function raises that received the frame of its caller: the interpreter calls handlers of signals and
       trace functions so;
     * what appears at an instruction that does not raise, as what another thread raises here with
       ``PyThreadState_SetAsyncExc``. During a call of compiled code, only an exception whose class no compiled code
       has can be told from a failure: one of a program or of a package without compiled modules.
     """
-    if comes_from_handler(error):
+    if isinstance(error, GeneratorExit) or comes_from_handler(error):
         return True
     trace = error.__traceback__
     if trace is None:

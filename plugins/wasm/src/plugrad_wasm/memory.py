@@ -5,9 +5,10 @@ the next array of its class finds it, and from there to the free list of the cla
 exact: they count the bytes of the classes.
 
 Threads and interrupts: Python lets other threads run, and raises `KeyboardInterrupt`, only after a
-call and at the end of a loop's body. Where a block moves from one place to another, the statements
-therefore call nothing. The death of an array runs no Python code either: an interrupt would be lost
-there. Whatever finds no free block takes the lock of the store.
+call and at the end of a loop's body; trace functions raise where a line begins. Where a block moves
+from one place to another, one statement therefore does it all, and calls nothing. The death of an
+array runs no Python code either: an interrupt would be lost there. Whatever finds no free block
+takes the lock of the store.
 """
 
 from __future__ import annotations
@@ -115,19 +116,19 @@ class WasmArray:
             returned and returned[-1].capacity == capacity
         ):  # it was in use, so the counters are right
             block = returned[-1]
-            self.__del__ = block.release
-            del returned[-1]
-            self.address = block.address
+            self.__del__, self.address, returned[-1:] = block.release, block.address, ()
             return
         free = memory.free[capacity]
         while not free or memory.used + capacity > memory.threshold:
             memory.prepare(capacity)
         block = free[-1]
-        self.__del__ = block.release
-        del free[-1]
-        self.address = block.address
-        memory.used += capacity
-        memory.buffers += 1
+        self.__del__, self.address, memory.used, memory.buffers, free[-1:] = (
+            block.release,
+            block.address,
+            memory.used + capacity,
+            memory.buffers + 1,
+            (),
+        )
 
     def __repr__(self) -> str:
         return f"WasmArray(shape={self.shape}, dtype={self.dtype}, address={self.address:#x})"
