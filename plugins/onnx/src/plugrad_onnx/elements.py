@@ -1,7 +1,7 @@
 """The element types of ONNX, NumPy's dtypes, and what a backend computes with.
 
-plugrad has no bfloat16, float8, float4, int4 and int2. Values of these types are NumPy arrays with
-dtypes of ml_dtypes while they are stored, and float32, int8 or uint8 while they are computed with.
+Values of bfloat16, float8, float4, int4 and int2 are NumPy arrays with dtypes of ml_dtypes while
+they are stored, and float32, int8 or uint8 while they are computed with.
 Where a backend lacks a dtype of plugrad, such as webgpu float64, the cpu computes.
 """
 
