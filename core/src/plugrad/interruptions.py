@@ -91,7 +91,7 @@ def is_interruption(error: BaseException) -> bool:
       ``PyThreadState_SetAsyncExc``. During a call of compiled code, only an exception whose class no compiled code
       has can be told from a failure: one of a program or of a package without compiled modules.
     """
-    if isinstance(error, GeneratorExit) or comes_from_handler(error):
+    if comes_from_handler(error):
         return True
     trace = error.__traceback__
     if trace is None:
@@ -99,6 +99,8 @@ def is_interruption(error: BaseException) -> bool:
     while trace.tb_next is not None:
         trace = trace.tb_next
     instruction = _instruction(trace)
+    if isinstance(error, GeneratorExit):
+        return instruction not in _RAISES
     if instruction in _LOOKS_FOR_SIGNALS:
         return True
     return instruction not in (*_RAISES, "") and not _may_be_compiled(type(error))

@@ -151,7 +151,7 @@ with plugrad.use("wasm"):
 for number, raised in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGALRM, Alarm)):
     run = load_wasm_kernel(source, contract)
     sent = []
-    threading.Timer(1.0, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), number))).start()
+    threading.Timer(0.3, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), number))).start()
     try:
         run(x)
     except BaseException as error:

@@ -157,7 +157,7 @@ def logm(x: TensorLike, /) -> Tensor:
     distance = root - unit
     result = unit * size.astype(x.dtype)
     nodes, weights = np.polynomial.legendre.leggauss(order)
-    for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+    for node, weight in zip(map(float, nodes), map(float, weights), strict=True):
         fraction = decomposition.solve(unit + distance * ((1 + node) / 2), distance)
         result = result + fraction * (weight / 2 * 2**roots)
     return result
