@@ -173,6 +173,14 @@ def test_what_code_raises_itself_is_none(name):
     assert not is_interruption(caught(FAILURES[name]))
 
 
+def test_what_appears_between_the_values_of_an_expression_is_an_interruption():
+    numbers = (number for number in range(2))
+    next(numbers)
+    with pytest.raises(Late) as caught:
+        numbers.throw(Late())
+    assert is_interruption(caught.value)
+
+
 def test_the_end_of_a_suspended_generator_is_an_interruption():
     found = []
 

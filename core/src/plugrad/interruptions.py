@@ -167,10 +167,11 @@ def _instruction(trace: TracebackType) -> str:
     if not 0 <= trace.tb_lasti < len(code):
         return ""
     name = opname[code[trace.tb_lasti]]
-    is_inside = (
-        name == "RESUME" and code[trace.tb_lasti + 1] != 0
-    )  # of a generator: an exception is thrown in
-    return "" if is_inside else name
+    is_generators = name == "RESUME" and code[trace.tb_lasti + 1] != 0
+    # Exceptions may be thrown into a generator there; into that of an expression, which nobody holds, hardly.
+    if is_generators and trace.tb_frame.f_code.co_name != "<genexpr>":
+        return ""
+    return name
 
 
 def _may_be_compiled(kind: type[BaseException]) -> bool:
