@@ -200,6 +200,7 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
     }                                                                                              \
     BROADCAST(name, dtype, type, type)
 #define VECTOR_RUN(name, type, vector)                                                             \
+        if (!count) return; /* the operands have no first element */                               \
         const int lanes = VECTOR_BYTES / sizeof(type), whole = count / lanes * lanes;              \
         vector a = *left - (vector){}, b = *right - (vector){}, y; /* which keep -0 */             \
         for (int i = 0; i < whole; i += lanes) {                                                   \
