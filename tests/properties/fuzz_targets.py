@@ -539,7 +539,9 @@ def targets():
         found[f"optimizers.{name}"] = op(getattr(optimizers, name), (right, {}))
     for name, kind in vars(optimizers).items():
         if inspect.isclass(kind) and f"optimizers.{name}" not in NOT_CALLED:
-            found[f"optimizers.{name}"] = optimizer(kind)
+            found[f"optimizers.{name}"] = (
+                optimizer(kind) if hasattr(kind, "minimize") else free(kind)
+            )
     for name in BINARY.split():
         found[f"operator.{name}"] = binary(getattr(operator, name))
     for name in METHODS.split():

@@ -53,6 +53,11 @@ CALLS = [
     (lambda: plugrad.max(plugrad.zeros(0, dtype="bool")), ShapeError, "no elements"),
     (lambda: plugrad.min(plugrad.zeros((0, 3), dtype="bool"), axis=0), ShapeError, "no elements"),
     (lambda: plugrad.linspace(0, complex(math.nan, 1), 3), ArgumentValueError, "stop=.*finite"),
+    (
+        lambda: plugrad.fft.fftn(X, s=(1, 10**5000), axes=(0,)),
+        AxisError,
+        "s=.* one length for each",
+    ),
     (lambda: plugrad.clip([1.0], "a"), DTypeError, r"clip \(min\): float32 and string"),
     (lambda: plugrad.clip([1.0], 0, ["a"]), DTypeError, r"clip \(max\): float32 and string"),
     (lambda: plugrad.zeros(2, dtype="string"), ArgumentError, "zeros: dtype=string does not hold"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING, Literal
 
-from plugrad.errors import ArgumentValueError, AxisError, DTypeError
+from plugrad.errors import ArgumentValueError, AxisError, DTypeError, short_repr
 from plugrad.kernels import signal
 from plugrad.ops.arguments import as_tensor, cast
 from plugrad.ops.attributes import as_list, check_choice, check_finite, check_integer
@@ -443,7 +443,8 @@ def _axis_lengths(
     lengths = [x.shape[a] for a in along] if given is None else given
     if len(lengths) != len(along) or not along or len(set(along)) != len(along):
         raise AxisError(
-            f"{op}: axes={axes} must name different axes of shape {x.shape}, and s={s} one length for each"
+            f"{op}: axes={short_repr(axes)} must name different axes of shape {x.shape}, and s={short_repr(s)} one "
+            "length for each"
         )
     return list(zip(along, lengths, strict=True))
 
@@ -478,7 +479,7 @@ def _check_length(n: int, x: Tensor, axis: int, op: str) -> int:
     n = check_integer(n, op, "n")
     if n < 1:
         raise ArgumentValueError(
-            f"{op}: n={n} must be positive (axis {axis} of shape {x.shape} is transformed)"
+            f"{op}: n={short_repr(n)} must be positive (axis {axis} of shape {x.shape} is transformed)"
         )
     return n
 
