@@ -101,14 +101,24 @@ def transpose(call: Call, specs: Specs) -> list[AnyCall] | None:
     order = call.attrs["perm"]
     source = np.empty(specs[x].shape, dtype.numpy).transpose(order)
     target = np.empty(source.shape, dtype.numpy)
-    steps = [[s // dtype.itemsize for s in a.strides] for a in (source, target)]
-    sizes = list(source.shape)
-    while len(sizes) < 2:
-        sizes.insert(0, 1)
-        for step in steps:
-            step.insert(0, 0)
-    descriptor = Constant(np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32))
-    return [CCall(COPY[dtype.itemsize], (Read(x), Written(y), descriptor))]
+    if not source.size:
+        return []
+    return [CCall(COPY[dtype.itemsize], (Read(x), Written(y), _copy_descriptor(source, target)))]
+
+
+def _copy_descriptor(source: NDArray[Any], target: NDArray[Any]) -> Constant:
+    """Return the descriptor of a copy between two views of one shape, which have elements.
+
+    It leaves out axes of one element: C has room for the 31 others that an array of less than 2³¹ elements can have.
+    """
+    axes = [axis for axis, size in enumerate(source.shape) if size != 1]
+    missing = max(0, 2 - len(axes))
+    sizes = [1] * missing + [source.shape[axis] for axis in axes]
+    steps = [
+        [0] * missing + [view.strides[axis] // view.itemsize for axis in axes]
+        for view in (source, target)
+    ]
+    return Constant(np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32))
 
 
 def strided_copy(
@@ -121,19 +131,11 @@ def strided_copy(
         return None
     if not source[2].size:
         return []
-    steps: list[list[int]] = []
     parts: list[Part] = []
     for value, whole, view in (source, target):
-        steps.append([s // dtype.itemsize for s in view.strides])
         start = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
         parts.append(Part(value, start))
-    sizes = list(source[2].shape)
-    while len(sizes) < 2:
-        sizes.insert(0, 1)
-        for step in steps:
-            step.insert(0, 0)
-    descriptor = Constant(np.array([len(sizes), *sizes, *steps[0], *steps[1]], np.int32))
-    return [CCall(COPY[dtype.itemsize], (*parts, descriptor))]
+    return [CCall(COPY[dtype.itemsize], (*parts, _copy_descriptor(source[2], target[2])))]
 
 
 def _stand_in(spec: Shaped) -> NDArray[Any]:
