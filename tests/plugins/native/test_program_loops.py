@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.native.comparing import numbers, same
+from plugins.comparing import numbers, same
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import Cond, Scan, While
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.native.comparing import close, numbers, same
+from plugins.comparing import close, numbers, same
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import find_groups
 from plugrad_cpu.memory import pool

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugins.native.comparing import numbers
+from plugins.comparing import numbers
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import host_value
 from plugrad.transforms.variable import get_array

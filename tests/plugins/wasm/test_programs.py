@@ -5,15 +5,16 @@ import signal
 import struct
 import threading
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 
 import numpy as np
 import pytest
 
 import plugrad
+from plugins.comparing import numbers as numbers_on, same
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import ArgumentValueError, OutOfMemory, active_functions, fuse_groups
-from plugrad.tensor.trees import iter_tensors
 
 wasmtime = pytest.importorskip("wasmtime")
 programs = import_module("plugrad_wasm.programs.compile")
@@ -30,20 +31,7 @@ def _on_wasm():
         yield
 
 
-def numbers(*shape, dtype="float32", seed=0):
-    values = np.random.default_rng(seed).normal(size=shape)
-    return plugrad.asarray((values * 3).astype(dtype))
-
-
-def same(function, *args):
-    """Check a function traced and untraced."""
-    traced = plugrad.jit(function)
-    for _ in range(2):
-        found, expected = traced(*args), function(*args)
-        for x, y in zip(iter_tensors(found), iter_tensors(expected), strict=True):
-            assert x.dtype is y.dtype
-            assert x.shape == y.shape
-            assert x.numpy().tobytes() == y.numpy().tobytes()
+numbers = partial(numbers_on, device="wasm")
 
 
 def is_one_program(function, *args):

@@ -6,9 +6,9 @@ import plugrad
 from plugrad.tensor.trees import iter_tensors
 
 
-def numbers(*shape, dtype="float32", seed=0):
+def numbers(*shape, dtype="float32", seed=0, device="cpu"):
     values = np.random.default_rng(seed).normal(size=shape)
-    return plugrad.asarray((values * 3).astype(dtype), device="cpu")
+    return plugrad.asarray((values * 3).astype(dtype), device=device)
 
 
 def same(function, *args):
