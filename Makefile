@@ -61,7 +61,8 @@ sanitize: $(INSTALLED) ## Run the tests of kernels with native code that ends th
 	PYTHONPATH=$(CURDIR)/plugins/native/build/.sanitized LD_PRELOAD=$$runtime $(BIN)/python -m pytest \
 	    -n $(WORKERS) --backend cpu tests/families tests/conformance tests/properties/test_invariances.py \
 	    tests/properties/test_borders.py tests/plugins/native/test_pack.py tests/plugins/native/test_odd_buffers.py \
-	    tests/plugins/native/test_programs.py tests/plugins/native/test_program_loops.py $(ARGS)
+	    tests/plugins/native/test_programs.py tests/plugins/native/test_program_loops.py \
+	    tests/plugins/native/test_program_shapes.py $(ARGS)
 
 check: $(INSTALLED) ## Check style, format and types
 	$(BIN)/ruff check .
