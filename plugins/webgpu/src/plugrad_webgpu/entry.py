@@ -24,6 +24,7 @@ from plugrad.extend import (
     known_bfloat16,
     string,
 )
+from plugrad_webgpu.device.listing import INSTALL_HINT, list_devices
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.memory.transfers import download, read, upload
 from plugrad_webgpu.shaders.elements import DTYPES, STORED, require_dtype
@@ -72,10 +73,7 @@ class WebGpuBackend(Backend):
     def probe(self) -> Probe:
         """Return the adapters; never raise."""
         try:
-            # It imports wgpu, which may be missing, and which `import plugrad_webgpu` must not load.
-            from plugrad_webgpu.device.adapters import INSTALL_HINT, adapters, describe
-
-            found = tuple(describe(adapter, i) for i, adapter in enumerate(adapters()))
+            found = list_devices()
         except Exception as failure:  # a broken driver or library must not break listing backends
             if is_interruption(failure):
                 raise
@@ -95,7 +93,7 @@ class WebGpuBackend(Backend):
             BackendUnavailable: there is no such device, or it cannot be opened.
         """
         try:
-            # It imports wgpu, as above.
+            # It imports wgpu, which may be missing, and which `import plugrad_webgpu` must not load.
             from plugrad_webgpu.device.adapters import open_device
         except Exception as failure:  # the library is missing or does not load
             if is_interruption(failure):
