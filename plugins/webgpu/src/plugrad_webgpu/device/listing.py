@@ -91,22 +91,17 @@ def without_wayland_warning() -> Generator[None, None, None]:
 
 
 @cache
-def list_devices() -> tuple[DeviceInfo, ...]:
-    """Return the usable adapters as devices of plugrad.
+def list_adapters() -> tuple[Adapter, ...] | None:
+    """Return the usable adapters, or None if only wgpu-py knows them.
 
     Raises:
-        ImportError: wgpu is not installed.
-        OSError: its library does not load.
+        OSError: the library does not load.
     """
     library = _find_library()
     if library is None:
-        from plugrad_webgpu.device.adapters import adapters  # it imports wgpu
-
-        found: Iterable[Adapter] = adapters()
-    else:
-        with without_wayland_warning():
-            found = select_usable(_enumerate_adapters(ctypes.CDLL(str(library))))
-    return tuple(describe(adapter, i) for i, adapter in enumerate(found))
+        return None
+    with without_wayland_warning():
+        return select_usable(_enumerate_adapters(ctypes.CDLL(str(library))))
 
 
 LIBRARY: Final = {
@@ -116,7 +111,7 @@ LIBRARY: Final = {
 
 
 def _find_library() -> Path | None:
-    """Return the library that wgpu-py would load, or None if only wgpu-py knows."""
+    """Return the library that wgpu-py would load, or None if there is none or only wgpu-py knows which."""
     try:
         known = version("wgpu").startswith("{}.{}.".format(*KNOWN_WGPU))
     except PackageNotFoundError:
