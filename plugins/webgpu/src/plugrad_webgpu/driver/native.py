@@ -6,7 +6,7 @@ in wgpu-py. `lib` calls report errors late, when the command encoder is finished
 at once.
 """
 
-# `adapters.KNOWN_WGPU` is the version of wgpu-py whose private parts are used here.
+# `listing.KNOWN_WGPU` is the version of wgpu-py whose private parts are used here.
 # pyright: reportPrivateUsage=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations
