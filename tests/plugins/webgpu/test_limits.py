@@ -290,7 +290,7 @@ def test_a_device_that_does_not_return_its_values(run, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(run.device._raw, "_idle", [])
-        patch.setattr(native.Staging, "_arrive", fail)
+        patch.setattr(native.Staging, "_on_mapped", fail)
         with pytest.raises(DeviceLost, match=r"does not return its values .*plugrad\.use"):
             run.down(x)
     np.testing.assert_array_equal(run.down(x), np.ones(100))

@@ -235,11 +235,11 @@ def memory_limit_is_kept(backend: Backend, spec: str) -> None:
     try:
         expect(backend.memory().limit == limit, f"memory().limit is {backend.memory().limit}")
         asarray(small)
-        _must_not_fit(lambda: asarray(large), "an array")
+        _expect_out_of_memory(lambda: asarray(large), "an array")
         if find_kernel(binary.add.name, backend) is not None:
             x = asarray(small[:4096])
             tall, wide = x.reshape((4096, 1)), x.reshape((1, 4096))
-            _must_not_fit(lambda: tall + wide, "the result of a kernel")
+            _expect_out_of_memory(lambda: tall + wide, "the result of a kernel")
         asarray(small)
     finally:
         backend.set_memory_limit(None)
@@ -247,7 +247,7 @@ def memory_limit_is_kept(backend: Backend, spec: str) -> None:
     np.testing.assert_array_equal(asarray(large).numpy(), large)
 
 
-def _must_not_fit(make: Callable[[], Any], what: str) -> None:
+def _expect_out_of_memory(make: Callable[[], Any], what: str) -> None:
     try:
         make()
     except OutOfMemory:

@@ -135,7 +135,7 @@ def _jacobian(
 
     @wraps(function)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        def of_selected(*selected: Any) -> Any:
+        def call_with_selected(*selected: Any) -> Any:
             renamed = list(args)
             for position, x in zip(positions, selected, strict=True):
                 renamed[position] = x
@@ -143,7 +143,7 @@ def _jacobian(
 
         check_positions(positions, args, op)
         selected = [args[position] for position in positions]
-        value, pull = vjp(of_selected, *selected)
+        value, pull = vjp(call_with_selected, *selected)
         found = (
             _compute_rows(value, pull, selected)
             if mode == "reverse"
