@@ -9,7 +9,7 @@ elements and without gaps.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import copysign, prod
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.graph.graph import Call, Graph, Step, Value
@@ -85,12 +85,13 @@ class _Rewriter:
         return step if step is not None and step.kernel is kernel else None
 
     def is_filled(self, value: Value | None, number: int) -> bool:
-        """Return whether all elements of a value are a number."""
+        """Return whether all elements of a value are a real number, 0 or above."""
         step = None if value is None else self.makers.get(value)
         if step is None:
             return False
         if step.kernel is creation.fill:
-            return step.attrs["value"] == number
+            value: Any = step.attrs["value"]
+            return value == number and copysign(1, value) > 0  # x - -0.0 is 0.0 for -0.0
         if step.kernel in _REPEATED:
             return self.is_filled(step.inputs[0], number)
         return step.kernel is (creation.ones_like if number else creation.zeros_like)

@@ -18,6 +18,7 @@ from plugrad.registry.kernels import find_kernel, list_kernels
 from plugrad.tensor.backend import Backend, Memory, Probe
 from plugrad.testing.checks import NotClaimed, require_kernel
 from plugrad.testing.rows import TEXT, Array
+from plugrad.types.bits import comparable_bits
 from plugrad.types.dtype import DTYPES, DType, as_dtype
 
 if TYPE_CHECKING:
@@ -119,17 +120,10 @@ def check_storing(dtype: str, backend: Backend) -> None:
         expect(
             back.shape == array.shape and as_dtype(back.dtype) == dtype, f"{what} became {back!r}"
         )
-        same = back.tolist() == array.tolist() if dtype == "string" else _bits(back) == _bits(array)
-        expect(same, f"{what} became {back!r} instead of {array!r}")
-
-
-def _bits(array: Array) -> bytes:
-    # The bits of NaN are nobody's business.
-    return (
-        np.where(np.isnan(array), np.nan, array).tobytes()
-        if array.dtype.kind in "fc"
-        else array.tobytes()
-    )
+        expect(
+            comparable_bits(back) == comparable_bits(array),
+            f"{what} became {back!r} instead of {array!r}",
+        )
 
 
 def main_number_dtype(backend: Backend) -> str:
