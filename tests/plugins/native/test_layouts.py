@@ -1,4 +1,4 @@
-"""Elementwise kernels walk over operands with gaps, in another order or repeated; the bits are those of dense copies."""
+"""Elementwise kernels walk over operands with gaps, in another order or repeated: the bits are those of copies."""
 
 from importlib import import_module
 

@@ -297,7 +297,6 @@ def _has_out_parameter(function: Implementation) -> bool:
 
 def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Implementation:
     """Wrap a function to write its result to an array of the pool with the memory layout of an input."""
-
     is_usual = len(contract.inputs) <= 2
     dtypes: dict[Any, np.dtype[Any]] = {}
     """The dtypes of results by those of inputs."""
