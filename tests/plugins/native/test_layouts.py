@@ -70,7 +70,7 @@ def test_rows_are_walked_over_without_copies(monkeypatch, rng):
         function = plugrad.which().backend.functions[plugrad.kernels.binary.add.name]
         for a, b in (
             (x[1:-1, 2:], x[:-2, :-2]),
-            (x[1:-1, 2:], np.float32([0.5])),
+            (x[1:-1, 2:], np.array([0.5], "f4")),
             (x[:, 3:4], x[5]),
             (x[:, 3:4], x[5:6]),
         ):
