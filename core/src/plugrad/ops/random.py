@@ -165,16 +165,18 @@ class Generator:
         state = self._stream.next_state(count_elements(shape), backend)
         return with_attributes(kernels.random_bits, state, shape=shape)
 
-    def _unit(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+    def _uniform_in_unit_interval(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw numbers from 0 up to but without 1, in float64 or in float32."""
         words = self._bits(shape, backend)
         if dtype is float64:
             return distributions.scale_pairs_to_unit(words, self._bits(shape, backend))
         return distributions.scale_to_unit(words)
 
-    def _positive_unit(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+    def _positive_uniform(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw numbers above 0 and at most 1, in float64 or in float32."""
-        return self._unit(shape, dtype, backend) + (2.0**-54 if dtype is float64 else 2.0**-25)
+        return self._uniform_in_unit_interval(shape, dtype, backend) + (
+            2.0**-54 if dtype is float64 else 2.0**-25
+        )
 
     def _standard_normal(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw normal numbers in float64 or in float32."""
@@ -182,7 +184,8 @@ class Generator:
         if dtype is float64:
             half = (-(-count // 2),)
             numbers = distributions.normal_pairs(
-                self._positive_unit(half, dtype, backend), self._unit(half, dtype, backend)
+                self._positive_uniform(half, dtype, backend),
+                self._uniform_in_unit_interval(half, dtype, backend),
             )
             if count % 2:
                 numbers = movement.slice(numbers, begin=(0,), size=(count,))
@@ -221,7 +224,7 @@ class Generator:
         bottom, top = np.asarray([low, high], wanted.numpy)
         if not (np.isfinite(bottom) and np.isfinite(top)):
             raise ArgumentValueError(f"uniform: low={low} and high={high} must fit {wanted}")
-        unit = self._unit(sizes, wanted, backend)
+        unit = self._uniform_in_unit_interval(sizes, wanted, backend)
         with np.errstate(over="ignore"):
             is_wide = not np.isfinite(np.asarray(high - low, unit.dtype.numpy))
         values = unit * (high / 2 - low / 2) + low / 2 if is_wide else unit * (high - low)
@@ -307,7 +310,7 @@ class Generator:
         std = check_finite(std, "truncated_normal", "std", least=0)
         sizes, wanted, backend = _floating_arguments("truncated_normal", shape, dtype, device)
         if wanted is float64:
-            rank = (self._unit(sizes, wanted, backend) - 0.5) * 2 + 2.0**-53
+            rank = (self._uniform_in_unit_interval(sizes, wanted, backend) - 0.5) * 2 + 2.0**-53
         else:
             rank = distributions.scale_to_symmetric(self._bits(sizes, backend))
         numbers = distributions.truncated_normal_quantile(rank)
@@ -346,7 +349,7 @@ class Generator:
             return self._standard_normal((count,), dtype, backend)
 
         def draw_positive(count: int) -> Tensor:
-            return self._positive_unit((count,), dtype, backend)
+            return self._positive_uniform((count,), dtype, backend)
 
         greater = alpha if alpha >= 1 else alpha + 1
         numbers = distributions.gamma_numbers(greater, count, draw_normal, draw_positive)
