@@ -122,7 +122,7 @@ REQUESTS = {
 @pytest.mark.parametrize("policy", ["convert", "silent", "error"])
 def test_a_dtype_that_is_asked_for_is_not_replaced(way, policy, fake):
     plugrad.config.set(SETTING, policy)
-    with pytest.raises(UnsupportedDtype, match="'fake_device' does not have (float|int)64"):
+    with pytest.raises(UnsupportedDtype, match=r"'fake_device' does not have (float|int)64"):
         REQUESTS[way](fake)
 
 
