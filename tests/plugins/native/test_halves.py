@@ -218,8 +218,10 @@ WINDOWS = {
 @pytest.mark.parametrize(("size", "channels"), [(3, 4), (1, 6), (3, 700), (2, 3)])
 def test_convolutions_of_bfloat16(rng, window, size, channels):
     """An even number of channels is multiplied in pairs; 700 of them in parts of a window."""
+
     def draw(*shape):
         return plugrad.asarray(rng.normal(size=shape).astype(ml_dtypes.bfloat16))
+
     x, filters = draw(3, 9, 10, channels), draw(size, size, channels, 37)
 
     def results(x, filters):
