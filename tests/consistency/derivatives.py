@@ -58,11 +58,11 @@ def recorded() -> Iterator[list[Call]]:
             if name == "plan":
                 calls.append(self)
 
-    dispatch.WORDS["Call"] = Noted
+    dispatch.Call = Noted
     try:
         yield calls
     finally:
-        dispatch.WORDS["Call"] = Call
+        dispatch.Call = Call
 
 
 def leaf(x: Tensor) -> Tensor:
