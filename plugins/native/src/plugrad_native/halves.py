@@ -171,7 +171,7 @@ for _config in list(table):
 # --- elementwise -----------------------------------------------------------------------------------
 
 
-class _Anything:
+class _AnyDtypeFunction:
     """A function of C for whatever dtype is asked for: NumPy's bfloat16 is not there before a program needs it."""
 
     def __init__(self, run: Export) -> None:
@@ -208,7 +208,7 @@ COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal")
 
 
 def _export(name: str, suffix: str = "") -> Any:
-    return _Anything(current_variant().kernel(f"{name}_bfloat16{suffix}"))
+    return _AnyDtypeFunction(current_variant().kernel(f"{name}_bfloat16{suffix}"))
 
 
 def _declare(kernel: Kernel[..., Any], function: Implementation) -> None:
