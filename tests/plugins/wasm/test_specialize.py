@@ -10,7 +10,7 @@ import pytest
 import plugrad
 from plugins.comparing import numbers as numbers_on
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import Shaped, active_functions, float32
+from plugrad.extend import Shaped, float32, get_kernel
 from plugrad.testing.checks import NotClaimed, main_dtype, run, tensors_of
 from plugrad.testing.tables import rows
 
@@ -32,7 +32,7 @@ def specialized(kernel, *specs, **attrs):
     """Return the function for a kernel of float32 and some shapes, or None."""
     backend = open_backend("wasm")
     given = [Shaped(shape, float32) for shape in specs]
-    return backend.specialize(kernel, active_functions(backend)[kernel], given, attrs)
+    return backend.specialize(kernel, get_kernel(kernel, "wasm").kernel_func.function, given, attrs)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,9 @@ def test_what_is_decided_follows_from_the_shapes():
 
 def test_results_in_lists_and_what_reads_addresses_in_memory():
     x = numbers(5, 4)
-    specs = [Shaped(shape, float32) for shape in [(1,), (5, 4), (5, 4)]]
+    step = specialized("ApplyGradientDescent", (1,), (5, 4), (5, 4))
+    (made,) = step(plugrad.asarray([0.5]).array, x.array, x.array)
     backend = open_backend("wasm")
-    function = active_functions(backend)["ApplyGradientDescent"]
-    function(plugrad.asarray([0.5]).array, x.array, x.array)
-    (made,) = backend.specialize("ApplyGradientDescent", function, specs, {})(
-        plugrad.asarray([0.5]).array, x.array, x.array
-    )
     np.testing.assert_array_equal(backend.to_numpy(made), x.numpy() * np.float32(0.5))
 
 
