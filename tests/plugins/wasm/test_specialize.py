@@ -87,9 +87,15 @@ def test_results_in_lists_and_what_reads_addresses_in_memory():
 
 @pytest.mark.parametrize(
     ("kernel", "shape", "attrs"),
-    [("Reshape", (4, 3), {"shape": (12,)}), ("Transpose", (4, 3), {"perm": (1, 0)})],
+    [
+        ("Reshape", (4, 3), {"shape": (12,)}),
+        ("Transpose", (90, 80), {"perm": (1, 0)}),
+        ("Slice", (90, 80), {"begin": (0, 0), "size": (2, 2)}),
+    ],
 )
-def test_views_stay_views(kernel, shape, attrs):
+def test_views_stay_views_and_few_elements_of_them_are_read_from_what_they_show(
+    kernel, shape, attrs
+):
     assert specialized(kernel, shape, **attrs) is None
 
 

@@ -130,11 +130,13 @@ class WasmBackend(Backend):
         attrs: Mapping[str, Any],
     ) -> Implementation | None:
         """Return a function that makes the calls of an implementation of this backend for arrays of some shapes."""
-        from plugrad_wasm.programs.specialize import specialize
+        from plugrad_wasm.programs.specialize import may_read_lazily, specialize
 
         config = get_kernel(kernel_name, self.name)
         own = None if config is None or config.on_host else config.kernel_func
         if not isinstance(own, Deferred) or own.function is not function:
+            return None
+        if may_read_lazily(kernel_name, specs):
             return None
         return specialize(function, specs, attrs, self.linear)
 

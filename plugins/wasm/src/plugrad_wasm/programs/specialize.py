@@ -9,7 +9,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, cast
 
-from plugrad.extend import count_elements, is_interruption, uint8
+from plugrad.extend import MOVING_KERNELS, count_elements, is_interruption, uint8
+from plugrad_wasm.kernels.movement import VIEW_MIN_ELEMENTS
 from plugrad_wasm.memory import WasmArray, WasmView, size_class
 from plugrad_wasm.programs.layout import iter_blocks
 from plugrad_wasm.programs.recorder import Numbers, Once, Place, RecordingMemory
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation, Shaped
     from plugrad_wasm.memory import LinearMemory
     from plugrad_wasm.programs.recorder import Argument
+
+
+def may_read_lazily(kernel_name: str, specs: Sequence[Shaped | None]) -> bool:
+    """Return whether a kernel reads a few elements of an array that may be a walk over another one."""
+    return kernel_name in MOVING_KERNELS and any(
+        spec is not None and count_elements(spec.shape) >= VIEW_MIN_ELEMENTS for spec in specs
+    )
 
 
 def specialize(
