@@ -108,7 +108,7 @@ def test_other_implementations_are_called():
         np.testing.assert_array_equal(f(x).numpy(), expected)
     with plugrad.profile() as measured:
         np.testing.assert_array_equal(f(x).numpy(), expected)
-    assert [event.kernel for event in measured.kernels] == ["Abs", "Add"]
+    assert {event.kernel for event in measured.kernels} == {"Abs", "Add"}
     with plugrad.override_kernel("Abs", "wasm", lambda x: x):
         for _ in range(3):
             np.testing.assert_array_equal(f(x).numpy(), x.numpy() + 1)
