@@ -283,7 +283,7 @@ def test_no_memory_to_read_an_array(run, monkeypatch):
 
 def test_a_device_that_does_not_return_its_values(run, monkeypatch):
     x = run.up(np.ones(100, np.float32))
-    arrive = native.Staging._arrive
+    arrive = native.Staging._on_mapped
 
     def fail(staging, status, *others):
         arrive(staging, native.lib.WGPUMapAsyncStatus_Error, *others)

@@ -82,7 +82,7 @@ def _fold(
 def _drop_unused(
     nodes: list[dict[str, Any]], weights: dict[str, Any], replaced: dict[str, Any], found: dict[str, Any]
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the nodes without those that only what has been replaced has used."""
+    """Return the nodes without those that nothing reads since a normalization was folded."""
     suspects = {_source(name) for name in replaced for name in found[name]["input"]}
     while suspects:
         uses = Counter(_source(name) for node in nodes for name in node.get("input", ()))

@@ -27,7 +27,7 @@ ROOT: Final[Context] = ()
 
 
 class Dead:
-    """The value that never comes."""
+    """The value on the branch that a Switch has not chosen."""
 
 
 DEAD: Final = Dead()

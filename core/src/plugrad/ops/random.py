@@ -20,8 +20,8 @@ from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, with_attr
 from plugrad.ops.attributes import check_finite, check_flag, check_integer, check_real
 from plugrad.ops.binary import minimum
 from plugrad.ops.creation import full
+from plugrad.ops.dtypes import requested_dtype
 from plugrad.ops.streams import ALGORITHM, RandomStream, check_state, key_of_seed
-from plugrad.tensor.backend import unsupported_dtype
 from plugrad.types.dtype import (
     HALVES,
     DType,
@@ -380,7 +380,8 @@ class Generator:
             ArgumentValueError: `low` is not less than `high`, or they do not fit the dtype.
             DTypeError: the dtype is not an integer dtype.
         """
-        wanted = int32 if dtype is None else as_dtype(dtype)
+        backend = backend_for(device)
+        wanted = int32 if dtype is None else requested_dtype(as_dtype(dtype), backend)
         if not wanted.is_integer:
             raise DTypeError(f"integers: dtype={wanted} must be an integer dtype, such as int32")
         low = check_integer(low, "integers", "low")
@@ -392,7 +393,6 @@ class Generator:
                 f"fit {wanted}"
             )
         sizes = _check_shape("integers", shape)
-        backend = _resolve_backend(wanted, device)
         span = high - low
         # The dtype does not change the numbers, unless there are too many for int32.
         kind = int32 if span <= 2**32 else int64
@@ -433,11 +433,11 @@ class Generator:
             DTypeError: the dtype is string.
         """
         p = check_real(p, "bernoulli", "p", least=0, most=1)
-        wanted = bool_ if dtype is None else as_dtype(dtype)
+        backend = backend_for(device)
+        wanted = bool_ if dtype is None else requested_dtype(as_dtype(dtype), backend)
         if wanted is string:
             raise DTypeError("bernoulli: dtype=string does not hold numbers; use bool or int32")
         sizes = _check_shape("bernoulli", shape)
-        backend = _resolve_backend(wanted, device)
         # A word is uniform among 2**32 numbers, from -2**31 on.
         below = round(p * 2.0**32)
         if below == 0:
@@ -466,7 +466,7 @@ class Generator:
         """
         if isinstance(x, int | np.integer):
             count = check_integer(x, "permutation", "x", least=0, most=2**31)
-            return self._order(count, _resolve_backend(int32, device))
+            return self._order(count, backend_for(device))
         x = as_tensor(x, "permutation", backend=backend_for(device))
         axis = normalize_axis(axis, x.ndim, name="permutation: axis")
         return indexing.gather(x, self._order(x.shape[axis], x.backend), axis=axis)
@@ -540,7 +540,8 @@ def _floating_arguments(
             f"{op}: dtype={wanted} must be floating; draw floating numbers and convert them with "
             "astype, or draw integers with plugrad.random.integers"
         )
-    return _check_shape(op, shape), wanted, _resolve_backend(wanted, device)
+    backend = backend_for(device)
+    return _check_shape(op, shape), requested_dtype(wanted, backend), backend
 
 
 def _check_shape(op: str, shape: ShapeLike) -> Shape:
@@ -550,20 +551,6 @@ def _check_shape(op: str, shape: ShapeLike) -> Shape:
             f"{op}: shape={short_repr(sizes)} has more elements than an address space holds"
         )
     return sizes
-
-
-def _resolve_backend(dtype: DType, device: DeviceLike | None) -> Backend:
-    """Return the backend of a device.
-
-    The check of the dtype comes before anything is drawn.
-
-    Raises:
-        UnsupportedDtype: the backend does not have the dtype.
-    """
-    backend = backend_for(device)
-    if dtype not in backend.dtypes():
-        raise unsupported_dtype(dtype, backend)
-    return backend
 
 
 def _computation_dtype(dtype: DType) -> DType:

@@ -181,7 +181,7 @@ class _Comparison:
     what: str
 
     def check(self) -> None:
-        """Raise unless they agree."""
+        """Raise unless the derivatives of the rules agree with the finite differences."""
         differentiated = grad(
             self.objective.scalar_objective, tuple(self.directions), allow_unused=True
         )

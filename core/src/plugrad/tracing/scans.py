@@ -78,7 +78,7 @@ def _record(
     tensors: tuple[list[Tensor], list[Tensor]],
     direction: tuple[int, bool],
 ) -> Rounds:
-    """Add a scan to the graph, and return what it gives."""
+    """Add a scan to the graph, and return its outputs."""
     (carry, slices), (length, reverse), count = tensors, direction, len(tensors[0])
     inner = [*map(spec_of, carry), *[Shaped(x.shape[1:], x.dtype) for x in slices]]
     body = Body(tracer, lambda c, x: check_round(function(c, x), c), trees, inner, "scan")

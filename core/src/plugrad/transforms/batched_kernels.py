@@ -232,7 +232,7 @@ def _wrap_result(result: Any, *, is_batched: bool) -> Any:
 def _check_result(
     result: Any, contract: Kernel[..., Any], arrays: Sequence[Any], attrs: Any, size: int
 ) -> Any:
-    """Return what a rule has returned, which must be what the contract promises, with the hidden axis.
+    """Return the result of a rule after comparing it with the contract, apart from the hidden axis.
 
     Raises:
         KernelFailed: it has not.

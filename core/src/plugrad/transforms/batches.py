@@ -127,7 +127,7 @@ class BatchTracer(Tracer):
     # --- what the function closes over -----------------------------------------------------------
 
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Note what a trace outside is for."""
+        """Record the condition in the trace outside, if there is one."""
         if isinstance(self.outer, Tracer):
             self.outer.depend_on(function)
 

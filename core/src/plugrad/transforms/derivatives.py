@@ -152,7 +152,7 @@ def _jacobian(
         rows = iter(found)
 
         def trees_of(output: Tensor) -> Any:
-            """Return what stands in the place of a part of the value: a tree like each argument."""
+            """Return the derivatives of one part of the value: for each argument, a tree of its structure."""
             parts = iter(next(rows))
             trees = [map_tree(lambda _: next(parts), x) for x in selected]
             return tuple(trees) if is_sequence(argnums) else trees[0]

@@ -329,7 +329,7 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _write_places(old: Tensor, new: Tensor, numbers: Tensor) -> Tensor:
-    """Return old, of shape (batch, heads, places, size), where a place that has a number of new with that of new."""
+    """Return old, of shape (batch, heads, places, size), with new's vectors at the places that new fills."""
     length = new.shape[2]
     is_new = plugrad.logical_and(numbers >= 0, numbers < length)
     if length != 1:

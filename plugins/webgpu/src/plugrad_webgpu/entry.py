@@ -236,7 +236,7 @@ MAX_UNCOLLECTED_DEVICES: Final = 3
 
 
 def _release_closed() -> None:
-    """Release what closed devices have left, and forget those that have nothing left or are the parent's."""
+    """Release buffers of closed devices; forget the devices without buffers and those of the parent process."""
     for device in list(_closed_devices):
         if device.is_abandoned or not device.release_unused():
             _closed_devices.remove(device)

@@ -159,7 +159,7 @@ def leaky_relu(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("ClipByValue")
 def clip(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write bounds."""
+    """Write `clip_by_value`, whose bounds are inputs of TensorFlow's operator."""
     names = ("clip_value_min", "clip_value_max")
     bounds = [writer.number(call.attrs[name], call.dtype()) for name in names]
     return writer.emit("ClipByValue", [inputs[0], *bounds], T=call.dtype())

@@ -78,7 +78,7 @@ def _reorder(axis: int, features: Array | None) -> tuple[Callable[[Array], Array
 def _vectors(
     names: Mapping[str, str], features: Features, params: Params, prefix: str = ""
 ) -> list[Entry]:
-    """Return the entries of vectors of features, of those that there are."""
+    """Return the entries of the feature vectors that the layer has."""
     read, write = _reorder(0, features.after)
     return [
         Entry((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))

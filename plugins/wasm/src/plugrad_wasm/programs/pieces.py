@@ -74,7 +74,7 @@ class _Pieces:
         self._waiting: list[TableCall] = []
 
     def wait(self, call: TableCall) -> None:
-        """Add a call that any module makes: that of the next call does."""
+        """Add a call that any module can make, in the module of the next call."""
         self._waiting.append(call)
 
     def write(self, module: str, loops: Loops, work: int) -> None:

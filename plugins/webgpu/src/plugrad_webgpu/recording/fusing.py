@@ -115,7 +115,7 @@ def fuse(
 
 
 def _is_read_unchanged(reading: Reading, buffer: Buffer, group: Group) -> bool:
-    """Return whether a call reads a result of its group as what it is."""
+    """Return whether a call reads a result of its group with the dtype and layout that it was written with."""
     made = next(m.step for m in group.members if m.writes[0] is buffer)
     return made is not None and made.dtype is reading.dtype and reading.strides is None
 
