@@ -154,9 +154,7 @@ def test_the_plan_tells_the_peak_of_a_compiled_step():
 MEASURE = """
 import gc, json, sys
 import plugrad_cpu.memory as memory
-memory.TRACKED_MIN_BYTES = 1  # before others import it: arrays of all sizes are counted
-import plugrad_native.declare as declare
-declare.UNTRACKED_MAX_ELEMENTS = 0
+memory.TRACKED_MIN_BYTES = 4096  # before others import it: all arrays but the smallest are counted
 import jitted, plugrad
 plugrad.use("cpu")
 pool = memory.pool
