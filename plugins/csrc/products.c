@@ -51,9 +51,8 @@ SHORT_LOOPS ONCE static void add_edge(const float *a, const float *b, ptrdiff_t 
         a, edge, SLAB, from, from_row, to, to_row, rows, least, most);
 }
 
-// sums (rows x SLAB) += a * b, the steps between the first and the last one: most, if the product is deep.
-static void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums,
-                              int rows) {
+// The steps between the first and the last one: most, if the product is deep.
+void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
     add_products_of_eight(a, b, b_row, sums, SLAB, sums, SLAB, rows, 0, 0);
 }
 
@@ -81,13 +80,9 @@ static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const
     }
 }
 
-// out (rows x columns, row stride `stride`) = start + a * b, within limits, for MOST_ROWS rows at most. Rows of
-// b are `b_row` apart, and SLAB columns are `b_slab` behind those before them. Rows of `start`, which may be
-// absent, are `start_row` apart: 0 for a bias. It may be `out`.
-SHORT_LOOPS static void multiply_groups(const float *a, const float *b, ptrdiff_t b_row,
-                                        ptrdiff_t b_slab, float *out, ptrdiff_t stride, int rows,
-                                        int columns, int depth, const float *start,
-                                        ptrdiff_t start_row, float least, float most) {
+SHORT_LOOPS void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab,
+                                 float *out, ptrdiff_t stride, int rows, int columns, int depth,
+                                 const float *start, ptrdiff_t start_row, float least, float most) {
     const float zeros[SLAB] = {};
     if (!start) start_row = 0;
     for (int left = 0; left < columns; left += SLAB, b += b_slab) {
@@ -115,8 +110,7 @@ void multiply_into_slabs(const float *a, const float *b, float *out, int rows, i
                       depth, -INFINITY, INFINITY);
 }
 
-// Pack rows x depth of a, with zeros behind each row up to whole groups.
-static void pack_groups(matrix a, int rows, int depth, float *packed) {
+void pack_groups(matrix a, int rows, int depth, float *packed) {
     for (int k = 0; k < depth; k += GROUP) {
         const float *x = a.data + k * a.column_stride;
         const int length = smaller(GROUP, depth - k);
