@@ -23,6 +23,7 @@ from plugrad.extend import (
     is_interruption,
 )
 from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.halves import with_halves
 from plugrad_webgpu.shaders.elements import (
     DTYPES,
     NUMBERS,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 STENCIL_WORKGROUP: Final = 64
 _narrow_result: Final = elementwise(dict.fromkeys(NUMBERS, "x"))
-"""Wraps integers around, and rounds floats, where the elements of a narrow dtype were computed in words."""
+"""Wraps integers around where the elements of a narrow dtype were computed in words."""
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ENTRY = re.compile(r"@compute\b[^{;]*?\bfn\s+(\w+)")
@@ -274,7 +275,7 @@ def _implementation(
         result = device.launch(plan_for(specs, tuple(attrs.items())), *inputs)
         return _narrow_result(result) if result.dtype in WORD_DTYPE else result
 
-    return implementation
+    return with_halves(contract, implementation)
 
 
 def _attribute_numbers(
