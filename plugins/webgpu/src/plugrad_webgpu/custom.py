@@ -23,7 +23,6 @@ from plugrad.extend import (
     is_interruption,
 )
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.halves import with_halves
 from plugrad_webgpu.shaders.elements import (
     DTYPES,
     NUMBERS,
@@ -275,7 +274,7 @@ def _implementation(
         result = device.launch(plan_for(specs, tuple(attrs.items())), *inputs)
         return _narrow_result(result) if result.dtype in WORD_DTYPE else result
 
-    return with_halves(contract, implementation)
+    return implementation
 
 
 def _attribute_numbers(
