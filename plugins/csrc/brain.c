@@ -160,16 +160,17 @@ typedef struct {
     int is_first, is_last;
 } part;
 
-static void finish_tile(const part *p, const float *tile, int row, int rows, int column, int whole,
-                        int width, int columns) {
+static void finish_tile(const part *p, float *restrict tile, int row, int rows, int column,
+                        int whole, int width, int columns) {
     for (int i = 0; i < rows; i++, tile += width) {
-        float y[PANEL_WIDTH], *sums = p->sums + (ptrdiff_t)(row + i) * columns + column;
-        half *out = p->out + (row + i) * p->stride + column;
-        for (int j = 0; j < whole; j++) y[j] = p->is_first ? tile[j] : sums[j] + tile[j];
-        if (p->is_last)
-            for (int j = 0; j < whole; j++) out[j] = narrowed_brain(y[j]);
+        float *restrict sums = p->sums + (ptrdiff_t)(row + i) * columns + column;
+        half *restrict out = p->out + (row + i) * p->stride + column;
+        if (!p->is_first)
+            for (int j = 0; j < whole; j++) tile[j] += sums[j];
+        if (!p->is_last)
+            memcpy(sums, tile, whole * sizeof *tile);
         else
-            memcpy(sums, y, whole * sizeof *y);
+            for (int j = 0; j < whole; j++) out[j] = narrowed_brain(tile[j]);
     }
 }
 

@@ -256,18 +256,23 @@ static inline float sum_of_squares(const float *x, float mean, int count) {
     return sum_of(differences, count);
 }
 
+#define SUMS (4 * LANES)  // side by side, in registers
+#define LONG_BLOCK 2048
 #define GROUP 256
 #define COLUMNS 512
 #define ROWS(dtype, widened, narrowed)                                                             \
     /* The sum of each row, divided by a number. */                                                \
     KERNEL(sum_rows_##dtype)(const half *x, half *out, int rows, int count, float divisor) {       \
-        float values[BLOCK];                                                                       \
         for (; rows > 0; rows--, x += count) {                                                     \
             double total = 0;                                                                      \
-            for (int first = 0; first < count; first += BLOCK) {                                   \
-                const int size = smaller(BLOCK, count - first);                                    \
-                cast_##dtype##_float32(x + first, values, size);                                   \
-                total += sum_of(values, size);                                                     \
+            for (int first = 0; first < count; first += LONG_BLOCK) {                              \
+                const int size = smaller(LONG_BLOCK, count - first);                               \
+                float sums[SUMS] = {};                                                             \
+                int i = first;                                                                     \
+                for (; i + SUMS <= first + size; i += SUMS)                                        \
+                    for (int k = 0; k < SUMS; k++) sums[k] += widened(x[i + k]);                   \
+                for (int k = 0; i + k < first + size; k++) sums[k] += widened(x[i + k]);           \
+                total += sum_of(sums, SUMS);                                                       \
             }                                                                                      \
             *out++ = narrowed(total / divisor);                                                    \
         }                                                                                          \
