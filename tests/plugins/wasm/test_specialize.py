@@ -10,7 +10,7 @@ import pytest
 import plugrad
 from plugins.comparing import numbers as numbers_on
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import Shaped, float32, get_kernel
+from plugrad.extend import Shaped, float32, get_kernel, host_value
 from plugrad.testing.checks import NotClaimed, main_dtype, run, tensors_of
 from plugrad.testing.tables import rows
 
@@ -183,3 +183,13 @@ def test_a_program_that_is_dropped_takes_its_functions_with_it():
     del f
     gc.collect()
     assert plugrad.memory().buffers <= before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16"])
+def test_host_values_of_each_dtype(dtype):
+    counted = iter([2, 0, 1])
+    f = plugrad.jit(lambda: host_value(lambda: [next(counted)] * 2, shape=(2,), dtype=dtype))
+    for expected in (2, 0, 1):
+        found = f().numpy()
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, np.array([expected] * 2).astype(dtype))

@@ -19,6 +19,8 @@ from plugrad.extend import (
     KernelTable,
     Memory,
     Probe,
+    bool_,
+    compute_host_value,
     compute_in_float32,
     get_kernel,
     known_bfloat16,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from plugrad.extend import Graph, Implementation, Shaped
+    from plugrad.extend import Graph, Implementation, Shape, Shaped
     from plugrad_wasm.memory import LinearMemory
 
 DEVICE: Final = DeviceInfo("0", "WebAssembly in this process")
@@ -121,6 +123,15 @@ class WasmBackend(Backend):
         from plugrad_wasm.programs.compile import compile_graph
 
         return compile_graph(graph, self.linear)
+
+    def host_value(
+        self, function: Callable[[], Any], shape: Shape, dtype: DType
+    ) -> WasmArray | NDArray[Any]:
+        """Return an array of what a function computes on the host, without the checks of foreign arrays."""
+        if dtype in (bool_, string) or self.is_closed or self.lost:
+            return super().host_value(function, shape, dtype)
+        values = compute_host_value(function, shape, dtype)
+        return self.linear.from_numpy(values, as_supported_dtype(dtype))
 
     def specialize(
         self,
