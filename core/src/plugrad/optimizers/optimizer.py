@@ -570,7 +570,10 @@ def _first_equal(
     ahead: Sequence[tuple[Variable, State, int]], members: Mapping[Variable, _Group]
 ) -> list[int]:
     """Return for each variable the position of the first one of its group that has taken equally many steps."""
-    keys = [(state.steps + more, id(members.get(v))) for v, state, more in ahead]
+    counts = [state.steps + more for _, state, more in ahead]
+    if not members and counts == counts[:1] * len(counts):  # in few lines: each traced call asks
+        return [0] * len(counts)
+    keys = [(count, id(members.get(v))) for count, (v, _, _) in zip(counts, ahead, strict=True)]
     firsts: dict[tuple[int, int], int] = {}
     return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 

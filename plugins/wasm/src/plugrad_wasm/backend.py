@@ -139,17 +139,16 @@ class WasmBackend(Backend):
         function: Implementation,
         specs: Sequence[Shaped | None],
         attrs: Mapping[str, Any],
+        free: Sequence[int],
     ) -> Implementation | None:
         """Return a function that makes the calls of an implementation of this backend for arrays of some shapes."""
-        from plugrad_wasm.programs.specialize import may_read_lazily, specialize
+        from plugrad_wasm.programs.specialize import specialize
 
         config = get_kernel(kernel_name, self.name)
         own = None if config is None or config.on_host else config.kernel_func
         if not isinstance(own, Deferred) or own.function is not function:
             return None
-        if may_read_lazily(kernel_name, specs):
-            return None
-        return specialize(function, specs, attrs, self.linear)
+        return specialize(kernel_name, function, specs, attrs, free, self.linear)
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, and strings; a kernel may accept fewer."""
