@@ -424,7 +424,9 @@ def test_custom_kernels_take_narrow_dtypes(run, rng):
     exact = np.float32(0.5) * a.astype(np.float32) + b.astype(np.float32)
     same(run.down(blend(run.up(a), run.up(b))), exact.astype(np.float16))
     own = reduction_of("maximum(a, b)", {float32: float("-inf")})
-    largest = run.backend.wrap_implementation("Sum", lambda x, axis, keep_dims: own(x, axis, keep_dims))
+    largest = run.backend.wrap_implementation(
+        "Sum", lambda x, axis, keep_dims: own(x, axis, keep_dims)
+    )
     same(run.down(largest(run.up(a), axis=(1,), keep_dims=False)), a.max(1))
 
 
