@@ -19,12 +19,11 @@ from plugrad_native.declare import (
     Array,
     as_contiguous,
     exports,
-    parallel_for,
     table,
 )
 from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_STEP, matmul
 from plugrad_native.variants import current_variant
-from plugrad_native.windows import reversed_window, window_descriptor, with_batch_size
+from plugrad_native.windows import reversed_window, run_windows, window_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,21 +77,19 @@ def correlate_channels_last(
     """Return the cross-correlation of channels-last images with filters; of float32, plus a bias, within limits."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
-    batch, channels = x.shape[0], filter.shape[-1]
-    out = empty((batch, *window.out, channels), x.dtype)
+    channels = filter.shape[-1]
+    out = empty((x.shape[0], *window.out, channels), x.dtype)
 
-    def correlate_part(x: Array, out: Array, count: int, scratch: Array) -> None:
-        images = descriptor if count == batch else with_batch_size(descriptor, count)
+    def correlate_part(part: Array, x: Array, out: Array, scratch: Array) -> None:
         if is_direct:
-            FORWARD(x, filter, bias, out, images, channels, *limits, scratch)
+            FORWARD(x, filter, bias, out, part, channels, *limits, scratch)
         else:
-            FORWARD_FLOAT64(x, filter, out, images, channels, scratch)
+            FORWARD_FLOAT64(x, filter, out, part, channels, scratch)
 
     is_direct = x.dtype == FLOAT32
-    places = (as_contiguous(x), x.size // batch), (out, out.size // batch)
     work = out.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_STEP
     scratch = DIRECT_SCRATCH(descriptor) if is_direct else 2 * CHUNK_SCRATCH(descriptor, channels)
-    parallel_for(correlate_part, places, batch, work=work, scratch=scratch)
+    run_windows(correlate_part, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
     return out
 
 
@@ -147,9 +144,17 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
                 turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
                 return correlate_channels_last(dy, turned, back, there)
         dx = empty(input_shape, dy.dtype)
-        scratch = empty((CHUNK_SCRATCH(descriptor, filter.shape[-1]),), dy.dtype)
-        run = INPUT_GRADIENT[dy.dtype]
-        run(as_contiguous(dy), as_contiguous(filter), dx, descriptor, filter.shape[-1], scratch)
+        run, weights, channels = INPUT_GRADIENT[dy.dtype], as_contiguous(filter), filter.shape[-1]
+        floats = dy.itemsize // FLOAT32.itemsize
+        run_windows(
+            lambda part, dx, dy, scratch: run(dy, weights, dx, part, channels, scratch),
+            descriptor,
+            [dx],
+            [as_contiguous(dy)],
+            work=dy.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_STEP,
+            scratch=floats * CHUNK_SCRATCH(descriptor, channels),
+            by_images=True,
+        )
         return dx
 
     return implementation

@@ -21,16 +21,17 @@ from plugrad_native.declare import (
     broadcast_descriptor,
     exports,
     parallel_for,
+    parallel_walk,
     table,
 )
 from plugrad_native.kernels.scan import sizes_around_axis
 from plugrad_native.kernels.unary import to_float16, to_float32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from plugrad.extend import Kernel, Shape
-    from plugrad_native.declare import Array
+    from plugrad_native.declare import Array, Export
 
 EXP_COST_IN_ADDITIONS = 4
 """The cost of an exponential, in additions."""
@@ -111,12 +112,9 @@ def batch_norm(
     shift = np.zeros((), x.dtype) if offset is None else offset
     parts = [as_contiguous(np.asarray(part, x.dtype)) for part in (mean, factor, shift)]
     out = empty(x.shape, x.dtype)
-    BATCH_NORM[x.dtype](
-        as_contiguous(x),
-        *parts,
-        out,
-        broadcast_descriptor(x.shape, *(part.shape for part in parts)),
-    )
+    descriptor = broadcast_descriptor(x.shape, *(part.shape for part in parts))
+    places = (as_contiguous(x), 0), *zip(parts, (1, 2, 3), strict=True), (out, 0)
+    parallel_walk(BATCH_NORM[x.dtype], places, descriptor, work=2 * x.size)
     return out
 
 
@@ -182,7 +180,15 @@ def layer_norm_gradient(
     run = LAYER_NORM_GRADIENT[x.dtype]
     parallel_for(run, places, count, length, variance_epsilon, work=5 * x.size)
     sums = [empty(row, x.dtype) for _ in range(2)]
-    LAYER_NORM_SUMS[x.dtype](dy, x, *sums, length, count, length, moments)
+    columns = (dy, 1), (x, 1), (sums[0], 1), (sums[1], 1)
+    parallel_for(
+        LAYER_NORM_SUMS[x.dtype],
+        columns,
+        length,
+        *(count, length, moments),
+        work=2 * x.size,
+        multiple=LINE_FLOATS,
+    )
     return [dx, *sums]
 
 
@@ -190,6 +196,21 @@ def channel_layout(x: Array, axis: int) -> tuple[int, int, int, int]:
     """Return the number of channels and, as C takes them, how x is divided: (outer, channels, inner)."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     return channels, x.size // (channels * inner), channels * inner, inner
+
+
+LINE_FLOATS: Final = 16
+"""The elements of float32 in a line of the cache, which threads should not share."""
+
+
+def run_channels(
+    run: Export, arrays: Sequence[Array], sizes: tuple[int, int, int, int], epsilon: float
+) -> None:
+    """Call a function for channels, which several threads share: those of images, and one number for each."""
+    channels, outer, _, inner = sizes
+    work = 3 * channels * outer * inner
+    places = [(x, inner if x.ndim > 1 else 1) for x in arrays]
+    multiple = LINE_FLOATS if inner == 1 else 1
+    parallel_for(run, places, channels, *sizes[1:], epsilon, work=work, multiple=multiple)
 
 
 @table.implements(normalization.batch_norm_training)
@@ -205,9 +226,8 @@ def batch_norm_training(
     channels = sizes[:1]
     out, mean, variance = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
     parts = as_offset_or_scale(x, offset, channels, 0), as_offset_or_scale(x, scale, channels, 1)
-    BATCH_NORM_TRAINING[x.dtype](
-        as_contiguous(x), *parts, out, mean, variance, *sizes, variance_epsilon
-    )
+    arrays = as_contiguous(x), *parts, out, mean, variance
+    run_channels(BATCH_NORM_TRAINING[x.dtype], arrays, sizes, variance_epsilon)
     return [out, mean, variance]
 
 
@@ -231,7 +251,6 @@ def batch_norm_gradient(
     channels = sizes[:1]
     dx, *sums = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
     parts = as_contiguous(mean), as_contiguous(variance), as_offset_or_scale(x, scale, channels, 1)
-    BATCH_NORM_GRADIENT[x.dtype](
-        as_contiguous(dy), as_contiguous(x), *parts, dx, *sums, *sizes, variance_epsilon
-    )
+    arrays = as_contiguous(dy), as_contiguous(x), *parts, dx, *sums
+    run_channels(BATCH_NORM_GRADIENT[x.dtype], arrays, sizes, variance_epsilon)
     return [dx, *sums]

@@ -9,13 +9,18 @@ import numpy as np
 
 from plugrad.extend import count_elements, reduced_shape
 from plugrad.kernels import reduction
-from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
+from plugrad_cpu.extend import (
+    empty,
+    numpy_implementation,
+    thread_pool,
+    track_allocation,
+    tracked,
+)
 from plugrad_native.declare import (
     FLOATS,
     INT32,
     INTEGERS,
     MAX_ELEMENTS,
-    PARALLEL_MIN_WORK,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     exports,
@@ -100,7 +105,7 @@ def make_reduction(
             return track_allocation(numpy_function(x, **{attribute: axis}, keep_dims=keep_dims))
         shape, outer, length, inner = plan
         out = (np.empty if x.size < UNTRACKED_MAX_ELEMENTS else empty)(shape, x.dtype)
-        if x.size < PARALLEL_MIN_WORK:
+        if x.size < thread_pool.part_min_work:
             run(x, out, outer, length, inner)
         else:
             places = (x, length * inner), (out, inner)
