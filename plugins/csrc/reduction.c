@@ -7,9 +7,9 @@
 #include "common.h"
 
 #define BLOCK 16
+#define STRIP_ROWS 32  // rows of columns, whose sums wait in the cache meanwhile
 #define FEW 8  // rows of so small a number are added in place
 #define SHORT 16  // so few columns, such as channels, are reduced as WIDTH times as many
-#define STRIPE 256
 #ifdef __wasm__
 #define WIDTH 16
 #define NARROW WIDTH
@@ -48,16 +48,19 @@ static double sum_of_floats(const float *x, int count) {
 #define IS_ADDED_LEAST 0
 #define IS_ADDED_BOTH 0
 #define IS_ADDED_EITHER 0
-#define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
-    if (_Generic(*x, float: IS_ADDED_##combine, default: 0) && inner == 1)                         \
-        for (; outer > 0; outer--, x += reduced, out++)                                            \
-            *out = finish(sum_of_floats((const float *)x, reduced), reduced);
+#define SHORT_ROWS(dtype, type, total, initial, combine, finish)
+#define FAST_ROW(dtype, combine)                                                                   \
+    if (_Generic(*x, float: IS_ADDED_##combine, default: 0))                                       \
+        return sum_of_floats((const float *)x, count);
+#define STRIPE 256
 #define SIDE_BY_SIDE _Pragma("clang loop interleave(disable)")
 #else
 #define SIDE_BY_SIDE
+#define STRIPE 1024
 #define WIDTH 64  // several wide vectors, which do not wait for each other
 #define NARROW 16
 #define SIDE 8  // of short rows, which are reduced side by side
+#define FAST_ROW(dtype, combine)
 #define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
     if (inner == 1 && reduced < WIDTH)                                                             \
         for (; outer >= SIDE; outer -= SIDE, x += (ptrdiff_t)SIDE * reduced, out += SIDE) {        \
@@ -71,10 +74,13 @@ static double sum_of_floats(const float *x, int count) {
 #endif
 #define GROUP 32  // elements among which an extreme value is looked for at a time
 #define SPAN 1024  // bools that are looked at at a time
+#define PART (1 << 17)  // elements of a long row, which is reduced part by part, so that threads may share it
 
 // combine(a, b) reduces; `block` and `total` are the types of the two levels of partial results.
 #define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
     ROWS(name, dtype, type, block, total, effort, initial, combine)                                \
+    STRIP(name, dtype, type, block, total, effort, initial, combine)                               \
+    ROW(name, dtype, type, total, effort, initial, combine)                                        \
     FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)
 
 #define ROWS(name, dtype, type, block, total, effort, initial, combine)                            \
@@ -99,6 +105,24 @@ static double sum_of_floats(const float *x, int count) {
             SIDE_BY_SIDE for (int i = 0; i < width; i++)                                           \
                 totals[i] = combine(totals[i], partial[i]);                                        \
         }                                                                                          \
+    }
+
+// The same of up to STRIP_ROWS rows of many columns: a few rows at a time, because memory delivers few streams fast.
+#define STRIP(name, dtype, type, block, total, effort, initial, combine)                           \
+    ONCE effort static void name##_strip_##dtype(total *restrict totals, const type *restrict x,   \
+                                                int rows, ptrdiff_t stride, int width) {           \
+        block partial[STRIPE];                                                                     \
+        for (int i = 0; i < width; i++) partial[i] = initial;                                      \
+        for (; rows >= 4; rows -= 4, x += 4 * stride) {                                            \
+            const type *second = x + stride, *third = second + stride, *fourth = third + stride;   \
+            for (int i = 0; i < width; i++) {                                                      \
+                const block both = combine(combine(partial[i], x[i]), second[i]);                  \
+                partial[i] = combine(combine(both, third[i]), fourth[i]);                          \
+            }                                                                                      \
+        }                                                                                          \
+        for (; rows > 0; rows--, x += stride)                                                      \
+            for (int i = 0; i < width; i++) partial[i] = combine(partial[i], x[i]);                \
+        for (int i = 0; i < width; i++) totals[i] = combine(totals[i], partial[i]);                \
     }
 
 // The greatest or the least numbers. NaN is looked for apart, because the instruction of processors
@@ -134,21 +158,70 @@ static double sum_of_floats(const float *x, int count) {
         memcpy(totals, bits, width * sizeof *bits);                                                \
     }
 
+#define EXTREME_STRIP(name, dtype, type, effort)                                                   \
+    effort static void name##_strip_##dtype(type *totals, const type *x, int rows,                 \
+                                            ptrdiff_t stride, int width) {                         \
+        for (int i = 0, part; i < width; i += part) {                                              \
+            part = width - i >= WIDTH ? WIDTH : smaller(NARROW, width - i);                        \
+            name##_rows_##dtype(totals + i, x + i, rows, stride, part);                            \
+        }                                                                                          \
+    }
+
+#define ROW(name, dtype, type, total, effort, initial, combine)                                    \
+    ONCE effort static total name##_row_##dtype(const type *x, int count) {                        \
+        FAST_ROW(dtype, combine)                                                                   \
+        const int rows = count / WIDTH;                                                            \
+        total totals[WIDTH];                                                                       \
+        for (int i = 0; i < WIDTH; i++) totals[i] = initial;                                       \
+        name##_rows_##dtype(totals, x, rows, WIDTH, WIDTH);                                        \
+        for (int i = 0; i < count - rows * WIDTH; i++)                                             \
+            totals[i] = combine(totals[i], x[rows * WIDTH + i]);                                   \
+        for (int half = WIDTH / 2; half > 0; half /= 2)                                            \
+            for (int i = 0; i < half; i++) totals[i] = combine(totals[i], totals[i + half]);       \
+        return totals[0];                                                                          \
+    }
+
+// The parts of a long row, each of which has PART elements but the last one.
+#define PARTS(name, dtype, type, total)                                                            \
+    KERNEL(name##_parts_##dtype)(const type *x, total *totals, int count) {                        \
+        for (; count > 0; count -= PART, x += PART)                                                \
+            *totals++ = name##_row_##dtype(x, smaller(PART, count));                               \
+    }
+
 #define FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)            \
+    /* Some columns of a matrix whose rows have `pitch` elements. */                               \
+    effort KERNEL(name##_columns_##dtype)(const type *x, result *out, int columns, int reduced,    \
+                                          int pitch) {                                             \
+        if (reduced <= FEW)                                                                        \
+            for (int first = 0; first < columns; first += STRIPE) {                                \
+                const int width = smaller(STRIPE, columns - first);                                \
+                block partial[STRIPE];                                                             \
+                for (int i = 0; i < width; i++) partial[i] = initial;                              \
+                for (int row = 0; row < reduced; row++)                                            \
+                    for (int i = 0; i < width; i++)                                                \
+                        partial[i] = combine(partial[i], x[(ptrdiff_t)row * pitch + first + i]);   \
+                for (int i = 0; i < width; i++)                                                    \
+                    out[first + i] = finish((total)partial[i], reduced);                           \
+            }                                                                                      \
+        else                                                                                       \
+            for (int first = 0; first < columns; first += STRIPE) {                                \
+                const int width = smaller(STRIPE, columns - first);                                \
+                total totals[STRIPE];                                                              \
+                for (int i = 0; i < width; i++) totals[i] = initial;                               \
+                for (int row = 0; row < reduced; row += STRIP_ROWS)                                \
+                    name##_strip_##dtype(totals, x + (ptrdiff_t)row * pitch + first,               \
+                                         smaller(STRIP_ROWS, reduced - row), pitch, width);             \
+                for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);       \
+            }                                                                                      \
+    }                                                                                              \
     effort KERNEL(name##_##dtype)(const type *x, result *out, int outer, int reduced, int inner) { \
         SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
             if (inner == 1) {                                                                      \
-                const int rows = reduced / WIDTH;                                                  \
-                total totals[WIDTH];                                                               \
-                for (int i = 0; i < WIDTH; i++) totals[i] = initial;                               \
-                name##_rows_##dtype(totals, x, rows, WIDTH, WIDTH);                                \
-                for (int i = 0; i < reduced - rows * WIDTH; i++)                                   \
-                    totals[i] = combine(totals[i], x[rows * WIDTH + i]);                           \
-                for (int count = WIDTH / 2; count > 0; count /= 2)                                 \
-                    for (int i = 0; i < count; i++)                                                \
-                        totals[i] = combine(totals[i], totals[i + count]);                         \
-                *out = finish(totals[0], reduced);                                                 \
+                total y = name##_row_##dtype(x, smaller(PART, reduced));                           \
+                for (int first = PART; first < reduced; first += PART)                             \
+                    y = combine(y, name##_row_##dtype(x + first, smaller(PART, reduced - first))); \
+                *out = finish(y, reduced);                                                         \
             } else if (inner <= SHORT && reduced >= 2 * WIDTH) {                                   \
                 const int columns = WIDTH * inner, rows = reduced / WIDTH;                         \
                 const type *const rest = x + (ptrdiff_t)rows * columns;                            \
@@ -164,32 +237,8 @@ static double sum_of_floats(const float *x, int count) {
                     for (int i = 0; i < count; i++)                                                \
                         totals[i] = combine(totals[i], totals[i + count]);                         \
                 for (int i = 0; i < inner; i++) out[i] = finish(totals[i], reduced);               \
-            } else if (reduced <= FEW)                                                             \
-                for (int first = 0; first < inner; first += STRIPE) {                              \
-                    const int width = smaller(STRIPE, inner - first);                              \
-                    block partial[STRIPE];                                                         \
-                    for (int i = 0; i < width; i++) partial[i] = initial;                          \
-                    for (int row = 0; row < reduced; row++)                                        \
-                        for (int i = 0; i < width; i++)                                            \
-                            partial[i] =                                                           \
-                                combine(partial[i], x[(ptrdiff_t)row * inner + first + i]);        \
-                    for (int i = 0; i < width; i++)                                                \
-                        out[first + i] = finish((total)partial[i], reduced);                       \
-                }                                                                                  \
-            else                                                                                   \
-                for (int first = 0; first < inner; first += STRIPE) {                              \
-                    const int width = smaller(STRIPE, inner - first);                              \
-                    total totals[STRIPE];                                                          \
-                    for (int i = 0; i < width; i++) totals[i] = initial;                           \
-                    for (int row = 0; row < reduced; row += BLOCK)                                 \
-                        for (int i = 0, part; i < width; i += part) {                              \
-                            part = width - i >= WIDTH ? WIDTH : smaller(NARROW, width - i);        \
-                            name##_rows_##dtype(totals + i,                                        \
-                                                x + (ptrdiff_t)row * inner + first + i,            \
-                                                smaller(BLOCK, reduced - row), inner, part);       \
-                        }                                                                          \
-                    for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);   \
-                }                                                                                  \
+            } else                                                                                 \
+                name##_columns_##dtype(x, out, inner, reduced, inner);                             \
     }
 
 #define SUM(a, b) ((a) + (b))
@@ -205,14 +254,22 @@ static double sum_of_floats(const float *x, int count) {
 
 #define EXTREME(name, dtype, type, effort, initial, is_better, combine)                            \
     EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                    \
+    EXTREME_STRIP(name, dtype, type, effort)                                                       \
+    ROW(name, dtype, type, type, effort, initial, combine)                                         \
     FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE)
 
 #define mean_rows_float32 sum_rows_float32
 #define mean_rows_float64 sum_rows_float64
+#define mean_strip_float32 sum_strip_float32
+#define mean_strip_float64 sum_strip_float64
+#define mean_row_float32 sum_row_float32
+#define mean_row_float64 sum_row_float64
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
     FOLD(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE)                           \
     REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)                  \
+    PARTS(sum, dtype, type, double)                                                                \
+    PARTS(prod, dtype, type, double)                                                               \
     EXTREME(max, dtype, type, effort, -__builtin_inff(), IS_GREATER, GREATEST)                     \
     EXTREME(min, dtype, type, effort, __builtin_inff(), IS_LESS, LEAST)
 EACH_FLOAT(FLOAT_KERNELS)
@@ -224,6 +281,9 @@ REDUCTION(prod, complex128, complex128, complex128, complex128, complex128, SMAL
 #define OF_UNSIGNED(name, dtype, type)                                                             \
     KERNEL(name##_u##dtype)(const type *x, type *out, int outer, int reduced, int inner) {         \
         name##_##dtype(x, out, outer, reduced, inner);                                             \
+    }                                                                                              \
+    KERNEL(name##_columns_u##dtype)(const type *x, type *out, int columns, int reduced, int pitch) { \
+        name##_columns_##dtype(x, out, columns, reduced, pitch);                                   \
     }
 #define SIGNED_KERNELS(dtype, type, effort)                                                        \
     REDUCTION(sum, dtype, type, type, type, type, effort, 0, SUM, WHOLE)                           \

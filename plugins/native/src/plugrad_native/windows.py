@@ -124,6 +124,15 @@ def with_batch_size(descriptor: Array, count: int) -> Array:
     return changed
 
 
+def with_filter_rows(descriptor: Array, first: int, last: int) -> Array:
+    """Return the descriptor of windows that have some rows of the filter, of those of images with two axes."""
+    changed = descriptor.copy()
+    height = changed[2:].reshape(MAX_SPATIAL_AXES, -1)[1]
+    height[2] = last - first
+    height[-1] -= first * height[4]  # the dilations of the rows before
+    return changed
+
+
 def reversed_window(size: Shape, window: Window) -> Window:
     """Return how the reversed window slides over the result of one with stride 1, to give images of a size.
 

@@ -6,11 +6,13 @@ Those of float32 read patches where they are. Those of float64 copy them.
 from __future__ import annotations
 
 import math
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import count_elements
 from plugrad.kernels import convolution
-from plugrad_cpu.extend import empty, numpy_implementation, zeros
+from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, zeros
 from plugrad_native.declare import (
     FLOAT32,
     FLOATS,
@@ -170,6 +172,24 @@ def prefers_reversed_filters(cells: int, channels: int) -> bool:
     return cells * vectors <= 2 * all_vectors
 
 
+def differentiate_filter(x: Array, dy: Array, dfilter: Array, descriptor: Array) -> None:
+    """Add the gradient to `dfilter`; several threads share the numbers of each filter."""
+    channels = dfilter.shape[-1]
+    depth = dfilter.size // channels
+    parts = thread_pool.count_parts(dy.size * depth // INTEGER_PRODUCTS_PER_STEP, depth)
+    size = DIRECT_SCRATCH(descriptor)
+    bounds = [depth * i // parts for i in range(parts + 1)]
+    thread_pool.run(
+        [
+            partial(
+                FILTER_GRADIENT,
+                *(x, dy, dfilter, descriptor, channels, first, last, empty((size,), FLOAT32)),
+            )
+            for first, last in pairwise(bounds)
+        ]
+    )
+
+
 def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     """Return the implementation of the gradient of a convolution with respect to its filters."""
     numpy_gradient = numpy_implementation(kernel)
@@ -186,16 +206,12 @@ def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             return dfilter.reshape(filter_shape)
         dfilter = zeros(filter_shape, x.dtype)
         channels = filter_shape[-1]
-        run = FILTER_GRADIENT if is_direct else FILTER_GRADIENT_FLOAT64
-        size = DIRECT_SCRATCH(descriptor) if is_direct else CHUNK_SCRATCH(descriptor, channels)
-        run(
-            as_contiguous(x),
-            as_contiguous(dy),
-            dfilter,
-            descriptor,
-            channels,
-            empty((size,), x.dtype),
-        )
+        x, dy = as_contiguous(x), as_contiguous(dy)
+        if is_direct:
+            differentiate_filter(x, dy, dfilter, descriptor)
+        else:
+            scratch = empty((CHUNK_SCRATCH(descriptor, channels),), x.dtype)
+            FILTER_GRADIENT_FLOAT64(x, dy, dfilter, descriptor, channels, scratch)
         return dfilter
 
     return implementation

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from plugrad.extend import count_elements
 from plugrad.kernels import depthwise
-from plugrad_cpu.extend import empty, numpy_implementation, zeros
+from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, zeros
 from plugrad_native.declare import (
     FLOAT32,
     FLOATS,
@@ -19,7 +21,12 @@ from plugrad_native.declare import (
     table,
 )
 from plugrad_native.kernels.convolution import UNLIMITED
-from plugrad_native.windows import reversed_window, run_windows, window_descriptor
+from plugrad_native.windows import (
+    reversed_window,
+    run_windows,
+    window_descriptor,
+    with_filter_rows,
+)
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape, Window
@@ -139,5 +146,16 @@ def depthwise_conv2d_filter_gradient(
         return numpy_filter_gradient(x, dy, filter_shape=filter_shape, window=window)
     x = repeat_channels(x, filter_shape[3])
     dfilter = zeros(filter_shape, x.dtype)
-    FILTER_GRADIENT[x.dtype](x, as_contiguous(dy), dfilter, described)
+    run, dy, row = FILTER_GRADIENT[x.dtype], as_contiguous(dy), dfilter[0].size
+    height = window.size[0]
+    work = dy.size * count_elements(window.size) // DEPTHWISE_PRODUCTS_PER_STEP
+    parts = thread_pool.count_parts(work, height)
+    bounds = [height * i // parts for i in range(parts + 1)]
+    flat = dfilter.reshape(-1)
+    thread_pool.run(
+        [
+            partial(run, x, dy, flat[first * row :], with_filter_rows(described, first, last))
+            for first, last in pairwise(bounds)
+        ]
+    )
     return dfilter

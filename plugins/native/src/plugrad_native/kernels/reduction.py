@@ -35,13 +35,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel, Shape
-    from plugrad_native.declare import Array
+    from plugrad_native.declare import Array, Export
 
-NUMPY_MIN_COLUMNS = 512
-NUMPY_MIN_ELEMENTS = 1 << 20
-"""The columns, and the elements in all, from which on NumPy reduces the first axis as fast."""
 PARALLEL_ROWS = 8
 """Short rows that C reduces side by side."""
+PART_ELEMENTS: Final = 1 << 17
+"""The elements of a long row that are reduced at a time, as in csrc/reduction.c."""
+FEW_COLUMNS: Final = 16
+"""Up to so many columns, C reduces several rows of them at a time, which threads do not share."""
+COLUMN_MULTIPLE: Final = 64
+"""Columns that C reduces side by side."""
 
 
 @lru_cache(maxsize=1024)
@@ -50,7 +53,7 @@ def reduction_layout(
 ) -> tuple[Shape, int, int, int] | None:
     """Return the shape of a reduction, and the sizes before, of and behind its sorted axes.
 
-    None where NumPy is as fast, or the axes are not adjacent.
+    None if the axes are not adjacent, or the array is empty or very large.
     """
     if (
         not axes
@@ -60,8 +63,6 @@ def reduction_layout(
         return None
     first, last = axes[0], axes[-1] + 1
     outer, inner = count_elements(shape[:first]), count_elements(shape[last:])
-    if outer == 1 and inner >= NUMPY_MIN_COLUMNS and count_elements(shape) >= NUMPY_MIN_ELEMENTS:
-        return None
     return reduced_shape(shape, axes, keep_dims), outer, count_elements(shape[first:last]), inner
 
 
@@ -90,6 +91,8 @@ def make_reduction(
 ) -> Callable[..., Array]:
     """Return the function of x, axis and keep_dims that reduces the axes with functions of C."""
     functions, numpy_function = exports(name, *dtypes), numpy_implementation(kernel)
+    columns = exports(f"{name}_columns", *dtypes)
+    parts = exports(f"{PART_NAMES[name]}_parts", *FLOATS) if name in PART_NAMES else {}
 
     @tracked
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
@@ -107,12 +110,61 @@ def make_reduction(
         out = (np.empty if x.size < UNTRACKED_MAX_ELEMENTS else empty)(shape, x.dtype)
         if x.size < thread_pool.part_min_work:
             run(x, out, outer, length, inner)
+        elif outer == inner == 1:
+            reduce_row(name, run, parts.get(x.dtype), x, out)
+        elif outer == 1 and inner > FEW_COLUMNS:
+            places, how = ((x, 1), (out, 1)), (length, inner)
+            reduce_columns = columns[x.dtype]
+            parallel_for(reduce_columns, places, inner, *how, work=x.size, multiple=COLUMN_MULTIPLE)
         else:
             places = (x, length * inner), (out, inner)
             parallel_for(run, places, outer, length, inner, work=x.size, multiple=PARALLEL_ROWS)
         return out
 
     return implementation
+
+
+PART_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
+"""What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
+
+
+def reduce_row(name: str, run: Export, run_parts: Export | None, x: Array, out: Array) -> None:
+    """Reduce all elements to one, in parts that several threads share; the parts are always the same ones.
+
+    Args:
+        name: the name of the reduction.
+        run: reduces rows.
+        run_parts: reduces the parts of a row to floats in double precision; None if those need not be more precise.
+        x: the elements.
+        out: where the result goes.
+    """
+    size, count = x.size, -(-x.size // PART_ELEMENTS)
+    if thread_pool.count_parts(size, count) == 1:
+        run(x, out, 1, size, 1)
+        return
+    totals = np.empty((count,), x.dtype if run_parts is None else np.float64)
+
+    def reduce_some(x: Array, totals: Array, _: int) -> None:
+        if run_parts is not None:
+            run_parts(x, totals, x.size)
+            return
+        whole, rest = divmod(x.size, PART_ELEMENTS)
+        run(x, totals, whole, PART_ELEMENTS, 1)
+        if rest:
+            run(x[whole * PART_ELEMENTS :], totals[whole:], 1, rest, 1)
+
+    parallel_for(reduce_some, ((x, PART_ELEMENTS), (totals, 1)), count, work=size)
+    if name in ("max", "min"):
+        best = totals[0]
+        for y in totals[1:]:
+            if (y >= best if name == "max" else y <= best) or y != y:
+                best = y
+        out[...] = best
+        return
+    combine = np.multiply if name == "prod" else np.add
+    with np.errstate(all="ignore"):  # the dtype may be narrower
+        total = combine.accumulate(totals, dtype=totals.dtype)[-1]  # one after the other, as C does
+        out[...] = total / size if name == "mean" else total
 
 
 max_along: Final = make_reduction(
