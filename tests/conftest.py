@@ -212,10 +212,10 @@ def compute_as_gpus_do() -> None:
 def choose_no_gpu_automatically() -> None:
     """Leave GPUs to the tests that ask for webgpu: others expect what is chosen where there is none, and float64."""
     with suppress(ImportError):
-        from plugrad_webgpu.device import adapters
+        from plugrad_webgpu import entry
 
-        describe = adapters.describe
-        adapters.describe = lambda *args: describe(*args)._replace(is_software=True)
+        describe = entry.describe
+        entry.describe = lambda *args: describe(*args)._replace(is_software=True)
 
 
 WITHOUT_PACKS = "-without-packs"

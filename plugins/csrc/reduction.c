@@ -190,7 +190,7 @@ static double sum_of_floats(const float *x, int count) {
 
 #define FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)            \
     /* Some columns of a matrix whose rows have `pitch` elements. */                               \
-    effort KERNEL(name##_columns_##dtype)(const type *x, result *out, int columns, int reduced,    \
+    effort KERNEL(name##_pitched_##dtype)(const type *x, result *out, int columns, int reduced,    \
                                           int pitch) {                                             \
         if (reduced <= FEW)                                                                        \
             for (int first = 0; first < columns; first += STRIPE) {                                \
@@ -238,7 +238,7 @@ static double sum_of_floats(const float *x, int count) {
                         totals[i] = combine(totals[i], totals[i + count]);                         \
                 for (int i = 0; i < inner; i++) out[i] = finish(totals[i], reduced);               \
             } else                                                                                 \
-                name##_columns_##dtype(x, out, inner, reduced, inner);                             \
+                name##_pitched_##dtype(x, out, inner, reduced, inner);                             \
     }
 
 #define SUM(a, b) ((a) + (b))
@@ -282,8 +282,8 @@ REDUCTION(prod, complex128, complex128, complex128, complex128, complex128, SMAL
     KERNEL(name##_u##dtype)(const type *x, type *out, int outer, int reduced, int inner) {         \
         name##_##dtype(x, out, outer, reduced, inner);                                             \
     }                                                                                              \
-    KERNEL(name##_columns_u##dtype)(const type *x, type *out, int columns, int reduced, int pitch) { \
-        name##_columns_##dtype(x, out, columns, reduced, pitch);                                   \
+    KERNEL(name##_pitched_u##dtype)(const type *x, type *out, int columns, int reduced, int pitch) { \
+        name##_pitched_##dtype(x, out, columns, reduced, pitch);                                   \
     }
 #define SIGNED_KERNELS(dtype, type, effort)                                                        \
     REDUCTION(sum, dtype, type, type, type, type, effort, 0, SUM, WHOLE)                           \

@@ -43,7 +43,17 @@ EXPORTS = EXTENSION / "exports.txt"
 PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
     *("reduction", "half", "normalization", "pooling", "scan", "signal"),  # which take longest
-    *("activation", "attention", "binary", "casts", "convolution", "depthwise", "direct", "fused"),
+    *(
+        "activation",
+        "attention",
+        "binary",
+        "brain",
+        "casts",
+        "convolution",
+        "depthwise",
+        "direct",
+        "fused",
+    ),
     *("indexing", "linalg", "lu", "movement", "optimizers", "random", "resize", "softmax"),
     *("sorting", "unary"),
 )

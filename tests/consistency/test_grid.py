@@ -58,6 +58,7 @@ OPS_ONLY = {
     "array_functions",
     "attributes",
     "chained",
+    "dtypes",
     "groups",
     "methods",
     "numpy_functions",

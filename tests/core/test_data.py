@@ -9,6 +9,7 @@ import plugrad
 from plugrad import optimizers
 from plugrad.discovery.state import state
 from plugrad.errors import ArgumentValueError, ConfigError, UnsupportedDtype
+from plugrad.extend import host_value
 from plugrad.types.dtype import DTYPES, as_dtype, nearest_dtype
 
 SETTING = "unsupported_dtype"
@@ -93,22 +94,53 @@ def test_setting_makes_it_an_error_or_silent(way, fake):
             WAYS[way](x, fake)
 
 
-def test_setting_has_three_values(monkeypatch):
+def test_setting_has_four_values(monkeypatch):
     monkeypatch.setenv("PLUGRAD_UNSUPPORTED_DTYPE", "silent")
     assert plugrad.config.get(SETTING) == "silent"
-    with pytest.raises(ConfigError, match="expected is 'convert', 'silent' or 'error'"):
+    with pytest.raises(ConfigError, match="expected is 'convert', 'silent', 'always' or 'error'"):
         plugrad.config.set(SETTING, "warn")
 
 
-def test_what_is_asked_for_is_never_replaced(fake):
-    plugrad.config.set(SETTING, "silent")
+REQUESTS = {
+    "asarray": lambda there: plugrad.asarray(np.zeros(2), dtype="float64", device=there),
+    "asarray of a tensor": lambda there: plugrad.asarray(
+        plugrad.zeros(2, device=there), dtype="float64"
+    ),
+    "full": lambda there: plugrad.full(2, 1.0, dtype="float64", device=there),
+    "zeros_like": lambda there: plugrad.zeros_like([1.0], dtype="float64", device=there),
+    "arange": lambda there: plugrad.arange(3, dtype="float64", device=there),
+    "linspace": lambda there: plugrad.linspace(0, 1, 3, dtype="float64", device=there),
+    "eye": lambda there: plugrad.eye(2, dtype="float64", device=there),
+    "astype": lambda there: plugrad.astype(plugrad.zeros(2, device=there), "float64"),
+    "normal": lambda there: plugrad.random.normal((2,), dtype="float64", device=there),
+    "integers": lambda there: plugrad.random.integers((2,), 0, 9, dtype="int64", device=there),
+    "host_value": lambda there: host_value(lambda: 1.0, dtype="float64", device=there),
+}
+
+
+@pytest.mark.parametrize("way", REQUESTS)
+@pytest.mark.parametrize("policy", ["convert", "silent", "error"])
+def test_a_dtype_that_is_asked_for_is_not_replaced(way, policy, fake):
+    plugrad.config.set(SETTING, policy)
+    with pytest.raises(UnsupportedDtype, match=r"'fake_device' does not have (float|int)64"):
+        REQUESTS[way](fake)
+
+
+@pytest.mark.parametrize("way", REQUESTS)
+def test_always_replaces_a_dtype_that_is_asked_for(way, fake, recwarn):
+    plugrad.config.set(SETTING, "always")
+    plugrad.config.set("fallback", "silent")  # it has few kernels
+    y = REQUESTS[way](fake)
+    assert (y.dtype, y.backend.name) == ("int32" if way == "integers" else "float32", fake)
+    assert not recwarn
+
+
+def test_always_replaces_no_kind_and_no_dtype_of_a_tensor_that_is_copied(fake):
+    plugrad.config.set(SETTING, "always")
+    assert plugrad.asarray(np.zeros(2), device=fake).dtype == "float32"
     for call in (
-        lambda: plugrad.asarray(np.zeros(2), dtype="float64", device=fake),
-        lambda: plugrad.asarray([1, 2], dtype="int64", device=fake),
-        lambda: plugrad.full(2, 1.0, dtype="float64", device=fake),
-        lambda: plugrad.zeros(2, device=fake).astype("float64"),
+        lambda: plugrad.zeros(2, dtype="complex64", device=fake),
         lambda: plugrad.asarray(np.zeros(2), device="cpu").to(fake),
-        lambda: plugrad.random.normal((2,), dtype="float64", device=fake),
     ):
         with pytest.raises(UnsupportedDtype, match="does not have"):
             call()

@@ -1,5 +1,6 @@
 """Dtypes and promotion, against the tables of the array API standard."""
 
+import math
 import pickle
 import sys
 from copy import copy, deepcopy
@@ -10,6 +11,7 @@ import pytest
 import plugrad
 from plugrad.errors import DTypeError
 from plugrad.extend import DTYPES, as_dtype
+from plugrad.types.bits import comparable_bits
 from plugrad.types.dtype import promote, promote_scalar
 
 SIGNED = ["int8", "int16", "int32", "int64"]
@@ -200,3 +202,18 @@ def test_unknown_dtype_suggests_the_nearest():
 )  # fmt: skip
 def test_default_dtypes(values, dtype):
     assert plugrad.asarray(values).dtype == dtype
+
+
+def test_bits_of_values_tell_zeros_and_parts_apart_but_no_nans():
+    zero, nan = np.zeros(1, "float32"), np.full(1, np.nan, "float32")
+    payload = np.array([0xFFC00001], "uint32").view("float32")
+    assert comparable_bits(zero) != comparable_bits(-zero)
+    assert comparable_bits(nan) == comparable_bits(-nan) == comparable_bits(payload)
+    assert comparable_bits(nan) != comparable_bits(zero)
+    pairs = [complex(a, b) for a in (0.0, -0.0, math.nan) for b in (1.0, 2.0, math.nan)]
+    assert len({comparable_bits(np.array([[z], [z]])[::2]) for z in pairs}) == len(pairs)
+    assert comparable_bits(np.array(complex(-math.nan, 1))) == comparable_bits(
+        np.array(complex(math.nan, 1))
+    )
+    text = np.array(["a", "b"], object)
+    assert comparable_bits(text) == ["a", "b"]

@@ -44,6 +44,13 @@ def test_a_training_step_counts_and_draws_once(backend):
     assert steps == expected == 3
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_nan_equals_nan_whatever_its_sign_is(dtype):
+    signs = itertools.cycle([1, -1])
+    x = plugrad.asarray(np.array([np.nan], "float32")).astype(dtype)
+    assert np.isnan(plugrad.jit(lambda x: x if next(signs) > 0 else -x)(x).numpy()).all()
+
+
 numbers = itertools.count()
 DIFFERING = {
     "a number of Python": (lambda x: x * next(numbers), r"element \[\d\] of result number 0 as "),

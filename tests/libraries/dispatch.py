@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="calls with this text in their names")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    plugrad.config.set("unsupported_dtype", "silent")
+    plugrad.config.set("unsupported_dtype", "always")
     plugrad.use(given.backend)
     if "consumers" not in given.libraries:
         os.environ["SCIPY_ARRAY_API"] = "1"  # SciPy reads it when it is imported

@@ -222,7 +222,9 @@ SECTIONS = [
     ),
     Section(
         "Overflow, infinity and what is not defined",
-        "Results out of range are infinite or 0; what has no value is NaN. No error is raised.",
+        "Results out of range are infinite or 0; what has no value is NaN. No error is raised. The sign and "
+        "the bits of a NaN carry no meaning: they may differ between backends, and between a traced and an "
+        "untraced call.",
         [
             Rule("plugrad.divide([1.0, -1.0, 0.0], 0.0)", "[inf, -inf, nan]"),
             Rule("plugrad.subtract(inf, [inf, 1.0])", "[nan, inf]"),

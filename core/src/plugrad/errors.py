@@ -356,7 +356,7 @@ def describe_exception(error: BaseException) -> str:
 
 
 def short_repr(value: object) -> str:
-    """Return the text that stands for an argument in a message: short, whatever the argument is."""
+    """Return a short text for an argument in a message, however long its own representation is."""
     from reprlib import Repr  # needed only when something is wrong
 
     short = Repr()

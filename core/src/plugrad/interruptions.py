@@ -139,13 +139,13 @@ def comes_from_handler(error: BaseException) -> bool:
     """Return whether an exception came from a handler of signals, or from a trace function."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
-        if _takes(trace.tb_next.tb_frame, trace.tb_frame):
+        if _has_caller(trace.tb_next.tb_frame, trace.tb_frame):
             return True
         trace = trace.tb_next
     return isinstance(error, KeyboardInterrupt)
 
 
-def _takes(frame: FrameType, caller: FrameType) -> bool:
+def _has_caller(frame: FrameType, caller: FrameType) -> bool:
     """Return whether a function was called with the frame of its caller."""
     code, variables = frame.f_code, frame.f_locals
     count = code.co_argcount

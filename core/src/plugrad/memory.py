@@ -87,11 +87,11 @@ class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a ver
         """Return a function that runs `function` in a new block and keeps its result."""
 
         @wraps(function)
-        def tidied(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        def run_in_tidy(*args: Params.args, **kwargs: Params.kwargs) -> Result:
             with tidy() as scope:
                 return scope.keep(function(*args, **kwargs))
 
-        return tidied
+        return run_in_tidy
 
 
 def keep(container: Result) -> Result:

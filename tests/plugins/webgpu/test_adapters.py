@@ -5,9 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 import plugrad
+from plugins.running import in_new_process
 from plugrad.extend import BackendUnavailable
 
+wgpu = pytest.importorskip("wgpu")
 adapters = pytest.importorskip("plugrad_webgpu.device.adapters")
+listing = pytest.importorskip("plugrad_webgpu.device.listing")
 
 DISCRETE = ("NVIDIA GeForce RTX 4090", "DiscreteGPU")
 INTEGRATED = ("Intel Iris Xe", "IntegratedGPU")
@@ -62,3 +65,46 @@ def test_a_device_that_this_machine_does_not_have(run):
     count = len(adapters.adapters())
     with pytest.raises(BackendUnavailable, match=rf"no device '{count}'; choose one of 0 "):
         plugrad.ones(3, device=f"webgpu:{count}")
+
+
+def test_listed_adapters_are_those_of_wgpu():
+    listed = [listing.describe(a, i) for i, a in enumerate(listing.list_adapters())]
+    assert listed == [listing.describe(a, i) for i, a in enumerate(adapters.adapters())]
+    assert listed
+
+
+def test_adapters_with_another_version_of_wgpu(run, monkeypatch):
+    devices = run.backend.probe().devices
+    monkeypatch.setattr(listing, "KNOWN_WGPU", (0, 0))
+    listing.list_adapters.cache_clear()
+    assert listing.list_adapters() is None
+    assert run.backend.probe().devices == devices
+    listing.list_adapters.cache_clear()
+
+
+@pytest.mark.parametrize("variable", ["WGPU_LIB_PATH", "WGPU_DEBUG"])
+def test_another_library_is_left_to_wgpu(monkeypatch, variable):
+    assert wgpu.version_info[:2] != listing.KNOWN_WGPU or listing._find_library().exists()
+    monkeypatch.setenv(variable, "1")
+    assert listing._find_library() is None
+
+
+def test_adapters_without_what_kernels_need_are_left_out():
+    def adapter(kind, api="Vulkan", features=("immediates",)):
+        return SimpleNamespace(info={"adapter_type": kind, "backend_type": api}, features=features)
+
+    software, integrated, discrete = map(adapter, ("CPU", "IntegratedGPU", "DiscreteGPU"))
+    others = adapter("DiscreteGPU", "OpenGL"), adapter("DiscreteGPU", features=())
+    found = listing.select_usable([software, integrated, *others, discrete])
+    assert found == (discrete, integrated, software)
+
+
+def test_choosing_a_backend_does_not_import_wgpu_py():
+    program = """if True:
+        import sys
+        import plugrad
+        (plugin,) = [p for p in plugrad.backends() if p.name == "webgpu"]
+        plugrad.asarray([1.0]) + 1
+        print(plugin.status, *[m for m in ("wgpu", "cffi") if m in sys.modules])
+    """
+    assert in_new_process(program=program).stdout == "available\n"

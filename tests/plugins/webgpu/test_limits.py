@@ -283,14 +283,14 @@ def test_no_memory_to_read_an_array(run, monkeypatch):
 
 def test_a_device_that_does_not_return_its_values(run, monkeypatch):
     x = run.up(np.ones(100, np.float32))
-    arrive = native.Staging._arrive
+    arrive = native.Staging._on_mapped
 
     def fail(staging, status, *others):
         arrive(staging, native.lib.WGPUMapAsyncStatus_Error, *others)
 
     with monkeypatch.context() as patch:
         patch.setattr(run.device._raw, "_idle", [])
-        patch.setattr(native.Staging, "_arrive", fail)
+        patch.setattr(native.Staging, "_on_mapped", fail)
         with pytest.raises(DeviceLost, match=r"does not return its values .*plugrad\.use"):
             run.down(x)
     np.testing.assert_array_equal(run.down(x), np.ones(100))

@@ -19,7 +19,7 @@ def _crop(
     method: Interpolation,
     extrapolation_value: float,
 ) -> Tensor:
-    def cut(x: Tensor, boxes: Tensor, box_ind: Tensor) -> Tensor:
+    def crop_at_boxes(x: Tensor, boxes: Tensor, box_ind: Tensor) -> Tensor:
         return image.crop_and_resize(
             x,
             boxes,
@@ -30,12 +30,12 @@ def _crop(
         )
 
     if not any(batch.is_batched[1:]):  # images of one number are channels of one image
-        return split_axis(cut(merge_axis(images, -1), boxes, box_ind), batch, -1)
+        return split_axis(crop_at_boxes(merge_axis(images, -1), boxes, box_ind), batch, -1)
     boxes = batch.fold(boxes, 1)
     if not batch.is_batched[0]:
-        return batch.unfold(cut(images, boxes, batch.fold(box_ind, 2)))
+        return batch.unfold(crop_at_boxes(images, boxes, batch.fold(box_ind, 2)))
     numbers = _numbers(batch, box_ind, images.shape[1])
-    return batch.unfold(cut(batch.fold(images, 0), boxes, numbers))
+    return batch.unfold(crop_at_boxes(batch.fold(images, 0), boxes, numbers))
 
 
 def _crop_gradient(

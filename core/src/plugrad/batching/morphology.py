@@ -19,10 +19,12 @@ def _input_gradient(
     if not batch.is_batched[1]:
         x, dy = batch.fold(x, 0), batch.fold(dy, 2)
         return batch.unfold(morphology.dilation2d_input_gradient(x, filter, dy, window=window))
-    return _by_channels(batch, x, filter, dy, window)
+    return _merge_into_channels(batch, x, filter, dy, window)
 
 
-def _by_channels(batch: Batch, x: Tensor, filter: Tensor, dy: Tensor, window: Window) -> Tensor:
+def _merge_into_channels(
+    batch: Batch, x: Tensor, filter: Tensor, dy: Tensor, window: Window
+) -> Tensor:
     inputs = [merge_axis(batch.spread(y, i), -1) for i, y in enumerate((x, filter, dy))]
     return split_axis(batch.kernel(*inputs, window=window), batch, -1)
 
@@ -30,7 +32,7 @@ def _by_channels(batch: Batch, x: Tensor, filter: Tensor, dy: Tensor, window: Wi
 def _filter_gradient(
     batch: Batch, x: Tensor, filter: Tensor, dy: Tensor, *, window: Window
 ) -> Tensor:
-    return _by_channels(batch, x, filter, dy, window)
+    return _merge_into_channels(batch, x, filter, dy, window)
 
 
 register_batching(morphology.dilation2d, _dilate)

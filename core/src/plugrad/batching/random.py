@@ -18,7 +18,7 @@ WORDS = 4
 EXCEPT = "the states are batched, as run_kernel may hand them over"
 
 
-def _drawing(kernel: Kernel[..., Any]) -> BatchingRule:
+def _make_rule(kernel: Kernel[..., Any]) -> BatchingRule:
     def rule(batch: Batch, state: Tensor, *, shape: Shape) -> Tensor | None:
         if state.ndim > 1:
             return None
@@ -43,6 +43,6 @@ def _multinomial(
     return batch.unfold(found)
 
 
-register_batching(random.random_bits, _drawing(random.random_bits), except_when=EXCEPT)
-register_batching(random.random_normal, _drawing(random.random_normal), except_when=EXCEPT)
+register_batching(random.random_bits, _make_rule(random.random_bits), except_when=EXCEPT)
+register_batching(random.random_normal, _make_rule(random.random_normal), except_when=EXCEPT)
 register_batching(random.multinomial, _multinomial)

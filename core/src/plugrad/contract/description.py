@@ -154,12 +154,12 @@ def _attribute_name(rule: Callable[..., Any]) -> str:
 
 
 def _signature(parameters: Parameters) -> str:
-    def shown(name: str) -> str:
+    def format_parameter(name: str) -> str:
         has_default = name in parameters.defaults
         return f"{name}={parameters.defaults[name]!r}" if has_default else name
 
-    inputs = [shown(n) for n in parameters.positional]
-    attributes = [shown(n) for n in parameters.keyword]
+    inputs = [format_parameter(n) for n in parameters.positional]
+    attributes = [format_parameter(n) for n in parameters.keyword]
     if parameters.takes_list:
         inputs[-1] = f"*{inputs[-1]}"
     elif attributes:

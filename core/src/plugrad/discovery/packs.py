@@ -213,7 +213,7 @@ def order_of_packs() -> list[str]:
     return [p.qualified_name for p in sort_packs([*plugins("kernels"), *plugins("hooks")])]
 
 
-def _follow(setting: str) -> None:
+def _on_setting_changed(setting: str) -> None:
     """Sort the packs of the devices that are open when the setting changes."""
     if setting != "packs" or not state.opened:
         return
@@ -225,7 +225,7 @@ def _follow(setting: str) -> None:
         order_tables(backend, order)
 
 
-settings.listeners.append(_follow)
+settings.listeners.append(_on_setting_changed)
 
 
 # --- op packs ------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def precision_of(dtype: DType | None) -> Generator[None]:
 
 
 def keep_precision(function: Callable[Params, Result]) -> Callable[Params, Result]:
-    """Return a function that runs in the precision of now, as what a backward pass runs again has to."""
+    """Return a function that runs in the present precision, for parts that a backward pass runs again."""
     now = active_precision()
     if now is None:
         return function

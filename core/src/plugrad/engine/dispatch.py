@@ -130,11 +130,11 @@ def call_text(count: int | None, has_attributes: bool, is_operator: bool = False
     parts = {hole: texts[column] for hole, texts in HOLES.items()}
     parts |= {"guard": GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
 
-    def repeated(found: re.Match[str]) -> str:
+    def repeat_for_inputs(found: re.Match[str]) -> str:
         pattern, _, between = found[1].partition("|")
         return between.join(pattern.replace("#", str(i)) for i in range(count or 0))
 
-    text = re.sub("<(.*?)>", repeated, CALL.format(**parts))
+    text = re.sub("<(.*?)>", repeat_for_inputs, CALL.format(**parts))
     return re.sub(r"\n\s+\n( {8})", r"\n\1", text)  # without the lines of empty holes
 
 

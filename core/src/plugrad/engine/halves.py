@@ -81,7 +81,7 @@ def compute_in_float32(
         result = function(*map(widen, arrays), **widen_attributes(attrs))
         return round_results(result, kernel.infer_cached(arrays, attrs))
 
-    def of_no_inputs(backend: Any, **attrs: Any) -> Any:
+    def create_in_float32(backend: Any, **attrs: Any) -> Any:
         if attrs.get("dtype") not in known:
             return function(backend, **attrs)
         return round_results(
@@ -97,4 +97,4 @@ def compute_in_float32(
         parts = cast("Sequence[Any]", result)
         return [round_to(y, spec) for y, spec in zip(parts, promised, strict=True)]
 
-    return implementation if kernel.inputs else of_no_inputs
+    return implementation if kernel.inputs else create_in_float32

@@ -221,7 +221,7 @@ def first_suitable(configs: Sequence[KernelConfig], backend: Backend) -> Impleme
         if first.dtypes is None:
             return function
         everywhere = first._replace(min_bytes=0)
-        return choose(function, _refusal(first), *everywhere.conditions)
+        return choose(function, _make_refusing(first), *everywhere.conditions)
     second = others[0]
     if second.is_conditional or first.on_host or second.on_host:
         following = first_suitable(others, backend)
@@ -238,7 +238,7 @@ def adapt_implementation(config: KernelConfig, backend: Backend) -> Implementati
     return with_strings(config.kernel_name, function, backend)
 
 
-def _refusal(config: KernelConfig) -> Implementation:
+def _make_refusing(config: KernelConfig) -> Implementation:
     """Return a function that raises, for dtypes that the only implementation of a kernel does not take."""
 
     def refuse(*arrays: Any, **attrs: Any) -> Any:
@@ -257,7 +257,7 @@ def _refusal(config: KernelConfig) -> Implementation:
 def wrap_host_function(function: Implementation, backend: Backend) -> Implementation:
     """Adapt a function of NumPy arrays to backend arrays; string arrays are on the host already."""
 
-    def stored(values: Any) -> Any:
+    def store_result(values: Any) -> Any:
         values = np.asarray(values, order="C")
         return values if as_dtype(values.dtype) is string else store(values, backend)
 
@@ -265,8 +265,8 @@ def wrap_host_function(function: Implementation, backend: Backend) -> Implementa
         values = [x if x is None or x is backend else backend.to_numpy(x) for x in arrays]
         result = function(*values, **attrs)
         if isinstance(result, tuple | list):
-            return [stored(part) for part in cast("Sequence[Any]", result)]
-        return stored(result)
+            return [store_result(part) for part in cast("Sequence[Any]", result)]
+        return store_result(result)
 
     return implementation
 
@@ -295,10 +295,10 @@ def with_strings(kernel_name: str, own: Implementation, backend: Backend) -> Imp
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         if attrs.get("dtype") is string or any(map(holds_strings, arrays)):
-            return of_strings(*arrays, **attrs)
+            return run_on_strings(*arrays, **attrs)
         return own(*arrays, **attrs)
 
-    def of_strings(*arrays: Any, **attrs: Any) -> Any:
+    def run_on_strings(*arrays: Any, **attrs: Any) -> Any:
         reference = numpy_backend()
         if reference is None or find_kernel(kernel_name, reference) is None:
             raise UnsupportedDtype(

@@ -35,11 +35,11 @@ def _row_sums(x: Tensor) -> Tensor:
     return sum(x, axis=-1, keepdims=True)
 
 
-def _pull(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) -> GradientThunks:
+def _attention_thunks(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) -> GradientThunks:
     q, k, v, mask = saved
     found = cache(lambda: attention.attention_gradient(dy, q, k, v, mask, **attrs))
 
-    def for_mask() -> Tensor:
+    def mask_gradient() -> Tensor:
         weights, slopes = (
             _attention_weights(q, k, mask, attrs["scale"]),
             matmul(dy, v, transpose_b=True),
@@ -50,11 +50,13 @@ def _pull(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) -> GradientThu
         "q": lambda: found()[0],
         "k": lambda: found()[1],
         "v": lambda: found()[2],
-        "mask": for_mask,
+        "mask": mask_gradient,
     }
 
 
-def _pull_gradient(dys: Any, saved: list[Any], attrs: Mapping[str, Any]) -> GradientThunks:
+def _attention_gradient_thunks(
+    dys: Any, saved: list[Any], attrs: Mapping[str, Any]
+) -> GradientThunks:
     """Return the gradients of a·dq + b·dk + c·dv: with P and dP, these pass through dS, and through P itself."""
     a, b, c = dys
     dy, q, k, v, mask = saved
@@ -84,7 +86,7 @@ def _pull_gradient(dys: Any, saved: list[Any], attrs: Mapping[str, Any]) -> Grad
 
 
 for kernel, pull in {
-    attention.attention: _pull,
-    attention.attention_gradient: _pull_gradient,
+    attention.attention: _attention_thunks,
+    attention.attention_gradient: _attention_gradient_thunks,
 }.items():
     register_gradient(GradientConfig(kernel.name, pull, kernel.inputs))

@@ -134,10 +134,10 @@ def _solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any]) -> dict[st
     matrix, out = saved
 
     @cache
-    def of_rhs() -> Tensor:
+    def rhs_gradient() -> Tensor:
         return decomposition.solve(transpose_matrices(matrix), dy)
 
-    return {"matrix": lambda: -matmul(of_rhs(), out, transpose_b=True), "rhs": of_rhs}
+    return {"matrix": lambda: -matmul(rhs_gradient(), out, transpose_b=True), "rhs": rhs_gradient}
 
 
 def _determinant(dy: Tensor, input: Tensor) -> Tensor:
@@ -381,7 +381,9 @@ def _svd(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor
     both_zero = row(is_zero) & column_vector(is_zero)
     apart = cast_like(safe_reciprocal(row(s) - column_vector(s), is_tie), u)
     together = cast_like(safe_reciprocal(row(s) + column_vector(s), both_zero), u)
-    inner = (_skew(by_u + by_v) * apart + _skew(by_u - by_v) * together) * 0.5
+    inner = (
+        _subtract_adjoint(by_u + by_v) * apart + _subtract_adjoint(by_u - by_v) * together
+    ) * 0.5
     total = matmul(matmul(u, inner + diagonal_matrix(cast_like(d_s, u))), vh)
     scale = row(cast_like(safe_reciprocal(s, is_zero), u))
     if rows > least:
@@ -395,7 +397,7 @@ def _svd(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor
     return nan_where(is_wrong, conj(total))
 
 
-def _skew(x: Tensor) -> Tensor:
+def _subtract_adjoint(x: Tensor) -> Tensor:
     return x - adjoint(x)
 
 
@@ -483,18 +485,18 @@ def _triangular_solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any])
     lower, unit_diagonal = attrs["lower"], attrs["unit_diagonal"]
 
     @cache
-    def of_rhs() -> Tensor:
+    def rhs_gradient() -> Tensor:
         turned = transpose_matrices(matrix)
         return decomposition.triangular_solve(
             turned, dy, lower=not lower, unit_diagonal=unit_diagonal
         )
 
-    def of_matrix() -> Tensor:
-        found = -matmul(of_rhs(), out, transpose_b=True)
+    def matrix_gradient() -> Tensor:
+        found = -matmul(rhs_gradient(), out, transpose_b=True)
         offset = 1 if unit_diagonal else 0
         return tril(found, k=-offset) if lower else triu(found, k=offset)
 
-    return {"matrix": of_matrix, "rhs": of_rhs}
+    return {"matrix": matrix_gradient, "rhs": rhs_gradient}
 
 
 def _lu(dy: list[Tensor], outs: list[Tensor]) -> Tensor:

@@ -94,26 +94,24 @@ def _pull_layer_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientTh
     def average(x: Tensor) -> Tensor:
         return mean(x, axis=axes, keepdims=True)
 
-    def projected(g: Tensor) -> Tensor:
+    def project(g: Tensor) -> Tensor:
         """Return J g."""
         return normalization.layer_norm_gradient(g, x, **attrs)[0]
 
     h = cache(lambda: normalization.layer_norm(x, **attrs))
 
-    def for_dy() -> Tensor:
-        return _multiply_by_scale(projected(u), scale) + v + w * h()
+    def dy_gradient() -> Tensor:
+        return _multiply_by_scale(project(u), scale) + v + w * h()
 
-    def for_x() -> Tensor:
-        g, through_scale = _multiply_by_scale(dy, scale), projected(w * dy)
+    def x_gradient() -> Tensor:
+        g, through_scale = _multiply_by_scale(dy, scale), project(w * dy)
         centred = x - average(x)
         s = rsqrt(average(centred * centred) + epsilon)
         along_u, along_g = average(u * h()), average(g * h())
         curved = average(u * g) - average(u) * average(g) - along_u * along_g
-        return through_scale - s * (
-            s * h() * curved + along_g * projected(u) + along_u * projected(g)
-        )
+        return through_scale - s * (s * h() * curved + along_g * project(u) + along_u * project(g))
 
-    return {"dy": for_dy, "x": for_x, "scale": lambda: dy * projected(u)}
+    return {"dy": dy_gradient, "x": x_gradient, "scale": lambda: dy * project(u)}
 
 
 register_gradient(GradientConfig(normalization.layer_norm.name, _pull_layer, ("x", "scale")))
@@ -158,7 +156,7 @@ def _pull_batch(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
         lambda: normalization.batch_norm_gradient(dys[0], x, means, variances, scale, **attrs)
     )
 
-    def for_x() -> Tensor:
+    def x_gradient() -> Tensor:
         if {1, 2} <= dys.absent:
             return found()[0]
         channels = _Channels(x, attrs["axis"])
@@ -166,7 +164,7 @@ def _pull_batch(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
         through = (channels.broadcast_to_x(dys[1]) + spread) / channels.size
         return through if 0 in dys.absent else found()[0] + through
 
-    return {"x": for_x, "offset": lambda: found()[1], "scale": lambda: found()[2]}
+    return {"x": x_gradient, "offset": lambda: found()[1], "scale": lambda: found()[2]}
 
 
 def _pull_batch_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
@@ -180,23 +178,23 @@ def _pull_batch_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientTh
     h = (x - beside(means)) * beside(inverse)
     along_u, along_dy = average(u * h), average(dy * h)
 
-    def plain(scale: Tensor | None) -> Tensor:
+    def gradient_of_x(scale: Tensor | None) -> Tensor:
         return normalization.batch_norm_gradient(u, x, means, variances, scale, **attrs)[0]
 
-    def for_x() -> Tensor:
+    def x_gradient() -> Tensor:
         through_h = u * beside(factor * along_dy) + dy * beside(factor * along_u)
         return beside(inverse) * (beside(w) * dy - through_h)
 
-    def for_variance() -> Tensor:
+    def variance_gradient() -> Tensor:
         terms = average(u * dy) - average(u) * average(dy) - 3 * along_u * along_dy
         return -0.5 * channels.size * inverse * inverse * (factor * terms + w * along_dy)
 
     return {
-        "dy": lambda: plain(scale) + beside(v) + beside(w) * h,
-        "x": for_x,
-        "mean": lambda: -channels.sums(for_x()),
-        "variance": for_variance,
-        "scale": lambda: channels.sums(dy * plain(None)),
+        "dy": lambda: gradient_of_x(scale) + beside(v) + beside(w) * h,
+        "x": x_gradient,
+        "mean": lambda: -channels.sums(x_gradient()),
+        "variance": variance_gradient,
+        "scale": lambda: channels.sums(dy * gradient_of_x(None)),
     }
 
 

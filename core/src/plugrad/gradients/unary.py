@@ -45,14 +45,14 @@ gradient(unary.atanh, x=lambda dy, x: dy / (1 - x * x))
 gradient(unary.erf, x=lambda dy, x: dy * (2 / sqrt(pi)) * exp(-x * x))
 
 
-def _inside(dy: Tensor, x: Tensor, clip_value_min: float, clip_value_max: float) -> Tensor:
+def _mask_clipped(dy: Tensor, x: Tensor, clip_value_min: float, clip_value_max: float) -> Tensor:
     """Return dy where x is between the bounds or equal to one, and 0 where it was clipped."""
     return where(
         logical_and(greater_equal(x, clip_value_min), less_equal(x, clip_value_max)), dy, 0
     )
 
 
-gradient(unary.clip_by_value, x=_inside)
+gradient(unary.clip_by_value, x=_mask_clipped)
 
 
 def _cast_back(dy: Tensor, x_spec: Spec, dtype: DType) -> Tensor | None:

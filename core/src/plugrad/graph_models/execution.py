@@ -84,10 +84,12 @@ class Runner:
         else:
             for node, finished in plan.steps:
                 if node.name not in found:
-                    found[node.name] = self.compute(node, [_pick(found, r) for r in node.inputs])
+                    found[node.name] = self.compute(
+                        node, [_pick_output(found, r) for r in node.inputs]
+                    )
                 for name in finished:
                     found.pop(name, None)
-        return [_pick(found, reference) for reference in outputs]
+        return [_pick_output(found, reference) for reference in outputs]
 
     def call(self, name: str, arguments: list[Any]) -> list[Any]:
         """Return the outputs of a function of the model."""
@@ -180,7 +182,7 @@ def plan_for(graph: Graph, outputs: tuple[Reference, ...]) -> Plan:
     return graph.plans[outputs]
 
 
-def _pick(values: Mapping[str, Outputs], reference: Reference) -> Any:
+def _pick_output(values: Mapping[str, Outputs], reference: Reference) -> Any:
     found = values[reference.node]
     if reference.port >= len(found):
         raise DamagedFile(f"node {reference.node!r} has no output {reference.port}")

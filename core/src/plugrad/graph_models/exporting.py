@@ -78,7 +78,7 @@ def save_graph_model(
         raise ArgumentValueError(
             "save_graph_model: an example has no axis for the batch, or no elements; pass dynamic=False"
         )
-    document, weights = _document(function, tensors, inputs, dynamic)
+    document, weights = _build_document(function, tensors, inputs, dynamic)
     _check(
         function, document, weights, [_repeat_rows(t, 2) if dynamic else t for t in tensors], inputs
     )
@@ -103,7 +103,7 @@ def _check_names(names: Sequence[str] | None, count: int) -> list[str]:
     return cast("list[str]", found)
 
 
-def _document(
+def _build_document(
     function: Callable[..., Any], tensors: Sequence[Tensor], inputs: Sequence[str], dynamic: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what stands in the file, and the weights by name."""

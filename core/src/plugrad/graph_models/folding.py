@@ -65,12 +65,12 @@ def _fold(
     biases = [name for name in (*own, bias) if name is not None]
     if any(name not in weights for name in (kernel, *biases, *vectors)):
         return None
-    scale, offset, mean, variance = (_double(weights[name]) for name in vectors)
+    scale, offset, mean, variance = (_as_float64(weights[name]) for name in vectors)
     if any(weights[name].shape != mean.shape for name in biases):
         return None
     factor = scale / np.sqrt(variance + node["attr"]["epsilon"]["f"])
-    total = sum((_double(weights[name]) for name in biases), start=-mean)
-    filters = _double(weights[kernel])
+    total = sum((_as_float64(weights[name]) for name in biases), start=-mean)
+    filters = _as_float64(weights[kernel])
     each = factor.reshape(filters.shape[2:]) if "Depthwise" in before["op"] else factor
     names = [f"{node['name']}/filters", f"{node['name']}/bias"]
     for name, array in zip(names, (filters * each, total * factor + offset), strict=True):
@@ -82,7 +82,7 @@ def _fold(
 def _drop_unused(
     nodes: list[dict[str, Any]], weights: dict[str, Any], replaced: dict[str, Any], found: dict[str, Any]
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the nodes without those that only what has been replaced has used."""
+    """Return the nodes without those that nothing reads since a normalization was folded."""
     suspects = {_source(name) for name in replaced for name in found[name]["input"]}
     while suspects:
         uses = Counter(_source(name) for node in nodes for name in node.get("input", ()))
@@ -104,5 +104,5 @@ def _source(name: str) -> str:
     return name.removeprefix("^").partition(":")[0]
 
 
-def _double(array: NDArray[Any]) -> NDArray[np.float64]:
+def _as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(array, np.float64)

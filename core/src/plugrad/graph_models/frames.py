@@ -27,7 +27,7 @@ ROOT: Final[Context] = ()
 
 
 class Dead:
-    """The value that never comes."""
+    """The value on the branch that a Switch has not chosen."""
 
 
 DEAD: Final = Dead()
@@ -136,9 +136,9 @@ class _Run:
                 value = outputs[port]
             else:
                 raise DamagedFile(f"node {name!r} has no output {port}")
-            self._receive(context, consumer, slot, value)
+            self._receive_token(context, consumer, slot, value)
 
-    def _receive(self, context: Context, name: str, slot: int, value: Any) -> None:
+    def _receive_token(self, context: Context, name: str, slot: int, value: Any) -> None:
         node = self.nodes[name]
         tokens = self.arrived.setdefault((context, name), {})
         tokens[slot] = value
@@ -179,7 +179,7 @@ class _Run:
             return
         is_dead = any(isinstance(value, Dead) for value in values)
         if node.op == "Enter":
-            self._enter(context, node, (DEAD,) if is_dead else (inputs[0],))
+            self._enter_frame(context, node, (DEAD,) if is_dead else (inputs[0],))
         elif node.op == "NextIteration":
             if not is_dead:
                 self._next_iteration(context, name, (inputs[0],))
@@ -205,7 +205,7 @@ class _Run:
         outputs = (DEAD,) if chosen < 0 else (inputs[chosen], np.array(chosen, np.int32))
         self._send(context, node.name, outputs)
 
-    def _enter(self, context: Context, node: Node, outputs: Outputs) -> None:
+    def _enter_frame(self, context: Context, node: Node, outputs: Outputs) -> None:
         first: Context = (*context, (str(node.attributes.get("frame_name", "")), 0))
         last = self.iterations.setdefault(first, 0)
         if node.attributes.get("is_constant"):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, cast as cast_type
 import numpy as np
 
 from plugrad.discovery.selection import active_backend
-from plugrad.discovery.state import state
 from plugrad.engine.autocast import compute_dtype
 from plugrad.engine.results import tensor_from_host
 from plugrad.errors import (
@@ -21,11 +20,10 @@ from plugrad.errors import (
     PlugradError,
     ShapeError,
     short_repr,
-    warn,
 )
 from plugrad.kernels import unary
-from plugrad.settings.layers import config
-from plugrad.tensor.backend import store, unsupported_dtype
+from plugrad.ops.dtypes import requested_dtype, stored_dtype
+from plugrad.tensor.backend import store
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.tensor.tracer import Tracer
 from plugrad.types.dtype import (
@@ -36,7 +34,6 @@ from plugrad.types.dtype import (
     complex64,
     float32,
     int32,
-    nearest_dtype,
     numpy_kind,
     promote,
     promote_scalar,
@@ -78,30 +75,6 @@ def as_tensor(
         taken = stored_dtype(as_dtype(values.dtype), backend)
         values = _convert_values(values, taken, op, name)
     return tensor_from_host(values, backend)
-
-
-def stored_dtype(dtype: DType, backend: Backend) -> DType:
-    """Return the dtype in which a backend stores data of `dtype`: the nearest one that it supports.
-
-    The setting ``unsupported_dtype`` decides whether there is a warning, once for each dtype.
-
-    Raises:
-        UnsupportedDtype: the backend does not have `dtype`, and the setting is "error" or there is none
-            near it.
-    """
-    if dtype in (known := backend.dtypes()):
-        return dtype
-    policy = config.get("unsupported_dtype")
-    taken = None if policy == "error" else nearest_dtype(dtype, known)
-    if taken is None:
-        raise unsupported_dtype(dtype, backend)
-    if policy == "convert" and (backend.name, dtype.name) not in state.warned_dtypes:
-        warn(
-            f"backend {backend.name!r} does not have {dtype}, so data of this dtype become {taken}. Ask for a dtype, "
-            f"as in asarray(x, dtype={str(taken)!r}), or set unsupported_dtype to 'silent' or 'error'"
-        )
-        state.warned_dtypes.add((backend.name, dtype.name))
-    return taken
 
 
 def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) -> NDArray[Any]:
@@ -429,14 +402,14 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
     """Cast `x` to a dtype, or return it unchanged if it has that dtype; error messages begin with `op`.
 
     Raises:
-        UnsupportedDtype: the backend has no such dtype.
+        UnsupportedDtype: the backend has no such dtype, and `requested_dtype` gives no other one.
         DTypeError: strings do not convert to numbers, nor numbers to strings.
     """
     given = x.dtype
     if given is dtype:
         return x
-    if dtype not in x.backend.dtypes():
-        raise unsupported_dtype(dtype, x.backend)
+    if (dtype := requested_dtype(dtype, x.backend)) is given:
+        return x
     if given is string or dtype is string:
         raise DTypeError(
             f"{op}: {given} does not convert to {dtype}; make the values in Python, as in float(text)"

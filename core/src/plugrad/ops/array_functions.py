@@ -38,15 +38,15 @@ def find_function(name: str) -> Any:
     return found
 
 
-def _by_function(names: Iterable[str]) -> dict[Any, str]:
+def _map_functions(names: Iterable[str]) -> dict[Any, str]:
     return {find_function(name): name for name in names}
 
 
-_OPS: Final = _by_function(OPS)
-_CREATORS: Final = _by_function(CREATORS)
-_FACTS: Final = _by_function(FACTS)
-_READERS: Final = _by_function(READERS)
-_INSTEAD: Final = _by_function(INSTEAD)
+_OPS: Final = _map_functions(OPS)
+_CREATORS: Final = _map_functions(CREATORS)
+_FACTS: Final = _map_functions(FACTS)
+_READERS: Final = _map_functions(READERS)
+_INSTEAD: Final = _map_functions(INSTEAD)
 
 
 def apply_array_function(
@@ -85,10 +85,10 @@ def apply_array_function(
         name = _CREATORS[function]
         return _call(name, function, CREATORS[name], args, kwargs, {"device": x.backend})
     name = _INSTEAD.get(function) or f"{function.__module__}.{function.__name__}"
-    raise _refusal(name.removeprefix("numpy."))
+    raise _refusal_error(name.removeprefix("numpy."))
 
 
-def _refusal(name: str, options: str = "", op: str = "") -> ArgumentError:
+def _refusal_error(name: str, options: str = "", op: str = "") -> ArgumentError:
     """Return the error for a function, or for options of it, that plugrad does not have."""
     instead = f"write {INSTEAD[name]}, or " if name in INSTEAD and not options else ""
     given = f" with {options}" if options else ""
@@ -176,7 +176,7 @@ def _call(
                 "as in x.numpy()"
             )
         else:
-            raise _refusal(name, key)
+            raise _refusal_error(name, key)
     return op.function(*ordered, **named)
 
 
@@ -191,7 +191,7 @@ def _known_options(
     own = signature(op).parameters
     lacking = [option for option in options if option not in own]
     if lacking:
-        raise _refusal(name, ", ".join(lacking))
+        raise _refusal_error(name, ", ".join(lacking))
     return options
 
 

@@ -20,9 +20,9 @@ from plugrad.errors import (
     short_repr,
 )
 from plugrad.kernels import creation, indexing, movement
-from plugrad.ops.arguments import as_tensor, cast, host_array, same_dtype, stored_dtype, unary_op
+from plugrad.ops.arguments import as_tensor, cast, host_array, same_dtype, unary_op
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
-from plugrad.tensor.backend import unsupported_dtype
+from plugrad.ops.dtypes import requested_dtype, stored_dtype
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import (
@@ -77,10 +77,8 @@ def host_value(
         UnsupportedDtype: the backend does not have the dtype.
     """
     check_callable("host_value", function)
-    wanted = as_dtype(dtype)
     backend = backend_for(device)
-    if wanted not in backend.dtypes():
-        raise unsupported_dtype(wanted, backend)
+    wanted = requested_dtype(as_dtype(dtype), backend)
     return wrap_array(backend.host_value(function, as_shape(shape), wanted), backend)
 
 
@@ -109,7 +107,7 @@ def asarray(
     Args:
         obj: a tensor, a number, a string, an array, or a nested list of numbers, strings or tensors;
             gradients flow to tensors in a list, which are stacked.
-        dtype: the dtype of the result; it is never replaced by another one.
+        dtype: the dtype of the result; only the setting ``unsupported_dtype`` "always" replaces it.
         device: where the result lives, such as "webgpu" or "cpu"; by default a tensor stays where
             it is, and everything else goes to the active backend.
         copy: False returns a tensor itself, and raises an error where a copy is needed. True and None
@@ -144,7 +142,10 @@ def asarray(
     if isinstance(obj, list | tuple) and _contains_tensors(obj):
         parts = [asarray(part, device=device) for part in obj]
         return asarray(movement.pack(*same_dtype(parts, "asarray"), axis=0), dtype=dtype)
-    return as_tensor(obj, "asarray", "obj", dtype=wanted, backend=backend_for(device))
+    backend = backend_for(device)
+    if wanted is not None:
+        wanted = requested_dtype(wanted, backend)
+    return as_tensor(obj, "asarray", "obj", dtype=wanted, backend=backend)
 
 
 def _contains_tensors(parts: Sequence[Any]) -> bool:
@@ -373,32 +374,30 @@ def arange(
     step = _check_end(step, "step")
     if step == 0:
         raise ArgumentValueError("arange: step=0 never reaches stop; it must not be 0")
-    attrs = _arange_attrs(start, stop, step, None if dtype is None else as_dtype(dtype))
-    return _create(creation.range, attrs, backend_for(device))
+    backend = backend_for(device)
+    default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
+    wanted = requested_dtype(_pick_dtype(dtype, default), backend)
+    return creation.range.call(backend, _arange_attrs(start, stop, step, wanted))
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _arange_attrs(
-    start: float, stop: float, step: float, dtype: DType | None
-) -> ValidatedAttributes:
+def _arange_attrs(start: float, stop: float, step: float, dtype: DType) -> ValidatedAttributes:
     """Return the attributes of the kernel `range`."""
-    default = int32 if all(isinstance(n, int) for n in (start, stop, step)) else float32
-    wanted = dtype or default
-    if wanted.kind in ("bool", "string"):
-        raise DTypeError(f"arange: dtype={wanted} does not hold numbers; use int32 or float32")
-    if wanted.is_inexact:
+    if dtype.kind in ("bool", "string"):
+        raise DTypeError(f"arange: dtype={dtype} does not hold numbers; use int32 or float32")
+    if dtype.is_inexact:
         start = float(start)
         stop = float(stop)
         step = float(step)
-    elif default is int32:
+    elif all(isinstance(n, int) for n in (start, stop, step)):
         numbers = range(start, stop, step)  # type: ignore[arg-type]
         ends = [numbers[0], numbers[-1]] if numbers else []
-        host_array(ends, "arange", "the range", wanted)  # raises if a number does not fit
+        host_array(ends, "arange", "the range", dtype)  # raises if a number does not fit
         if len(numbers) < 2:  # then stop and step need not fit
             start = numbers[0] if numbers else 0
             stop = start + len(numbers)
             step = 1
-    return creation.range.validate_attributes(start=start, stop=stop, step=step, dtype=wanted)
+    return creation.range.validate_attributes(start=start, stop=stop, step=step, dtype=dtype)
 
 
 def _check_end(value: float, name: str) -> float:
@@ -458,8 +457,10 @@ def linspace(
         last = complex(last)
     count = check_integer(num, "linspace", "num", least=0)
     has_end = check_flag(endpoint, "linspace", "endpoint") or not count
+    backend = backend_for(device)
+    wanted = requested_dtype(wanted, backend)
     attrs = _linspace_attrs(first, last, count if has_end else count + 1, wanted)
-    x = _create(creation.linspace, attrs, backend_for(device))
+    x = creation.linspace.call(backend, attrs)
     return x if has_end else movement.slice(x, begin=(0,), size=(count,))
 
 
@@ -508,13 +509,11 @@ def eye(
     """
     height, width = as_shape((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
     k = max(-height, min(check_integer(k, "eye", "k"), width))  # further away there is no diagonal
-    wanted = _pick_dtype(dtype)
     backend = backend_for(device)
-    if wanted not in backend.dtypes():
-        raise unsupported_dtype(wanted, backend)
+    wanted = requested_dtype(_pick_dtype(dtype), backend)
     if height * width <= _EYE_MAX_SENT and wanted is not string:
         return tensor_from_host(_cached_eye(height, width, k, wanted.numpy), backend)
-    diagonal = _create(creation.range, _arange_attrs(k, k + height, 1, int32), backend)
+    diagonal = creation.range.call(backend, _arange_attrs(k, k + height, 1, int32))
     return indexing.one_hot(diagonal, depth=width, on_value=1, off_value=0, dtype=wanted)
 
 
@@ -569,12 +568,13 @@ def _full(op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend:
     Raises:
         UnsupportedDtype: the backend does not have the dtype.
     """
+    dtype = requested_dtype(dtype, backend)
     sizes = shape if type(shape) is int else as_sizes(shape, name=f"{op}: shape")
     if type(value) is int or (type(value) in _NUMBER_TYPES and (value or copysign(1, value) > 0)):  # type: ignore[arg-type]  # -0.0 is no key: it equals 0.0
         attrs = _fill_attrs(op, sizes, value, dtype)
     else:
         attrs = _fill_attrs.__wrapped__(op, sizes, value, dtype)
-    return _create(creation.fill, attrs, backend)
+    return creation.fill.call(backend, attrs)
 
 
 _NUMBER_TYPES: Final = frozenset({bool, int, float})
@@ -590,10 +590,3 @@ def _fill_attrs(
         raise ShapeError(f"{op}: fill_value={short_repr(value)} must be one number or one string")
     shape = as_shape(sizes, name=f"{op}: shape")
     return creation.fill.validate_attributes(shape=shape, value=fill.item(), dtype=dtype)
-
-
-def _create(kernel: Kernel[..., Tensor], attrs: ValidatedAttributes, backend: Backend) -> Tensor:
-    """Run a kernel without inputs, or raise UnsupportedDtype."""
-    if attrs["dtype"] not in backend.dtypes():
-        raise unsupported_dtype(attrs["dtype"], backend)
-    return kernel.call(backend, attrs)

@@ -165,20 +165,20 @@ def gamma_numbers(
         bound = 0.5 * normal * normal + d * (1 - cube + log_cube)
         return cube, (root > 0) & (logarithm(uniform) < bound)
 
-    def accepted(count: int) -> Tensor:
+    def draw_accepted(count: int) -> Tensor:
         cube, is_accepted = cubes(count)
         spare = most_rejected(count, rejection)
         if 2 * spare <= count:
             place = cumulative_sum(cast(~is_accepted, int32), axis=0) - 1
             place = minimum(maximum(place, 0), spare - 1)
-            return where(is_accepted, cube, indexing.gather(accepted(spare), place, axis=0))
+            return where(is_accepted, cube, indexing.gather(draw_accepted(spare), place, axis=0))
         for _ in range(1, ceil(log(MAX_REJECTION) / log(rejection))):
             other, is_good = cubes(count)
             cube = where(is_accepted, cube, where(is_good, other, 1.0))
             is_accepted = is_accepted | is_good
         return cube
 
-    return d * accepted(count)
+    return d * draw_accepted(count)
 
 
 def gamma_factor(alpha: float, uniform: Tensor) -> Tensor:

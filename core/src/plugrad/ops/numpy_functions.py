@@ -57,7 +57,9 @@ def percentile(
     keepdims: bool = False,
 ) -> Tensor:
     """Return the quantiles of percentages."""
-    return quantiles.quantile(a, _percent(q), axis=axis, keepdims=keepdims, method=method)
+    return quantiles.quantile(
+        a, _fractions_from_percents(q), axis=axis, keepdims=keepdims, method=method
+    )
 
 
 def nanpercentile(
@@ -69,10 +71,12 @@ def nanpercentile(
     keepdims: bool = False,
 ) -> Tensor:
     """Return the quantiles of percentages of what is not NaN."""
-    return quantiles.nanquantile(a, _percent(q), axis=axis, keepdims=keepdims, method=method)
+    return quantiles.nanquantile(
+        a, _fractions_from_percents(q), axis=axis, keepdims=keepdims, method=method
+    )
 
 
-def _percent(q: Any) -> Any:
+def _fractions_from_percents(q: Any) -> Any:
     return q if isinstance(q, Tensor) else np.asarray(q) / 100
 
 

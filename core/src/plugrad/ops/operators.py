@@ -20,7 +20,7 @@ Binary = Callable[..., Any]
 
 
 def swap_operands(op: Binary) -> Binary:
-    """Return a binary op with its operands swap_operands, for reflected operators such as ``__radd__``."""
+    """Return a binary op that takes its operands in the other order, for reflected operators such as ``__radd__``."""
 
     def operator(x: Any, other: Any) -> Any:
         return op(other, x)

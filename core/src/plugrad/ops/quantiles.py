@@ -77,7 +77,7 @@ def quantile(
     below, part = _split_places(places, method)
     values = sort(x, axis=-1)
     above = np.minimum(below + 1, x.shape[-1] - 1)
-    found = _between(take(values, below, axis=-1), take(values, above, axis=-1), part)
+    found = _interpolate(take(values, below, axis=-1), take(values, above, axis=-1), part)
     has_nan = isnan(stop_gradient(values[..., -1:]))  # NaN comes last
     return _restore(where(has_nan, nan, found), levels, shape)
 
@@ -126,7 +126,7 @@ def nanquantile(
     values = sort(x, axis=-1)
     above = where(below + 1 < last, below + 1, last)
     lower, upper = (take_along_axis(values, p, axis=-1) for p in (below, above))
-    return _restore(_between(lower, upper, part), levels, shape)
+    return _restore(_interpolate(lower, upper, part), levels, shape)
 
 
 @explain_wrong_calls
@@ -207,7 +207,7 @@ def _split_traced_places(places: Tensor, method: str) -> tuple[Tensor, Tensor]:
     return below.astype(int32), part
 
 
-def _between(a: Tensor, b: Tensor, part: Any) -> Tensor:
+def _interpolate(a: Tensor, b: Tensor, part: Any) -> Tensor:
     """Interpolate between a and b; between equal infinities, or minus infinity and a number, there are only these."""
     parts = asarray(part, dtype=a.dtype, device=a.backend)
     least, most = stop_gradient(a), stop_gradient(b)

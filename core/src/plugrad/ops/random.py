@@ -20,8 +20,8 @@ from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, with_attr
 from plugrad.ops.attributes import check_finite, check_flag, check_integer, check_real
 from plugrad.ops.binary import minimum
 from plugrad.ops.creation import full
+from plugrad.ops.dtypes import requested_dtype
 from plugrad.ops.streams import ALGORITHM, RandomStream, check_state, key_of_seed
-from plugrad.tensor.backend import unsupported_dtype
 from plugrad.types.dtype import (
     HALVES,
     DType,
@@ -165,16 +165,18 @@ class Generator:
         state = self._stream.next_state(count_elements(shape), backend)
         return with_attributes(kernels.random_bits, state, shape=shape)
 
-    def _unit(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+    def _uniform_in_unit_interval(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw numbers from 0 up to but without 1, in float64 or in float32."""
         words = self._bits(shape, backend)
         if dtype is float64:
             return distributions.scale_pairs_to_unit(words, self._bits(shape, backend))
         return distributions.scale_to_unit(words)
 
-    def _positive_unit(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
+    def _positive_uniform(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw numbers above 0 and at most 1, in float64 or in float32."""
-        return self._unit(shape, dtype, backend) + (2.0**-54 if dtype is float64 else 2.0**-25)
+        return self._uniform_in_unit_interval(shape, dtype, backend) + (
+            2.0**-54 if dtype is float64 else 2.0**-25
+        )
 
     def _standard_normal(self, shape: Shape, dtype: DType, backend: Backend) -> Tensor:
         """Draw normal numbers in float64 or in float32."""
@@ -182,7 +184,8 @@ class Generator:
         if dtype is float64:
             half = (-(-count // 2),)
             numbers = distributions.normal_pairs(
-                self._positive_unit(half, dtype, backend), self._unit(half, dtype, backend)
+                self._positive_uniform(half, dtype, backend),
+                self._uniform_in_unit_interval(half, dtype, backend),
             )
             if count % 2:
                 numbers = movement.slice(numbers, begin=(0,), size=(count,))
@@ -221,7 +224,7 @@ class Generator:
         bottom, top = np.asarray([low, high], wanted.numpy)
         if not (np.isfinite(bottom) and np.isfinite(top)):
             raise ArgumentValueError(f"uniform: low={low} and high={high} must fit {wanted}")
-        unit = self._unit(sizes, wanted, backend)
+        unit = self._uniform_in_unit_interval(sizes, wanted, backend)
         with np.errstate(over="ignore"):
             is_wide = not np.isfinite(np.asarray(high - low, unit.dtype.numpy))
         values = unit * (high / 2 - low / 2) + low / 2 if is_wide else unit * (high - low)
@@ -307,7 +310,7 @@ class Generator:
         std = check_finite(std, "truncated_normal", "std", least=0)
         sizes, wanted, backend = _floating_arguments("truncated_normal", shape, dtype, device)
         if wanted is float64:
-            rank = (self._unit(sizes, wanted, backend) - 0.5) * 2 + 2.0**-53
+            rank = (self._uniform_in_unit_interval(sizes, wanted, backend) - 0.5) * 2 + 2.0**-53
         else:
             rank = distributions.scale_to_symmetric(self._bits(sizes, backend))
         numbers = distributions.truncated_normal_quantile(rank)
@@ -346,7 +349,7 @@ class Generator:
             return self._standard_normal((count,), dtype, backend)
 
         def draw_positive(count: int) -> Tensor:
-            return self._positive_unit((count,), dtype, backend)
+            return self._positive_uniform((count,), dtype, backend)
 
         greater = alpha if alpha >= 1 else alpha + 1
         numbers = distributions.gamma_numbers(greater, count, draw_normal, draw_positive)
@@ -377,7 +380,8 @@ class Generator:
             ArgumentValueError: `low` is not less than `high`, or they do not fit the dtype.
             DTypeError: the dtype is not an integer dtype.
         """
-        wanted = int32 if dtype is None else as_dtype(dtype)
+        backend = backend_for(device)
+        wanted = int32 if dtype is None else requested_dtype(as_dtype(dtype), backend)
         if not wanted.is_integer:
             raise DTypeError(f"integers: dtype={wanted} must be an integer dtype, such as int32")
         low = check_integer(low, "integers", "low")
@@ -389,7 +393,6 @@ class Generator:
                 f"fit {wanted}"
             )
         sizes = _check_shape("integers", shape)
-        backend = _resolve_backend(wanted, device)
         span = high - low
         # The dtype does not change the numbers, unless there are too many for int32.
         kind = int32 if span <= 2**32 else int64
@@ -430,11 +433,11 @@ class Generator:
             DTypeError: the dtype is string.
         """
         p = check_real(p, "bernoulli", "p", least=0, most=1)
-        wanted = bool_ if dtype is None else as_dtype(dtype)
+        backend = backend_for(device)
+        wanted = bool_ if dtype is None else requested_dtype(as_dtype(dtype), backend)
         if wanted is string:
             raise DTypeError("bernoulli: dtype=string does not hold numbers; use bool or int32")
         sizes = _check_shape("bernoulli", shape)
-        backend = _resolve_backend(wanted, device)
         # A word is uniform among 2**32 numbers, from -2**31 on.
         below = round(p * 2.0**32)
         if below == 0:
@@ -463,7 +466,7 @@ class Generator:
         """
         if isinstance(x, int | np.integer):
             count = check_integer(x, "permutation", "x", least=0, most=2**31)
-            return self._order(count, _resolve_backend(int32, device))
+            return self._order(count, backend_for(device))
         x = as_tensor(x, "permutation", backend=backend_for(device))
         axis = normalize_axis(axis, x.ndim, name="permutation: axis")
         return indexing.gather(x, self._order(x.shape[axis], x.backend), axis=axis)
@@ -537,7 +540,8 @@ def _floating_arguments(
             f"{op}: dtype={wanted} must be floating; draw floating numbers and convert them with "
             "astype, or draw integers with plugrad.random.integers"
         )
-    return _check_shape(op, shape), wanted, _resolve_backend(wanted, device)
+    backend = backend_for(device)
+    return _check_shape(op, shape), requested_dtype(wanted, backend), backend
 
 
 def _check_shape(op: str, shape: ShapeLike) -> Shape:
@@ -547,20 +551,6 @@ def _check_shape(op: str, shape: ShapeLike) -> Shape:
             f"{op}: shape={short_repr(sizes)} has more elements than an address space holds"
         )
     return sizes
-
-
-def _resolve_backend(dtype: DType, device: DeviceLike | None) -> Backend:
-    """Return the backend of a device.
-
-    The check of the dtype comes before anything is drawn.
-
-    Raises:
-        UnsupportedDtype: the backend does not have the dtype.
-    """
-    backend = backend_for(device)
-    if dtype not in backend.dtypes():
-        raise unsupported_dtype(dtype, backend)
-    return backend
 
 
 def _computation_dtype(dtype: DType) -> DType:

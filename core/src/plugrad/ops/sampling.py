@@ -268,7 +268,9 @@ def grid_sample(
         return sampler.pixels_at([round(c) for c in map(sampler.bound, coordinates, sizes)])
     if method == "linear":
         coordinates = list(map(sampler.bound, coordinates, sizes))
-    offsets, kernel = ((0, 1), _hat) if method == "linear" else ((-1, 0, 1, 2), _keys)
+    offsets, kernel = (
+        ((0, 1), _linear_weight) if method == "linear" else ((-1, 0, 1, 2), _cubic_weight)
+    )
     lows = [floor(c) for c in coordinates]
     rests = [c - low for c, low in zip(coordinates, lows, strict=True)]
     parts: list[Tensor] = []
@@ -343,12 +345,12 @@ def _as_coordinates(points: Tensor, n: int, align_corners: bool) -> Tensor:
     return (points + 1.0) * (n / 2) - 0.5
 
 
-def _hat(rest: Tensor, offset: int) -> Tensor:
+def _linear_weight(rest: Tensor, offset: int) -> Tensor:
     """Return the linear weight of the pixel before (0) or behind (1)."""
     return rest if offset else 1.0 - rest
 
 
-def _keys(rest: Tensor, offset: int) -> Tensor:
+def _cubic_weight(rest: Tensor, offset: int) -> Tensor:
     """Return the weight of a pixel at a distance that depends on its offset: -1, 0, 1 or 2."""
     distance = rest - float(offset) if offset <= 0 else float(offset) - rest
     if offset in (0, 1):

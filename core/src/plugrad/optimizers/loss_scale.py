@@ -65,14 +65,14 @@ class LossScale:
 
     def factor_on(self, backend: Backend) -> Variable:
         """Return the factor, a variable on a device."""
-        return self._on(backend)[0]
+        return self._variables_on(backend)[0]
 
     def unscale(self, gradients: Sequence[Tensor], backend: Backend) -> tuple[list[Tensor], Tensor]:
         """Return the gradients divided by the factor, and whether all of them are finite, a bool on their device.
 
         The factor changes for the next step.
         """
-        factor, good_steps = self._on(backend)
+        factor, good_steps = self._variables_on(backend)
         inverse = 1 / factor
         unscaled = [g * inverse.astype(g.dtype) for g in gradients]
         # The sum of numbers among which one is infinite or NaN is so, too.
@@ -108,7 +108,7 @@ class LossScale:
             factor.assign(found["scale"])
             good_steps.assign(found["good_steps"])
 
-    def _on(self, backend: Backend) -> tuple[Variable, Variable]:
+    def _variables_on(self, backend: Backend) -> tuple[Variable, Variable]:
         """Return the variables with the factor and the number of good steps on a device."""
         found = self._variables.get(backend.label)
         if found is None:

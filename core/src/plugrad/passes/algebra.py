@@ -9,7 +9,7 @@ elements and without gaps.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import copysign, prod
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.graph.graph import Call, Graph, Step, Value
@@ -85,12 +85,13 @@ class _Rewriter:
         return step if step is not None and step.kernel is kernel else None
 
     def is_filled(self, value: Value | None, number: int) -> bool:
-        """Return whether all elements of a value are a number."""
+        """Return whether all elements of a value are a real number, 0 or above."""
         step = None if value is None else self.makers.get(value)
         if step is None:
             return False
         if step.kernel is creation.fill:
-            return step.attrs["value"] == number
+            value: Any = step.attrs["value"]
+            return value == number and copysign(1, value) > 0  # x - -0.0 is 0.0 for -0.0
         if step.kernel in _REPEATED:
             return self.is_filled(step.inputs[0], number)
         return step.kernel is (creation.ones_like if number else creation.zeros_like)
@@ -107,36 +108,40 @@ _PARTS: Final = frozenset({complex_numbers.real, complex_numbers.imag})
 # --- what is given back --------------------------------------------------------------------------
 
 
-def _unless_stop(rewriter: _Rewriter, step: Call) -> Call | Value:
-    return step if step.stops_gradient else _first(step)
+def _drop_copy(rewriter: _Rewriter, step: Call) -> Call | Value:
+    return step if step.stops_gradient else _first_input(step)
 
 
-def _unless_changed(rewriter: _Rewriter, step: Call) -> Call | Value:
+def _drop_if_unchanged(rewriter: _Rewriter, step: Call) -> Call | Value:
     """Return the input of a call that would copy it, because it has the shape and the dtype already."""
-    x = _first(step)
+    x = _first_input(step)
     is_same = rewriter.specs[x] == rewriter.specs[step.outputs[0]]
     return x if is_same and rewriter.is_packed(x) else step
 
 
-def _twice(rewriter: _Rewriter, step: Call) -> Call | Value:
+def _cancel_inverse(rewriter: _Rewriter, step: Call) -> Call | Value:
     """Return x of f(f(x)), where f is its own inverse."""
     inner = rewriter.maker(step.inputs[0], step.kernel)
-    return _first(inner) if inner is not None and rewriter.is_packed(inner.inputs[0]) else step
+    return (
+        _first_input(inner) if inner is not None and rewriter.is_packed(inner.inputs[0]) else step
+    )
 
 
-def _by_one(rewriter: _Rewriter, step: Call) -> Call | Value:
-    return _neutral(rewriter, step, 1, (1,))
+def _drop_division_by_one(rewriter: _Rewriter, step: Call) -> Call | Value:
+    return _drop_neutral_number(rewriter, step, 1, (1,))
 
 
-def _times_one(rewriter: _Rewriter, step: Call) -> Call | Value:
-    return _neutral(rewriter, step, 1, (1, 0))
+def _drop_product_with_one(rewriter: _Rewriter, step: Call) -> Call | Value:
+    return _drop_neutral_number(rewriter, step, 1, (1, 0))
 
 
-def _minus_zero(rewriter: _Rewriter, step: Call) -> Call | Value:
-    return _neutral(rewriter, step, 0, (1,))
+def _drop_difference_with_zero(rewriter: _Rewriter, step: Call) -> Call | Value:
+    return _drop_neutral_number(rewriter, step, 0, (1,))
 
 
-def _neutral(rewriter: _Rewriter, step: Call, number: int, places: tuple[int, ...]) -> Call | Value:
+def _drop_neutral_number(
+    rewriter: _Rewriter, step: Call, number: int, places: tuple[int, ...]
+) -> Call | Value:
     """Return the other input if the one at a place is a number that changes nothing.
 
     Complex numbers are left alone: the product of inf and 1 + 0j has a part that is NaN.
@@ -157,7 +162,7 @@ def _neutral(rewriter: _Rewriter, step: Call, number: int, places: tuple[int, ..
 
 def _reshape(rewriter: _Rewriter, step: Call) -> Call | Value:
     """Join two reshapes, if one of them only adds or removes axes of size 1, which is a view of any array."""
-    x = _first(step)
+    x = _first_input(step)
     shape: Shape = step.attrs["shape"]
     specs = rewriter.specs
     if specs[x].shape == shape:
@@ -165,10 +170,10 @@ def _reshape(rewriter: _Rewriter, step: Call) -> Call | Value:
     inner = rewriter.maker(x, movement.reshape) or rewriter.maker(x, movement.expand_dims)
     if inner is None:
         return step
-    start, middle = specs[_first(inner)], specs[x]
+    start, middle = specs[_first_input(inner)], specs[x]
     if _long_axes(middle) not in (_long_axes(start), _long_axes(specs[step.outputs[0]])):
         return step
-    return _first(inner) if start.shape == shape else replace(step, inputs=inner.inputs)
+    return _first_input(inner) if start.shape == shape else replace(step, inputs=inner.inputs)
 
 
 def _long_axes(spec: Shaped) -> list[int]:
@@ -181,7 +186,7 @@ def _transpose(rewriter: _Rewriter, step: Call) -> Call | Value:
     inner = rewriter.maker(step.inputs[0], movement.transpose)
     if inner is not None:
         perm = tuple([inner.attrs["perm"][axis] for axis in perm])
-    x = _first(inner or step)
+    x = _first_input(inner or step)
     if perm == tuple(range(len(perm))):
         return x
     return step if inner is None else replace(step, inputs=(x,), attrs={"perm": perm})
@@ -189,25 +194,25 @@ def _transpose(rewriter: _Rewriter, step: Call) -> Call | Value:
 
 def _slice(rewriter: _Rewriter, step: Call) -> Call | Value:
     """Return the input of a slice that takes all of it."""
-    x = _first(step)
+    x = _first_input(step)
     return x if rewriter.specs[x] == rewriter.specs[step.outputs[0]] else step
 
 
-def _first(step: Call) -> Value:
+def _first_input(step: Call) -> Value:
     value = step.inputs[0]
     assert value is not None
     return value
 
 
 RULES: Final[dict[Kernel[..., Any], Rule]] = {
-    unary.identity: _unless_stop,
-    unary.cast: _unless_changed,
-    unary.negative: _twice,
-    unary.logical_not: _twice,
-    binary.multiply: _times_one,
-    binary.divide: _by_one,
-    binary.subtract: _minus_zero,
-    movement.broadcast_to: _unless_changed,
+    unary.identity: _drop_copy,
+    unary.cast: _drop_if_unchanged,
+    unary.negative: _cancel_inverse,
+    unary.logical_not: _cancel_inverse,
+    binary.multiply: _drop_product_with_one,
+    binary.divide: _drop_division_by_one,
+    binary.subtract: _drop_difference_with_zero,
+    movement.broadcast_to: _drop_if_unchanged,
     movement.reshape: _reshape,
     movement.transpose: _transpose,
     movement.slice: _slice,

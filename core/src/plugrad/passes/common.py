@@ -34,7 +34,7 @@ def merge_common_calls(graph: Graph) -> Graph:
 
 
 def find_call(step: Call, known: Mapping[Any, Call]) -> Call | None:
-    """Return one of some calls, by their keys, that computes what a call does; None if there is none."""
+    """Return an earlier call that computes the same as a call, or None; `known` has earlier calls by their keys."""
     try:
         found = known.get(_key_of(step))
     except TypeError:  # an attribute of a graph that was made by hand is not hashable

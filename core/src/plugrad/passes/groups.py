@@ -93,7 +93,7 @@ class _Groups:
 
     def add(self, index: int, call: Call) -> None:
         """Let a call join the groups of its inputs, or begin one."""
-        makers = {self._whole(self._made[v]) for v in call.inputs if v in self._made}
+        makers = {self._root(self._made[v]) for v in call.inputs if v in self._made}
         needed = self._needed_by(v for v in call.inputs if v not in self._made)
         chosen = index
         self._members[index] = [index]
@@ -103,7 +103,7 @@ class _Groups:
             if self._can_join(chosen, maker):
                 chosen = self._join(maker, chosen)
 
-    def _whole(self, group: int) -> int:
+    def _root(self, group: int) -> int:
         """Return the group of which a group is a part."""
         while group in self._parts:
             group = self._parts[group]
@@ -113,21 +113,21 @@ class _Groups:
         needed: set[int] = set()
         for value in values:
             if value in self._made:
-                needed.add(self._whole(self._made[value]))
+                needed.add(self._root(self._made[value]))
             elif value is not None:
                 needed |= self._needed.get(value, set())
         return needed
 
     def _before(self, group: int) -> set[int]:
         """Return the groups that must run before a group."""
-        return {self._whole(g) for g in self._read[group] | self._behind[group]} - {group}
+        return {self._root(g) for g in self._read[group] | self._behind[group]} - {group}
 
     def _can_join(self, later: int, earlier: int) -> bool:
         """Return whether two groups can be one: nothing that the later one needs comes between them.
 
         The earlier one does not need the later one: when a call reads both, it has not joined one that the other needs.
         """
-        if later == earlier or earlier in map(self._whole, self._behind[later]):
+        if later == earlier or earlier in map(self._root, self._behind[later]):
             return False
         left = [group for group in self._before(later) if group != earlier]
         seen = {*left}

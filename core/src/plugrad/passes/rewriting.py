@@ -16,7 +16,7 @@ def rename_inputs(step: Step, names: Mapping[Value, Value]) -> Step:
     if not names or isinstance(step, HostValue) or names.keys().isdisjoint(step.inputs):
         return step
 
-    def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    def rename_values(values: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple([names.get(value, value) for value in values])
 
     if isinstance(step, Call):
@@ -28,14 +28,14 @@ def rename_inputs(step: Step, names: Mapping[Value, Value]) -> Step:
         body = step.body
         specs = {**body.specs, **{names.get(v, v): body.specs[v] for v in body.arguments}}
         steps = [rename_inputs(each, names) for each in body.steps]
-        changed = replace(body, specs=specs, arguments=renamed(body.arguments))
+        changed = replace(body, specs=specs, arguments=rename_values(body.arguments))
         return replace(step, body=rewritten(changed, steps, names))
     if isinstance(step, Cond):
         flag = names.get(step.flag, step.flag)
-        return replace(step, flag=flag, operands=renamed(step.operands))
-    carry, captured = renamed(step.carry), renamed(step.captured)
+        return replace(step, flag=flag, operands=rename_values(step.operands))
+    carry, captured = rename_values(step.carry), rename_values(step.captured)
     if isinstance(step, Scan):
-        return replace(step, carry=carry, slices=renamed(step.slices), captured=captured)
+        return replace(step, carry=carry, slices=rename_values(step.slices), captured=captured)
     return replace(step, carry=carry, captured=captured)
 
 

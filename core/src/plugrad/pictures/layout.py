@@ -204,14 +204,14 @@ def _arrange_block(
         side = -1 if sweep % 2 == 0 else 1
         for row in order if side < 0 else order[::-1]:
 
-            def wished(item: _Item, side: int = side) -> float:
+            def preferred_x(item: _Item, side: int = side) -> float:
                 beside = near[id(item)][side]
                 both = beside or near[id(item)][-side]
                 return sum(b.x for b in both) / len(both) if both else item.x
 
             if sweep < SWEEPS:
-                rows[row].sort(key=wished)
-            _place_in_row(rows[row], wished)
+                rows[row].sort(key=preferred_x)
+            _place_in_row(rows[row], preferred_x)
     left = min(item.x - item.width / 2 for row in rows.values() for item in row)
     right = max(item.x + item.width / 2 for row in rows.values() for item in row)
     for row in rows.values():
@@ -220,7 +220,7 @@ def _arrange_block(
     return right - left
 
 
-def _place_in_row(row: Sequence[_Item], wished: Callable[[_Item], float]) -> None:
+def _place_in_row(row: Sequence[_Item], preferred_x: Callable[[_Item], float]) -> None:
     """Set the x of a row's items as near as possible to the wished ones, in order and without overlaps.
 
     Neighbours that would overlap form a group, which lies where the squares of the distances are least.
@@ -235,7 +235,7 @@ def _place_in_row(row: Sequence[_Item], wished: Callable[[_Item], float]) -> Non
             shift += (row[i - 1].width + item.width) / 2 + COLUMN_GAP
         shifts.append(shift)
     for item, shift in zip(row, shifts, strict=True):
-        total, count = wished(item) - shift, 1
+        total, count = preferred_x(item) - shift, 1
         while groups and groups[-1][0] / groups[-1][1] > total / count:
             before, number = groups.pop()
             total, count = total + before, count + number

@@ -181,18 +181,18 @@ def _named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
         ArgumentError: the tree contains itself, or has too many levels.
     """
     try:
-        yield from _walk(tree, name)
+        yield from _iter_named_leaves(tree, name)
     except RecursionError:
         raise too_deep_error() from None
 
 
-def _walk(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _iter_named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
     if isinstance(tree, dict):
         for key, part in cast("dict[Any, Any]", tree).items():
-            yield from _walk(part, f"{name}[{key!r}]")
+            yield from _iter_named_leaves(part, f"{name}[{key!r}]")
     elif isinstance(tree, list | tuple):
         for i, part in enumerate(cast("Sequence[Any]", tree)):
-            yield from _walk(part, f"{name}[{i}]")
+            yield from _iter_named_leaves(part, f"{name}[{i}]")
     else:
         yield name, tree
 

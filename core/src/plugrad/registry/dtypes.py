@@ -67,22 +67,26 @@ def register_dtype(
         RegistrationError: the name or NumPy's dtype is taken, or an argument is malformed.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _wrong(name, f"name={short_repr(name)} must match [a-z][a-z0-9_]*")
+        raise _registration_error(name, f"name={short_repr(name)} must match [a-z][a-z0-9_]*")
     if kind not in KINDS:
-        raise _wrong(name, f"kind={short_repr(kind)} must be {', '.join(map(repr, KINDS))}")
+        raise _registration_error(
+            name, f"kind={short_repr(kind)} must be {', '.join(map(repr, KINDS))}"
+        )
     try:
         host: np.dtype[Any] = np.dtype(numpy)
     except TypeError as error:
-        raise _wrong(name, f"numpy={short_repr(numpy)} is no dtype of NumPy: {error}") from error
+        raise _registration_error(
+            name, f"numpy={short_repr(numpy)} is no dtype of NumPy: {error}"
+        ) from error
     if BFLOAT16 in (name, host.name):
-        raise _wrong(name, "bfloat16 is a dtype of plugrad; bring another")
+        raise _registration_error(name, "bfloat16 is a dtype of plugrad; bring another")
     _check_is_new(name, host)
     dtype = new_dtype(name, kind, host, info)
     try:
         limits = dtype.info
         _ = (limits.eps if kind == "floating" else limits.min), limits.max
     except (ValueError, AttributeError) as error:
-        raise _wrong(
+        raise _registration_error(
             name,
             f"info={short_repr(info)} must have the attributes of numpy.finfo or numpy.iinfo: {error}",
         ) from error
@@ -104,31 +108,37 @@ def _check_is_new(name: str, host: np.dtype[Any]) -> None:
     """
     for known in every_dtype():
         if known.name == name:
-            raise _wrong(name, f"there is a dtype of this name, for NumPy's {known.numpy}")
+            raise _registration_error(
+                name, f"there is a dtype of this name, for NumPy's {known.numpy}"
+            )
         if known.numpy == host:
-            raise _wrong(name, f"numpy={short_repr(host)} is NumPy's dtype for {known}")
+            raise _registration_error(
+                name, f"numpy={short_repr(host)} is NumPy's dtype for {known}"
+            )
 
 
 def _promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType]:
     """Return what the dtype gives with others, if that is complete."""
 
-    def known(spelling: object) -> DType:
+    def find_dtype(spelling: object) -> DType:
         try:
             return dtype if spelling == dtype.name else as_dtype(spelling)
         except DTypeError as error:
-            raise _wrong(dtype.name, f"promotion={short_repr(promotion)}: {error}") from error
+            raise _registration_error(
+                dtype.name, f"promotion={short_repr(promotion)}: {error}"
+            ) from error
 
     try:
         given = dict(cast("Any", promotion))
     except (TypeError, ValueError):
-        raise _wrong(
+        raise _registration_error(
             dtype.name, f"promotion={short_repr(promotion)} must be a dict from dtypes to dtypes"
         ) from None
-    rules = {known(a): known(b) for a, b in given.items()}
+    rules = {find_dtype(a): find_dtype(b) for a, b in given.items()}
     for other in DTYPES:
         same = other.kind == dtype.kind and other.itemsize == dtype.itemsize
         if same and other not in rules:
-            raise _wrong(
+            raise _registration_error(
                 dtype.name,
                 f"promotion must say what it gives with {other}, which has its kind and size, as in "
                 f"promotion={{{other.name!r}: 'float32'}}",
@@ -136,5 +146,5 @@ def _promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType]:
     return rules
 
 
-def _wrong(name: object, what: str) -> RegistrationError:
+def _registration_error(name: object, what: str) -> RegistrationError:
     return RegistrationError(f"register_dtype({short_repr(name)}): {what}")

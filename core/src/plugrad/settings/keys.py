@@ -107,7 +107,7 @@ def _parse_jit(value: object) -> str:
 
 
 def _parse_conversion(value: object) -> str:
-    if value not in ("convert", "error", "silent"):
+    if value not in ("always", "convert", "error", "silent"):
         raise ValueError
     return cast("str", value)
 
@@ -186,8 +186,8 @@ KEYS: Final[Mapping[str, Key]] = {
             "unsupported_dtype",
             "what happens to NumPy's arrays and Python's data whose dtype the backend does not have, if no "
             "dtype is asked for: they take the nearest one that it has, with a warning for each dtype or "
-            "silently, or there is an error",
-            "'convert', 'silent' or 'error'",
+            "silently, or there is an error; 'always' also replaces, silently, a dtype that is asked for",
+            "'convert', 'silent', 'always' or 'error'",
             _parse_conversion,
             "convert",
         ),

@@ -212,7 +212,7 @@ class Bundle(Step):
 
 
 def add(gradients: Gradients, key: Any, gradient: Tensor | None) -> None:
-    """Add the gradient of a node, or of one output; None stands for nothing, be it a gradient or a node."""
+    """Add the gradient of a node, or of one output; do nothing if the gradient or the node is None."""
     if gradient is not None and key is not None:
         known = gradients.get(key)
         gradients[key] = gradient if known is None else known + gradient

@@ -59,7 +59,7 @@ active_log: Final[ContextVar[HostLog | None]] = ContextVar("plugrad_host_log", d
 
 
 def run_logged(function: Callable[[HostLog], Result]) -> Result:
-    """Return what a function of a new log returns; if it fails before it commits, take back what has been counted.
+    """Call a function with a new log and return its result; undo what the log counted if it fails before it commits.
 
     No signal comes between a failure and the one call that takes it back, nor before that of the end.
     """

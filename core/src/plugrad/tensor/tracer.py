@@ -73,7 +73,7 @@ class Tracer(Backend):
 
     @bindings.setter
     def bindings(self, bindings: list[Any]) -> None:
-        """Let them be those that another trace of the same function had."""
+        """Set the captured values to those of another trace of the same function."""
 
     @contextmanager
     def rebound(self, bindings: list[Any]) -> Generator[None, None, None]:

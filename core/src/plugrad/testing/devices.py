@@ -171,7 +171,7 @@ def _check_place(x: Tensor, backend: Backend, values: Any) -> None:
 def _check_kernels(backend: Backend) -> None:
     """Compare one row of each kernel with NumPy on a device."""
     done: set[str] = set()
-    with _using(backend):
+    with _use_backend(backend):
         for row in rows():
             if row.is_edge or row.kernel.name in done:
                 continue
@@ -184,7 +184,7 @@ def _check_kernels(backend: Backend) -> None:
 
 
 @contextmanager
-def _using(backend: Backend) -> Generator[None]:
+def _use_backend(backend: Backend) -> Generator[None]:
     plugin = next(p for p in backends() if p.name == backend.name and p.status == "active")
     with use(f"{plugin.qualified_name}:{backend.device}") as selection:
         expect(

@@ -110,20 +110,20 @@ def _in_real_parts(
     def parts(x: Tensor) -> Tensor:
         return stack([real(x), imag(x)]) if x.dtype.kind == "complex" else x
 
-    def of_parts(*xs: Tensor) -> Tensor:
+    def apply_to_parts(*xs: Tensor) -> Tensor:
         y = function(*[complex(x[0], x[1]) if i in complex_ones else x for i, x in enumerate(xs)])
         return parts(y) if isinstance(y, Tensor) else y  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
 
-    return of_parts, [parts(x) for x in inputs]
+    return apply_to_parts, [parts(x) for x in inputs]
 
 
 @dataclass(frozen=True)
 class _Objective:
     """A function whose derivatives are compared: to differentiate, and to measure."""
 
-    of_tensors: Callable[..., Tensor]
+    scalar_objective: Callable[..., Tensor]
     """Returns the value as a 0-d tensor."""
-    on_host: Callable[[Inputs], Array]
+    host_objective: Callable[[Inputs], Array]
     """Returns terms whose sum is the value; they are added in float64."""
 
 
@@ -140,32 +140,34 @@ def _weighted_sum(
             f"check_gradient: the function must return one tensor, not {type(value).__name__}"
         )
     weights = _random(generator, value.shape)
-    factor = _like(value, weights)
+    factor = _tensor_like(value, weights)
 
-    def of_tensors(*xs: Tensor) -> Tensor:
+    def scalar_objective(*xs: Tensor) -> Tensor:
         y = function(*xs)
         return sum((y + y * y * 0.5) * factor)
 
-    def on_host(xs: Inputs) -> Array:
-        y = _host(function(*xs))
+    def host_objective(xs: Inputs) -> Array:
+        y = _to_float64(function(*xs))
         return (y + y * y * 0.5) * weights
 
-    return _Objective(of_tensors, on_host)
+    return _Objective(scalar_objective, host_objective)
 
 
 def _slope_along(objective: _Objective, inputs: Inputs, directions: dict[int, Array]) -> _Objective:
     """Return the derivative of an objective along the given directions, as an objective itself."""
-    gradient = grad(objective.of_tensors, tuple(directions), allow_unused=True)
-    factors = [_like(inputs[i], direction) for i, direction in directions.items()]
+    gradient = grad(objective.scalar_objective, tuple(directions), allow_unused=True)
+    factors = [_tensor_like(inputs[i], direction) for i, direction in directions.items()]
 
-    def of_tensors(*xs: Tensor) -> Tensor:
+    def scalar_objective(*xs: Tensor) -> Tensor:
         return add_n([sum(g * factor) for g, factor in zip(gradient(*xs), factors, strict=True)])
 
-    def on_host(xs: Inputs) -> Array:
-        products = [_host(g) * d for g, d in zip(gradient(*xs), directions.values(), strict=True)]
+    def host_objective(xs: Inputs) -> Array:
+        products = [
+            _to_float64(g) * d for g, d in zip(gradient(*xs), directions.values(), strict=True)
+        ]
         return np.concatenate([product.reshape(-1) for product in products])
 
-    return _Objective(of_tensors, on_host)
+    return _Objective(scalar_objective, host_objective)
 
 
 @dataclass(frozen=True)
@@ -179,9 +181,11 @@ class _Comparison:
     what: str
 
     def check(self) -> None:
-        """Raise unless they agree."""
-        differentiated = grad(self.objective.of_tensors, tuple(self.directions), allow_unused=True)
-        gradients = map(_host, differentiated(*self.inputs))
+        """Raise unless the derivatives of the rules agree with the finite differences."""
+        differentiated = grad(
+            self.objective.scalar_objective, tuple(self.directions), allow_unused=True
+        )
+        gradients = map(_to_float64, differentiated(*self.inputs))
         for gradient, position in zip(gradients, self.directions, strict=True):
             direction = self.directions[position]
             products = gradient * direction
@@ -201,12 +205,12 @@ class _Comparison:
         """Return the derivative by finite differences, and how far off it may be."""
         step = self.precision.eps
         x = self.inputs[position]
-        base = _host(x)
+        base = _to_float64(x)
         total, magnitude = 0.0, 0.0
         for multiple, weight in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
             moved = list(self.inputs)
-            moved[position] = _like(x, base + multiple * step * direction)
-            terms = self.objective.on_host(moved)
+            moved[position] = _tensor_like(x, base + multiple * step * direction)
+            terms = self.objective.host_objective(moved)
             total += weight * float(terms.sum())
             magnitude = max(magnitude, float(np.abs(terms).sum()))
         noise = 8 * self.precision.unit * magnitude / step + 16 * step**4
@@ -235,9 +239,9 @@ def _random(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.asarray(generator.uniform(0.5, 1, shape) * generator.choice([-1.0, 1.0], shape))
 
 
-def _host(x: Tensor) -> Array:
+def _to_float64(x: Tensor) -> Array:
     return x.numpy().astype(np.float64)
 
 
-def _like(x: Tensor, values: Array) -> Tensor:
+def _tensor_like(x: Tensor, values: Array) -> Tensor:
     return asarray(values.astype(str(x.dtype)), device=x.backend)

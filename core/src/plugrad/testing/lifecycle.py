@@ -18,6 +18,7 @@ from plugrad.registry.kernels import find_kernel, list_kernels
 from plugrad.tensor.backend import Backend, Memory, Probe
 from plugrad.testing.checks import NotClaimed, require_kernel
 from plugrad.testing.rows import TEXT, Array
+from plugrad.types.bits import comparable_bits
 from plugrad.types.dtype import DTYPES, DType, as_dtype
 
 if TYPE_CHECKING:
@@ -119,17 +120,10 @@ def check_storing(dtype: str, backend: Backend) -> None:
         expect(
             back.shape == array.shape and as_dtype(back.dtype) == dtype, f"{what} became {back!r}"
         )
-        same = back.tolist() == array.tolist() if dtype == "string" else _bits(back) == _bits(array)
-        expect(same, f"{what} became {back!r} instead of {array!r}")
-
-
-def _bits(array: Array) -> bytes:
-    # The bits of NaN are nobody's business.
-    return (
-        np.where(np.isnan(array), np.nan, array).tobytes()
-        if array.dtype.kind in "fc"
-        else array.tobytes()
-    )
+        expect(
+            comparable_bits(back) == comparable_bits(array),
+            f"{what} became {back!r} instead of {array!r}",
+        )
 
 
 def main_number_dtype(backend: Backend) -> str:
@@ -241,11 +235,11 @@ def memory_limit_is_kept(backend: Backend, spec: str) -> None:
     try:
         expect(backend.memory().limit == limit, f"memory().limit is {backend.memory().limit}")
         asarray(small)
-        _must_not_fit(lambda: asarray(large), "an array")
+        _expect_out_of_memory(lambda: asarray(large), "an array")
         if find_kernel(binary.add.name, backend) is not None:
             x = asarray(small[:4096])
             tall, wide = x.reshape((4096, 1)), x.reshape((1, 4096))
-            _must_not_fit(lambda: tall + wide, "the result of a kernel")
+            _expect_out_of_memory(lambda: tall + wide, "the result of a kernel")
         asarray(small)
     finally:
         backend.set_memory_limit(None)
@@ -253,7 +247,7 @@ def memory_limit_is_kept(backend: Backend, spec: str) -> None:
     np.testing.assert_array_equal(asarray(large).numpy(), large)
 
 
-def _must_not_fit(make: Callable[[], Any], what: str) -> None:
+def _expect_out_of_memory(make: Callable[[], Any], what: str) -> None:
     try:
         make()
     except OutOfMemory:

@@ -238,7 +238,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def plugrad_backend(request: pytest.FixtureRequest) -> str:
-    """What to give `plugrad.use`."""
+    """The argument of `plugrad.use` that selects the backend under test."""
     return request.param
 
 

@@ -64,20 +64,22 @@ class Findings:
         return {
             "device": self.device,
             "versions": self.versions,
-            "total": _counts(total),
+            "total": _count_outcomes(total),
             "levels": {
-                name: _counts(self.levels[name])
+                name: _count_outcomes(self.levels[name])
                 for name in (*LEVELS, FLOAT32)
                 if name in self.levels
             },
-            "kernels": {name: _counts(counts) for name, counts in sorted(self.kernels.items())},
+            "kernels": {
+                name: _count_outcomes(counts) for name, counts in sorted(self.kernels.items())
+            },
             "failures": self.failures,
             "xfailures": self.xfailures,
             "skips": dict(self.skips.most_common()),
         }
 
 
-def _counts(counter: Counter[str]) -> dict[str, int]:
+def _count_outcomes(counter: Counter[str]) -> dict[str, int]:
     return {outcome: counter[outcome] for outcome in OUTCOMES}
 
 

@@ -41,7 +41,7 @@ class TracedArray:
     __slots__ = ("dtype", "shape", "value")
 
     def __init__(self, value: int, spec: Shaped) -> None:
-        """Represent a value by its number."""
+        """Represent a value of the graph by its number."""
         self.value: int = value
         self.shape: Shape = spec.shape
         self.dtype: DType = spec.dtype
@@ -119,7 +119,7 @@ class GraphTracer(Tracer):
         return known
 
     def value_of(self, x: Tensor) -> int:
-        """Return the value of a tensor, be it of the trace or from outside."""
+        """Return the graph's value of a tensor of the trace, or of one from outside, which becomes a constant."""
         return (x if x.backend is self else self.lift(x)).array.value
 
     def finish(self, arguments: Sequence[int], results: Sequence[int]) -> Graph:
@@ -147,7 +147,7 @@ class GraphTracer(Tracer):
         self._fixed_by_identity.clear()
 
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Note that the trace is for what a function returns now."""
+        """Record that the trace is valid only while a function returns what it returns now."""
         self.guards.append((function, function()))
 
     def without_tape(self, array: Any) -> Any:
@@ -213,7 +213,7 @@ class GraphTracer(Tracer):
         )
 
     def read_variable(self, variable: Tensor) -> Any:
-        """Return what a variable holds; the first time, a new value of the graph."""
+        """Return the traced value of a variable; the first read adds the variable to the graph."""
         held = self.held.get(variable)  # pyright: ignore[reportArgumentType] - only variables ask
         if held is None:
             assert isinstance(variable, Variable)
@@ -225,7 +225,7 @@ class GraphTracer(Tracer):
         return held
 
     def assign_variable(self, variable: Tensor, array: Any) -> None:
-        """Note what a variable becomes."""
+        """Record the new value of a variable."""
         assert isinstance(variable, Variable)
         self.held[variable] = array
         self.assigned[variable] = None

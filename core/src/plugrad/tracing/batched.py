@@ -125,7 +125,7 @@ def _traced_while(
         )
 
     def outer(tree: Any) -> Any:
-        return map_tree(lambda x: None if x is None else _spread(x, tracer), tree)
+        return map_tree(lambda x: None if x is None else _spread_over_examples(x, tracer), tree)
 
     def flag_of(carry: Any) -> Tensor:
         flag = as_tensor_leaf(go_on(carry))
@@ -134,7 +134,7 @@ def _traced_while(
 
     def go_on_for_one(held: Any) -> Tensor:
         with tracer.inside():
-            flag = _spread(flag_of(inner(held)), tracer)
+            flag = _spread_over_examples(flag_of(inner(held)), tracer)
         return reduction.any(flag, axis=(0,))
 
     def next_of_all(held: Any) -> Any:
@@ -156,7 +156,7 @@ def _traced_while(
     return inner(last)
 
 
-def _spread(x: Tensor, tracer: BatchTracer) -> Tensor:
+def _spread_over_examples(x: Tensor, tracer: BatchTracer) -> Tensor:
     """Return what a tensor holds, with the axis of the examples."""
     with tracer.outside():
         return tracer.spread(copy_to_backend(x, tracer).array)

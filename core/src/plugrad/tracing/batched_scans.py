@@ -97,7 +97,7 @@ def batched_rounds(
     tensors: tuple[list[Tensor], list[Tensor]],
     scan_outside: Callable[[Callable[..., Any], Any, Any], tuple[Any, Any]],
 ) -> Rounds:
-    """Return what a loop of all examples gives; `scan_outside` is a scan on the level outside."""
+    """Return the carry and results of a loop over all examples; `scan_outside` is a scan on the level outside."""
     carry, slices = tensors
     watched = watched_variables.get() or {}
     traced: list[tuple[Any, BatchedBody, bool, list[bool]]] = []

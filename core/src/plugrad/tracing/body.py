@@ -49,7 +49,7 @@ class CapturingTracer(Tracer):
 
     @abstractmethod
     def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
-        """Return the array of the body for a tensor, or for what a variable holds, of the tracer around it."""
+        """Return an array of the body in the place of a tensor or of a variable's value from the tracer around it."""
 
     @abstractmethod
     def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:

@@ -122,7 +122,7 @@ class CondCall(Step):
         def gradient_of(place: int) -> Callable[..., list[Tensor]]:
             function = self.functions[place]
 
-            def back(
+            def run_backward(
                 operands: list[Tensor], cotangents: list[Tensor], hosts: list[list[Tensor]]
             ) -> list[Tensor]:
                 tracer = current_tracer()
@@ -146,7 +146,7 @@ class CondCall(Step):
                     pulled = BackwardPass(ends, list(leaves.values())).run(cotangents)
                 return [or_zeros(g, xs[i]) for i, g in zip(leaves, pulled, strict=True)]
 
-            return back
+            return run_backward
 
         yes, no = map(gradient_of, range(2))
         with self.tracer.rebound(self.bindings):

@@ -30,7 +30,7 @@ def as_tensor_leaf(leaf: Any) -> Any:
 
 
 def next_or_none(tensors: Any, leaf: Any) -> Any:
-    """Return the next tensor in the place of a leaf; None stays."""
+    """Return the next tensor for a leaf; None for a leaf that is None."""
     return None if leaf is None else next(tensors)
 
 
@@ -38,7 +38,7 @@ def count_rounds(xs: Any, length: int | None) -> int:
     """Return the number of rounds of a scan.
 
     Raises:
-        ArgumentError: nothing tells it.
+        ArgumentError: there are neither slices nor a length.
         ArgumentValueError: the first axes of `xs` and `length` differ.
     """
     sizes = {x.shape[0] if x.shape else None for x in iter_tensors(xs)}

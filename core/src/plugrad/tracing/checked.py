@@ -16,6 +16,7 @@ from plugrad.tracing.carries import describe_structure
 from plugrad.tracing.program import Program, array_of
 from plugrad.tracing.structure import flatten
 from plugrad.transforms.variable import get_array, set_array, watched_variables
+from plugrad.types.bits import comparable_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -141,15 +142,17 @@ class CheckedProgram(Program):
             )
 
     def _compare(self, what: str, traced: NDArray[Any], untraced: NDArray[Any]) -> None:
-        """Raise unless two arrays have the same bits."""
+        """Raise unless two arrays have the same bits, NaNs apart."""
         if traced.shape != untraced.shape or traced.dtype != untraced.dtype:
             raise self._difference(
                 f"gives {what} as {traced.dtype}{list(traced.shape)}, and as {untraced.dtype}{list(untraced.shape)} "
                 "untraced"
             )
-        for place in np.ndindex(traced.shape) if _bits(traced) != _bits(untraced) else ():
+        if comparable_bits(traced) == comparable_bits(untraced):
+            return
+        for place in np.ndindex(traced.shape):
             x, y = traced[place], untraced[place]
-            if _bits(np.asarray(x)) != _bits(np.asarray(y)):
+            if comparable_bits(np.asarray(x)) != comparable_bits(np.asarray(y)):
                 where = f"element {list(place)} of {what}" if place else what
                 raise self._difference(f"gives {where} as {x}, and as {y} untraced")
 
@@ -160,8 +163,3 @@ class CheckedProgram(Program):
             "when the function is traced: pass it as an argument, or ask for it through plugrad.extend.host_value or "
             "static_value"
         )
-
-
-def _bits(array: NDArray[Any]) -> object:
-    """Return what equal arrays of one shape and dtype have in common; strings lie elsewhere than in the array."""
-    return array.tobytes() if array.dtype.kind in "biufc" else array.tolist()

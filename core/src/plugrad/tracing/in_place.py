@@ -44,7 +44,7 @@ class InPlace(NamedTuple):
 def run_in_place(
     plan: InPlace, arrays: Sequence[Any], result_count: int, log: HostLog | None
 ) -> list[Any]:
-    """Run a graph, and let all variables have their new values, together with what a log has counted, or none.
+    """Run a graph and assign its updates: all of them, together with what a log has counted, or none.
 
     Args:
         plan: how it is done.

@@ -226,14 +226,14 @@ class Jitted(Generic[Params, Result]):
         if not self._kinds:
             return "it is traced: this is the first call"
 
-        def differing(known: dict[int | str, Any]) -> list[int | str]:
+        def differing_arguments(known: dict[int | str, Any]) -> list[int | str]:
             return [n for n in {**known, **kind} if known.get(n) != kind.get(n)]
 
-        nearest = min(self._kinds, key=lambda known: len(differing(known)))
+        nearest = min(self._kinds, key=lambda known: len(differing_arguments(known)))
         names: dict[int | str, str] = dict(enumerate(self._names))
         reasons = [
             f"argument {names.get(n, n)!r} is {_format_kind(kind, n)} instead of {_format_kind(nearest, n)}"
-            for n in differing(nearest)
+            for n in differing_arguments(nearest)
         ]
         where = f"unlike in trace {self._kinds.index(nearest) + 1}"
         return (
@@ -311,7 +311,7 @@ class Jitted(Generic[Params, Result]):
         # Not `self`, which holds the program: without a cycle, a program that is dropped is freed at once.
         static, names = self.static, self._names if self.static else ()
 
-        def of_tensors(tensors: list[Tensor]) -> Any:
+        def call_with_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
             given, named = map_tree(lambda leaf: _fill(leaf, remaining), template)
             args, kwargs = _with_identities(given, named, static, names)
@@ -331,7 +331,7 @@ class Jitted(Generic[Params, Result]):
                 )
             return result
 
-        return of_tensors
+        return call_with_tensors
 
     def _with_identities(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -468,7 +468,7 @@ def make_graph(
     if differentiable:
         jitted = Jitted(jitted.function, jitted.static, keeps_stops=True)
 
-    def planned(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
+    def plan_graph(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
         return jitted.program(*args, **kwargs).planned_graph()
 
-    return planned if fused else jitted.graph
+    return plan_graph if fused else jitted.graph

@@ -128,7 +128,7 @@ class _Writer:
         self.steps.append(step)
 
     def format_step(self, step: Step, index: int) -> str:
-        """Return the line of a step."""
+        """Return a step as one line of the replay's text."""
         outputs = ", ".join(f"v{value}" for value in step.outputs)
         if isinstance(step, Call):
             inputs = ["None" if value is None else f"v{value}" for value in step.inputs]

@@ -78,7 +78,7 @@ def _record(
     tensors: tuple[list[Tensor], list[Tensor]],
     direction: tuple[int, bool],
 ) -> Rounds:
-    """Add a scan to the graph, and return what it gives."""
+    """Add a scan to the graph, and return its outputs."""
     (carry, slices), (length, reverse), count = tensors, direction, len(tensors[0])
     inner = [*map(spec_of, carry), *[Shaped(x.shape[1:], x.dtype) for x in slices]]
     body = Body(tracer, lambda c, x: check_round(function(c, x), c), trees, inner, "scan")
@@ -169,7 +169,7 @@ class ScanCall(Step):
         sliced = [i for i in range(count, count + slices) if chosen[i]]
         shared = [i for i in range(count + slices, len(inputs)) if chosen[i]]
 
-        def back(state: Any, x: Any) -> Any:
+        def step_backward(state: Any, x: Any) -> Any:
             tracer = current_tracer()
             assert isinstance(tracer, CapturingTracer)
             d_carry, total = state
@@ -205,7 +205,7 @@ class ScanCall(Step):
         each = (carries, inputs[count : count + slices], [dy[i] for i in given], hosts)
         with self.tracer.rebound(self.bindings):
             (first, total), columns = trace_scan(
-                self.tracer, back, (start, none), each, length, not is_reversed
+                self.tracer, step_backward, (start, none), each, length, not is_reversed
             )
         pairs = [*zip(moving, first, strict=True), *zip(sliced, columns, strict=True)]
         return [(i, g) for i, g in (*pairs, *zip(shared, total, strict=True)) if chosen[i]]

@@ -118,14 +118,14 @@ class BatchedFunctions(dict[str, "Implementation"]):
 def _elementwise(contract: Kernel[..., Any], tracer: Level) -> Implementation:
     """Return the function of an elementwise kernel of one or two inputs: what a program calls most often."""
 
-    def one(x: BatchedArray, **attrs: Any) -> BatchedArray:
+    def run_unary(x: BatchedArray, **attrs: Any) -> BatchedArray:
         before = tracer.leave()
         try:
             return BatchedArray(contract.call(x.tensor, *([attrs] if attrs else ())), x.is_batched)
         finally:
             tracer.enter(before)
 
-    def two(a: BatchedArray, b: BatchedArray, **attrs: Any) -> BatchedArray:
+    def run_binary(a: BatchedArray, b: BatchedArray, **attrs: Any) -> BatchedArray:
         x, y = a.tensor, b.tensor
         before = tracer.leave()
         try:
@@ -142,7 +142,7 @@ def _elementwise(contract: Kernel[..., Any], tracer: Level) -> Implementation:
         finally:
             tracer.enter(before)
 
-    return one if len(contract.inputs) == 1 else two
+    return run_unary if len(contract.inputs) == 1 else run_binary
 
 
 def _by_rule(
@@ -232,7 +232,7 @@ def _wrap_result(result: Any, *, is_batched: bool) -> Any:
 def _check_result(
     result: Any, contract: Kernel[..., Any], arrays: Sequence[Any], attrs: Any, size: int
 ) -> Any:
-    """Return what a rule has returned, which must be what the contract promises, with the hidden axis.
+    """Return the result of a rule after comparing it with the contract, apart from the hidden axis.
 
     Raises:
         KernelFailed: it has not.

@@ -127,7 +127,7 @@ class BatchTracer(Tracer):
     # --- what the function closes over -----------------------------------------------------------
 
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Note what a trace outside is for."""
+        """Record the condition in the trace outside, if there is one."""
         if isinstance(self.outer, Tracer):
             self.outer.depend_on(function)
 
@@ -257,7 +257,7 @@ class BatchTracer(Tracer):
         held: list[BatchedArray] = [x.array for x in args if _is_plain(x)]
         is_batched: list[bool] = []
 
-        def of_all(*tensors: Tensor) -> Any:
+        def call_for_all_examples(*tensors: Tensor) -> Any:
             with self.inside():
                 stand_ins = iter(
                     [
@@ -273,7 +273,7 @@ class BatchTracer(Tracer):
             return result.tensor
 
         with self.outside():
-            value = transform(of_all)(*[array.tensor for array in held])
+            value = transform(call_for_all_examples)(*[array.tensor for array in held])
         return Tensor(BatchedArray(value, *is_batched), self)
 
     def call_custom(
@@ -287,7 +287,7 @@ class BatchTracer(Tracer):
         pairs: list[tuple[Tensor, Tensor]] = []
         """What is saved, and what it was then."""
 
-        def of_all(*tensors: Any) -> Any:
+        def call_for_all_examples(*tensors: Any) -> Any:
             *given, save_outside = tensors
             kept: list[bool] = []
 
@@ -330,7 +330,7 @@ class BatchTracer(Tracer):
             return result.tensor, gradient_of_all
 
         with self.outside():
-            outer = custom_grad(of_all)(*[array.tensor for array in held])
+            outer = custom_grad(call_for_all_examples)(*[array.tensor for array in held])
         value, gradient, is_batched = found
         result = Tensor(BatchedArray(outer, is_batched), self, value.node)
         save([result if x is value and x.array is then.array else then for x, then in pairs])

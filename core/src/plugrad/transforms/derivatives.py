@@ -135,7 +135,7 @@ def _jacobian(
 
     @wraps(function)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        def of_selected(*selected: Any) -> Any:
+        def call_with_selected(*selected: Any) -> Any:
             renamed = list(args)
             for position, x in zip(positions, selected, strict=True):
                 renamed[position] = x
@@ -143,7 +143,7 @@ def _jacobian(
 
         check_positions(positions, args, op)
         selected = [args[position] for position in positions]
-        value, pull = vjp(of_selected, *selected)
+        value, pull = vjp(call_with_selected, *selected)
         found = (
             _compute_rows(value, pull, selected)
             if mode == "reverse"
@@ -152,7 +152,7 @@ def _jacobian(
         rows = iter(found)
 
         def trees_of(output: Tensor) -> Any:
-            """Return what stands in the place of a part of the value: a tree like each argument."""
+            """Return the derivatives of one part of the value: for each argument, a tree of its structure."""
             parts = iter(next(rows))
             trees = [map_tree(lambda _: next(parts), x) for x in selected]
             return tuple(trees) if is_sequence(argnums) else trees[0]

@@ -142,13 +142,13 @@ def _with_memory_limit(
     if pool.limit is None:
         return function
 
-    def limited(*arrays: Any, **attrs: Any) -> Any:
+    def check_limit(*arrays: Any, **attrs: Any) -> Any:
         if contract is not None and not contract.dynamic_shape:
             given = arrays if contract.inputs else ()
             pool.make_room(_output_nbytes(contract.infer(*given, **attrs)))
         return function(*arrays, **attrs)
 
-    return limited
+    return check_limit
 
 
 def _with_tracking(function: Implementation, contract: Kernel[..., Any] | None) -> Implementation:
@@ -156,23 +156,23 @@ def _with_tracking(function: Implementation, contract: Kernel[..., Any] | None) 
     if is_tracked(function):
         return function
 
-    def general(*arrays: Any, **attrs: Any) -> Any:
+    def track(*arrays: Any, **attrs: Any) -> Any:
         result = function(*arrays, **attrs)
         if type(result) in SEQUENCE_TYPES or result.nbytes >= TRACKED_MIN_BYTES:
             _track_results(result)
         return result
 
-    def of_array(x: Any, **attrs: Any) -> Any:
+    def track_unary(x: Any, **attrs: Any) -> Any:
         result = function(x, **attrs)
         if type(result) in SEQUENCE_TYPES or result.nbytes >= TRACKED_MIN_BYTES:
             _track_results(result)
         return result
 
     if contract is not None and contract.attributes and not contract.takes_list:
-        return general if len(contract.inputs) > 1 else of_array
+        return track if len(contract.inputs) > 1 else track_unary
     if not _is_plain(contract):
-        return general
-    large = _write_into_pool(function, contract) if _has_out_parameter(function) else general
+        return track
+    large = _write_into_pool(function, contract) if _has_out_parameter(function) else track
     if len(contract.inputs) == 1:
 
         def unary(x: Array) -> Any:
@@ -190,7 +190,7 @@ def _with_tracking(function: Implementation, contract: Kernel[..., Any] | None) 
             return result
 
         return binary
-    return general
+    return track
 
 
 SEQUENCE_TYPES: Final = frozenset({list, tuple})

@@ -141,7 +141,7 @@ class MultiHeadAttention(Layer):
         value = self._project_heads(params, "value", context, self._kv_heads)
         if self.positions == "rotary":
             query, key = rotate_positions(query), rotate_positions(key)
-        key, value = self._share(key), self._share(value)
+        key, value = self._repeat_heads(key), self._repeat_heads(value)
         shape = (x.shape[0], self.num_heads, query.shape[2], key.shape[2])
         bias = self._score_bias(key, shape, self._attention_mask(shape, mask))
         if not self.dropout or not mode.is_training:
@@ -213,10 +213,10 @@ class MultiHeadAttention(Layer):
         if self.positions == "alibi":
             penalties = _alibi_penalties(keys, positions, self.num_heads)
             mask = plugrad.where(mask, -penalties, -math.inf)
-        heads = plugrad.attention(query, self._share(keys), self._share(values), mask)
+        heads = plugrad.attention(query, self._repeat_heads(keys), self._repeat_heads(values), mask)
         return self._project_back(params, heads, x), (keys, values, start + x.shape[1])
 
-    def _share(self, x: Tensor) -> Tensor:
+    def _repeat_heads(self, x: Tensor) -> Tensor:
         """Return keys or values for each head of queries."""
         shared = self.num_heads // self._kv_heads
         return plugrad.repeat(x, shared, axis=1) if shared > 1 else x
@@ -329,7 +329,7 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _write_places(old: Tensor, new: Tensor, numbers: Tensor) -> Tensor:
-    """Return old, of shape (batch, heads, places, size), where a place that has a number of new with that of new."""
+    """Return old, of shape (batch, heads, places, size), with new's vectors at the places that new fills."""
     length = new.shape[2]
     is_new = plugrad.logical_and(numbers >= 0, numbers < length)
     if length != 1:

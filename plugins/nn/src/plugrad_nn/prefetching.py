@@ -43,10 +43,14 @@ def prefetch(iterable: Iterable[Any], size: int = 2) -> Iterable[Any]:
     size = check_integer("prefetch", "size", size, 1)
     if isinstance(iterable, Iterator):
         return _read_ahead(iterable, size)
-    return _SizedAhead(iterable, size) if isinstance(iterable, Sized) else _Ahead(iterable, size)
+    return (
+        _SizedPrefetchedIterable(iterable, size)
+        if isinstance(iterable, Sized)
+        else _PrefetchedIterable(iterable, size)
+    )
 
 
-class _Ahead(Iterable[Any]):
+class _PrefetchedIterable(Iterable[Any]):
     """An iterable that begins anew, in a thread of its own."""
 
     def __init__(self, iterable: Iterable[Any], size: int) -> None:
@@ -57,7 +61,7 @@ class _Ahead(Iterable[Any]):
         return _read_ahead(iter(self.iterable), self.size)
 
 
-class _SizedAhead(_Ahead):
+class _SizedPrefetchedIterable(_PrefetchedIterable):
     """One whose number of items is known."""
 
     def __len__(self) -> int:

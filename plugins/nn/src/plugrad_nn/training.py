@@ -237,7 +237,7 @@ def fit(
         for callback in callbacks:
             callback.on_epoch_begin(going_on, epoch + 1)
         mean = _Mean(strategy if accumulate > 1 else None)
-        notes: deque[_Note] = deque()
+        notes: deque[_BatchCount] = deque()
         found_batches = _note_batches(
             weighting.weigh(data.batches(_derive_seed(seed, epoch))), notes, loss, accumulate
         )
@@ -394,7 +394,7 @@ def _count(inputs: Any) -> int:
     return next(iter_leaves(inputs)).shape[0]
 
 
-class _Note(NamedTuple):
+class _BatchCount(NamedTuple):
     """The divisor of one process's batch, and whether the batch ends a step; processes exchange them."""
 
     examples: Any
@@ -405,7 +405,7 @@ class _Note(NamedTuple):
 
 def _note_batches(
     found: Iterable[tuple[Any, ...]],
-    notes: deque[_Note],
+    notes: deque[_BatchCount],
     loss: Callable[..., Tensor],
     accumulate: int,
 ) -> Iterator[tuple[Any, ...]]:
@@ -416,7 +416,7 @@ def _note_batches(
 
     def note(batch: tuple[Any, ...], *, is_last: bool) -> None:
         examples = count_examples(batch, _count(batch[0]), by_weights=by_weights)
-        notes.append(_Note(examples, is_last))
+        notes.append(_BatchCount(examples, is_last))
 
     for batch in found:
         if len(batch) > 2:
@@ -456,7 +456,7 @@ class _Mean:
         self.own_total: Any = 0.0
         self.count: Any = 0.0
 
-    def add(self, loss: Tensor, note: _Note, own: Any) -> None:
+    def add(self, loss: Tensor, note: _BatchCount, own: Any) -> None:
         """Add the loss of a batch, of which this process may have a share only."""
         if self.strategy is None or note.is_last:
             self.total = self.total + loss * note.examples

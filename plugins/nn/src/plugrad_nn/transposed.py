@@ -54,7 +54,12 @@ class _Transposed(_GroupedConvolution):
         sizes = [
             self._output_size(n, stride, (cells - 1) * dilation + 1, extra)
             for n, stride, dilation, cells, extra in zip(
-                x.shape[1:-1], strides, dilations, kernel.shape, self._extra(), strict=False
+                x.shape[1:-1],
+                strides,
+                dilations,
+                kernel.shape,
+                self._output_padding(),
+                strict=False,
             )
         ]
         shape = (x.shape[0], *sizes, self.filters)
@@ -68,7 +73,7 @@ class _Transposed(_GroupedConvolution):
             y = transpose(x, kernel, shape, strides, pad, dilations=dilations, groups=self.groups)
         return self.add_bias_and_activate(params, y)
 
-    def _extra(self) -> tuple[int | None, ...]:
+    def _output_padding(self) -> tuple[int | None, ...]:
         """Return the output padding of each axis, if there is one."""
         if self.output_padding is None:
             return (None,) * self.rank

@@ -170,7 +170,7 @@ class SpectralNorm(_Reparametrized):
         kernel = params[self.name]
         vector = generator.normal((kernel.shape[-1],), dtype=dtype)
         for _ in range(15):  # so that inference before any training divides by a singular value
-            vector = _improve(_as_matrix(kernel), vector)[1]
+            vector = _iterate_power_method(_as_matrix(kernel), vector)[1]
         params[f"{self.name}_vector"] = plugrad.Variable(vector, trainable=False)
         return params
 
@@ -183,7 +183,7 @@ class SpectralNorm(_Reparametrized):
         left = _normalize(matrix @ right)
         if isinstance(mode, Training):
             for _ in range(self.iterations):
-                left, right = _improve(matrix, right)
+                left, right = _iterate_power_method(matrix, right)
             mode.update(**{f"{self.name}_vector": right})
         largest = plugrad.sum(left * (_as_matrix(kernel) @ right))
         return self.call(params, kernel / largest, x, mode)
@@ -200,7 +200,7 @@ def _normalize(vector: Tensor) -> Tensor:
     return vector / (plugrad.linalg.vector_norm(vector) + EPSILON)
 
 
-def _improve(matrix: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def _iterate_power_method(matrix: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Return both singular vectors after one more power iteration."""
     left = _normalize(matrix @ right)
     return left, _normalize(matrix.T @ left)

@@ -99,7 +99,7 @@ CELLS: Final = {
 
 def _declare(name: str, cell: Cell) -> None:
     @operator(name, domain=DOMAIN)
-    def recalled(*values: Tensor, returns_sequences: bool) -> Any:
+    def run_cell(*values: Tensor, returns_sequences: bool) -> Any:
         x, kernel, bias, recurrent, *initial = values
         results = run(
             cell, x, kernel, bias, recurrent, *initial, returns_sequences=returns_sequences

@@ -91,7 +91,7 @@ class Scope:
         if value is None:
             return None
         if name in self.last:
-            value = self._other(name, _channels_second)
+            value = self._turned_value(name, _channels_second)
         if kind == "Values":
             return as_array(value)
         exotic = is_array(value) and is_stored_only(value.dtype)
@@ -114,7 +114,7 @@ class Scope:
             return self.argument(name, "Tensor")
         if is_array(value):
             return self._copy_to_device(name, "images", _array_last)
-        return self._other(name, channels_last)
+        return self._turned_value(name, channels_last)
 
     def beside_images(self, name: str, rank: int) -> Any:
         """Return what is combined with images whose channels come last, element by element."""
@@ -128,7 +128,9 @@ class Scope:
             return self.images(name)
         return channels_last(plugrad.reshape(value, (1,) * (rank - value.ndim) + value.shape))
 
-    def _other(self, name: str, turn: Callable[[plugrad.Tensor], plugrad.Tensor]) -> plugrad.Tensor:
+    def _turned_value(
+        self, name: str, turn: Callable[[plugrad.Tensor], plugrad.Tensor]
+    ) -> plugrad.Tensor:
         if name not in self.turned:
             self.turned[name] = turn(self.values[name])
         return self.turned[name]

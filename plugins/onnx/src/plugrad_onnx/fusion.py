@@ -36,13 +36,13 @@ def fuse_nodes(graph: Graph, trained: set[str]) -> Graph:
     for node in graph.nodes:
         if id(node) in absorbed:
             continue
-        if _is(node, "Conv") and _floating(constants.get(node.inputs[1])):
-            node = _absorbing(node, constants, uses, consumers, result.constants, absorbed)
+        if _is_operator(node, "Conv") and _floating(constants.get(node.inputs[1])):
+            node = _absorb_followers(node, constants, uses, consumers, result.constants, absorbed)
         result.nodes.append(node)
     return result
 
 
-def _absorbing(
+def _absorb_followers(
     conv: Node,
     constants: dict[str, NDArray[Any]],
     uses: Counter[str],
@@ -73,7 +73,7 @@ def _absorbing(
     )  # fmt: skip
 
 
-def _is(node: Node, name: str) -> bool:
+def _is_operator(node: Node, name: str) -> bool:
     return node.operator.name == name and not node.operator.domain
 
 
@@ -93,7 +93,7 @@ def _only_follower(
 
 def _is_normalization(node: Node, constants: Mapping[str, Any]) -> bool:
     return (
-        _is(node, "BatchNormalization")
+        _is_operator(node, "BatchNormalization")
         and not node.attributes.get("training_mode", 0)
         and all(_floating(constants.get(name)) for name in node.inputs[1:])
         and not any(node.outputs[1:])
@@ -121,9 +121,9 @@ def _fold_normalization(
 
 def _activation(node: Node, constants: Mapping[str, NDArray[Any]]) -> str | None:
     """Return which activation of a convolution's kernel a node is."""
-    if _is(node, "Relu"):
+    if _is_operator(node, "Relu"):
         return "relu"
-    if not _is(node, "Clip"):
+    if not _is_operator(node, "Clip"):
         return None
     bounds = [node.attributes.get("min"), node.attributes.get("max")]
     for place, name in enumerate(node.inputs[1:3]):

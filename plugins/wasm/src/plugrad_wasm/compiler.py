@@ -96,7 +96,7 @@ class CompilerProcess:
             TimeoutError: that takes longer than until the deadline, by `time.monotonic`.
         """
         try:
-            kind, answer = run_stoppable(lambda: self._ask(source), self.stop, deadline)
+            kind, answer = run_stoppable(lambda: self._request(source), self.stop, deadline)
         except BaseException:
             self.close()
             raise
@@ -108,7 +108,7 @@ class CompilerProcess:
             raise RefusedModule(answer.decode(errors="replace"))
         return answer
 
-    def _ask(self, source: bytes) -> tuple[bytes, bytes]:
+    def _request(self, source: bytes) -> tuple[bytes, bytes]:
         """Return the kind of the answer and the answer.
 
         Raises:

@@ -48,7 +48,7 @@ UNIT_AXIS: Final = (1, 1, 1, 1, 1, 0)
 
 
 def select_axes(window: Window, axes: slice) -> Window:
-    """Return what a window does along some of its axes."""
+    """Return a window with only some of its axes."""
     size, strides, padding, dilations, out = window
     return Window(size[axes], strides[axes], padding[axes], dilations[axes], out[axes])
 

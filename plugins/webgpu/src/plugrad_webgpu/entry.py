@@ -24,18 +24,20 @@ from plugrad.extend import (
     known_bfloat16,
     string,
 )
+from plugrad_webgpu.device.listing import INSTALL_HINT, describe, list_adapters
 from plugrad_webgpu.driver.interrupts import uninterruptible
 from plugrad_webgpu.memory.transfers import download, read, upload
 from plugrad_webgpu.shaders.elements import DTYPES, STORED, require_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from numpy.typing import NDArray
     from wgpu import GPUDevice
 
     from plugrad.extend import DType, Graph, Implementation, KernelTable
     from plugrad_webgpu.device.device import Device
+    from plugrad_webgpu.device.listing import Adapter
     from plugrad_webgpu.memory.buffers import GpuArray
 
 
@@ -72,17 +74,20 @@ class WebGpuBackend(Backend):
     def probe(self) -> Probe:
         """Return the adapters; never raise."""
         try:
-            # It imports wgpu, which may be missing, and which `import plugrad_webgpu` must not load.
-            from plugrad_webgpu.device.adapters import INSTALL_HINT, adapters, describe
+            found: Sequence[Adapter] | None = list_adapters()
+            if found is None:
+                # It imports wgpu, which may be missing, and which `import plugrad_webgpu` must not load.
+                from plugrad_webgpu.device.adapters import adapters
 
-            found = tuple(describe(adapter, i) for i, adapter in enumerate(adapters()))
+                found = adapters()
+            devices = tuple(describe(adapter, i) for i, adapter in enumerate(found))
         except Exception as failure:  # a broken driver or library must not break listing backends
             if is_interruption(failure):
                 raise
             return Probe(False, f"wgpu cannot start: {failure}")
-        if not found:
+        if not devices:
             return Probe(False, f"no adapter with compute shaders was found; {INSTALL_HINT}")
-        return Probe(True, "", found)
+        return Probe(True, "", devices)
 
     def open(self, device: str) -> KernelTable:
         """Open a device and return the kernels.
@@ -231,7 +236,7 @@ MAX_UNCOLLECTED_DEVICES: Final = 3
 
 
 def _release_closed() -> None:
-    """Release what closed devices have left, and forget those that have nothing left or are the parent's."""
+    """Release buffers of closed devices; forget the devices without buffers and those of the parent process."""
     for device in list(_closed_devices):
         if device.is_abandoned or not device.release_unused():
             _closed_devices.remove(device)

@@ -66,7 +66,7 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
     candidates += [b for b in backends() if b.name in packed and b not in candidates]
     refused = {id(p): found for p in candidates if (found := findings.without_running(p))}
     tried = [p for p in candidates if id(p) not in refused and p.kind != "kernels"]
-    wanted = [_job(plugin) for plugin in tried]
+    wanted = [_make_job(plugin) for plugin in tried]
     if not names:
         wanted.append(Job("active", {}))
     outcomes = jobs.run(wanted, timeout)
@@ -110,7 +110,7 @@ def _findings_about_core(outcomes: list[Outcome]) -> Iterator[Finding]:
             return
 
 
-def _job(plugin: Plugin) -> Job:
+def _make_job(plugin: Plugin) -> Job:
     if plugin.kind == "backend":
         return Job("backend", {"name": plugin.qualified_name, "until": "compute"})
     return Job({"ops": "ops", "hooks": "section"}[plugin.kind], {"name": plugin.qualified_name})

@@ -30,9 +30,9 @@ def run(arguments: Namespace) -> int:
     """Load the plugin in a separate process and print what is known; return 1 if it cannot be used."""
     plugins = select_plugins([arguments.name])
     records = [describe_plugin(plugin) for plugin in plugins]
-    tried = [i for i, plugin in enumerate(plugins) if _job(plugin)]
+    tried = [i for i, plugin in enumerate(plugins) if _make_job(plugin)]
     for i, outcome in zip(
-        tried, jobs.run(filter(None, map(_job, plugins)), arguments.timeout), strict=True
+        tried, jobs.run(filter(None, map(_make_job, plugins)), arguments.timeout), strict=True
     ):
         record = records[i]
         record |= {key: outcome.found[key] for key in LEARNT if key in outcome.found}
@@ -54,7 +54,7 @@ def run(arguments: Namespace) -> int:
     return int(any(r["status"] in UNUSABLE for r in records))
 
 
-def _job(plugin: Plugin) -> Job | None:
+def _make_job(plugin: Plugin) -> Job | None:
     usable = plugin.status in ("available", "active", "conflict")
     if plugin.kind == "backend" and usable:
         return Job("backend", {"name": plugin.qualified_name, "until": "open"})

@@ -159,7 +159,7 @@ def _name(backend: Plugin) -> str:
 def _print_list(
     names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations, packs: Packs
 ) -> None:
-    def shown(backend: str, kernel: str) -> str:
+    def format_backend(backend: str, kernel: str) -> str:
         owners = packs[backend].get(kernel, ())
         names = [owner.rpartition("::")[2].rpartition(".")[2] for owner in owners]
         if have[backend][kernel] == "composite":
@@ -171,7 +171,9 @@ def _print_list(
             name,
             contracts[name]["family"] if name in contracts else "–",
             _signature(contracts[name]) if name in contracts else "–",
-            " ".join(shown(backend, name) for backend, table in have.items() if name in table)
+            " ".join(
+                format_backend(backend, name) for backend, table in have.items() if name in table
+            )
             or "–",
         )
         for name in names
@@ -198,12 +200,12 @@ def _print_batching(names: list[str], contracts: dict[str, dict[str, Any]]) -> N
 def _print_matrix(
     names: list[str], contracts: dict[str, dict[str, Any]], have: Implementations
 ) -> None:
-    shown = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}
+    labels = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}
     rows = [
         (
             name,
             contracts[name]["family"] if name in contracts else "–",
-            *(shown[table[name]] if name in table else "–" for table in have.values()),
+            *(labels[table[name]] if name in table else "–" for table in have.values()),
         )
         for name in names
     ]

@@ -196,7 +196,7 @@ def tensor_array(
 ) -> tuple[Any, ...]:
     """Return an array of so many tensors, and the number that flows through its users."""
     shape = None if element_shape is None else tuple(element_shape)
-    return TensorArray(int(size.item()), shape, dtype), _flow()
+    return TensorArray(int(size.item()), shape, dtype), _dummy_flow()
 
 
 @operator("TensorArrayWriteV3")
@@ -253,7 +253,7 @@ def size_of_array(array: Anything, flow: Anything) -> Any:
 def close_array(array: Anything) -> Any:
     """Forget all elements."""
     array.items = TensorList((), None, array.items.dtype)
-    return _flow()
+    return _dummy_flow()
 
 
 def _require_tensor_list(value: Any) -> TensorList:
@@ -262,7 +262,7 @@ def _require_tensor_list(value: Any) -> TensorList:
     return value
 
 
-def _flow() -> Any:
+def _dummy_flow() -> Any:
     return np.array(1.0, np.float32)
 
 

@@ -177,13 +177,13 @@ def depth_to_space(x: Tensor, *, block_size: int, data_format: str = "NHWC") -> 
 @operator("GatherV2")
 def gather(x: Tensor, indices: Tensor, axis: Values, *, batch_dims: int = 0) -> Tensor:
     """Return slices at indices."""
-    return indexing.take(x, _whole(indices), axis=int(axis.item()), batch_dims=batch_dims)
+    return indexing.take(x, _as_integers(indices), axis=int(axis.item()), batch_dims=batch_dims)
 
 
 @operator("Gather")
 def gather_rows(x: Tensor, indices: Tensor) -> Tensor:
     """Return rows at indices."""
-    return indexing.take(x, _whole(indices), axis=0)
+    return indexing.take(x, _as_integers(indices), axis=0)
 
 
 @operator("GatherNd")
@@ -225,5 +225,5 @@ def _pairs(values: Values) -> Any:
     return [tuple(int(value) for value in row) for row in values.reshape(-1, 2)]
 
 
-def _whole(indices: Tensor) -> Tensor:
+def _as_integers(indices: Tensor) -> Tensor:
     return indices if indices.dtype.is_integer else unary.astype(indices, "int32")

@@ -134,7 +134,11 @@ def dilation2d(
 ) -> Tensor:
     """Add filters to windows of images, and take the largest sums."""
     return morphology.dilation2d(
-        x, filter, _inner(strides, "NHWC"), _padding(padding), dilations=_inner(rates, "NHWC")
+        x,
+        filter,
+        _spatial_numbers(strides, "NHWC"),
+        _padding(padding),
+        dilations=_spatial_numbers(rates, "NHWC"),
     )
 
 
@@ -145,7 +149,7 @@ def max_pool(
 ) -> Tensor:  # fmt: skip
     """Take the largest element of each window."""
     window = _window(strides, padding, data_format, None, explicit_paddings)
-    return pooling.max_pool(x, _inner(ksize, data_format), **window)
+    return pooling.max_pool(x, _spatial_numbers(ksize, data_format), **window)
 
 
 @operator("AvgPool")
@@ -154,7 +158,7 @@ def avg_pool(
 ) -> Tensor:  # fmt: skip
     """Take the mean of each window."""
     window = _window(strides, padding, data_format, None)
-    return pooling.avg_pool(x, _inner(ksize, data_format), **window)
+    return pooling.avg_pool(x, _spatial_numbers(ksize, data_format), **window)
 
 
 @operator("MaxPoolWithArgmax", outputs=("output", "argmax"))
@@ -163,7 +167,7 @@ def max_pool_with_argmax(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Take the largest element of each window, and its place."""
     return pooling.max_pool_with_argmax(
-        x, _inner(ksize, "NHWC"), _inner(strides, "NHWC"), _padding(padding),
+        x, _spatial_numbers(ksize, "NHWC"), _spatial_numbers(strides, "NHWC"), _padding(padding),
         include_batch_in_index=include_batch_in_index,
     )  # fmt: skip
 
@@ -172,14 +176,14 @@ def max_pool_with_argmax(
 def max_pool3d(x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
     """Take the largest element of each window of volumes."""
     window = _window(strides, padding, "NDHWC", None)
-    return pooling3d.max_pool3d(x, _inner(ksize, "NDHWC"), **window)
+    return pooling3d.max_pool3d(x, _spatial_numbers(ksize, "NDHWC"), **window)
 
 
 @operator("AvgPool3D")
 def avg_pool3d(x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
     """Take the mean of each window of volumes."""
     window = _window(strides, padding, "NDHWC", None)
-    return pooling3d.avg_pool3d(x, _inner(ksize, "NDHWC"), **window)
+    return pooling3d.avg_pool3d(x, _spatial_numbers(ksize, "NDHWC"), **window)
 
 
 @operator("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
@@ -247,19 +251,19 @@ def _window(
     strides: Sequence[int], padding: str, order: str, dilations: Sequence[int] | None, explicit: Sequence[int] = ()
 ) -> dict[str, Any]:  # fmt: skip
     """Return the arguments of an op that say how windows move."""
-    options: dict[str, Any] = {"strides": _inner(strides, order), "data_format": order}
+    options: dict[str, Any] = {"strides": _spatial_numbers(strides, order), "data_format": order}
     options["padding"] = _padding(padding, explicit, order)
     if dilations is not None:
-        options["dilations"] = _inner(dilations, order)
+        options["dilations"] = _spatial_numbers(dilations, order)
     return options
 
 
-def _inner(numbers: Sequence[int], order: str) -> tuple[int, ...]:
+def _spatial_numbers(numbers: Sequence[int], order: str) -> tuple[int, ...]:
     """Return the numbers of the spatial axes."""
     return tuple(numbers[2:] if order.startswith("NC") else numbers[1:-1])
 
 
 def _padding(name: str, explicit: Sequence[int] = (), order: str = "NHWC") -> Any:
     if name == "EXPLICIT":
-        return _inner(tuple(zip(explicit[::2], explicit[1::2], strict=True)), order)  # pyright: ignore[reportArgumentType]
+        return _spatial_numbers(tuple(zip(explicit[::2], explicit[1::2], strict=True)), order)  # pyright: ignore[reportArgumentType]
     return name.lower()

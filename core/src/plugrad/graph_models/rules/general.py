@@ -40,7 +40,7 @@ WITH_ATTRIBUTES: Final = {
 ALONG_AXES: Final = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
 
 
-def _direct(op: str) -> Rule:
+def _make_direct_rule(op: str) -> Rule:
     def write(writer: Writer, call: Calls, inputs: list[str]) -> str:
         return writer.emit(op, inputs, T=call.dtype())
 
@@ -55,7 +55,7 @@ def _with_attributes(op: str, names: Sequence[str]) -> Rule:
     return write
 
 
-RULES.update({kernel: _direct(op) for kernel, op in DIRECT.items()})
+RULES.update({kernel: _make_direct_rule(op) for kernel, op in DIRECT.items()})
 RULES.update({name: _with_attributes(name, attrs) for name, attrs in WITH_ATTRIBUTES.items()})
 
 
@@ -123,7 +123,7 @@ def step(writer: Writer, call: Calls, inputs: list[str]) -> str:
 def gelu(writer: Writer, call: Calls, inputs: list[str]) -> str:
     """Write x Φ(x), with Φ(x) = (1 + erf(x / √2)) / 2."""
     inner = writer.emit("Mul", [inputs[0], writer.number(0.5**0.5)], T="float32")
-    return _half_plus(writer, inputs[0], writer.emit("Erf", [inner]))
+    return _write_half_product(writer, inputs[0], writer.emit("Erf", [inner]))
 
 
 @rule("GeluTanh")
@@ -134,10 +134,10 @@ def gelu_tanh(writer: Writer, call: Calls, inputs: list[str]) -> str:
     cube = writer.emit("Mul", [cube, writer.number(0.044715)], T="float32")
     total = writer.emit("AddV2", [x, cube], T="float32")
     scaled = writer.emit("Mul", [total, writer.number((2 / np.pi) ** 0.5)], T="float32")
-    return _half_plus(writer, x, writer.emit("Tanh", [scaled]))
+    return _write_half_product(writer, x, writer.emit("Tanh", [scaled]))
 
 
-def _half_plus(writer: Writer, x: str, y: str) -> str:
+def _write_half_product(writer: Writer, x: str, y: str) -> str:
     """Write x (1 + y) / 2."""
     total = writer.emit("AddV2", [y, writer.number(1.0)], T="float32")
     half = writer.emit("Mul", [x, writer.number(0.5)], T="float32")
@@ -159,7 +159,7 @@ def leaky_relu(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("ClipByValue")
 def clip(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write bounds."""
+    """Write `clip_by_value`, whose bounds are inputs of TensorFlow's operator."""
     names = ("clip_value_min", "clip_value_max")
     bounds = [writer.number(call.attrs[name], call.dtype()) for name in names]
     return writer.emit("ClipByValue", [inputs[0], *bounds], T=call.dtype())

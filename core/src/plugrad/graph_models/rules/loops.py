@@ -61,7 +61,7 @@ def write_scan(writer: Writer, pair: tuple[Scan, Scan], names: dict[int, str]) -
     loop = writer.emit(
         "StatelessWhile",
         inputs,
-        cond=_counting(writer, step.length, len(inputs)),
+        cond=_write_counter_condition(writer, step.length, len(inputs)),
         body=_scan_body(writer, pair, len(stacked)),
     )
     return ports(loop, len(inputs))[1 : 1 + carry + len(stacked)]
@@ -80,7 +80,7 @@ def _zeros(writer: Writer, dtype: str, first: Sequence[int], second: Sequence[in
     return writer.emit("Fill", [writer.integers(first, second), writer.number(0, dtype)], T=dtype)
 
 
-def _counting(writer: Writer, length: int, count: int) -> str:
+def _write_counter_condition(writer: Writer, length: int, count: int) -> str:
     """Write the function that says whether a counter, its first argument, is below a number."""
     name = writer.name("scan_cond")
     inner = Writer(writer.sizes, f"{name}/", writer)

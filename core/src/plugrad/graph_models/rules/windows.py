@@ -288,13 +288,13 @@ def _padding(window: Any, image: Sequence[int]) -> dict[str, Any]:
     """Return the attributes for a padding."""
     if not np.any(window.padding):
         return {"padding": "VALID"}
-    if tuple(map(tuple, window.padding)) == _same(window, image):
+    if tuple(map(tuple, window.padding)) == _same_padding(window, image):
         return {"padding": "SAME"}
     flat = [n for pair in ((0, 0), *window.padding, (0, 0)) for n in pair]
     return {"padding": "EXPLICIT", "explicit_paddings": flat}
 
 
-def _same(window: Any, image: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def _same_padding(window: Any, image: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return the padding that gives one position for each stride, with the odd cell at the end."""
     pairs: list[tuple[int, int]] = []
     for n, size, stride, rate in zip(

@@ -66,23 +66,30 @@ def reduction_layout(
     return reduced_shape(shape, axes, keep_dims), outer, count_elements(shape[first:last]), inner
 
 
-SUM_ROWS: Final = {
-    CHARACTERS[half]: current_variant().kernel(f"sum_rows_{half}")
-    for half in ("float16", "bfloat16")
-}
-"""Sums of rows of halves, divided by a number, by the letters of dtypes."""
+SUM_ROWS, SUM_COLUMNS = (
+    {
+        CHARACTERS[half]: current_variant().kernel(f"sum_{lines}_{half}")
+        for half in ("float16", "bfloat16")
+    }
+    for lines in ("rows", "columns")
+)
+"""Sums of halves along the last axis and along others, divided by a number, by the letters of dtypes."""
 
 
 def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Array | None:
-    """Return the sums or the means of halves that lie side by side, or None for others."""
+    """Return the sums or the means of halves along adjacent axes, or None for others."""
     plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
-    if plan is None or plan[3] != 1:
+    if plan is None:
         return None
-    shape, outer, length, _ = plan
+    shape, outer, length, inner = plan
     out = empty(shape, x.dtype)
     divisor = float(length) if is_mean else 1.0
-    places = (x, length), (out, 1)
-    parallel_for(SUM_ROWS[x.dtype.char], places, outer, length, divisor, work=x.size)
+    places = (x, length * inner), (out, inner)
+    if inner == 1:
+        parallel_for(SUM_ROWS[x.dtype.char], places, outer, length, divisor, work=x.size)
+    else:
+        run = SUM_COLUMNS[x.dtype.char]
+        parallel_for(run, places, outer, length, inner, divisor, work=x.size)
     return out
 
 
@@ -91,7 +98,7 @@ def make_reduction(
 ) -> Callable[..., Array]:
     """Return the function of x, axis and keep_dims that reduces the axes with functions of C."""
     functions, numpy_function = exports(name, *dtypes), numpy_implementation(kernel)
-    columns = exports(f"{name}_columns", *dtypes)
+    columns = exports(f"{name}_pitched", *dtypes)
     parts = exports(f"{PART_NAMES[name]}_parts", *FLOATS) if name in PART_NAMES else {}
 
     @tracked

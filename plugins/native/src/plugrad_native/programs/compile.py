@@ -147,7 +147,9 @@ class _OwnKernels:
             graph, lambda step: isinstance(step, Call) and self.is_in_group(step)
         )
         found = find_groups(graph, is_included=self.is_in_group, fits=self.fits, min_calls=1)
-        return fuse_steps(graph, [g.steps for g in found if any(map(self.computes, _at(graph, g)))])
+        return fuse_steps(
+            graph, [g.steps for g in found if any(map(self.computes, _group_calls(graph, g)))]
+        )
 
     def is_in_group(self, call: Call) -> bool:
         """Return whether a loop over elements or rows may make a call."""
@@ -366,7 +368,7 @@ def _with_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | C
     return replace(step, condition=bodies[0], body=bodies[1])
 
 
-def _at(graph: Graph, group: Group) -> list[Call]:
+def _group_calls(graph: Graph, group: Group) -> list[Call]:
     return [step for i in group.steps if isinstance(step := graph.steps[i], Call)]
 
 

@@ -54,23 +54,23 @@ def _write_scan(writer: Writer, step: Scan, write: Write) -> None:
     The places of the outputs hold the carry while it runs. What is stacked is written to its place in the output.
     """
     carries = len(step.carry)
-    aside = _Aside(writer)
+    aside = _SliceCopies(writer)
     sources = [aside.copy(writer.place(v)) for v in step.inputs]
     targets = [aside.stand_in(writer.places[v]) for v in step.outputs]
     writer = aside.finish()
     state = _begin(writer, sources[:carries], targets[:carries])
 
-    def turning(place: Place) -> Place:
+    def slice_place(place: Place) -> Place:
         nbytes = place.nbytes // step.length
         if step.is_reversed:
             return Place(place.slot, place.offset + place.nbytes - nbytes, nbytes, -nbytes)
         return Place(place.slot, place.offset, nbytes, nbytes)
 
     end = carries + len(step.slices)
-    slices, captured = map(turning, sources[carries:end]), sources[end:]
+    slices, captured = map(slice_place, sources[carries:end]), sources[end:]
     body = _Body(writer, step.body, [*state, *slices, *captured])
     nexts, stacked = step.body.results[:carries], step.body.results[carries:]
-    places = [*map(turning, targets[carries:])]
+    places = [*map(slice_place, targets[carries:])]
     for value, place in zip(stacked, places, strict=True):
         body.aim(value, place)
     body.aim_at_arguments(nexts)
@@ -137,7 +137,7 @@ def _begin(writer: Writer, sources: Sequence[Place], targets: Sequence[Place]) -
 # --- places ---------------------------------------------------------------------------------------
 
 
-class _Aside:
+class _SliceCopies:
     """Stand-ins for arrays of which a loop around this one takes another slice each time: places move in one loop."""
 
     def __init__(self, writer: Writer) -> None:
@@ -147,14 +147,14 @@ class _Aside:
 
     def copy(self, place: Place) -> Place:
         """Return where the loop reads what lies at a place."""
-        stand_in = self._take(place)
+        stand_in = self._reserve_scratch(place)
         if stand_in != place:
             self.writer.write_copy(COPY_BYTES, place, stand_in)
         return stand_in
 
     def stand_in(self, place: Place) -> Place:
         """Return where the loop writes what comes to a place in the end."""
-        stand_in = self._take(place)
+        stand_in = self._reserve_scratch(place)
         if stand_in != place:
             self.back.append((stand_in, place))
         return stand_in
@@ -168,7 +168,7 @@ class _Aside:
         """Return a writer for the loop, which leaves the stand-ins as they are."""
         return replace(self.writer, scratch=self.end)
 
-    def _take(self, place: Place) -> Place:
+    def _reserve_scratch(self, place: Place) -> Place:
         if not place.turn:
             return place
         start, self.end = self.end, self.end + _round_up(place.nbytes)

@@ -136,19 +136,19 @@ def _declare_ufuncs() -> None:
         unary.round: np.rint,
         unary.trunc: np.trunc,
     }.items():
-        RULES[kernel] = of_floats(ufunc_rule(f))
+        RULES[kernel] = for_floats(ufunc_rule(f))
     for kernel, f in {binary.maximum: np.maximum, binary.minimum: np.minimum}.items():
-        RULES[kernel] = _not_half(ufunc_rule(f))
+        RULES[kernel] = _except_float16(ufunc_rule(f))
 
 
-def of_floats(rule: Rule) -> Rule:
+def for_floats(rule: Rule) -> Rule:
     """Return a rule that leaves out integers."""
     return lambda call, specs: (
         rule(call, specs) if specs[inputs_of(call)[0]].dtype.numpy.kind == "f" else None
     )
 
 
-def _not_half(rule: Rule) -> Rule:
+def _except_float16(rule: Rule) -> Rule:
     return lambda call, specs: (
         None if specs[inputs_of(call)[0]].dtype.name == "float16" else rule(call, specs)
     )

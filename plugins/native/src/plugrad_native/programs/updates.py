@@ -74,13 +74,13 @@ def plan_updates(
         left,
         compile_graph(left),
         _compile_last(last, operands, targets),
-        _Late(last, compile_graph),
+        _LazyProgram(last, compile_graph),
         tuple([graph.variables[x] for x in targets]),
         tuple([inputs.index(x) for x in targets]),
     )
 
 
-class _Late:
+class _LazyProgram:
     """A graph that is compiled when it is first needed."""
 
     def __init__(self, graph: Graph, compile_graph: Compile) -> None:

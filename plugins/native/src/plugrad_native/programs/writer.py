@@ -478,7 +478,7 @@ class _Rows:
             self._expand(root, shape, wanted, target)
         return target.words(), False
 
-    def _whole(self, value: Value) -> list[int]:
+    def _reduction_source(self, value: Value) -> list[int]:
         """Return the place of the rows that a reduction reads."""
         root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
         wanted = self.writer.specs[value].shape
@@ -526,7 +526,7 @@ class _Rows:
                 case Read(read) if is_elementwise:
                     words += self._operand(read, value, is_array=read not in numbers)[0]
                 case Read(read):
-                    words += self._whole(read)
+                    words += self._reduction_source(read)
                 case Step(read):
                     words += [NUMBER, int(read not in numbers)]
                 case Count(factor):

@@ -189,7 +189,7 @@ def _check_model(function: str, model: Any) -> Layer:
 
 
 def _rename(function: str, tensors: Any, names: Names | None) -> tuple[dict[str, str], list[str]]:
-    """Return the name of each tensor by its new one, and those that are left out."""
+    """Return old names by new names, and the names that are left out."""
     if not isinstance(tensors, Mapping):
         raise ArgumentError(
             f"{function}: tensors={tensors!r:.80} must be a mapping of names to arrays, such as a module's state_dict()"

@@ -71,14 +71,14 @@ def _reorder(axis: int, features: Array | None) -> tuple[Callable[[Array], Array
     """Return functions that put features along an axis into our order, and back."""
     if features is None:
         return (lambda x: x), (lambda x: x)
-    back = np.argsort(features)
-    return (lambda x: np.take(x, features, axis)), (lambda x: np.take(x, back, axis))
+    from_torch = np.argsort(features)
+    return (lambda x: np.take(x, features, axis)), (lambda x: np.take(x, from_torch, axis))
 
 
 def _vectors(
     names: Mapping[str, str], features: Features, params: Params, prefix: str = ""
 ) -> list[Entry]:
-    """Return the entries of vectors of features, of those that there are."""
+    """Return the entries of the feature vectors that the layer has."""
     read, write = _reorder(0, features.after)
     return [
         Entry((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))
@@ -99,7 +99,7 @@ def _dense(layer: Dense, params: Params, shapes: Any, features: Features) -> lis
     return [kernel, *_vectors({"bias": "bias"}, features, params)]
 
 
-def _norm(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
+def _normalization(layer: Layer, params: Params, shapes: Any, features: Features) -> list[Entry]:
     names = {
         "gamma": "weight",
         "beta": "bias",
@@ -191,15 +191,15 @@ def _recurrent(layer: Layer, params: Params, shapes: Any, features: Features) ->
         parts = np.reshape(x, (gates, -1, *x.shape[1:]))
         return np.reshape(parts[order], x.shape)
 
-    def both(x: Array) -> Arrays:
+    def to_torch(x: Array) -> Arrays:
         return (arrange(x).T,)
 
-    def back(x: Array) -> Arrays:
+    def from_torch(x: Array) -> Arrays:
         return (arrange(x.T),)
 
     found = [
-        Entry(("weight_ih_l0",), ("kernel",), both, back),
-        Entry(("weight_hh_l0",), ("recurrent_kernel",), both, back),
+        Entry(("weight_ih_l0",), ("kernel",), to_torch, from_torch),
+        Entry(("weight_hh_l0",), ("recurrent_kernel",), to_torch, from_torch),
     ]
     if "bias" not in params:
         return found
@@ -277,7 +277,7 @@ def _attention(
     return [*packed, *output]
 
 
-def _inner(layer: Any, params: Params, features: Features) -> tuple[Entry, list[Entry]]:
+def _split_kernel(layer: Any, params: Params, features: Features) -> tuple[Entry, list[Entry]]:
     """Return the entry of the kernel of the layer that another one wraps, and the other entries."""
     entries = entries_for(layer.layer, params | {layer.name: params[layer.name]}, {}, features)
     kernels = [entry for entry in entries if entry.ours == (layer.name,)]
@@ -289,7 +289,7 @@ def _inner(layer: Any, params: Params, features: Features) -> tuple[Entry, list[
 
 
 def _parametrized(layer: Parametrized, params: Params, shapes: Any, features: Features) -> Any:
-    kernel, others = _inner(layer, params, features)
+    kernel, others = _split_kernel(layer, params, features)
     return [
         kernel._replace(theirs=(f"parametrizations.{kernel.theirs[0]}.original",)),
         *others,
@@ -299,7 +299,7 @@ def _parametrized(layer: Parametrized, params: Params, shapes: Any, features: Fe
 def _weight_norm(layer: WeightNorm, params: Params, shapes: Any, features: Features) -> list[Entry]:
     own = {name: value for name, value in params.items() if not name.startswith(f"{layer.name}_")}
     direction = params[f"{layer.name}_direction"]
-    kernel, others = _inner(layer, {layer.name: direction, **own}, features)
+    kernel, others = _split_kernel(layer, {layer.name: direction, **own}, features)
     name = kernel.theirs[0]
     older = f"{name}_g" in shapes
     length, vector = (
@@ -323,7 +323,7 @@ def _weight_norm(layer: WeightNorm, params: Params, shapes: Any, features: Featu
 def _spectral_norm(
     layer: SpectralNorm, params: Params, shapes: Any, features: Features
 ) -> list[Entry]:
-    kernel, others = _inner(layer, params, features)
+    kernel, others = _split_kernel(layer, params, features)
 
     def write(x: Array, u: Array) -> Arrays:
         (weight,) = kernel.write(x)
@@ -346,7 +346,7 @@ RULES: Final[dict[type, Rule]] = {
     Dense: _dense,
     PReLU: _prelu,
     **dict.fromkeys((Embedding, EmbeddingBag, PositionEmbedding), _embedding),
-    **dict.fromkeys((LayerNorm, RMSNorm, GroupNorm, BatchNorm, InstanceNorm), _norm),
+    **dict.fromkeys((LayerNorm, RMSNorm, GroupNorm, BatchNorm, InstanceNorm), _normalization),
     **dict.fromkeys(
         (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTranspose), _convolution
     ),

@@ -254,7 +254,7 @@ class _OfDecisions(Metric):
         """Return the quotient; 0 where the divisor is."""
 
     def compute(self, **sums: Any) -> Tensor:
-        """Return the quotient, or what becomes of those of all classes."""
+        """Return the quotient, or the average or list of those of all classes."""
         both, true, made = sums["both"], sums["true"], sums["made"]
         if self.classes is not None and self.average == "micro":
             both, true, made = plugrad.sum(both), plugrad.sum(true), plugrad.sum(made)

@@ -253,9 +253,9 @@ def make_step(kind: str, config: Config) -> Step:
         merge = config.get("merge_mode")
         if merge not in MERGES:
             raise Unsupported(f"merge_mode={merge!r} is none of {', '.join(MERGES)}")
-        return recurrent.Bidirectional(_inner(config), MERGES[merge])
+        return recurrent.Bidirectional(_read_inner_layer(config), MERGES[merge])
     if kind == "TimeDistributed":
-        return recurrent.TimeDistributed(_inner(config))
+        return recurrent.TimeDistributed(_read_inner_layer(config))
     if kind == "RNN":
         return _recurrent_of_cells(config)
     if kind not in RULES:
@@ -286,7 +286,7 @@ def _layer_of_cell(cell: Config, config: Config) -> Any:
     return make_step(kind.removesuffix("Cell"), {**config, **cell["config"]})
 
 
-def _inner(config: Config) -> Any:
+def _read_inner_layer(config: Config) -> Any:
     """Return the layer that another one contains."""
     inner: Config = config["layer"]
     step = make_step(str(inner["class_name"]), inner["config"])

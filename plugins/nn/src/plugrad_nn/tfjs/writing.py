@@ -286,11 +286,11 @@ def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(layer, recurrent.Bidirectional):
         back = {ours: theirs for theirs, ours in MERGES.items()}
         return "Bidirectional", {
-            "layer": _inner(layer.layer, shape),
+            "layer": _describe_inner_layer(layer.layer, shape),
             "merge_mode": back[layer.merge],
         }
     if isinstance(layer, recurrent.TimeDistributed):
-        return "TimeDistributed", {"layer": _inner(layer.layer, shape[1:])}
+        return "TimeDistributed", {"layer": _describe_inner_layer(layer.layer, shape[1:])}
     kind = CLASSES.get(type(layer))
     if kind is None:
         raise _no_layer_error(repr(layer)[:80], "save it with plugrad.tfjs.save_graph_model")
@@ -300,7 +300,7 @@ def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
         kind = f"{kind}{len(shape) - 1}D"
         if kind.endswith("3D"):
             raise _no_layer_error(kind, "it pools sequences and images only")
-    config: dict[str, Any] = {f: _plain(getattr(layer, f)) for f in FIELDS if hasattr(layer, f)}
+    config: dict[str, Any] = {f: _as_json(getattr(layer, f)) for f in FIELDS if hasattr(layer, f)}
     rank = RANKS.get(kind, 2)
     for field in SIZES:
         if hasattr(layer, field):
@@ -314,7 +314,7 @@ def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
         if isinstance(layer, shapes.ZeroPadding2D | shapes.Cropping2D) and hasattr(layer, field):
             config[field] = [list(pair) for pair in layer.pairs(field, getattr(layer, field))]
     _check(kind, layer, config)
-    return kind, config | _extra(kind, shape)
+    return kind, config | _keras_fields(kind, shape)
 
 
 def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
@@ -337,7 +337,7 @@ def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
         raise _no_layer_error(f"{kind} with strides and dilation_rate", "it has only one of them")
 
 
-def _extra(kind: str, shape: Any) -> dict[str, Any]:
+def _keras_fields(kind: str, shape: Any) -> dict[str, Any]:
     """Return fields that only Keras has."""
     extra: dict[str, Any] = {}
     if kind == "PReLU":
@@ -372,7 +372,7 @@ def _activation(function: Any) -> str:
     return name
 
 
-def _inner(layer: Layer, shape: Any) -> dict[str, Any]:
+def _describe_inner_layer(layer: Layer, shape: Any) -> dict[str, Any]:
     """Return the description of a layer inside of another one; `_name_inner_layer` gives it its name."""
     kind, config = config_of(layer, shape)
     return {"class_name": kind, "config": config}
@@ -403,10 +403,10 @@ def _begins_with_embedding(model: Any) -> bool:
     return isinstance(model, dense.Embedding)
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Return a value as JSON has it."""
     return (
-        [_plain(part) for part in cast("Sequence[Any]", value)]
+        [_as_json(part) for part in cast("Sequence[Any]", value)]
         if isinstance(value, tuple)
         else value
     )

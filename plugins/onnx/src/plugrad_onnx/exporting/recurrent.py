@@ -97,7 +97,7 @@ def _match_loop(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
     if len(step.carry) != cell.states or len(step.slices) != 1 or step.is_reversed:
         return None
     makers: dict[int, Any] = {value: made for made in graph.steps for value in made.outputs}
-    product = _maker(makers, step.slices[0], ("Transpose", "Add", "BatchMatMul"))
+    product = _find_maker(makers, step.slices[0], ("Transpose", "Add", "BatchMatMul"))
     if product is None:
         return None
     sequences = graph.specs[product.inputs[0]].shape
@@ -115,14 +115,14 @@ def _match_loop(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
         )(*examples)
     binding: Binding = {}
     loop: Any = wanted.steps[-1]
-    same = _same(wanted, graph, binding)
+    computes_same = _make_comparison(wanted, graph, binding)
     is_such = _is_same_loop(loop, step) and all(
-        same(one, two) for one, two in zip(loop.inputs, step.inputs, strict=True)
+        computes_same(one, two) for one, two in zip(loop.inputs, step.inputs, strict=True)
     )
     return [binding[value] for value in wanted.arguments] if is_such else None
 
 
-def _maker(makers: dict[int, Any], value: int, kernels: tuple[str, ...]) -> Any:
+def _find_maker(makers: dict[int, Any], value: int, kernels: tuple[str, ...]) -> Any:
     """Return the last of the steps that have made a value, each of the first input of the one before."""
     step: Any = None
     for kernel in kernels:
@@ -139,17 +139,17 @@ def _is_same_loop(one: Any, two: Any) -> bool:
     if counts[0] != counts[1] or one.length != two.length or two.is_reversed:
         return False
     binding = dict(zip(one.body.arguments, two.body.arguments, strict=True))
-    same = _same(one.body, two.body, binding)
-    return all(same(a, b) for a, b in zip(one.body.results, two.body.results, strict=True))
+    computes_same = _make_comparison(one.body, two.body, binding)
+    return all(computes_same(a, b) for a, b in zip(one.body.results, two.body.results, strict=True))
 
 
-def _same(one: Graph, two: Graph, binding: Binding) -> Any:
+def _make_comparison(one: Graph, two: Graph, binding: Binding) -> Any:
     """Return a function that says whether values of two graphs are computed alike, and notes which are."""
     makers: list[dict[Any, Any]] = [
         {value: step for step in graph.steps for value in step.outputs} for graph in (one, two)
     ]
 
-    def same(a: Any, b: Any) -> bool:
+    def computes_same(a: Any, b: Any) -> bool:
         if a is None or b is None or a in binding:
             return a is b or binding.get(a) == b
         if one.specs[a] != two.specs[b]:
@@ -167,10 +167,10 @@ def _same(one: Graph, two: Graph, binding: Binding) -> Any:
             and first.attrs == second.attrs
             and first.outputs.index(a) == second.outputs.index(b)
             and len(first.inputs) == len(second.inputs)
-            and all(same(x, y) for x, y in zip(first.inputs, second.inputs, strict=True))
+            and all(computes_same(x, y) for x, y in zip(first.inputs, second.inputs, strict=True))
         )
 
-    return same
+    return computes_same
 
 
 def _equal(first: Any, second: Any, one: Graph, two: Graph) -> bool:

@@ -34,14 +34,14 @@ REDUCTIONS = {
 SELU = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
 
 
-def _direct(kind: str) -> Rule:
+def _make_direct_rule(kind: str) -> Rule:
     def write(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
         writer.emit(kind, inputs, outputs)
 
     return write
 
 
-RULES.update({kernel: _direct(kind) for kernel, kind in DIRECT.items()})
+RULES.update({kernel: _make_direct_rule(kind) for kernel, kind in DIRECT.items()})
 
 
 @rule(*REDUCTIONS)

@@ -38,7 +38,7 @@ def loop(
     going, turn = condition is None or bool(scalar(condition)), 0
     while going and (most is None or turn < scalar(most)):
         results = body(np.array(turn, np.int64), np.array(going), *state)
-        going, turn = bool(_truth(results[0])), turn + 1
+        going, turn = bool(_as_bool(results[0])), turn + 1
         state = results[1 : 1 + len(state)]
         for column, result in zip(collected, results[1 + len(state) :], strict=False):
             column.append(result)
@@ -111,7 +111,7 @@ def sequence_map(sequence: Anything, *others: Anything, body: Body) -> tuple[Any
     return tuple(list(column) for column in zip(*rounds, strict=True))
 
 
-def _truth(value: Any) -> Any:
+def _as_bool(value: Any) -> Any:
     return value.item() if isinstance(value, plugrad.Tensor) else scalar(np.asarray(value))
 
 

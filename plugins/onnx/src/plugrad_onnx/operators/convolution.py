@@ -157,8 +157,8 @@ def conv_transpose(
     cut = _crop_transposed(spatial, window, extra, output_shape, auto_pad)
     kept = [(max(low, 0), max(high, 0)) for low, high in cut]
     result = _TRANSPOSED[rank - 1](
-        *(x, filters, None, _each(window.strides), kept), **_dilations(window), groups=group,
-        output_padding=_each(extra),
+        *(x, filters, None, _unwrap_single(window.strides), kept), **_dilations(window), groups=group,
+        output_padding=_unwrap_single(extra),
     )  # fmt: skip
     zeros = [(max(-low, 0), max(-high, 0)) for low, high in cut]
     if any(map(any, zeros)):
@@ -254,7 +254,9 @@ def _convolve(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
     """Return a convolution of groups of channels, of any rank that plugrad has."""
     rank = _check_rank(len(window.size))
     return _CONVOLUTIONS[rank - 1](
-        *(x, filters, _each(window.strides), window.pads), **_dilations(window), groups=group
+        *(x, filters, _unwrap_single(window.strides), window.pads),
+        **_dilations(window),
+        groups=group,
     )
 
 
@@ -273,7 +275,7 @@ def _check_rank(rank: int) -> int:
     return rank
 
 
-def _each(numbers: Sequence[int]) -> Any:
+def _unwrap_single(numbers: Sequence[int]) -> Any:
     """Return one number for each axis as convolutions take them: of sequences, the only one."""
     return numbers[0] if len(numbers) == 1 else tuple(numbers)
 
@@ -281,7 +283,7 @@ def _each(numbers: Sequence[int]) -> Any:
 def _dilations(window: Window) -> dict[str, Any]:
     """Return the argument that says how far the cells of filters lie apart."""
     name = "dilation" if len(window.size) == 1 else "dilations"
-    return {name: _each(window.dilations)}
+    return {name: _unwrap_single(window.dilations)}
 
 
 def _crop_transposed(

@@ -77,7 +77,7 @@ def _declare(name: str, compute: Callable[..., Any]) -> None:
         def legacy_binary(
             a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0
         ) -> Tensor:
-            return compute(a, _beside(b, a.ndim, axis))
+            return compute(a, _align_first_axis(b, a.ndim, axis))
 
         @operator(name, since=7, layout="elementwise")
         def binary(a: Tensor, b: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def _declare(name: str, compute: Callable[..., Any]) -> None:
     else:
 
         @operator(name, layout="elementwise")
-        def repeated(*inputs: Tensor) -> Tensor:
+        def fold(*inputs: Tensor) -> Tensor:
             return reduce(compute, inputs)
 
 
@@ -105,7 +105,7 @@ def equal(a: Tensor, b: Tensor) -> Tensor:
 @operator("Div")
 def legacy_div(a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
     """Divide a tensor by one whose axes begin at an axis of the other."""
-    return div(a, _beside(b, a.ndim, axis))
+    return div(a, _align_first_axis(b, a.ndim, axis))
 
 
 @operator("Div", since=7, layout="elementwise")
@@ -201,7 +201,7 @@ def cumulative_product(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: 
     return same_dtype(total, x)
 
 
-def _beside(b: Tensor, rank: int, axis: int | None) -> Tensor:
+def _align_first_axis(b: Tensor, rank: int, axis: int | None) -> Tensor:
     """Return a tensor so that its first axis meets an axis of another one, as before opset 7."""
     if axis is None:
         return b

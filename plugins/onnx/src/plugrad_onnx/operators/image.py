@@ -89,7 +89,7 @@ def resize(
             weights = _weights(
                 where, size, scale, mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
             )
-            result = _along(result, weights, axis)
+            result = _multiply_along(result, weights, axis)
         outside = (where < 0) | (where > size - 1)
         if crops and outside.any():
             mask = outside.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
@@ -154,7 +154,7 @@ def non_max_suppression(
         (batch, kind, box)
         for batch in range(scores.shape[0])
         for kind in range(scores.shape[1])
-        for box in _best(corners[batch], scores[batch, kind], count, overlap, least)
+        for box in _select_boxes(corners[batch], scores[batch, kind], count, overlap, least)
     ]
     return np.array(rows, np.int64).reshape(-1, 3)
 
@@ -240,11 +240,17 @@ def _pooled_region(
     )
     shape = (image.shape[0], out[0], counts[0], out[1], counts[1])
     if mode == "avg":
-        samples = _along(_along(image, rows[0] + rows[1], 1), columns[0] + columns[1], 2)
+        samples = _multiply_along(
+            _multiply_along(image, rows[0] + rows[1], 1), columns[0] + columns[1], 2
+        )
         return plugrad.mean(plugrad.reshape(samples, shape), axis=(2, 4))
     if mode != "max":
         raise InvalidModel(f"RoiAlign has the mode {mode!r}; avg and max are known.")
-    corners = [_along(_along(image, row, 1), column, 2) for row in rows for column in columns]
+    corners = [
+        _multiply_along(_multiply_along(image, row, 1), column, 2)
+        for row in rows
+        for column in columns
+    ]
     return plugrad.max(plugrad.reshape(reduce(plugrad.maximum, corners), shape), axis=(2, 4))
 
 
@@ -352,7 +358,7 @@ def _weights(
     return matrix.astype(np.float32)
 
 
-def _along(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
+def _multiply_along(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
     """Return products with a matrix along an axis."""
     weights = (
         plugrad.astype(as_tensor(np.ascontiguousarray(matrix.T), x.device), x.dtype)
@@ -391,7 +397,7 @@ def _corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
 
 
-def _best(
+def _select_boxes(
     boxes: NDArray[Any], scores: NDArray[Any], most: int, overlap: float, least: float
 ) -> list[int]:
     """Return the boxes with the best scores that overlap none of the others too much."""

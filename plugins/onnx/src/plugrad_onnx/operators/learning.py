@@ -60,11 +60,11 @@ def label_encoder(
     )
     values, default = next((v, d) for v, d in options if v is not None)
     key_of = str if x.dtype.kind in "OTU" else float
-    table = dict(zip((key_of(_plain(k)) for k in keys), values, strict=True))
+    table = dict(zip((key_of(_decode(k)) for k in keys), values, strict=True))
     found = [table.get(key_of(v), default) for v in x.ravel()]
     kind = object if isinstance(default, str) else np.asarray(default).dtype
     return as_tensor(as_computable(np.array(found, kind).reshape(x.shape)))
 
 
-def _plain(key: Any) -> Any:
+def _decode(key: Any) -> Any:
     return key.decode() if isinstance(key, bytes) else key

@@ -38,7 +38,7 @@ def max_pool(
 ) -> Any:
     """Return the largest element in each window, and where it is, if that is used."""
     given = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
-    if _sees_images(x, given):
+    if _always_covers_pixels(x, given):
         how = given.size, given.strides, given.pads
         attrs: Any = {
             "dilations": given.dilations,
@@ -75,7 +75,7 @@ def average_pool(
     """Return the mean of each window, of which padded elements count or not."""
     spatial = x.shape[1:-1]
     given_window = window_of(spatial, kernel_shape, strides, dilations, pads, auto_pad)
-    if _sees_images(x, given_window):
+    if _always_covers_pixels(x, given_window):
         return plugrad.pool(
             *(x, given_window.size, "avg", given_window.strides, given_window.pads),
             dilations=given_window.dilations,
@@ -158,7 +158,7 @@ _MOST_AXES: Final = 3
 """How many spatial axes images have in which plugrad finds the places of elements."""
 
 
-def _sees_images(x: Tensor, window: Window) -> bool:
+def _always_covers_pixels(x: Tensor, window: Window) -> bool:
     """Whether a window contains a pixel wherever it is, as the kernels want it."""
     return all(
         max(sides) <= (n - 1) * gap < size + max(sides) and gap <= size

@@ -32,7 +32,7 @@ def quantize_linear(
     saturate: int = 1,
 ) -> Any:
     """Return round(x / scale) + zero_point, within the range of its dtype."""
-    dtype = _target(zero_point, output_dtype)
+    dtype = _quantized_dtype(zero_point, output_dtype)
     factor = _align(_float(scale, x.device), x, axis, block_size)
     whole = plugrad.divide(_float(x, x.device), factor)
     if dtype.name.startswith("float"):
@@ -40,7 +40,7 @@ def quantize_linear(
     whole = plugrad.round(whole)
     if zero_point is not None:
         whole = plugrad.add(whole, _align(_float(zero_point, x.device), x, axis, block_size))
-    return _within(whole, dtype)
+    return _saturate(whole, dtype)
 
 
 @operator("DequantizeLinear")
@@ -111,7 +111,7 @@ def qlinear_matmul(
     dtype = np.dtype(_name(y_zero))
     if dtype.name.startswith("float"):
         return round_to(as_array(product), dtype, saturate=True)
-    return _within(plugrad.round(product) + _float(y_zero, scope.device), dtype)
+    return _saturate(plugrad.round(product) + _float(y_zero, scope.device), dtype)
 
 
 @operator("ConvInteger", layout="images")
@@ -169,7 +169,7 @@ def qlinear_conv(
     )  # fmt: skip
     scale = plugrad.divide(plugrad.multiply(x_scale, filters_scale), y_scale)
     whole = plugrad.round(plugrad.multiply(result, scale)) + _float(y_zero, x.device)
-    return _within(whole, np.dtype(_name(y_zero)))
+    return _saturate(whole, np.dtype(_name(y_zero)))
 
 
 def _name(x: Any) -> Any:
@@ -177,7 +177,7 @@ def _name(x: Any) -> Any:
     return x.dtype if is_array(x) else x.dtype.name
 
 
-def _target(zero_point: Any, output_dtype: int) -> np.dtype[Any]:
+def _quantized_dtype(zero_point: Any, output_dtype: int) -> np.dtype[Any]:
     """Return the dtype of quantized numbers."""
     if zero_point is not None:
         return np.dtype(_name(zero_point))
@@ -207,7 +207,7 @@ def _align(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
     return plugrad.reshape(x, [-1 if a == place else 1 for a in range(like.ndim)])
 
 
-def _within(whole: Tensor, dtype: np.dtype[Any]) -> Any:
+def _saturate(whole: Tensor, dtype: np.dtype[Any]) -> Any:
     """Return whole numbers in a dtype, within its range."""
     limits = (ml_dtypes.iinfo if is_stored_only(dtype) else np.iinfo)(dtype)
     bounded = plugrad.clip(whole, float(limits.min), float(limits.max))

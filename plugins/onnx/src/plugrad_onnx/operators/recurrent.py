@@ -87,7 +87,7 @@ def rnn(
     )
     states = [_state(initial, layout)]
     cells = _cells(w, r, b, None, hidden_size, chosen, clip, False)
-    return _over_sequences(_plain_step, cells, x, lengths, states, direction, layout)
+    return _over_sequences(_rnn_step, cells, x, lengths, states, direction, layout)
 
 
 @operator("GRU")
@@ -146,8 +146,8 @@ def lstm(
     return _over_sequences(_lstm_step, cells, x, lengths, states, direction, layout)
 
 
-def _plain_step(cell: Cell, x: Tensor, state: State) -> State:
-    total = _plus(x + plugrad.matmul(state[0], cell.hidden), cell.hidden_bias)
+def _rnn_step(cell: Cell, x: Tensor, state: State) -> State:
+    total = _add_bias(x + plugrad.matmul(state[0], cell.hidden), cell.hidden_bias)
     return (cell.activations[0](cell.clip_input(total)),)
 
 
@@ -156,14 +156,14 @@ def _gru_step(cell: Cell, x: Tensor, state: State) -> State:
     size, (hidden,) = cell.size, state
     weights, bias = cell.hidden, cell.hidden_bias
     gates = x[:, : 2 * size] + plugrad.matmul(hidden, weights[:, : 2 * size])
-    gates = _plus(gates, None if bias is None else bias[: 2 * size])
+    gates = _add_bias(gates, None if bias is None else bias[: 2 * size])
     gates = cell.activations[0](cell.clip_input(gates))
     update, reset = gates[:, :size], gates[:, size:]
     last = None if bias is None else bias[2 * size :]
     if cell.flag:
-        inner = reset * _plus(plugrad.matmul(hidden, weights[:, 2 * size :]), last)
+        inner = reset * _add_bias(plugrad.matmul(hidden, weights[:, 2 * size :]), last)
     else:
-        inner = _plus(plugrad.matmul(reset * hidden, weights[:, 2 * size :]), last)
+        inner = _add_bias(plugrad.matmul(reset * hidden, weights[:, 2 * size :]), last)
     new = cell.activations[1](cell.clip_input(x[:, 2 * size :] + inner))
     return ((1 - update) * new + update * hidden,)
 
@@ -171,7 +171,7 @@ def _gru_step(cell: Cell, x: Tensor, state: State) -> State:
 def _lstm_step(cell: Cell, x: Tensor, state: State) -> State:
     """Return the next state; the gates are input, output, forget and cell."""
     size, (hidden, memory) = cell.size, state
-    gates = _plus(x + plugrad.matmul(hidden, cell.hidden), cell.hidden_bias)
+    gates = _add_bias(x + plugrad.matmul(hidden, cell.hidden), cell.hidden_bias)
     enter, out, forget, new = plugrad.split(gates, (size,) * 4, 1)
     seen = cell.peepholes
     if seen is not None:
@@ -186,7 +186,7 @@ def _lstm_step(cell: Cell, x: Tensor, state: State) -> State:
     return gate(cell.clip_input(out)) * outer(memory), memory
 
 
-def _plus(x: Tensor, bias: Tensor | None) -> Tensor:
+def _add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
     return x if bias is None else x + bias
 
 
@@ -279,7 +279,7 @@ def _in_one_direction(
     step: Step, cell: Cell, x: Tensor, ends: Tensor | None, state: State, backwards: bool
 ) -> tuple[Tensor, State]:
     """Return outputs of all steps, and the last state; behind its end, a sequence keeps its state."""
-    inputs = _plus(plugrad.matmul(x, cell.input), cell.bias)
+    inputs = _add_bias(plugrad.matmul(x, cell.input), cell.bias)
     count = x.shape[0]
     outputs: list[Any] = [None] * count
     for t in range(count - 1, -1, -1) if backwards else range(count):

@@ -79,7 +79,7 @@ def tf_idf_vectorizer(
 ) -> Any:
     """Count, or weigh, the n-grams of a pool in sequences."""
     pool = list[Any](pool_int64s or pool_strings or ())
-    column = _grams(pool, ngram_counts, ngram_indexes)
+    column = _ngram_columns(pool, ngram_counts, ngram_indexes)
     rows = x.reshape(1, -1) if x.ndim == 1 else x
     counts = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
     for place, row in enumerate(rows.tolist()):
@@ -96,7 +96,7 @@ def tf_idf_vectorizer(
     return (counts[0] if x.ndim == 1 else counts).astype(np.float32)
 
 
-def _grams(
+def _ngram_columns(
     pool: Sequence[Any], starts: Sequence[int], columns: Sequence[int]
 ) -> dict[tuple[Any, ...], int]:
     """Return the column of each n-gram of a pool, in which they lie by length."""

@@ -97,7 +97,7 @@ def depthwise_conv2d(x: WasmArray, filter: WasmArray, *, window: Window) -> Wasm
 def correlate_with_epilogue(
     x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = UNLIMITED
 ) -> WasmArray:
-    """Return the cross-correlation of each channel of images with its own filters, and what becomes of it."""
+    """Return the cross-correlation of each channel with its own filters, followed by an epilogue."""
     x = repeat_channels(x, filter.shape[3])
     shape = (x.shape[0], *window.out, x.shape[3])
     return run_depthwise(FORWARD, x, filter, shape, window, x.shape, epilogue)

@@ -82,7 +82,7 @@ class Recordable:
         )
 
     def _record_calls(self, call: Call) -> list[Recorded] | None:
-        """Return what a call asks for, or None if it cannot be recorded."""
+        """Return the recorded calls of a kernel's call, or None if it cannot be recorded."""
         if call.outputs not in self._calls:
             self._calls[call.outputs] = self._record(call)
         return self._calls[call.outputs]

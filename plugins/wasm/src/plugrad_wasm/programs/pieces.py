@@ -74,7 +74,7 @@ class _Pieces:
         self._waiting: list[TableCall] = []
 
     def wait(self, call: TableCall) -> None:
-        """Add a call that any module makes: that of the next call does."""
+        """Add a call that any module can make, in the module of the next call."""
         self._waiting.append(call)
 
     def write(self, module: str, loops: Loops, work: int) -> None:
@@ -141,7 +141,7 @@ class SharedCalls:
             [tuple([bases[base] + number for base, number in each]) for each in chain]
             for chain in self._chains
         ]
-        scratch = [_Located(int(bases[base] + number)) for base, number in self._scratch]
+        scratch = [_Address(int(bases[base] + number)) for base, number in self._scratch]
         self._perform(self._export, chains, held, scratch)
 
 
@@ -172,5 +172,5 @@ class SharedTables:
         memory.store.perform(self._export, self._chains, held, frames)
 
 
-class _Located(NamedTuple):
+class _Address(NamedTuple):
     address: int

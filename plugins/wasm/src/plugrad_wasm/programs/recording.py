@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Home(NamedTuple):
-    """What kernels without inputs get in the place of the backend."""
+    """The object that kernels without inputs get instead of the backend while they are recorded."""
 
     linear: LinearMemory
 
@@ -119,7 +119,7 @@ def _locate(array: WasmArray) -> Place:
 
 
 def _describe_end(array: WasmArray, memory: RecordingMemory) -> End | WasmArray:
-    """Return what a result is."""
+    """Return where a result lies in the recording, or a view of the existing array that it is."""
     block, offset = _locate(array)
     fixed = memory.fixed.get(block)
     if fixed is not None:

@@ -31,10 +31,11 @@ class Operand(NamedTuple):
 
 
 class TableCall(NamedTuple):
-    """A call of an export; None writes the other operands to the address that is the first one."""
+    """A call of an export of the module, or, without an export, a write of numbers to memory."""
 
     export: str | None
     operands: Sequence[Operand]
+    """The arguments of the export; of a write, the address and then the numbers."""
 
 
 Loops: TypeAlias = "list[tuple[int, int, list[TableCall]]]"

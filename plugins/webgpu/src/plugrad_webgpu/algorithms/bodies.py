@@ -80,11 +80,11 @@ def make_cast(dtype: DType) -> dict[DType, Body]:
     def cast(x: Array) -> Array:
         return x.astype(dtype)
 
-    def saturated(x: Array) -> Array:
+    def cast_saturating(x: Array) -> Array:
         limits, exact = np.iinfo(dtype), x.astype(np.float64)
         within = np.where(np.isnan(x), 0, np.clip(exact, limits.min, limits.max)).astype(dtype)
         # The upper limit of int64 is a float that int64 does not have.
         return np.where(exact >= float(limits.max), dtype.numpy.type(limits.max), within)
 
-    of_floats = saturated if dtype.is_integer else cast
+    of_floats = cast_saturating if dtype.is_integer else cast
     return dict.fromkeys(INTEGER | BOOL, cast) | floats_only(of_floats)

@@ -193,12 +193,12 @@ def _specialize(kernel: _Elementwise) -> Callable[..., GpuArray]:
         key = (a.shape, b.shape, b.dtype)
         return a.buffer.device.call(steps.get(key) or kernel.step(key, (a, b)), a, b)
 
-    def general(*arrays: GpuArray, **values: float) -> GpuArray:
+    def run(*arrays: GpuArray, **values: float) -> GpuArray:
         attributed = [values[name] for name in attributes]
         key = (*[(x.shape, x.dtype) for x in arrays], *attributed)
         made = steps.get(key) or kernel.step(key, arrays, attributed)
         return arrays[0].buffer.device.call(made, *arrays)
 
     if attributes or len(kernel.inputs) > 2:
-        return general
+        return run
     return unary if len(kernel.inputs) == 1 else binary

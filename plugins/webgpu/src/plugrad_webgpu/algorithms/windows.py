@@ -136,7 +136,7 @@ def _window_overlap_periods(window: Window) -> Shape:
 
 
 def _check_steps(loop: Loop, size: Shape, window: Window) -> None:
-    """Check that an invocation can visit what it has to.
+    """Raise unless an invocation can visit all cells of its window.
 
     Raises:
         ArgumentValueError: there is too much of it.
@@ -249,6 +249,6 @@ def shorten_strides(window: Window, size: Shape) -> Window:
 
 
 def select_axes(window: Window, axes: slice) -> Window:
-    """Return what a window does along some of its axes."""
+    """Return a window with only some of its axes."""
     size, strides, padding, dilations, out = window
     return Window(size[axes], strides[axes], padding[axes], dilations[axes], out[axes])

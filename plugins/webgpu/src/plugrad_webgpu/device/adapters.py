@@ -1,4 +1,4 @@
-"""Find adapters and open devices through wgpu-py: all questions about the hardware are asked here."""
+"""Choose adapters and open devices through wgpu-py."""
 
 # wgpu describes adapters in plain dicts without types for the values.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,32 +18,31 @@ from plugrad.extend import (
     ArgumentError,
     ArgumentValueError,
     BackendUnavailable,
-    DeviceInfo,
     is_interruption,
     suppress_failures,
 )
 from plugrad_webgpu.algorithms.tiles import load_tiles
 from plugrad_webgpu.device.device import Device
+from plugrad_webgpu.device.listing import (
+    FEATURE,
+    INSTALL_HINT,
+    KNOWN_WGPU,
+    is_software,
+    select_usable,
+    without_wayland_warning,
+)
 from plugrad_webgpu.driver import portable
 from plugrad_webgpu.driver.forks import forked_error
 from plugrad_webgpu.driver.limits import IMMEDIATE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from wgpu import GPUAdapter, GPUDevice
 
     from plugrad_webgpu.driver.interface import Driver, RawDevice
 
-INSTALL_HINT = (
-    "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device), "
-    "or use the cpu backend"
-)
-# The kernels need these: their parameters are immediates, and they use more than the limits that
-# WebGPU guarantees, which are lower than what every desktop driver has.
-FEATURE = "immediates"
 SUBGROUPS = "subgroup"  # used where there are any
 LONG_WORDS = "shader-int64"  # used on software devices
+# The kernels use more than the limits that WebGPU guarantees, which are lower than what every desktop driver has.
 LIMITS = (
     "max-buffer-size",
     "max-storage-buffer-binding-size",
@@ -81,39 +79,7 @@ def _adapters_and_process() -> tuple[int, tuple[GPUAdapter, ...]]:
     with suppress_failures(RuntimeError):
         set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
     with without_wayland_warning():
-        found = [a for a in wgpu.gpu.enumerate_adapters_sync() if FEATURE in a.features]
-    found = [a for a in found if a.info["backend_type"] in ("Vulkan", "Metal", "D3D12")]
-    found.sort(key=lambda a: (is_software(a), a.info["adapter_type"] != "DiscreteGPU"))
-    return os.getpid(), tuple(found)
-
-
-@contextmanager
-def without_wayland_warning() -> Generator[None, None, None]:
-    """Name a folder for sockets inside the block if none is named.
-
-    Without one, drivers that look for a Wayland display write errors to the terminal, although
-    nothing here shows a window.
-    """
-    if "XDG_RUNTIME_DIR" in os.environ:
-        yield
-        return
-    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
-    try:
-        yield
-    finally:
-        del os.environ["XDG_RUNTIME_DIR"]
-
-
-def is_software(adapter: GPUAdapter) -> bool:
-    """Return whether the adapter computes on the CPU."""
-    return adapter.info["adapter_type"] == "CPU"
-
-
-def describe(adapter: GPUAdapter, index: int) -> DeviceInfo:
-    """Return the adapter as a plugrad device."""
-    info = adapter.info
-    description = f"{info['device']} ({info['adapter_type']}, {info['backend_type']})"
-    return DeviceInfo(str(index), description, is_software(adapter))
+        return os.getpid(), select_usable(wgpu.gpu.enumerate_adapters_sync())
 
 
 PREFERENCES = {"high-performance": "DiscreteGPU", "low-power": "IntegratedGPU"}
@@ -189,10 +155,6 @@ def wrap_device(device: GPUDevice) -> Device:
     made = Device(driver, raw, largest, part_bytes, is_software=is_software(device.adapter))
     made.tiles = load_tiles(device.adapter.info)
     return made
-
-
-KNOWN_WGPU: Final = (0, 32)
-"""The version of wgpu-py whose private parts `native` and `parsing` use."""
 
 
 def choose_driver(device: GPUDevice) -> tuple[Driver, RawDevice]:

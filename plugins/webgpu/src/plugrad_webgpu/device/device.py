@@ -331,7 +331,7 @@ class Device:
     def synchronize(self) -> None:
         """Submit all work and wait until the device is idle."""
         self.finish_calls()
-        self._receive([])
+        self._download([])
 
     # --- transfers
 
@@ -360,7 +360,7 @@ class Device:
         """
         values, end = out.reshape(-1), 0
         if 0 < (size := values.size * stored.itemsize) <= READ_MAX_BYTES:
-            self._receive([(array, 0, size)], values, stored)
+            self._download([(array, 0, size)], values, stored)
             return
         with closing(self.read([array])) as parts:
             for memory in parts:
@@ -439,7 +439,7 @@ class Device:
 
     # --- inside
 
-    def _receive(
+    def _download(
         self,
         copies: Sequence[tuple[GpuArray, int, int]],
         out: NDArray[Any] | None = None,

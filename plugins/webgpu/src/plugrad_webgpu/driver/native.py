@@ -6,7 +6,7 @@ in wgpu-py. `lib` calls report errors late, when the command encoder is finished
 at once.
 """
 
-# `adapters.KNOWN_WGPU` is the version of wgpu-py whose private parts are used here.
+# `listing.KNOWN_WGPU` is the version of wgpu-py whose private parts are used here.
 # pyright: reportPrivateUsage=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Staging:
         self.status: int = _PENDING
         self.failure: BaseException | None = None
         signature = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
-        self._callback = ffi.callback(signature, self._arrive, onerror=self._fail)
+        self._callback = ffi.callback(signature, self._on_mapped, onerror=self._fail)
         self._info = ffi.new("WGPUBufferMapCallbackInfo *")
         self._info.mode = lib.WGPUCallbackMode_AllowSpontaneous
         self._info.callback = self._callback
@@ -213,7 +213,7 @@ class Staging:
             lib.wgpuBufferUnmap(self.handle)
             self.is_mapped = False
 
-    def _arrive(self, status: int, _message: object, _first: object, _second: object) -> None:
+    def _on_mapped(self, status: int, _message: object, _first: object, _second: object) -> None:
         _called_back.discard(self)
         self.status = int(status)
 

@@ -4,7 +4,7 @@ cffi parses the text of a type where it is first used, and declares every name o
 To open a device and run a kernel takes 40 types: parsing them one by one took four times as long as the rest.
 """
 
-# `adapters.KNOWN_WGPU` is the version of wgpu-py whose calls use these types.
+# `listing.KNOWN_WGPU` is the version of wgpu-py whose calls use these types.
 # pyright: reportPrivateUsage=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations

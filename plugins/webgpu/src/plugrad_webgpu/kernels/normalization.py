@@ -239,7 +239,7 @@ def _run_row_program(
 
 
 def _standardize(x: GpuArray, axes: tuple[int, ...], epsilon: float) -> tuple[GpuArray, GpuArray]:
-    """Return x standardized over axes, and what it was multiplied by."""
+    """Return x standardized over axes, and the factor 1 / sqrt(variance + epsilon)."""
     mean = _mean(x, axes, True)
     factor = _factor(_mean(_square(mean, x), axes, True), epsilon=epsilon)
     return _standardized(mean, factor, x), factor

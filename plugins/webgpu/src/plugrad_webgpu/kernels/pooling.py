@@ -156,22 +156,22 @@ def pool(input: GpuArray, *, window: Window, pooling_type: pooling.PoolingType) 
 def window_maximum(x: GpuArray, window: Window) -> GpuArray:
     """Return the largest element of each window."""
 
-    def of_few_axes(x: GpuArray, window: Window) -> GpuArray:
+    def pool_few_axes(x: GpuArray, window: Window) -> GpuArray:
         return reduce_max_parts(LARGEST[x.dtype], split_windows(x, window))
 
-    return pool_all_axes(of_few_axes, x, window)
+    return pool_all_axes(pool_few_axes, x, window)
 
 
 def window_average(x: GpuArray, window: Window) -> GpuArray:
     """Return the average over the cells of each window that lie in the image."""
 
-    def of_few_axes(x: GpuArray, window: Window) -> GpuArray:
+    def pool_few_axes(x: GpuArray, window: Window) -> GpuArray:
         size = x.shape[1:-1]
         if len(split_into_pieces(window, size, "cells")) == 1:
             return fold_cells(AVERAGE, (x,), window, x.dtype)
         return _quotient(window_sums(x, window), count_valid_cells(x, window, size))
 
-    return pool_all_axes(of_few_axes, x, window)
+    return pool_all_axes(pool_few_axes, x, window)
 
 
 def window_sums(x: GpuArray, window: Window) -> GpuArray:
@@ -238,7 +238,7 @@ def _cells_inside(*numbers: int) -> NDArray[np.float32]:
 
 
 def pool_all_axes(
-    of_few_axes: Callable[[GpuArray, Window], GpuArray], x: GpuArray, window: Window
+    pool_few_axes: Callable[[GpuArray, Window], GpuArray], x: GpuArray, window: Window
 ) -> GpuArray:
     """Return the largest elements or the averages of windows over any number of axes.
 
@@ -249,12 +249,12 @@ def pool_all_axes(
     rest = len(size) - MAX_SPATIAL_AXES
     if rest <= 0:
         if len(size) == 1 or len(split_into_pieces(window, size, "cells")) == 1:
-            return of_few_axes(x, window)
+            return pool_few_axes(x, window)
         rest = len(size) - 1
     slices = reinterpret(x, (batch * count_elements(size[:rest]), *size[rest:], channels))
-    y = pool_all_axes(of_few_axes, slices, select_axes(window, slice(rest, None)))
+    y = pool_all_axes(pool_few_axes, slices, select_axes(window, slice(rest, None)))
     merged = reinterpret(y, (batch, *size[:rest], count_elements(window.out[rest:]) * channels))
-    y = pool_all_axes(of_few_axes, merged, select_axes(window, slice(rest)))
+    y = pool_all_axes(pool_few_axes, merged, select_axes(window, slice(rest)))
     return reinterpret(y, (batch, *window.out, channels))
 
 

@@ -68,8 +68,8 @@ def run_on_host(body: Callable[..., Any], x: GpuArray, **attributes: Any) -> Any
     """Run a function of host arrays, and return its result, one array or several, on the device."""
     device = x.buffer.device
 
-    def stored(values: NDArray[Any]) -> GpuArray:
+    def store_values(values: NDArray[Any]) -> GpuArray:
         return upload(device, np.asarray(values, order="C"), as_dtype(values.dtype))
 
     result = body(download(device, x), **attributes)
-    return tuple(map(stored, result)) if isinstance(result, tuple) else stored(result)
+    return tuple(map(store_values, result)) if isinstance(result, tuple) else store_values(result)

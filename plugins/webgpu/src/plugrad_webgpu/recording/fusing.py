@@ -94,7 +94,11 @@ def fuse(
             group = group_of.get(buffer)
             if group is None:
                 continue
-            if group is not own or step is None or not _lies_as(step.readings[k], buffer, group):
+            if (
+                group is not own
+                or step is None
+                or not _is_read_unchanged(step.readings[k], buffer, group)
+            ):
                 finish(group)
                 own = None if group is own else own
         if step is None:
@@ -110,8 +114,8 @@ def fuse(
     return done
 
 
-def _lies_as(reading: Reading, buffer: Buffer, group: Group) -> bool:
-    """Return whether a call reads a result of its group as what it is."""
+def _is_read_unchanged(reading: Reading, buffer: Buffer, group: Group) -> bool:
+    """Return whether a call reads a result of its group with the dtype and layout that it was written with."""
     made = next(m.step for m in group.members if m.writes[0] is buffer)
     return made is not None and made.dtype is reading.dtype and reading.strides is None
 

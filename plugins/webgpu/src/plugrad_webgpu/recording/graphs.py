@@ -121,7 +121,7 @@ class _Writer:
     def write(self) -> list[Segment | HostSteps]:
         """Return the parts of the graph."""
         for value in (*self.graph.arguments, *self.graph.variables):
-            self._give(value)
+            self._add_stand_in(value)
         for index, step in enumerate(self.graph.steps):
             if not self._is_for_device(step):
                 self._end_segment(index)
@@ -135,7 +135,7 @@ class _Writer:
         self._end_host_steps(len(self.graph.steps))
         return self.parts
 
-    def _give(self, value: Value) -> None:
+    def _add_stand_in(self, value: Value) -> None:
         """Let a new stand-in be the array of a value that comes from outside."""
         shape, dtype = self.graph.specs[value]
         if dtype in STORED:
@@ -207,7 +207,7 @@ class _Writer:
         outputs = [v for v in made if self.last.get(v, -1) >= index]
         self.parts.append(HostSteps(self.graph, steps, outputs, self.compile_body))
         for value in outputs:
-            self._give(value)
+            self._add_stand_in(value)
 
 
 def _last_uses(graph: Graph) -> dict[Value, int]:

@@ -44,7 +44,7 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
     names: dict[str, tuple[int, int]] = {}
     functions: list[str] = []
 
-    def declared(match: re.Match[str]) -> str:
+    def replace_declaration(match: re.Match[str]) -> str:
         binding, access, name, kind = int(match[1]), match[2], match[3], match[4]
         # Another entry point of the shader may have more operands.
         first = sum(counts[:binding]) + max(0, binding - len(counts))
@@ -64,7 +64,7 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
             for i, part in enumerate(parts, first)
         )
 
-    text = BINDING.sub(declared, source)
+    text = BINDING.sub(replace_declaration, source)
     return "\n".join([_replace_accesses(text, names), *functions])
 
 

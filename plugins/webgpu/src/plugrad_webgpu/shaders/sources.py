@@ -44,7 +44,7 @@ def linked(text: str) -> str:
 
 
 def _expand_repeats(text: str, substitutions: dict[str, str]) -> str:
-    def write_out(match: re.Match[str]) -> str:
+    def expand(match: re.Match[str]) -> str:
         indent, name, count, text = match.groups()
         return "\n".join(
             indent + re.sub(rf"\${name}\b|\${{{name}}}", str(i), text)
@@ -52,7 +52,7 @@ def _expand_repeats(text: str, substitutions: dict[str, str]) -> str:
         )
 
     while _REPEAT.search(text):
-        text = _REPEAT.sub(write_out, text)
+        text = _REPEAT.sub(expand, text)
     return text
 
 

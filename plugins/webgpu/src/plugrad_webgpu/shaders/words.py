@@ -32,7 +32,7 @@ def load_by_long_words(source: str) -> str:
     source = COMMENT.sub("", source)
     numbers: dict[str, str] = {}  # of the arrays of vectors
 
-    def declared(match: re.Match[str]) -> str:
+    def replace_declaration(match: re.Match[str]) -> str:
         binding, access, name, kind = match.groups()
         vector = _VECTOR.fullmatch(kind)
         if access != "read" or vector is None or re.search(rf"&\s*{name}\b", source):
@@ -40,7 +40,7 @@ def load_by_long_words(source: str) -> str:
         numbers[name] = vector[1] or vector[2] + "32"
         return f"@group(0) @binding({binding}) var<storage, read> {name}: array<vec2<u64>>;"
 
-    text = BINDING.sub(declared, source)
+    text = BINDING.sub(replace_declaration, source)
     if not numbers:
         return source
     functions = [_TAKEN_APART.format(number) for number in sorted({*numbers.values()})]

@@ -1,0 +1,54 @@
+"""The dtype in which a backend stores what it is given, where it does not have the dtype itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugrad.discovery.state import state
+from plugrad.errors import warn
+from plugrad.settings.layers import config
+from plugrad.tensor.backend import unsupported_dtype
+from plugrad.types.dtype import nearest_dtype
+
+if TYPE_CHECKING:
+    from plugrad.tensor.backend import Backend
+    from plugrad.types.dtype import DType
+
+
+def stored_dtype(dtype: DType, backend: Backend) -> DType:
+    """Return the dtype in which a backend stores data of `dtype`: the nearest one that it supports.
+
+    The setting ``unsupported_dtype`` decides whether there is a warning, once for each dtype.
+
+    Raises:
+        UnsupportedDtype: the backend does not have `dtype`, and the setting is "error" or there is none
+            near it.
+    """
+    if dtype in (known := backend.dtypes()):
+        return dtype
+    policy = config.get("unsupported_dtype")
+    taken = None if policy == "error" else nearest_dtype(dtype, known)
+    if taken is None:
+        raise unsupported_dtype(dtype, backend)
+    if policy == "convert" and (backend.name, dtype.name) not in state.warned_dtypes:
+        warn(
+            f"backend {backend.name!r} does not have {dtype}, so data of this dtype become {taken}. Ask for a dtype, "
+            f"as in asarray(x, dtype={str(taken)!r}), or set unsupported_dtype to 'silent' or 'error'"
+        )
+        state.warned_dtypes.add((backend.name, dtype.name))
+    return taken
+
+
+def requested_dtype(dtype: DType, backend: Backend) -> DType:
+    """Return a dtype that a program asked for, or what replaces it if ``unsupported_dtype`` is "always".
+
+    Raises:
+        UnsupportedDtype: the backend does not have `dtype`, and the setting is another one or there is
+            no dtype near it.
+    """
+    if dtype in (known := backend.dtypes()):
+        return dtype
+    taken = nearest_dtype(dtype, known) if config.get("unsupported_dtype") == "always" else None
+    if taken is None:
+        raise unsupported_dtype(dtype, backend)
+    return taken

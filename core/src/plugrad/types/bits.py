@@ -1,0 +1,32 @@
+"""The bits of values, for comparisons of two computations that must not differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plugrad.types.dtype import numpy_kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def comparable_bits(array: NDArray[Any]) -> object:
+    """Return what two arrays of one shape and dtype have in common if they hold the same values, to the last bit.
+
+    NaN equals NaN: its sign and its payload carry no meaning (IEEE 754-2019, 6.2.3 and 6.3). Of two NaNs, processors
+    pass on that of the first operand, and compilers exchange the operands of sums and products. 0 and -0 differ.
+    Complex numbers are compared as pairs. Strings lie elsewhere than in the array, so they are compared as a list.
+    """
+    kind = numpy_kind(array.dtype)
+    if kind not in "biufc":
+        return array.tolist()
+    if kind == "c":
+        array = np.ascontiguousarray(array)
+        array = array.reshape(-1).view(np.dtype(f"f{array.dtype.itemsize // 2}"))
+    if kind in "fc":
+        is_nan = np.isnan(array)
+        if is_nan.any():
+            array = np.where(is_nan, array.dtype.type("nan"), array)
+    return array.tobytes()

@@ -1,0 +1,211 @@
+"""The adapters of the machine, as wgpu-native lists them, without wgpu-py.
+
+Every program that chooses its backend automatically asks for them. To import wgpu-py takes 300 ms of CPU time, most
+of it to parse the header with all C types; to ask its library with the few types of this module takes 25.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import tempfile
+from contextlib import contextmanager
+from ctypes import byref
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+
+from plugrad.extend import DeviceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Iterable, Mapping
+
+INSTALL_HINT: Final = (
+    "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device), "
+    "or use the cpu backend"
+)
+FEATURE: Final = "immediates"
+"""The feature that the kernels need: their parameters are immediates."""
+KNOWN_WGPU: Final = (0, 32)
+"""The version of wgpu-py whose library this module calls, and whose private parts `native` and `parsing` use."""
+
+
+class Adapter(Protocol):
+    """What is asked of an adapter before it is opened; wgpu-py's adapters have more."""
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Its name, its type and its API, under wgpu-py's keys."""
+        ...
+
+    @property
+    def features(self) -> Collection[str]:
+        """The names of its features."""
+        ...
+
+
+A = TypeVar("A", bound=Adapter)
+
+
+def select_usable(adapters: Iterable[A]) -> tuple[A, ...]:
+    """Return the adapters that the kernels can use, GPUs before software devices."""
+    found = [
+        a
+        for a in adapters
+        if FEATURE in a.features and a.info["backend_type"] in ("Vulkan", "Metal", "D3D12")
+    ]
+    found.sort(key=lambda a: (is_software(a), a.info["adapter_type"] != "DiscreteGPU"))
+    return tuple(found)
+
+
+def is_software(adapter: Adapter) -> bool:
+    """Return whether the adapter computes on the CPU."""
+    return adapter.info["adapter_type"] == "CPU"
+
+
+def describe(adapter: Adapter, index: int) -> DeviceInfo:
+    """Return the adapter as a plugrad device."""
+    info = adapter.info
+    description = f"{info['device']} ({info['adapter_type']}, {info['backend_type']})"
+    return DeviceInfo(str(index), description, is_software(adapter))
+
+
+@contextmanager
+def without_wayland_warning() -> Generator[None, None, None]:
+    """Name a folder for sockets inside the block if none is named.
+
+    Without one, drivers that look for a Wayland display write errors to the terminal, although
+    nothing here shows a window.
+    """
+    if "XDG_RUNTIME_DIR" in os.environ:
+        yield
+        return
+    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        del os.environ["XDG_RUNTIME_DIR"]
+
+
+@cache
+def list_adapters() -> tuple[Adapter, ...] | None:
+    """Return the usable adapters, or None if only wgpu-py knows them.
+
+    Raises:
+        OSError: the library does not load.
+    """
+    library = _find_library()
+    if library is None:
+        return None
+    with without_wayland_warning():
+        return select_usable(_enumerate_adapters(ctypes.CDLL(str(library))))
+
+
+LIBRARY: Final = {
+    "win32": "wgpu_native-release.dll",
+    "darwin": "libwgpu_native-release.dylib",
+}.get(sys.platform, "libwgpu_native-release.so")
+
+
+def _find_library() -> Path | None:
+    """Return the library that wgpu-py would load, or None if there is none or only wgpu-py knows which."""
+    try:
+        known = version("wgpu").startswith("{}.{}.".format(*KNOWN_WGPU))
+    except PackageNotFoundError:
+        known = False
+    spec = find_spec("wgpu") if known else None
+    is_chosen = "WGPU_LIB_PATH" in os.environ or "WGPU_DEBUG" in os.environ
+    if spec is None or spec.origin is None or is_chosen:
+        return None
+    path = Path(spec.origin).parent / "resources" / LIBRARY
+    return path if path.exists() else None
+
+
+# --- the types and the numbers of wgpu-native's header ---------------------------------------------
+
+_IMMEDIATES: Final = 0x00030001
+_ADAPTER_TYPES: Final = {1: "DiscreteGPU", 2: "IntegratedGPU", 3: "CPU"}
+_BACKEND_TYPES: Final = {4: "D3D12", 5: "Metal", 6: "Vulkan"}
+_VULKAN_METAL_DX12: Final = 1 << 0 | 1 << 2 | 1 << 3
+"""OpenGL would list every device a second time, slower and with lower limits."""
+_INSTANCE_EXTRAS: Final = 0x00030004
+
+
+class _InstanceExtras(ctypes.Structure):
+    _fields_ = (
+        ("next", ctypes.c_void_p),
+        ("type", ctypes.c_uint32),
+        ("backends", ctypes.c_uint64),
+        ("others", ctypes.c_uint64 * 32),  # more than there are, and zero, which is the default
+    )
+
+
+class _InstanceDescriptor(ctypes.Structure):
+    _fields_ = (
+        ("next", ctypes.c_void_p),
+        ("feature_count", ctypes.c_size_t),
+        ("features", ctypes.c_void_p),
+        ("limits", ctypes.c_void_p),
+    )
+
+
+class _String(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class _AdapterInfo(ctypes.Structure):
+    _fields_ = (
+        ("next", ctypes.c_void_p),
+        ("vendor", _String),
+        ("architecture", _String),
+        ("device", _String),
+        ("description", _String),
+        ("backend_type", ctypes.c_uint32),
+        ("adapter_type", ctypes.c_uint32),
+        ("vendor_and_device", ctypes.c_uint32 * 2),
+        ("subgroup_sizes", ctypes.c_uint32 * 2),
+    )
+
+
+class ListedAdapter(NamedTuple):
+    """What an adapter said of itself."""
+
+    info: Mapping[str, Any]
+    features: Collection[str]
+
+
+def _enumerate_adapters(library: ctypes.CDLL) -> list[ListedAdapter]:
+    """Return all adapters that the library finds; it keeps nothing open."""
+    create, release = library.wgpuCreateInstance, library.wgpuInstanceRelease
+    enumerate_adapters = library.wgpuInstanceEnumerateAdapters
+    create.restype, enumerate_adapters.restype = ctypes.c_void_p, ctypes.c_size_t
+    extras = _InstanceExtras(type=_INSTANCE_EXTRAS, backends=_VULKAN_METAL_DX12)
+    descriptor = _InstanceDescriptor(next=ctypes.addressof(extras))
+    instance = ctypes.c_void_p(create(byref(descriptor)))
+    try:
+        handles = (ctypes.c_void_p * enumerate_adapters(instance, None, None))()
+        enumerate_adapters(instance, None, handles)
+        return [_ask_adapter(library, ctypes.c_void_p(handle)) for handle in handles]
+    finally:
+        release(instance)
+
+
+def _ask_adapter(library: ctypes.CDLL, handle: ctypes.c_void_p) -> ListedAdapter:
+    """Return what an adapter says of itself, and release it."""
+    info = _AdapterInfo()
+    try:
+        library.wgpuAdapterGetInfo(handle, byref(info))
+        name = ctypes.string_at(info.device.data, info.device.length).decode(errors="replace")
+        library.wgpuAdapterInfoFreeMembers(info)
+        has_feature = library.wgpuAdapterHasFeature(handle, _IMMEDIATES)
+    finally:
+        library.wgpuAdapterRelease(handle)
+    told = {
+        "device": name,
+        "adapter_type": _ADAPTER_TYPES.get(info.adapter_type, "Unknown"),
+        "backend_type": _BACKEND_TYPES.get(info.backend_type, "other"),
+    }
+    return ListedAdapter(told, {FEATURE} if has_feature else set())
