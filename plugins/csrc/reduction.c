@@ -181,11 +181,16 @@ static double sum_of_floats(const float *x, int count) {
         return totals[0];                                                                          \
     }
 
-// The parts of a long row, each of which has PART elements but the last one.
-#define PARTS(name, dtype, type, total)                                                            \
+// The parts of a long row, each of which has PART elements but the last one; and what they come to, divided.
+#define PARTS(name, dtype, type, total, combine)                                                   \
     KERNEL(name##_parts_##dtype)(const type *x, total *totals, int count) {                        \
         for (; count > 0; count -= PART, x += PART)                                                \
             *totals++ = name##_row_##dtype(x, smaller(PART, count));                               \
+    }                                                                                              \
+    KERNEL(name##_total_##dtype)(const total *totals, type *out, int count, int divisor) {         \
+        total y = totals[0];                                                                       \
+        for (int i = 1; i < count; i++) y = combine(y, totals[i]);                                 \
+        *out = y / divisor;                                                                        \
     }
 
 #define FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)            \
@@ -268,8 +273,8 @@ static double sum_of_floats(const float *x, int count) {
     REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
     FOLD(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE)                           \
     REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)                  \
-    PARTS(sum, dtype, type, double)                                                                \
-    PARTS(prod, dtype, type, double)                                                               \
+    PARTS(sum, dtype, type, double, SUM)                                                           \
+    PARTS(prod, dtype, type, double, PRODUCT)                                                      \
     EXTREME(max, dtype, type, effort, -__builtin_inff(), IS_GREATER, GREATEST)                     \
     EXTREME(min, dtype, type, effort, __builtin_inff(), IS_LESS, LEAST)
 EACH_FLOAT(FLOAT_KERNELS)

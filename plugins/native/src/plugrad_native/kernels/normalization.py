@@ -246,9 +246,8 @@ def add_up_rows(
     count = -(-rows // PART_ROWS)
     totals = np.empty((count, width))
 
-    def add_up_some(*given: Array | int) -> None:
-        *arrays, totals, _ = given
-        run(*arrays, totals, arrays[0].size // channels, channels)
+    def add_up_some(x: Array, *given: Any) -> None:
+        run(x, *given[:-1], x.size // channels, channels)
 
     places = [(x, PART_ROWS * channels if is_long else 0) for x, is_long in inputs]
     parallel_for(add_up_some, (*places, (totals, width)), count, work=2 * rows * channels)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel, Shape
-    from plugrad_native.declare import Array, Export
+    from plugrad_native.declare import Array, Export, Exports
 
 PARALLEL_ROWS = 8
 """Short rows that C reduces side by side."""
@@ -99,7 +99,9 @@ def make_reduction(
     """Return the function of x, axis and keep_dims that reduces the axes with functions of C."""
     functions, numpy_function = exports(name, *dtypes), numpy_implementation(kernel)
     columns = exports(f"{name}_pitched", *dtypes)
-    parts = exports(f"{PART_NAMES[name]}_parts", *FLOATS) if name in PART_NAMES else {}
+    part = PART_NAMES.get(name)
+    parts: Exports = exports(f"{part}_parts", *FLOATS) if part else {}
+    combine: Exports = exports(f"{part}_total", *FLOATS) if part else {}
 
     @tracked
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
@@ -118,7 +120,11 @@ def make_reduction(
         if x.size < thread_pool.part_min_work:
             run(x, out, outer, length, inner)
         elif outer == inner == 1:
-            reduce_row(name, run, parts.get(x.dtype), x, out)
+            if x.dtype in parts:
+                both = parts[x.dtype], combine[x.dtype]
+                reduce_row(run, both, x, out, length if name == "mean" else 1)
+            else:
+                reduce_exact_row(run, x, out)
         elif outer == 1 and inner > FEW_COLUMNS:
             places, how = ((x, 1), (out, 1)), (length, inner)
             reduce_columns = columns[x.dtype]
@@ -135,43 +141,46 @@ PART_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
 """What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
 
 
-def reduce_row(name: str, run: Export, run_parts: Export | None, x: Array, out: Array) -> None:
+def reduce_row(
+    run: Export, parts: tuple[Export, Export], x: Array, out: Array, divisor: int
+) -> None:
     """Reduce all elements to one, in parts that several threads share; the parts are always the same ones.
 
     Args:
-        name: the name of the reduction.
         run: reduces rows.
-        run_parts: reduces the parts of a row to floats in double precision; None if those need not be more precise.
+        parts: reduce the parts of a row to floats in double precision, and these to one, divided.
         x: the elements.
         out: where the result goes.
+        divisor: by what it is divided.
     """
     size, count = x.size, -(-x.size // PART_ELEMENTS)
     if thread_pool.count_parts(size, count) == 1:
         run(x, out, 1, size, 1)
         return
-    totals = np.empty((count,), x.dtype if run_parts is None else np.float64)
+    run_parts, combine = parts
+    totals = np.empty(count)
+    places = (x, PART_ELEMENTS), (totals, 1)
 
     def reduce_some(x: Array, totals: Array, _: int) -> None:
-        if run_parts is not None:
-            run_parts(x, totals, x.size)
-            return
+        run_parts(x, totals, x.size)
+
+    parallel_for(reduce_some, places, count, work=size)
+    combine(totals, out, count, divisor)
+
+
+def reduce_exact_row(run: Export, x: Array, out: Array) -> None:
+    """Reduce all elements to one, where the order does not matter, in parts that several threads share."""
+    size, count = x.size, -(-x.size // PART_ELEMENTS)
+    totals = np.empty((count,), x.dtype)
+
+    def reduce_some(x: Array, totals: Array, _: int) -> None:
         whole, rest = divmod(x.size, PART_ELEMENTS)
         run(x, totals, whole, PART_ELEMENTS, 1)
         if rest:
             run(x[whole * PART_ELEMENTS :], totals[whole:], 1, rest, 1)
 
     parallel_for(reduce_some, ((x, PART_ELEMENTS), (totals, 1)), count, work=size)
-    if name in ("max", "min"):
-        best = totals[0]
-        for y in totals[1:]:
-            if (y >= best if name == "max" else y <= best) or y != y:
-                best = y
-        out[...] = best
-        return
-    combine = np.multiply if name == "prod" else np.add
-    with np.errstate(all="ignore"):  # the dtype may be narrower
-        total = combine.accumulate(totals, dtype=totals.dtype)[-1]  # one after the other, as C does
-        out[...] = total / size if name == "mean" else total
+    run(totals, out, 1, count, 1)
 
 
 max_along: Final = make_reduction(
