@@ -87,7 +87,7 @@ ONCE static void combine(const format *format, combined *kernel, const half *lef
         combine(&dtype##_format, (combined *)name##_float32, left, right, out, count, left_step,   \
                 right_step, keeps_bools);                                                          \
     }                                                                                              \
-    KERNEL(name##_##dtype##_broadcast)(const char *left, const char *right, char *out,             \
+    KERNEL(name##_##dtype##_broadcast)(const strided *left, const strided *right, char *out,       \
                                        const int *descriptor) {                                    \
         broadcast((run)name##_##dtype, left, right, out, descriptor, sizeof(half),                 \
                   sizeof(result));                                                                 \

@@ -7,7 +7,6 @@
 #include "common.h"
 
 #define BLOCK 16
-#define STRIP_ROWS 32  // rows of columns, whose sums wait in the cache meanwhile
 #define FEW 8  // rows of so small a number are added in place
 #define SHORT 16  // so few columns, such as channels, are reduced as WIDTH times as many
 #ifdef __wasm__
@@ -46,6 +45,8 @@ static double sum_of_floats(const float *x, int count) {
 #define IS_ADDED_PRODUCT 0
 #define IS_ADDED_GREATEST 0
 #define IS_ADDED_LEAST 0
+#define IS_ADDED_MAXIMUM 0
+#define IS_ADDED_MINIMUM 0
 #define IS_ADDED_BOTH 0
 #define IS_ADDED_EITHER 0
 #define SHORT_ROWS(dtype, type, total, initial, combine, finish)
@@ -53,10 +54,64 @@ static double sum_of_floats(const float *x, int count) {
     if (_Generic(*x, float: IS_ADDED_##combine, default: 0))                                       \
         return sum_of_floats((const float *)x, count);
 #define STRIPE 256
+#define STRIP_ROWS BLOCK  // rows of columns, whose sums wait in the cache meanwhile
 #define SIDE_BY_SIDE _Pragma("clang loop interleave(disable)")
+#define ROWS_OF(block) (sizeof(block) == sizeof(float) ? BLOCK : 8 * BLOCK)
+
+// The rows of WIDTH columns, whose partial results are vectors: LLVM would keep an array in memory. So does
+// wasmtime with some of them, once for each round of the loop, which is therefore unrolled where that gains.
+#define WIDE_ROWS(type, block, initial, combine)                                                   \
+    typedef type numbers __attribute__((vector_size(WIDTH * sizeof(type))));                       \
+    typedef block results __attribute__((vector_size(WIDTH * sizeof(block))));                     \
+    results lanes = initial - (results){};                                                         \
+    for (int row = first; row < last; row++) {                                                     \
+        numbers y;                                                                                 \
+        memcpy(&y, x + row * stride, sizeof y);                                                    \
+        lanes = combine(lanes, __builtin_convertvector(y, results));                               \
+    }                                                                                              \
+    memcpy(partial, &lanes, sizeof lanes);
+
+#define PARTS(type) (WIDTH * (int)sizeof(type) / 16)
+#define WIDE_EXTREMES(dtype, type, initial, is_better)                                             \
+    typedef type numbers __attribute__((vector_size(16)));                                         \
+    typedef BITS_##dtype masks __attribute__((vector_size(16)));                                   \
+    numbers best[PARTS(type)];                                                                     \
+    masks odd[PARTS(type)] = {};                                                                   \
+    UNROLLED for (int i = 0; i < PARTS(type); i++) best[i] = initial - (numbers){};                \
+    _Pragma("clang loop unroll_count(4)") for (int row = 0; row < rows; row++)                     \
+        UNROLLED for (int i = 0; i < PARTS(type); i++) {                                           \
+            const numbers y = *(const numbers *)(x + row * stride + i * (16 / sizeof(type)));      \
+            best[i] = CHOICE_##is_better##_##dtype(best[i], y);                                    \
+            odd[i] |= y != y;                                                                      \
+        }                                                                                          \
+    memcpy(partial, best, sizeof partial), memcpy(is_odd, odd, sizeof odd);
+#ifdef __wasm_relaxed_simd__  // one instruction; NaN is looked for apart
+#define CHOICE_IS_GREATER_float32 __builtin_wasm_relaxed_max_f32x4
+#define CHOICE_IS_GREATER_float64 __builtin_wasm_relaxed_max_f64x2
+#define CHOICE_IS_LESS_float32 __builtin_wasm_relaxed_min_f32x4
+#define CHOICE_IS_LESS_float64 __builtin_wasm_relaxed_min_f64x2
+#else
+#define CHOICE_IS_GREATER_float32 __builtin_wasm_pmax_f32x4
+#define CHOICE_IS_GREATER_float64 __builtin_wasm_pmax_f64x2
+#define CHOICE_IS_LESS_float32 __builtin_wasm_pmin_f32x4
+#define CHOICE_IS_LESS_float64 __builtin_wasm_pmin_f64x2
+#endif
+
 #else
 #define SIDE_BY_SIDE
 #define STRIPE 1024
+#define STRIP_ROWS 32
+#define ROWS_OF(block) BLOCK
+#define WIDE_ROWS(type, block, initial, combine)                                                   \
+    for (int row = first; row < last; row++)                                                       \
+        for (int i = 0; i < WIDTH; i++) partial[i] = combine(partial[i], x[row * stride + i]);
+#define WIDE_EXTREMES(dtype, type, initial, is_better)                                             \
+    for (int row = 0; row < rows; row++)                                                           \
+        for (int i = 0; i < WIDTH; i++) {                                                          \
+            const type y = x[row * stride + i];                                                    \
+            partial[i] = is_better(y, partial[i]) ? y : partial[i];                                \
+            is_odd[i] |= -(y != y);                                                                \
+        }
 #define WIDTH 64  // several wide vectors, which do not wait for each other
 #define NARROW 16
 #define SIDE 8  // of short rows, which are reduced side by side
@@ -72,29 +127,58 @@ static double sum_of_floats(const float *x, int count) {
             for (int row = 0; row < SIDE; row++) out[row] = finish(totals[row], reduced);          \
         }
 #endif
+// Many columns of STRIP_ROWS rows at most, four of which are read at a time, so that few partial results are.
+#define LINES(name, dtype, type, block, total, effort, initial, combine)                           \
+    ONCE effort static void name##_lines_##dtype(total *restrict totals, const type *restrict x,   \
+                                                 int rows, ptrdiff_t stride, int width) {          \
+        block partial[STRIPE];                                                                     \
+        for (int i = 0; i < width; i++) partial[i] = initial;                                      \
+        int row = 0;                                                                               \
+        for (; row + 4 <= rows; row += 4, x += 4 * stride)                                         \
+            for (int i = 0; i < width; i++) {                                                      \
+                block y = combine(partial[i], x[i]);                                               \
+                y = combine(y, x[stride + i]);                                                     \
+                y = combine(y, x[2 * stride + i]);                                                 \
+                partial[i] = combine(y, x[3 * stride + i]);                                        \
+            }                                                                                      \
+        for (; row < rows; row++, x += stride)                                                     \
+            for (int i = 0; i < width; i++) partial[i] = combine(partial[i], x[i]);                \
+        for (int i = 0; i < width; i++) totals[i] = combine(totals[i], partial[i]);                \
+    }
+#define REDUCE_LINES(name, dtype)                                                                  \
+    name##_lines_##dtype(totals, x + (ptrdiff_t)row * pitch + first,                               \
+                         smaller(STRIP_ROWS, reduced - row), pitch, width);
+#define REDUCE_ROWS(name, dtype)                                                                   \
+    for (int i = 0, part; i < width; i += part) {                                                  \
+        part = width - i >= WIDTH ? WIDTH : smaller(NARROW, width - i);                            \
+        name##_rows_##dtype(totals + i, x + (ptrdiff_t)row * pitch + first + i,                    \
+                            smaller(STRIP_ROWS, reduced - row), pitch, part);                      \
+    }
 #define GROUP 32  // elements among which an extreme value is looked for at a time
 #define SPAN 1024  // bools that are looked at at a time
 #define PART (1 << 17)  // elements of a long row, which is reduced part by part, so that threads may share it
 
 // combine(a, b) reduces; `block` and `total` are the types of the two levels of partial results.
 #define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
-    ROWS(name, dtype, type, block, total, effort, initial, combine)                                \
-    STRIP(name, dtype, type, block, total, effort, initial, combine)                               \
+    ROWS(name, dtype, type, block, total, effort, initial, combine, WIDE_ROWS)                     \
+    LINES(name, dtype, type, block, total, effort, initial, combine)                               \
     ROW(name, dtype, type, total, effort, initial, combine)                                        \
-    FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)
+    FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish, REDUCE_LINES)
 
-#define ROWS(name, dtype, type, block, total, effort, initial, combine)                            \
+#define PLAIN_ROWS(type, block, initial, combine)                                                  \
+    for (int row = first; row < last; row++)                                                       \
+        SIDE_BY_SIDE for (int i = 0; i < WIDTH; i++)                                               \
+            partial[i] = combine(partial[i], x[row * stride + i]);
+#define ROWS(name, dtype, type, block, total, effort, initial, combine, wide_rows)                 \
     ONCE effort static void name##_rows_##dtype(total *restrict totals, const type *restrict x,    \
                                            int rows, ptrdiff_t stride, int width) {                \
-        for (int first = 0; first < rows; first += BLOCK) {                                        \
-            const int last = smaller(first + BLOCK, rows);                                         \
+        for (int first = 0; first < rows; first += ROWS_OF(block)) {                               \
+            const int last = smaller(first + ROWS_OF(block), rows);                                \
             block partial[WIDTH];                                                                  \
             for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                  \
-            if (width == WIDTH)                                                                    \
-                for (int row = first; row < last; row++)                                           \
-                    SIDE_BY_SIDE for (int i = 0; i < WIDTH; i++)                                   \
-                        partial[i] = combine(partial[i], x[row * stride + i]);                     \
-            else if (width == NARROW)                                                              \
+            if (width == WIDTH) {                                                                  \
+                wide_rows(type, block, initial, combine)                                           \
+            } else if (width == NARROW)                                                            \
                 for (int row = first; row < last; row++)                                           \
                     for (int i = 0; i < NARROW; i++)                                               \
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
@@ -107,24 +191,6 @@ static double sum_of_floats(const float *x, int count) {
         }                                                                                          \
     }
 
-// The same of up to STRIP_ROWS rows of many columns: a few rows at a time, because memory delivers few streams fast.
-#define STRIP(name, dtype, type, block, total, effort, initial, combine)                           \
-    ONCE effort static void name##_strip_##dtype(total *restrict totals, const type *restrict x,   \
-                                                int rows, ptrdiff_t stride, int width) {           \
-        block partial[STRIPE];                                                                     \
-        for (int i = 0; i < width; i++) partial[i] = initial;                                      \
-        for (; rows >= 4; rows -= 4, x += 4 * stride) {                                            \
-            const type *second = x + stride, *third = second + stride, *fourth = third + stride;   \
-            for (int i = 0; i < width; i++) {                                                      \
-                const block both = combine(combine(partial[i], x[i]), second[i]);                  \
-                partial[i] = combine(combine(both, third[i]), fourth[i]);                          \
-            }                                                                                      \
-        }                                                                                          \
-        for (; rows > 0; rows--, x += stride)                                                      \
-            for (int i = 0; i < width; i++) partial[i] = combine(partial[i], x[i]);                \
-        for (int i = 0; i < width; i++) totals[i] = combine(totals[i], partial[i]);                \
-    }
-
 // The greatest or the least numbers. NaN is looked for apart, because the instruction of processors
 // for the greater of two numbers forgets it.
 #define BITS_float32 int32_t
@@ -135,36 +201,22 @@ static double sum_of_floats(const float *x, int count) {
         type partial[WIDTH];                                                                       \
         BITS_##dtype is_odd[WIDTH] = {0}, bits[WIDTH];                                             \
         for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                      \
-        if (width == WIDTH)                                                                        \
-            for (int row = 0; row < rows; row++)                                                   \
-                SIDE_BY_SIDE for (int i = 0; i < WIDTH; i++) {                                     \
-                    const type y = x[row * stride + i];                                            \
-                    partial[i] = is_better(y, partial[i]) ? y : partial[i];                        \
-                    is_odd[i] |= -(y != y);                                                        \
-                }                                                                                  \
-        else                                                                                       \
+        if (width == WIDTH) {                                                                      \
+            WIDE_EXTREMES(dtype, type, initial, is_better)                                         \
+        } else                                                                                     \
             for (int row = 0; row < rows; row++)                                                   \
                 for (int i = 0; i < width; i++) {                                                  \
                     const type y = x[row * stride + i];                                            \
                     partial[i] = is_better(y, partial[i]) ? y : partial[i];                        \
                     is_odd[i] |= -(y != y);                                                        \
                 }                                                                                  \
-        type best[WIDTH] = {0};                                                                    \
-        memcpy(best, totals, width * sizeof *best);                                                \
+        type all[WIDTH] = {0};                                                                     \
+        memcpy(all, totals, width * sizeof *all);                                                  \
         for (int i = 0; i < WIDTH; i++)                                                            \
-            best[i] = is_better(partial[i], best[i]) ? partial[i] : best[i];                       \
-        memcpy(bits, best, sizeof bits);                                                           \
+            all[i] = is_better(partial[i], all[i]) ? partial[i] : all[i];                          \
+        memcpy(bits, all, sizeof bits);                                                            \
         for (int i = 0; i < WIDTH; i++) bits[i] |= is_odd[i]; /* a number of ones only is NaN */   \
         memcpy(totals, bits, width * sizeof *bits);                                                \
-    }
-
-#define EXTREME_STRIP(name, dtype, type, effort)                                                   \
-    effort static void name##_strip_##dtype(type *totals, const type *x, int rows,                 \
-                                            ptrdiff_t stride, int width) {                         \
-        for (int i = 0, part; i < width; i += part) {                                              \
-            part = width - i >= WIDTH ? WIDTH : smaller(NARROW, width - i);                        \
-            name##_rows_##dtype(totals + i, x + i, rows, stride, part);                            \
-        }                                                                                          \
     }
 
 #define ROW(name, dtype, type, total, effort, initial, combine)                                    \
@@ -182,7 +234,7 @@ static double sum_of_floats(const float *x, int count) {
     }
 
 // The parts of a long row, each of which has PART elements but the last one; and what they come to, divided.
-#define PARTS(name, dtype, type, total, combine)                                                   \
+#define ROW_PARTS(name, dtype, type, total, combine)                                               \
     KERNEL(name##_parts_##dtype)(const type *x, total *totals, int count) {                        \
         for (; count > 0; count -= PART, x += PART)                                                \
             *totals++ = name##_row_##dtype(x, smaller(PART, count));                               \
@@ -193,7 +245,7 @@ static double sum_of_floats(const float *x, int count) {
         *out = y / divisor;                                                                        \
     }
 
-#define FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)            \
+#define FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish, reduce)    \
     /* Some columns of a matrix whose rows have `pitch` elements. */                               \
     effort KERNEL(name##_pitched_##dtype)(const type *x, result *out, int columns, int reduced,    \
                                           int pitch) {                                             \
@@ -214,8 +266,7 @@ static double sum_of_floats(const float *x, int count) {
                 total totals[STRIPE];                                                              \
                 for (int i = 0; i < width; i++) totals[i] = initial;                               \
                 for (int row = 0; row < reduced; row += STRIP_ROWS)                                \
-                    name##_strip_##dtype(totals, x + (ptrdiff_t)row * pitch + first,               \
-                                         smaller(STRIP_ROWS, reduced - row), pitch, width);             \
+                    reduce(name, dtype)                                                            \
                 for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);       \
             }                                                                                      \
     }                                                                                              \
@@ -250,6 +301,8 @@ static double sum_of_floats(const float *x, int count) {
 #define PRODUCT(a, b) ((a) * (b))
 #define GREATEST(a, b) ((b) >= (a) || (b) != (b) ? (b) : (a)) /* NaN wins and stays; else the last */
 #define LEAST(a, b) ((b) <= (a) || (b) != (b) ? (b) : (a))
+#define MAXIMUM(a, b) __builtin_elementwise_max(a, b) // of integers
+#define MINIMUM(a, b) __builtin_elementwise_min(a, b)
 #define IS_GREATER(y, best) ((y) > (best))
 #define IS_LESS(y, best) ((y) < (best))
 #define BOTH(a, b) ((a) & (b))
@@ -259,28 +312,30 @@ static double sum_of_floats(const float *x, int count) {
 
 #define EXTREME(name, dtype, type, effort, initial, is_better, combine)                            \
     EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                    \
-    EXTREME_STRIP(name, dtype, type, effort)                                                       \
     ROW(name, dtype, type, type, effort, initial, combine)                                         \
-    FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE)
+    FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE, REDUCE_ROWS)
 
 #define mean_rows_float32 sum_rows_float32
 #define mean_rows_float64 sum_rows_float64
-#define mean_strip_float32 sum_strip_float32
-#define mean_strip_float64 sum_strip_float64
+#define mean_lines_float32 sum_lines_float32
+#define mean_lines_float64 sum_lines_float64
 #define mean_row_float32 sum_row_float32
 #define mean_row_float64 sum_row_float64
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
-    FOLD(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE)                           \
+    FOLD(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE, REDUCE_LINES)             \
     REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)                  \
-    PARTS(sum, dtype, type, double, SUM)                                                           \
-    PARTS(prod, dtype, type, double, PRODUCT)                                                      \
+    ROW_PARTS(sum, dtype, type, double, SUM)                                                       \
+    ROW_PARTS(prod, dtype, type, double, PRODUCT)                                                  \
     EXTREME(max, dtype, type, effort, -__builtin_inff(), IS_GREATER, GREATEST)                     \
     EXTREME(min, dtype, type, effort, __builtin_inff(), IS_LESS, LEAST)
 EACH_FLOAT(FLOAT_KERNELS)
 
-REDUCTION(prod, complex64, complex64, complex128, complex128, complex64, SMALL, 1, PRODUCT, WHOLE)
-REDUCTION(prod, complex128, complex128, complex128, complex128, complex128, SMALL, 1, PRODUCT, WHOLE)
+#define COMPLEX_PRODUCTS(type)                                                                     \
+    ROWS(prod, type, type, complex128, complex128, SMALL, 1, PRODUCT, PLAIN_ROWS)                  \
+    FOLD(prod, type, type, complex128, complex128, type, SMALL, 1, PRODUCT, WHOLE, REDUCE_ROWS)
+COMPLEX_PRODUCTS(complex64)
+COMPLEX_PRODUCTS(complex128)
 
 // Sums and products of unsigned numbers have the bits of those of signed ones.
 #define OF_UNSIGNED(name, dtype, type)                                                             \
@@ -298,8 +353,8 @@ REDUCTION(prod, complex128, complex128, complex128, complex128, complex128, SMAL
 EACH_SIGNED(SIGNED_KERNELS)
 
 #define INTEGER_KERNELS(dtype, type, effort)                                                       \
-    REDUCTION(max, dtype, type, type, type, type, effort, LEAST_##dtype, GREATEST, WHOLE)          \
-    REDUCTION(min, dtype, type, type, type, type, effort, GREATEST_##dtype, LEAST, WHOLE)
+    REDUCTION(max, dtype, type, type, type, type, effort, LEAST_##dtype, MAXIMUM, WHOLE)           \
+    REDUCTION(min, dtype, type, type, type, type, effort, GREATEST_##dtype, MINIMUM, WHOLE)
 EACH_INTEGER(INTEGER_KERNELS)
 
 // Along rows, the first block with a decisive element ends the search.

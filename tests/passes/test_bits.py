@@ -35,17 +35,17 @@ SHAPES = [(), (1,), (3,), (3, 1), (2, 3), (3, 3), (1, 3), (2, 3, 3), (40, 33)]
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.1, 3.7, -2.5, 1e-40, 1e30, math.inf, -math.inf, math.nan]
 
 
-def looped(x):
+def swap_in_scan(x):
     """Two arrays change places in each round, and one of them is stacked."""
     last, stacked = plugrad.scan(lambda c, _: ((c[1] * 0.5 + x, c[0]), c[0]), (x, -x), length=3)
     return plugrad.sum(stacked, axis=0) + last[1]
 
 
-def chosen(x):
+def choose_branch(x):
     return plugrad.cond(plugrad.sum(x) > 0, lambda x: (x * 2, x), lambda x: (x, x + 1), x)[0]
 
 
-def halved(x):
+def halve_until_small(x):
     def body(carry):
         y, count = carry
         return y * 0.5, count + 1
@@ -94,9 +94,9 @@ UNARY = {
     "ones": plugrad.ones_like,
     "number of elements": lambda x: plugrad.full((), x.size, dtype=x.dtype),
     "square": plugrad.square,
-    "looped": looped,
-    "chosen": chosen,
-    "halved while it is large": halved,
+    "a scan that swaps": swap_in_scan,
+    "a branch": choose_branch,
+    "halved while it is large": halve_until_small,
     "product with itself": lambda x: x @ plugrad.matrix_transpose(x) if x.ndim > 1 else x,
 }
 BINARY = {
@@ -171,7 +171,7 @@ def first_order(run):
 
 TURNING = {"transposed", "transposed twice", "turned", "product with itself", "@"}
 """Steps after which elements may lie in another order than their own, to which a compiled program does not keep."""
-LOOPING = {"looped"}
+LOOPING = {"a scan that swaps"}
 """Steps whose traced gradient adds the terms of all rounds before those of other steps."""
 
 
