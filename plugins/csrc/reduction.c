@@ -333,6 +333,7 @@ EACH_FLOAT(FLOAT_KERNELS)
 
 #define COMPLEX_PRODUCTS(type)                                                                     \
     ROWS(prod, type, type, complex128, complex128, SMALL, 1, PRODUCT, PLAIN_ROWS)                  \
+    ROW(prod, type, type, complex128, SMALL, 1, PRODUCT)                                           \
     FOLD(prod, type, type, complex128, complex128, type, SMALL, 1, PRODUCT, WHOLE, REDUCE_ROWS)
 COMPLEX_PRODUCTS(complex64)
 COMPLEX_PRODUCTS(complex128)
