@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import plugrad
+from conftest import selected_backends
 from plugrad.errors import UnsupportedDtype
-from properties.test_invariances import chosen, thread_setter
+from properties.test_invariances import thread_setter
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MODULES = ("kernels_of_arrays", "kernels_of_networks")
@@ -52,7 +53,7 @@ def outputs(case, tensors):
 
 
 def pytest_generate_tests(metafunc):
-    names = [name for name in chosen(metafunc.config) if name != "webgpu"]  # it has no threads
+    names = [name for name in selected_backends(metafunc.config) if name != "webgpu"]  # it has no threads
     metafunc.parametrize("machine", names)
 
 
