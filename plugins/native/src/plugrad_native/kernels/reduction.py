@@ -179,7 +179,8 @@ def reduce_exact_row(run: Export, x: Array, out: Array) -> None:
         if rest:
             run(x[whole * PART_ELEMENTS :], totals[whole:], 1, rest, 1)
 
-    parallel_for(reduce_some, ((x, PART_ELEMENTS), (totals, 1)), count, work=size)
+    places = (x.reshape(-1), PART_ELEMENTS), (totals, 1)
+    parallel_for(reduce_some, places, count, work=size)
     run(totals, out, 1, count, 1)
 
 
