@@ -53,7 +53,9 @@ def outputs(case, tensors):
 
 
 def pytest_generate_tests(metafunc):
-    names = [name for name in selected_backends(metafunc.config) if name != "webgpu"]  # it has no threads
+    names = [
+        name for name in selected_backends(metafunc.config) if name != "webgpu"
+    ]  # it has no threads
     metafunc.parametrize("machine", names)
 
 
