@@ -62,7 +62,7 @@ sanitize: $(INSTALLED) ## Run the tests of kernels with native code that ends th
 	    -n $(WORKERS) --backend cpu tests/families tests/conformance tests/properties/test_invariances.py \
 	    tests/properties/test_borders.py tests/plugins/native/test_pack.py tests/plugins/native/test_odd_buffers.py \
 	    tests/plugins/native/test_programs.py tests/plugins/native/test_program_loops.py \
-	    tests/plugins/native/test_program_shapes.py $(ARGS)
+	    tests/plugins/native/test_program_shapes.py tests/plugins/native/test_layouts.py $(ARGS)
 
 check: $(INSTALLED) ## Check style, format and types
 	$(BIN)/ruff check .

@@ -113,6 +113,9 @@ EACH_SATURATING(float32, float)
 EACH_SATURATING(float64, double)
 #endif
 
+// The elements of an array that a descriptor walks over: rows of adjacent elements, with gaps between the rows perhaps.
+typedef char strided;
+
 typedef uint8_t boolean;  // one byte, 0 or 1, as NumPy stores it
 
 // Complex numbers are pairs of floats. Products follow the plain formula, as NumPy's do.

@@ -186,7 +186,7 @@ ONCE static inline void broadcast(run combine, const char *a, const char *b, cha
     BROADCAST(name, dtype, type, result)
 
 #define BROADCAST(name, dtype, type, result)                                                       \
-    KERNEL(name##_##dtype##_broadcast)(const char *left, const char *right, char *out,             \
+    KERNEL(name##_##dtype##_broadcast)(const strided *left, const strided *right, char *out,       \
                                        const int *descriptor) {                                    \
         broadcast((run)name##_##dtype, left, right, out, descriptor, sizeof(type),                 \
                   sizeof(result));                                                                 \

@@ -13,6 +13,7 @@
 #include "activation.c"
 #include "binary.c"
 #include "unary.c"
+#include "halves.h"
 #ifdef __wasm__
 #undef KERNEL
 #define KERNEL(name) EXPORTED(name) void name
@@ -23,66 +24,6 @@
 
 #undef BLOCK
 #define BLOCK 256
-
-typedef uint16_t half;
-
-static inline float of_bits(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static inline uint32_t bits_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-#if defined(__F16C__) || defined(__aarch64__)  // the processor converts
-static inline float widened(half x) {
-    _Float16 number;
-    memcpy(&number, &x, sizeof number);
-    return number;
-}
-
-static inline half narrowed(float x) {
-    const _Float16 number = x;
-    half bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
-}
-#else
-// The exponents differ by 112; a product with a power of two is exact for denormal numbers, too.
-static inline float widened(half x) {
-    const uint32_t magnitude = x & 0x7fff;
-    const uint32_t bits = bits_of(of_bits(magnitude << 13) * 0x1p112f);
-    const uint32_t special = magnitude >= 0x7c00 ? 0x7f800000 : 0;  // infinity and NaN
-    return of_bits(bits | special | (uint32_t)(x & 0x8000) << 16);
-}
-
-// Rounds half to even. A number that is denormal in float16 is added to one whose last bit has the
-// value of theirs; adding an odd half of what is cut off rounds the others.
-static inline half narrowed(float x) {
-    const uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
-    const uint32_t finite = magnitude < 0x47800000 ? magnitude : 0x47800000;  // 2^16 is infinity
-    const uint32_t small = bits_of(of_bits(magnitude) + 0.5f) - bits_of(0.5f);
-    const uint32_t usual = (finite - (112 << 23) + 0xfff + (finite >> 13 & 1)) >> 13;
-    const uint32_t y = magnitude < 113 << 23 ? small : usual;
-    return y | (magnitude > 0x7f800000 ? 0x200 : 0) | (bits >> 16 & 0x8000);
-}
-#endif
-
-// bfloat16 is the first half of float32, rounded half to even; NaN keeps a bit that says so. The instruction of
-// AVX512-BF16 is not used, because it takes denormal numbers for 0.
-static inline float widened_brain(half x) {
-    return of_bits((uint32_t)x << 16);
-}
-
-static inline half narrowed_brain(float x) {
-    const uint32_t bits = bits_of(x);
-    const uint32_t even = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return x != x ? bits >> 16 | 0x40 : even;
-}
 
 // Rounding twice is harmless if the first result is odd where it is not exact.
 static float rounded_to_odd(double x) {
@@ -146,7 +87,7 @@ ONCE static void combine(const format *format, combined *kernel, const half *lef
         combine(&dtype##_format, (combined *)name##_float32, left, right, out, count, left_step,   \
                 right_step, keeps_bools);                                                          \
     }                                                                                              \
-    KERNEL(name##_##dtype##_broadcast)(const char *left, const char *right, char *out,             \
+    KERNEL(name##_##dtype##_broadcast)(const strided *left, const strided *right, char *out,       \
                                        const int *descriptor) {                                    \
         broadcast((run)name##_##dtype, left, right, out, descriptor, sizeof(half),                 \
                   sizeof(result));                                                                 \
@@ -259,6 +200,8 @@ static inline float sum_of_squares(const float *x, float mean, int count) {
     return sum_of(differences, count);
 }
 
+#define GROUP 256
+#define COLUMNS 512
 #define ROWS(dtype, widened, narrowed)                                                             \
     /* The sum of each row, divided by a number. */                                                \
     KERNEL(sum_rows_##dtype)(const half *x, half *out, int rows, int count, float divisor) {       \
@@ -272,6 +215,29 @@ static inline float sum_of_squares(const float *x, float mean, int count) {
             }                                                                                      \
             *out++ = narrowed(total / divisor);                                                    \
         }                                                                                          \
+    }                                                                                              \
+    /* The sums of columns, likewise: of GROUP rows in float32, and then of the groups. */         \
+    KERNEL(sum_columns_##dtype)(const half *x, half *out, int outer, int reduced, int inner,       \
+                                float divisor) {                                                   \
+        for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
+            for (int first = 0; first < inner; first += COLUMNS) {                                 \
+                const int width = smaller(COLUMNS, inner - first);                                 \
+                float total[COLUMNS] = {}, sums[COLUMNS];                                          \
+                for (int row = 0, end; row < reduced; row = end) {                                 \
+                    end = smaller(row + GROUP, reduced);                                           \
+                    memset(sums, 0, sizeof sums);                                                  \
+                    const half *line = x + (ptrdiff_t)row * inner + first;                         \
+                    for (; row + 4 <= end; row += 4, line += 4 * (ptrdiff_t)inner)                 \
+                        for (int i = 0; i < width; i++)                                            \
+                            sums[i] += widened(line[i]) + widened(line[i + (ptrdiff_t)inner]) +    \
+                                       (widened(line[i + 2 * (ptrdiff_t)inner]) +                  \
+                                        widened(line[i + 3 * (ptrdiff_t)inner]));                  \
+                    for (; row < end; row++, line += inner)                                        \
+                        for (int i = 0; i < width; i++) sums[i] += widened(line[i]);               \
+                    for (int i = 0; i < width; i++) total[i] += sums[i];                           \
+                }                                                                                  \
+                for (int i = 0; i < width; i++) out[first + i] = narrowed(total[i] / divisor);     \
+            }                                                                                      \
     }                                                                                              \
     /* Each channel by numbers of its own. */                                                      \
     KERNEL(scale_rows_##dtype)(const half *restrict x, const float *restrict mean,                 \

@@ -1,5 +1,6 @@
 // Pooling over windows of channels-last images, vectorised over channels. Padding is ignored; every
 // window contains a cell of its image.
+#include "halves.h"
 #include "window.h"
 
 #define CELLS                                                                                      \
@@ -131,3 +132,36 @@ static inline int is_tiled(const axis *a) {
         })                                                                                         \
     }
 EACH_FLOAT(POOLING)
+
+// ---- halves: converted in registers, and rounded once ----
+
+#ifndef __wasm__
+#define SOME 256  // channels
+
+// START of some channels, ADD the x of each of the other cells, and what is stored at the END.
+#define POOL_HALVES(name, dtype, widened, narrowed, START, ADD, END)                               \
+    KERNEL(name##_##dtype)(const half *restrict x, half *restrict out, const window *w) {          \
+        EACH_WINDOW(w, {                                                                           \
+            for (int first = 0; first < w->channels; first += SOME) {                              \
+                const int width = smaller(SOME, w->channels - first);                              \
+                [[maybe_unused]] const float count = CELLS;                                        \
+                float values[SOME];                                                                \
+                for (int k = 0; k < width; k++) values[k] = START;                                 \
+                EACH_CELL(w, {                                                                     \
+                    for (int k = 0; k < width; k++) {                                              \
+                        const float value = widened(x[cell + first + k]);                          \
+                        const float other = values[k];                                             \
+                        values[k] = ADD;                                                           \
+                    }                                                                              \
+                })                                                                                 \
+                for (int k = 0; k < width; k++) out[y + first + k] = narrowed(END);                \
+            }                                                                                      \
+        })                                                                                         \
+    }
+#define GREATER (((value > other) | (value != value)) ? value : other)
+#define HALF_POOLING(dtype, widened, narrowed)                                                     \
+    POOL_HALVES(max_pool, dtype, widened, narrowed, -__builtin_inff(), GREATER, values[k])         \
+    POOL_HALVES(avg_pool, dtype, widened, narrowed, 0, other + value, values[k] / count)
+HALF_POOLING(float16, widened, narrowed)
+HALF_POOLING(bfloat16, widened_brain, narrowed_brain)
+#endif

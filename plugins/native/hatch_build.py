@@ -43,7 +43,17 @@ EXPORTS = EXTENSION / "exports.txt"
 PACKAGE = ROOT / "src" / "plugrad_native"
 KERNELS = (
     *("reduction", "half", "normalization", "pooling", "scan", "signal"),  # which take longest
-    *("activation", "attention", "binary", "casts", "convolution", "depthwise", "direct", "fused"),
+    *(
+        "activation",
+        "attention",
+        "binary",
+        "brain",
+        "casts",
+        "convolution",
+        "depthwise",
+        "direct",
+        "fused",
+    ),
     *("indexing", "linalg", "lu", "movement", "optimizers", "random", "resize", "softmax"),
     *("sorting", "unary"),
 )
@@ -120,6 +130,8 @@ DECLARATION = re.compile(r'visibility\("hidden"\)\)\) (\w+) (\w+)\(([^)]*)\)')
 KINDS = {"int": "i", "int32_t": "i", "uint64_t": "b", "int64_t": "b", "float": "f", "double": "f"}
 """The kinds of arguments that extension/table.h tells apart, by the types of C; others are narrow integers."""
 POINTERS = {"const void *": "r", "void *": "w", "const void *const *": "R", "void *const *": "W"}
+STRIDED = "const strided *"
+"""The type of arrays whose elements need not be adjacent."""
 ITEM_BYTES = {
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
     "boolean": 1,
@@ -286,8 +298,11 @@ def table_of(kernels: list[tuple[str, str, str]]) -> str:
             else p.split()[0]
             for p in parameters.split(",")
         ]
-        kinds = [POINTERS.get(t) or KINDS.get(t, "i") for t in types]
-        field = {**dict.fromkeys(POINTERS.values(), "pointer"), "f": "number"}
+        kinds = [
+            "s" if p.strip().startswith(STRIDED) else POINTERS.get(t) or KINDS.get(t, "i")
+            for p, t in zip(parameters.split(","), types, strict=True)
+        ]
+        field = {**dict.fromkeys(("s", *POINTERS.values()), "pointer"), "f": "number"}
         values = [f"a[{i}].{field.get(kind, 'integer')}" for i, kind in enumerate(kinds)]
         call = f"{name}({', '.join(values)})"
         body = f"{call}; return 0;" if result == "void" else f"return {call};"

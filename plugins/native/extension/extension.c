@@ -41,8 +41,11 @@ static int read_list(PyObject *tuple, int flags, list *l, ptrdiff_t *bytes) {
 // Read argument i into `to`; return whether that is possible.
 static int read_argument(const kernel *k, PyObject *argument, int i, value *to, Py_buffer *views,
                          int *held, list *lists, int *lists_held, ptrdiff_t *bytes) {
-    const int flags = k->kinds[i] == READ || k->kinds[i] == ALL_READ ? PyBUF_SIMPLE : PyBUF_WRITABLE;
-    switch (k->kinds[i]) {
+    const int kind = k->kinds[i];
+    const int flags = kind == STRIDED                     ? PyBUF_STRIDES
+                      : kind == READ || kind == ALL_READ ? PyBUF_SIMPLE
+                                                         : PyBUF_WRITABLE;
+    switch (kind) {
     case ALL_READ:
     case ALL_WRITTEN: {
         list *l = lists + (*lists_held)++;
@@ -52,6 +55,7 @@ static int read_argument(const kernel *k, PyObject *argument, int i, value *to, 
         return is_read;
     }
     case READ:
+    case STRIDED:
     case WRITTEN:
         to->pointer = NULL;
         if (argument == &_Py_NoneStruct) return 1;

@@ -332,7 +332,7 @@ static int read_operand(reader *r, int kind, int cell, int64_t *total) {
     int64_t tag, number, start = 0;
     if (!read(r, NUMBER, LIST, &tag)) return 0;
     *r->operand = (operand){.tag = tag};
-    const int is_pointer = kind == READ || kind == WRITTEN;
+    const int is_pointer = kind == READ || kind == STRIDED || kind == WRITTEN;
     const int is_list = kind == ALL_READ || kind == ALL_WRITTEN;
     switch (tag) {
     case NUMBER:

@@ -75,6 +75,7 @@ typedef struct {
 #define METH_FASTCALL 0x80
 #define PyBUF_SIMPLE 0
 #define PyBUF_WRITABLE 1
+#define PyBUF_STRIDES 0x18
 #define STABLE_ABI 3
 
 FROM_PYTHON PyObject _Py_NoneStruct;

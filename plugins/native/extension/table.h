@@ -9,6 +9,7 @@
 enum kind {
     READ = 'r',
     WRITTEN = 'w',
+    STRIDED = 's', // read, with gaps or repetitions that a descriptor tells
     ALL_READ = 'R',
     ALL_WRITTEN = 'W',
     INTEGER = 'i',

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad_cpu.threads import thread_pool
 from plugrad_native.declare import MIN_BYTES
 from plugrad_native.halves import COMPARISONS, FUNCTIONS, OPERATIONS
 
@@ -147,3 +148,117 @@ def test_images_are_those_of_float32_rounded(rng, half):
         expected = function(x.astype("float32"), filters.astype("float32"))
         assert found.dtype == half
         same(found.numpy(), expected.astype(half).numpy())
+
+
+SHAPES = [
+    (64, 64, 64),
+    (5, 7, 9),
+    (1, 100, 33),
+    (40, 50, 3000),
+    (9, 49, 1),
+    (257, 385, 1025),
+    (300, 2, 512),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_products_of_bfloat16(rng, shape, turned):
+    """Products are exact in float32, and sums differ by less than the result is rounded by."""
+    rows, columns, depth = shape
+    a, b = rng.normal(size=(rows, depth)), rng.normal(size=(depth, columns))
+    a, b = (x.T if flag else x for x, flag in zip((a, b), turned, strict=True))
+    a, b = (np.ascontiguousarray(x).astype(ml_dtypes.bfloat16) for x in (a, b))
+    found = plugrad.matmul(
+        plugrad.asarray(a), plugrad.asarray(b), transpose_a=turned[0], transpose_b=turned[1]
+    )
+    wide = [(x.T if flag else x).astype("float64") for x, flag in zip((a, b), turned, strict=True)]
+    exact = wide[0] @ wide[1]
+    scale = np.abs(wide[0]) @ np.abs(wide[1])
+    difference = np.abs(found.numpy().astype("float64") - exact)
+    assert (difference <= 2**-8 * np.abs(exact) + 1e-5 * scale).all()
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3, 4, 5, 6), (6, 7)), ((3, 1, 5, 6), (4, 6, 7)), ((5, 6), (2, 6, 7))]
+)
+def test_many_products_of_bfloat16(rng, shapes):
+    a, b = (plugrad.asarray(rng.normal(size=s).astype(ml_dtypes.bfloat16)) for s in shapes)
+    expected = (a.astype("float32") @ b.astype("float32")).numpy()
+    np.testing.assert_allclose((a @ b).numpy().astype("float32"), expected, 2**-8, 1e-4)
+
+
+def test_products_of_bfloat16_with_numbers_that_are_not_finite():
+    a = np.ones((3, 40), ml_dtypes.bfloat16)
+    a[0, 3], a[1, 5], a[1, 6] = np.inf, np.inf, -np.inf
+    found = (plugrad.asarray(a) @ plugrad.ones((40, 2), dtype="bfloat16")).numpy().astype("float32")
+    np.testing.assert_array_equal(found, [[np.inf] * 2, [np.nan] * 2, [40] * 2])
+
+
+def test_products_of_bfloat16_do_not_depend_on_the_number_of_threads(rng, monkeypatch):
+    """Nor does the part of a result on how many other rows there are."""
+    a, b = (plugrad.asarray(rng.normal(size=(700, 700)).astype(ml_dtypes.bfloat16)) for _ in "ab")
+    found = []
+    for count in (1, 2, 7):
+        monkeypatch.setattr(thread_pool, "count", count)
+        found.append((a @ b).numpy())
+    same(found[1], found[0])
+    same(found[2], found[0])
+    same((a[:13] @ b).numpy(), found[0][:13])
+
+
+WINDOWS = {
+    "same": {"strides": 1, "padding": "same"},
+    "strides": {"strides": 2, "padding": "valid"},
+    "dilated": {"strides": 1, "padding": "same", "dilations": 2},
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize(("size", "channels"), [(3, 4), (1, 6), (3, 700), (2, 3)])
+def test_convolutions_of_bfloat16(rng, window, size, channels):
+    """An even number of channels is multiplied in pairs; 700 of them in parts of a window."""
+
+    def draw(*shape):
+        return plugrad.asarray(rng.normal(size=shape).astype(ml_dtypes.bfloat16))
+
+    x, filters = draw(3, 9, 10, channels), draw(size, size, channels, 37)
+
+    def results(x, filters):
+        def loss(x, filters):
+            return plugrad.sum(plugrad.conv2d(x, filters, **window) * 0.5)
+
+        return [
+            plugrad.conv2d(x, filters, **window),
+            *plugrad.grad(loss, argnums=(0, 1))(x, filters),
+        ]
+
+    expected = results(x.astype("float32"), filters.astype("float32"))
+    for found, right in zip(results(x, filters), expected, strict=True):
+        assert found.dtype == "bfloat16"
+        right = right.numpy()
+        largest = np.abs(right).max()
+        np.testing.assert_allclose(found.numpy().astype("float32"), right, 2**-7, 1e-5 * largest)
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("shape", [(1000, 3), (2, 600, 513), (5, 300, 7), (1, 4), (3000, 2)])
+@pytest.mark.parametrize("axis", [0, -2])
+def test_columns(rng, half, shape, axis):
+    x = plugrad.asarray(rng.uniform(0, 1, shape).astype(HALVES[half]))
+    for function in (plugrad.sum, plugrad.mean):
+        found = function(x, axis=axis).numpy().astype("float32")
+        exact = function(x.astype("float64"), axis=axis).numpy()
+        np.testing.assert_allclose(found, exact, STEPS[half])
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("channels", [1, 5, 300])
+def test_pooling_is_that_of_float32_rounded(rng, half, channels):
+    x = rng.normal(size=(2, 7, 8, channels)).astype(HALVES[half])
+    x[0, 0, 0, 0], x[0, 3, 3, 0], x[1, 2, 2, 0] = np.nan, -np.inf, np.inf
+    x = plugrad.asarray(x)
+    for pool in (plugrad.max_pool, plugrad.avg_pool):
+        for options in ({"strides": 2}, {"strides": 1, "padding": "same"}, {"dilations": 2}):
+            found = pool(x, 3, **options)
+            same(found.numpy(), pool(x.astype("float32"), 3, **options).astype(half).numpy())

@@ -181,6 +181,8 @@ def run(
         DisposedTensor: an input has been disposed.
     """
     missing = kernel.input_count - len(inputs)
+    if not missing and inputs and not kernel.inputs_vary and TENSORS.issuperset(map(type, inputs)):
+        return kernel.call(*inputs, attrs)  # what programs mostly do
     if missing < 0 and not kernel.takes_list:
         raise wrong_inputs(kernel, inputs)
     inputs = [*inputs, *[None] * missing]
@@ -192,6 +194,10 @@ def run(
     if kernel.inputs_vary:
         return kernel.call(inputs, attrs)
     return kernel.call(*(inputs or (home or active_backend(),)), attrs)
+
+
+TENSORS: Final = frozenset({Tensor})
+"""The type of nearly all inputs."""
 
 
 # --- what the text calls ---------------------------------------------------------------------------
@@ -206,10 +212,21 @@ def unwrap(
     inputs: Sequence[Tensor | None],
 ) -> tuple[list[Any], list[Node | None], Backend | None]:
     """Return the arrays and the nodes of the inputs, and their backend, or None if they have none in common."""
-    arrays = [None if x is None else x.array for x in inputs]
-    nodes = [None if x is None else x.node for x in inputs]
-    backends = {x.backend for x in inputs if x is not None}
-    return arrays, nodes, backends.pop() if len(backends) == 1 else None
+    arrays: list[Any] = []
+    nodes: list[Node | None] = []
+    backend = None
+    are_apart = False
+    for x in inputs:
+        if x is None:
+            arrays.append(None)
+            nodes.append(None)
+            continue
+        arrays.append(x.array)
+        nodes.append(x.node)
+        if x.backend is not backend:
+            are_apart = are_apart or backend is not None
+            backend = x.backend
+    return arrays, nodes, None if are_apart else backend
 
 
 def check(

@@ -43,7 +43,7 @@ from plugrad.types.dtype import (
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -552,6 +552,17 @@ _REAL_TYPES = frozenset({int, float})
 _SCALAR_TYPES = frozenset({bool, int, float, complex, np.float64, np.complex128})
 
 
+def have_one_dtype(xs: Sequence[Any]) -> bool:
+    """Return whether operands, one at least, are tensors of one dtype, so that nothing has to be converted."""
+    if not _TENSORS.issuperset(map(type, xs)):
+        return False
+    given = xs[0].array.dtype
+    return not [x for x in xs if x.array.dtype is not given]
+
+
+_TENSORS = frozenset({Tensor})
+
+
 def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
     """Promote a list of operands to tensors of one dtype.
 
@@ -560,13 +571,12 @@ def same_dtype(xs: list[Any], op: str) -> list[Tensor]:
     """
     if not xs:
         raise ArgumentValueError(f"{op}: the list of tensors is empty; it needs at least one")
+    if have_one_dtype(xs):
+        return xs
     tensors = [x for x in xs if isinstance(x, Tensor)]
     if len(tensors) < len(xs):
         home = tensors[0].backend if tensors else None
         tensors = [as_tensor(x, op, f"tensor {i}", backend=home) for i, x in enumerate(xs)]
-    given = tensors[0].array.dtype
-    if not [x for x in tensors if x.array.dtype is not given]:
-        return tensors
     dtype = tensors[0].dtype
     for x in tensors[1:]:
         dtype = common_dtype(promote, dtype, x.dtype, op)

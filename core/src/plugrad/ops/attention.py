@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import reduce
 from math import inf, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.autocast import compute_dtype
 from plugrad.errors import ShapeError
 from plugrad.kernels import attention as kernels
-from plugrad.ops.arguments import as_tensor, cast, supported_dtype
+from plugrad.ops.arguments import as_tensor, cast, have_one_dtype, supported_dtype
 from plugrad.ops.attributes import check_finite
 from plugrad.ops.binary import where
 from plugrad.ops.movement import broadcast_to, reshape
@@ -63,6 +63,33 @@ def attention(
         ArgumentError: `scale` is not a number.
         ArgumentValueError: `scale` is not finite.
     """
+    if mask is not None or not _are_aligned(q, k, v):
+        q, k, v, mask = _align(q, k, v, mask)
+    factor = (
+        1 / sqrt(max(q.shape[-1], 1))  # type: ignore[union-attr]
+        if scale is None
+        else check_finite(scale, "attention", "scale")
+    )
+    return kernels.attention.call((q, k, v, mask), {"scale": factor})
+
+
+def _are_aligned(*operands: Any) -> bool:
+    """Return whether queries, keys and values have one dtype and the same axes before the last two."""
+    if not have_one_dtype(operands):
+        return False
+    q, k, v = (x.array.shape for x in operands)
+    return (
+        operands[0].array.dtype in kernels.attention.accepted_dtypes
+        and len(q) >= 2
+        and len(q) == len(k) == len(v)
+        and q[:-2] == k[:-2] == v[:-2]
+    )
+
+
+def _align(
+    q: TensorLike, k: TensorLike, v: TensorLike, mask: TensorLike | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return the operands as tensors of one dtype whose axes before the last two are those of the result."""
     given = {"q": q, "k": k, "v": v, "mask": mask}
     home = next((x.backend for x in given.values() if isinstance(x, Tensor)), None)
     tensors = {
@@ -93,12 +120,7 @@ def attention(
         shape = (*shape, *mask.shape[-2:])
         mask = reshape(mask, shape) if len(shape) == 2 else _broadcast_if_needed(mask, shape)
     q, k, v = (_broadcast_if_needed(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
-    factor = (
-        1 / sqrt(max(q.shape[-1], 1))
-        if scale is None
-        else check_finite(scale, "attention", "scale")
-    )
-    return kernels.attention(q, k, v, mask, scale=factor)
+    return q, k, v, mask
 
 
 def _broadcast_if_needed(x: Tensor, shape: Shape) -> Tensor:

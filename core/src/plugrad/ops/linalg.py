@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from plugrad.contract.kernel import ValidatedAttributes
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError, short_repr
 from plugrad.kernels import binary, linalg, movement, reduction
 from plugrad.ops.arguments import (
@@ -33,7 +34,6 @@ from plugrad.types.specs import Shaped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.contract.kernel import ValidatedAttributes
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import Shape
@@ -81,28 +81,37 @@ def matmul(
         return with_attributes(
             reduction.sum, binary.multiply.call(x, y), axis=(0,), keep_dims=False
         )
-    rows = x if x_rank > 1 else with_attributes(movement.expand_dims, x, dim=0)
-    columns = y if y_rank > 1 else with_attributes(movement.expand_dims, y, dim=1)
+    dtype = x.array.dtype
+    product, result = _plan_vector_product(left, right, dtype, transpose_a, transpose_b)
+    rows = x if x_rank > 1 else movement.expand_dims.call(x, _AS_ROW)
+    columns = y if y_rank > 1 else movement.expand_dims.call(y, _AS_COLUMN)
+    return movement.reshape.call(linalg.matmul.call(rows, columns, product), result)
+
+
+_AS_ROW: Final = ValidatedAttributes(dim=0)
+_AS_COLUMN: Final = ValidatedAttributes(dim=1)
+
+
+@lru_cache(maxsize=1024)
+def _plan_vector_product(
+    left: Shape, right: Shape, dtype: object, transpose_a: bool, transpose_b: bool
+) -> tuple[ValidatedAttributes, ValidatedAttributes]:
+    """Return the attributes of a product in which an operand, or both, has one axis, and of the reshape behind it."""
+    kind = as_dtype(dtype)
+    rows = left if len(left) > 1 else (1, *left)
+    columns = right if len(right) > 1 else (*right, 1)
+    turned = transpose_a and len(left) > 1, transpose_b and len(right) > 1
     try:
-        attrs = _matmul_attributes(
-            rows.array.shape,
-            columns.array.shape,
-            rows.array.dtype,
-            transpose_a and x_rank > 1,
-            transpose_b and y_rank > 1,
-        )
+        product = _matmul_attributes(rows, columns, dtype, *turned)
     except ShapeError:  # it names the shapes of the matrices
         raise ShapeError(
-            f"matmul: shapes {x.shape} and {y.shape} do not match: a vector must be as long as the last axis of "
+            f"matmul: shapes {left} and {right} do not match: a vector must be as long as the last axis of "
             "its left neighbour, or the second-to-last axis of its right neighbour"
         ) from None
-    product = linalg.matmul.call(rows, columns, attrs)
-    *shape, height, width = product.array.shape
-    if x_rank > 1:
-        shape.append(height)
-    if y_rank > 1:
-        shape.append(width)
-    return with_attributes(movement.reshape, product, shape=tuple(shape))
+    whole = linalg.matmul.infer(Shaped(rows, kind), Shaped(columns, kind), **product)
+    *shape, height, width = whole.shape
+    shape += [height] * (len(left) > 1) + [width] * (len(right) > 1)
+    return product, movement.reshape.validate_attributes(whole, shape=tuple(shape))
 
 
 _MAX_CACHED_SHAPES: Final = 1024

@@ -293,17 +293,23 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
 
 def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Tensor:
     """Promote tensors to one dtype, and run a kernel that joins them."""
-    shapes = tuple([x.array.shape for x in parts])
-    return kernel.call(parts, _join_attributes(kernel, shapes, parts[0].array.dtype, axis))
+    first = parts[0].array
+    shapes = [x.array.shape for x in parts]
+    count = len(shapes)
+    if shapes.count(first.shape) == count:
+        attrs = _join_attributes(kernel, (first.shape,), count, first.dtype, axis)
+    else:
+        attrs = _join_attributes(kernel, tuple(shapes), 1, first.dtype, axis)
+    return kernel.call(parts, attrs)
 
 
 @lru_cache(maxsize=1024)
 def _join_attributes(
-    kernel: Kernel[..., Tensor], shapes: tuple[Shape, ...], dtype: object, axis: int
+    kernel: Kernel[..., Tensor], shapes: tuple[Shape, ...], times: int, dtype: object, axis: int
 ) -> ValidatedAttributes:
-    """Return the validated attributes of a join of tensors of these shapes and one dtype."""
+    """Return the validated attributes of a join of tensors of these shapes, each so many times, and one dtype."""
     return kernel.validate_attributes(
-        *[Shaped(shape, as_dtype(dtype)) for shape in shapes], axis=axis
+        *[Shaped(shape, as_dtype(dtype)) for shape in shapes * times], axis=axis
     )
 
 

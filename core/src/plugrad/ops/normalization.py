@@ -212,13 +212,12 @@ def layer_norm(
     """
     op, kernel = "layer_norm", normalization.layer_norm
     parts = _promote_all(op, kernel, {"x": x, "offset": offset, "scale": scale})
-    return kernel(
-        parts["x"],
-        parts.get("offset"),
-        parts.get("scale"),
-        axis=normalize_axis(axis, parts["x"].ndim, name=f"{op}: axis"),
-        variance_epsilon=check_finite(variance_epsilon, op, "variance_epsilon"),
-    )
+    x = parts["x"]
+    attrs = {
+        "axis": normalize_axis(axis, len(x.array.shape), name=f"{op}: axis"),
+        "variance_epsilon": check_finite(variance_epsilon, op, "variance_epsilon"),
+    }
+    return kernel.call((x, parts.get("offset"), parts.get("scale")), attrs)
 
 
 def _promote_all(

@@ -140,13 +140,19 @@ def assign(x: Tensor, key: Any, value: Any) -> None:
 
 def with_assigned(x: Tensor, key: Any, value: Any) -> Tensor:
     """Return x with its elements ``x[key]`` replaced; see `assign`."""
-    parts = parse_key(key)
-    full = expand_ellipsis(x.shape, parts)
-    new = cast_for_assignment(value, x, "item assignment", "the values")
-    result = _assign_by_mask(x, full, new)
-    if result is not None:
-        return result
-    block = basic_slice(x.shape, full)
+    shape = x.array.shape
+    parts = cast("tuple[Any, ...]", key) if type(key) is tuple else (key,)
+    if (plain := hashable_key(parts)) is not None:
+        block = _cached_slice(shape, plain)
+        new = cast_for_assignment(value, x, "item assignment", "the values")
+    else:
+        parts = parse_key(key)
+        full = expand_ellipsis(shape, parts)
+        new = cast_for_assignment(value, x, "item assignment", "the values")
+        result = _assign_by_mask(x, full, new)
+        if result is not None:
+            return result
+        block = basic_slice(shape, full)
     if block.places:
         y = _run_calls(x, _slice_calls(x.shape, block))
         new = _scatter_arrays(y, block.places, are_adjacent(parts), new)
@@ -160,9 +166,8 @@ def with_assigned(x: Tensor, key: Any, value: Any) -> Tensor:
     sizes = tuple([1 if axis is None else padded[axis] for axis in block.kept])
     if sizes != new.shape:
         new = movement.reshape(new, shape=sizes)
-    return movement.strided_slice_update(
-        x, new, begin=block.begin, end=block.end, strides=block.strides
-    )
+    attrs = {"begin": block.begin, "end": block.end, "strides": block.strides}
+    return movement.strided_slice_update.call(x, new, attrs)
 
 
 @explain_wrong_calls
@@ -287,13 +292,19 @@ def _run_index(x: Tensor, key: tuple[Any, ...], op: str) -> Tensor:
 @lru_cache(maxsize=1024)
 def _cached_calls(shape: Shape, dtype: object, parts: tuple[Any, ...]) -> _Calls:
     """Return the kernel calls that a hashable key needs for a tensor of this shape and dtype, from a cache."""
-    parts = tuple([slice(*part) if type(part) is tuple else part for part in parts])
     calls: list[Any] = []
     x = Shaped(shape, as_dtype(dtype))
-    for kernel, attrs in _slice_calls(shape, basic_slice(shape, expand_ellipsis(shape, parts))):
+    for kernel, attrs in _slice_calls(shape, _cached_slice(shape, parts)):
         calls.append((kernel, kernel.validate_attributes(x, **attrs)))
         x = kernel.infer(x, **attrs)
     return tuple(calls)
+
+
+@lru_cache(maxsize=1024)
+def _cached_slice(shape: Shape, parts: tuple[Any, ...]) -> BasicSlice:
+    """Return the slice that a hashable key selects, from a cache."""
+    parts = tuple([slice(*part) if type(part) is tuple else part for part in parts])
+    return basic_slice(shape, expand_ellipsis(shape, parts))
 
 
 def _slice_calls(shape: Shape, block: BasicSlice) -> _Calls:

@@ -232,14 +232,17 @@ def _choose_by_inputs(
 
         return unary
 
-    def is_broadcast(a: Array, b: Array) -> bool:
-        return (
-            a.dtype in broadcast_dtypes
-            and a.size != b.size
-            and a.size > 1 < b.size
-            and max(a.nbytes, b.nbytes) >= TRACKED_MIN_BYTES
-            and (a if a.nbytes > b.nbytes else b).flags.c_contiguous  # a copy would take too long
-        )
+    def is_walk(a: Array, b: Array) -> bool:
+        """Return whether an operand is broadcast or has gaps, and a pack can walk over the rows of both."""
+        if a.dtype not in broadcast_dtypes:
+            return False
+        if a.flags.c_contiguous and b.flags.c_contiguous:
+            return (
+                a.size != b.size
+                and a.size > 1 < b.size
+                and (a.nbytes >= TRACKED_MIN_BYTES or b.nbytes >= TRACKED_MIN_BYTES)
+            )
+        return _has_rows(a) and _has_rows(b)
 
     def binary(a: Array, b: Array) -> Any:
         if (both := a.nbytes + b.nbytes) < fewest:
@@ -249,7 +252,7 @@ def _choose_by_inputs(
             if dtype is not usual and dtype in dtypes and both >= min_bytes:
                 return meant(a, b)
             if both >= TRACKED_MIN_BYTES:
-                is_meant = broadcast_dtypes and both >= min_bytes and is_broadcast(a, b)
+                is_meant = broadcast_dtypes and both >= min_bytes and is_walk(a, b)
                 return (meant if is_meant else others)(a, b)
             if (
                 broadcast_dtypes
@@ -265,6 +268,12 @@ def _choose_by_inputs(
         return result
 
     return binary
+
+
+def _has_rows(x: Array) -> bool:
+    """Return whether the elements along the last axis are adjacent, or there is one."""
+    shape = x.shape
+    return not shape or shape[-1] == 1 or x.strides[-1] == x.itemsize
 
 
 @lru_cache(maxsize=1024)
@@ -288,8 +297,25 @@ def _has_out_parameter(function: Implementation) -> bool:
 
 def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Implementation:
     """Wrap a function to write its result to an array of the pool with the memory layout of an input."""
+    is_usual = len(contract.inputs) <= 2
+    dtypes: dict[Any, np.dtype[Any]] = {}
+    """The dtypes of results by those of inputs."""
 
     def into_pool(*arrays: Array) -> Any:
+        first, last = arrays[0], arrays[-1]
+        kind = first.dtype
+        if (
+            is_usual
+            and kind is last.dtype
+            and (first.shape == last.shape or not first.ndim or not last.ndim)
+            and first.flags.c_contiguous
+            and last.flags.c_contiguous
+        ):
+            try:
+                result = dtypes[kind]
+            except KeyError:
+                result = dtypes[kind] = contract.infer(*arrays).dtype.numpy
+            return function(*arrays, out=empty(first.shape or last.shape, result))
         shape, dtype = contract.infer(*arrays)
         like = next((x for x in arrays if x.shape == shape), None)
         y = empty(shape, dtype.numpy) if like is None else empty_like(like, dtype.numpy)

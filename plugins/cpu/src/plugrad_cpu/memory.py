@@ -65,13 +65,10 @@ def allocate_aligned(size: int) -> Block:
 class TrackedArray(ref[Array]):
     """A weak reference to a tracked array, with the data needed when the array dies."""
 
-    __slots__ = ("block", "key", "needed_bytes", "register", "size")
-    register: dict[int, "TrackedArray"]
-    key: int
-    size: int
-    block: Block | None
-    needed_bytes: int
-    """The size of block that the array would have if there were any."""
+    __slots__ = ("about",)
+    about: tuple[dict[int, "TrackedArray"], int, int, Block | None, int]
+    """The register and the key there, the array's bytes, its block, and the size of block that it would have if there
+    were any."""
 
 
 class Pool:
@@ -96,10 +93,16 @@ class Pool:
         size = prod(shape) * dtype.itemsize
         if size < TRACKED_MIN_BYTES or dtype.hasobject:
             return np.empty(shape, dtype)
-        self._collect_dead()
+        if self._dead:
+            self._collect_dead()
         step = 1 << size.bit_length() - 3  # four sizes of blocks between two powers of two
         need = -(-size // step) * step
-        block = self._block(need)
+        self._turns += 1
+        if self._turns >= TRIM_EVERY_ARRAYS:
+            self._free_unneeded()
+        block = self._take_waiting(need)
+        if block is None:
+            block = self._find_block(need)
         if block is None:
             array: Array = np.empty(shape, dtype)
             self.count(array)
@@ -129,11 +132,7 @@ class Pool:
     ) -> None:
         # The callback is C code, in which no signal arrives: an interrupt there would be lost.
         counted = TrackedArray(array, self._dead.append)
-        counted.register = register
-        counted.key = key
-        counted.size = size
-        counted.block = block
-        counted.needed_bytes = need
+        counted.about = register, key, size, block, need
         register[key] = counted
         self._bytes += size
         if self._bytes > self._peak:
@@ -153,30 +152,24 @@ class Pool:
         while True:
             if not dead:
                 return
-            counted = dead[0]
+            register, key, size, block, need = dead[0].about
             del dead[0]
-            del counted.register[counted.key]
-            self._bytes -= counted.size
-            self._needed -= counted.needed_bytes
-            if counted.block is not None:
-                waiting[counted.block.nbytes] += [counted.block]
-                counted.block = None
+            del register[key]
+            self._bytes -= size
+            self._needed -= need
+            if block is not None:
+                waiting[block.nbytes] += [block]
+                block = None
 
     # --- blocks ----------------------------------------------------------------------------------
 
-    def _block(self, size: int) -> Block | None:
-        """Return a block of at least `size` bytes; None if the budget is spent.
+    def _find_block(self, size: int) -> Block | None:
+        """Return a larger block that waits, or a new one of `size` bytes; None if the budget is spent.
 
         A new block is made only if no other of about the size waits, and if there are not as many bytes of
         blocks as were ever needed at once: then a larger block serves, or else smaller ones are freed. So
         the pool does not take more memory than the program would without it.
         """
-        self._turns += 1
-        if self._turns >= TRIM_EVERY_ARRAYS:
-            self._free_unneeded()
-        block = self._take_waiting(size)
-        if block is not None:
-            return block
         most = max(self._most_needed, self._needed + size)
         largest = 2 * size if self._blocks + size <= most else POOL_MAX_BYTES
         for larger in sorted(self._waiting):

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plugrad.extend import KernelTable, broadcast as broadcast_shapes, count_elements
-from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, write
+from plugrad_cpu.extend import (
+    empty,
+    numpy_implementation,
+    thread_pool,
+    track_allocation,
+    tracked,
+    write,
+)
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
@@ -52,12 +59,13 @@ def unary_kernel(
     """Return a unary elementwise implementation in C; the result has the input's dtype, or `result`."""
     numpy_function = numpy_implementation(kernel)
 
+    @tracked
     def implementation(x: Array) -> Array:
         dtype = x.dtype
         run = functions.get(dtype)
         size = x.size
         if run is None or size >= MAX_ELEMENTS:
-            return numpy_function(x)
+            return track_allocation(numpy_function(x))
         if not x.flags.c_contiguous:
             if x.flags.f_contiguous:
                 return implementation(x.T).T
@@ -79,33 +87,53 @@ def binary_kernel(
     broadcast: Exports | None = None,
     result: np.dtype[Any] | None = None,
 ) -> Implementation:
-    """Return a binary elementwise implementation in C, with broadcasting if there are functions for it."""
+    """Return a binary elementwise implementation in C, with broadcasting if there are functions for it.
+
+    Those walk over the rows of operands that are not dense, too.
+    """
     numpy_function = numpy_implementation(kernel)
 
+    @tracked
     def implementation(a: Array, b: Array) -> Array:
-        run = functions.get(a.dtype)
+        dtype = a.dtype
+        run = functions.get(dtype)
         size = a.size
-        if run is None or a.dtype != b.dtype or size >= MAX_ELEMENTS or b.size >= MAX_ELEMENTS:
-            return numpy_function(a, b)
-        if a.shape == b.shape:
-            a, b = as_contiguous(a), as_contiguous(b)
-            out = empty(a.shape, result or a.dtype)
-            parallel_for(run, ((a, 1), (b, 1), (out, 1)), size, 1, 1, work=size, multiple=BLOCK)
+        if run is None or dtype != b.dtype or size >= MAX_ELEMENTS or b.size >= MAX_ELEMENTS:
+            return track_allocation(numpy_function(a, b))
+        shape = a.shape
+        are_equal = shape == b.shape
+        is_dense = a.flags.c_contiguous and b.flags.c_contiguous
+        if are_equal and not is_dense:
+            if a.flags.f_contiguous and b.flags.f_contiguous:
+                return implementation(a.T, b.T).T
+            if broadcast is None:
+                a, b = as_contiguous(a), as_contiguous(b)
+                is_dense = True
+        if are_equal and is_dense:
+            out = empty(shape, result or dtype)
+            if size < PARALLEL_MIN_WORK:
+                run(a, b, out, size, 1, 1)
+            else:
+                places = (a, 1), (b, 1), (out, 1)
+                parallel_for(run, places, size, 1, 1, work=size, multiple=BLOCK)
             return out
         if broadcast is None:
-            return numpy_function(a, b)
-        shape = broadcast_shapes(a.shape, b.shape)
-        size = count_elements(shape)
+            return track_allocation(numpy_function(a, b))
+        if not are_equal:
+            shape = broadcast_shapes(shape, b.shape)
+            size = count_elements(shape)
         if not 0 < size < MAX_ELEMENTS:
-            return numpy_function(a, b)
-        out = empty(shape, result or a.dtype)
-        a, b = as_contiguous(a), as_contiguous(b)
-        if a.size == 1 or b.size == 1:
+            return track_allocation(numpy_function(a, b))
+        out = empty(shape, result or dtype)
+        if is_dense and (a.size == 1 or b.size == 1):
             steps = int(a.size > 1), int(b.size > 1)
             places = (a, steps[0]), (b, steps[1]), (out, 1)
             parallel_for(run, places, size, *steps, work=size, multiple=BLOCK)
-        else:
-            broadcast[a.dtype](a, b, out, broadcast_descriptor(shape, a.shape, b.shape))
+            return out
+        layouts = (a.shape, a.strides), (b.shape, b.strides)
+        descriptor, (copies_a, copies_b) = plan_walk(shape, dtype.itemsize, *layouts)
+        a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
+        broadcast[dtype](a, b, out, descriptor)
         return out
 
     return implementation
@@ -170,12 +198,40 @@ def broadcast_descriptor(shape: Shape, *operands: Shape) -> Array:
     It is the number of axes, their sizes, and the strides of each operand. Adjacent axes along which all
     operands move in equal steps are one axis.
     """
+    return _describe_walk(shape, [broadcast_strides(shape, operand) for operand in operands])
+
+
+@lru_cache(maxsize=1024)
+def plan_walk(
+    shape: Shape, item_size: int, *layouts: tuple[Shape, Shape]
+) -> tuple[Array, tuple[bool, ...]]:
+    """Plan a loop over a shape to which operands with shapes, and strides in bytes, broadcast.
+
+    Return its descriptor, and which operands must be copied first, for it walks over rows of adjacent elements.
+    """
+    moved = [
+        [0] * (len(shape) - len(sizes))
+        + [0 if size == 1 else n for size, n in zip(sizes, strides, strict=True)]
+        for sizes, strides in layouts
+    ]
+    last = max((axis for axis, size in enumerate(shape) if size != 1), default=0)
+    is_repeated = not any(each[last] for each in moved if shape)  # by all operands
+    copied = [
+        (bool(shape) and each[last] not in ((item_size,) if is_repeated else (0, item_size)))
+        or any(step % item_size or abs(step) >= MAX_ELEMENTS for step in each)
+        for each in moved
+    ]
+    steps = [
+        broadcast_strides(shape, sizes) if is_copied else [n // item_size for n in each]
+        for each, is_copied, (sizes, _) in zip(moved, copied, layouts, strict=True)
+    ]
+    return _describe_walk(shape, steps), tuple(copied)
+
+
+def _describe_walk(shape: Shape, strides: Sequence[list[int]]) -> Array:
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     sizes = [shape[axis] for axis in axes] or [1]
-    steps = [
-        [strides[axis] for axis in axes] or [0]
-        for strides in (broadcast_strides(shape, operand) for operand in operands)
-    ]
+    steps = [[each[axis] for axis in axes] or [0] for each in strides]
     for axis in range(len(sizes) - 1, 0, -1):
         if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
             sizes[axis - 1] *= sizes.pop(axis)

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.extend import KERNELS, as_dtype, compute_in_float32, count_elements
-from plugrad.kernels import activation, binary, normalization, reduction, unary
+from plugrad.kernels import (
+    activation,
+    binary,
+    convolution,
+    convolution3d,
+    linalg,
+    normalization,
+    pooling,
+    pooling3d,
+    reduction,
+    unary,
+)
 from plugrad_cpu.extend import empty
 from plugrad_native.declare import (
     FLOAT16,
@@ -18,13 +29,20 @@ from plugrad_native.declare import (
     parallel_for,
     unary_kernel,
 )
+from plugrad_native.half_products import (
+    make_convolution,
+    make_filter_gradient,
+    make_input_gradient,
+    make_matmul,
+)
 from plugrad_native.kernels import table as table
+from plugrad_native.kernels.pooling import describe_pooling, run_pooling
 from plugrad_native.kernels.reduction import sum_halves
 from plugrad_native.kernels.unary import CHARACTERS, cast
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
-    from plugrad.extend import Implementation, Kernel, Shape
+    from plugrad.extend import Implementation, Kernel, Shape, Window
     from plugrad_native.declare import Array, Export
 
 FLOAT32_FAMILIES: Final = (
@@ -146,7 +164,37 @@ def make_sum(widened: Widened, *, is_mean: bool) -> Implementation:
     return implementation
 
 
+# --- pooling -----------------------------------------------------------------------------------------
+
+
+def make_pooling(name: str, widened: Implementation) -> Implementation:
+    """Return the implementation of poolings of halves with some functions of C."""
+    functions = _functions(name)
+
+    def implementation(x: Array, *, window: Window) -> Array:
+        described = describe_pooling(x, window)
+        if described is None:
+            return widened(x, window=window)
+        return run_pooling(functions[x.dtype.char], x, window, described)
+
+    return implementation
+
+
+BRAIN: Final = {
+    linalg.matmul: make_matmul,
+    convolution.conv2d: make_convolution,
+    convolution.conv2d_input_gradient: make_input_gradient,
+    convolution.conv2d_filter_gradient: make_filter_gradient,
+    convolution3d.conv3d: make_convolution,
+    convolution3d.conv3d_input_gradient: make_input_gradient,
+    convolution3d.conv3d_filter_gradient: make_filter_gradient,
+}
+"""Kernels that C computes in bfloat16; those of float16 become float32."""
 OWN: Final = {
+    pooling.avg_pool: partial(make_pooling, "avg_pool"),
+    pooling.max_pool: partial(make_pooling, "max_pool"),
+    pooling3d.avg_pool3d: partial(make_pooling, "avg_pool"),
+    pooling3d.max_pool3d: partial(make_pooling, "max_pool"),
     normalization.layer_norm: make_layer_norm,
     normalization.batch_norm: make_batch_norm,
     reduction.mean: partial(make_sum, is_mean=True),
@@ -156,14 +204,17 @@ OWN: Final = {
 
 for _config in list(table):
     _kernel = KERNELS[_config.kernel_name]
-    _make = OWN.get(_kernel)
-    if _make is None and (_kernel.family not in FLOAT32_FAMILIES or _config.dtypes is not None):
+    _make, _make_brain = OWN.get(_kernel), BRAIN.get(_kernel)
+    _is_widened = _kernel.family in FLOAT32_FAMILIES
+    if not (_make or _make_brain or (_is_widened and _config.dtypes is None)):
         continue
     _halves: Implementation = Widened(_kernel, _config.kernel_func)
-    if _make is not None:
+    if _make_brain is not None:
+        _config = _config._replace(bfloat16_func=_make_brain(_halves))
+    elif _make is not None:
         _halves = _make(_halves)
         _config = _config._replace(bfloat16_func=_halves)
-    if _kernel.family in FLOAT32_FAMILIES:
+    if _is_widened:
         _config = _config._replace(kernel_func=with_float16(_config.kernel_func, _halves))
     table.replace(_config)
 

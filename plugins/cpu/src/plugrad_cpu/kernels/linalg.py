@@ -18,10 +18,11 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     """Return the products of the matrices in the last two axes."""
     a = a.swapaxes(-1, -2) if transpose_a else a
     b = b.swapaxes(-1, -2) if transpose_b else b
-    is_small = a.nbytes < TRACKED_MIN_BYTES and b.nbytes < TRACKED_MIN_BYTES
-    if is_small and a.ndim == b.ndim == 2 and a.dtype.char in "fd":
+    is_matrix = a.ndim == b.ndim == 2 and a.dtype.char in "fd"
+    if is_matrix and len(a) * b.shape[1] * a.itemsize < TRACKED_MIN_BYTES:
         # It calls BLAS as well, but takes a third of the time of `np.matmul` before that.
-        return track_allocation(a.dot(b))
+        return a.dot(b)
+    is_small = a.nbytes < TRACKED_MIN_BYTES and b.nbytes < TRACKED_MIN_BYTES
     if a.dtype.kind in "iu" and a.size and b.size and is_exact_in_float64(a, b, a.shape[-1]):
         product = np.matmul(a, b, dtype=np.float64, casting="unsafe")
         return track_allocation(product.astype(np.int64).astype(a.dtype))

@@ -72,6 +72,7 @@ def broadcast_to(x: Array, *, shape: Shape) -> Array:
 BROADCAST_COPY_MAX_BYTES: Final = 4096
 
 
+@lru_cache(maxsize=1024)
 def _as_slices(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
     """Return slices; with a negative stride, the end -1 is before the first element, which slices write as None."""
     return tuple(
@@ -112,11 +113,13 @@ def strided_slice_gradient(
 
 
 @table.implements(movement.strided_slice_update)
+@tracked
 def strided_slice_update(
     tensor: Array, updates: Array, *, begin: Shape, end: Shape, strides: Shape
 ) -> Array:
     """Return a copy with the updates at the elements of the slice."""
-    result = np.array(tensor, order="C")
+    result = empty(tensor.shape, tensor.dtype)
+    result[...] = tensor
     result[_as_slices(begin, end, strides)] = updates
     return result
 
@@ -132,7 +135,8 @@ def concatenate(parts: Sequence[Array], axis: int) -> Array:
     """Return arrays of one dtype joined along an axis: a view if they are large, and adjacent in memory."""
     if sum([x.nbytes for x in parts]) < TRACKED_MIN_BYTES:
         return np.concatenate(parts, axis)
-    shape, _ = movement.concat.infer(*parts, axis=axis)
+    first = parts[0].shape
+    shape = (*first[:axis], sum([x.shape[axis] for x in parts]), *first[axis + 1 :])
     view = _join_adjacent_views(parts, axis, shape)
     return np.concatenate(parts, axis, out=empty(shape, parts[0].dtype)) if view is None else view
 
@@ -163,6 +167,9 @@ def _data_address(x: Array) -> int:
 @tracked
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis."""
+    shape = inputs[0].shape
+    if axis < len(shape):  # the blocks lie behind each other as they do without the new axis
+        return concatenate(inputs, axis).reshape(*shape[:axis], len(inputs), *shape[axis:])
     key = (*(slice(None),) * axis, None, ...)
     return concatenate([x[key] for x in inputs], axis)
 

@@ -45,15 +45,16 @@ CHUNK_SCRATCH = current_variant().kernel("chunk_scratch")
 UNLIMITED: Final = -math.inf, math.inf
 
 
-def is_supported(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> bool:
-    """Return whether C supports these channels-last images: they are neither empty nor very large."""
+def is_in_range(image: Shape, filter: Shape, window: Window) -> bool:
+    """Return whether channels-last images and filters are neither empty nor too large for C."""
     positions = image[0] * count_elements(window.out)
     largest = max(count_elements(image), count_elements(filter), positions * filter[-1])
-    return (
-        dtype in INPUT_GRADIENT
-        and 0 < largest < MAX_ELEMENTS
-        and 0 not in (*image, *window.out, *filter)
-    )
+    return 0 < largest < MAX_ELEMENTS and 0 not in (*image, *window.out, *filter)
+
+
+def is_supported(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> bool:
+    """Return whether C supports these channels-last images in this dtype."""
+    return dtype in INPUT_GRADIENT and is_in_range(image, filter, window)
 
 
 def is_pointwise(image: Shape, window: Window) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel, Window
-    from plugrad_native.declare import Exports
+    from plugrad_native.declare import Export, Exports
 
 MAX_POOL = exports("max_pool", *FLOATS, *INTEGERS)
 MAX_POOL_GRADIENT = exports("max_pool_gradient", *FLOATS)
@@ -35,19 +35,24 @@ numpy_pool: Final = numpy_implementation(pooling.pool)
 numpy_with_argmax: Final = numpy_implementation(pooling.max_pool_with_argmax)
 
 
-def descriptor(functions: Exports, image: Array, window: Window) -> Array | None:
-    """Return the descriptor of windows for C, or None if the call must be left to NumPy."""
+def describe_pooling(image: Array, window: Window) -> Array | None:
+    """Return the descriptor of windows for C, or None if there is nothing in them, or too much for 32 bits."""
     shape = image.shape
     largest = max(image.size, shape[0] * shape[-1] * count_elements(window.out))
-    if image.dtype not in functions or 0 in (*shape, *window.out) or largest >= MAX_ELEMENTS:
+    if 0 in (*shape, *window.out) or largest >= MAX_ELEMENTS:
         return None
     return window_descriptor(shape, window)
 
 
-def run_pooling(functions: Exports, x: Array, window: Window, described: Array) -> Array:
+def descriptor(functions: Exports, image: Array, window: Window) -> Array | None:
+    """Return the descriptor of windows for C, or None if the call must be left to NumPy."""
+    return describe_pooling(image, window) if image.dtype in functions else None
+
+
+def run_pooling(run: Export, x: Array, window: Window, described: Array) -> Array:
     """Return the largest elements or the averages of windows."""
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
-    functions[x.dtype](as_contiguous(x), out, described)
+    run(as_contiguous(x), out, described)
     return out
 
 
@@ -59,7 +64,7 @@ def make_pooling(kernel: Kernel[..., Any], functions: Exports) -> Callable[..., 
         described = descriptor(functions, x, window)
         if described is None:
             return in_python(x, window=window)
-        return run_pooling(functions, x, window, described)
+        return run_pooling(functions[x.dtype], x, window, described)
 
     return implementation
 
@@ -117,7 +122,7 @@ def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> 
     described = descriptor(functions, input, window)
     if described is None:
         return numpy_pool(input, window=window, pooling_type=pooling_type)
-    return run_pooling(functions, input, window, described)
+    return run_pooling(functions[input.dtype], input, window, described)
 
 
 table.update(

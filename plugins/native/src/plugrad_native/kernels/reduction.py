@@ -39,13 +39,10 @@ PARALLEL_ROWS = 8
 """Short rows that C reduces side by side."""
 
 
-@lru_cache(maxsize=1024)
-def reduction_layout(
-    shape: Shape, axes: Shape, keep_dims: bool
-) -> tuple[Shape, int, int, int] | None:
+def split_axes(shape: Shape, axes: Shape, keep_dims: bool) -> tuple[Shape, int, int, int] | None:
     """Return the shape of a reduction, and the sizes before, of and behind its sorted axes.
 
-    None where NumPy is as fast, or the axes are not adjacent.
+    None if they are not adjacent.
     """
     if (
         not axes
@@ -55,28 +52,48 @@ def reduction_layout(
         return None
     first, last = axes[0], axes[-1] + 1
     outer, inner = count_elements(shape[:first]), count_elements(shape[last:])
-    if outer == 1 and inner >= NUMPY_MIN_COLUMNS and count_elements(shape) >= NUMPY_MIN_ELEMENTS:
-        return None
     return reduced_shape(shape, axes, keep_dims), outer, count_elements(shape[first:last]), inner
 
 
-SUM_ROWS: Final = {
-    CHARACTERS[half]: current_variant().kernel(f"sum_rows_{half}")
-    for half in ("float16", "bfloat16")
-}
-"""Sums of rows of halves, divided by a number, by the letters of dtypes."""
+@lru_cache(maxsize=1024)
+def reduction_layout(
+    shape: Shape, axes: Shape, keep_dims: bool
+) -> tuple[Shape, int, int, int] | None:
+    """Return the same; None also where NumPy is as fast."""
+    found = split_axes(shape, axes, keep_dims)
+    if found is None or (
+        found[1] == 1
+        and found[3] >= NUMPY_MIN_COLUMNS
+        and count_elements(shape) >= NUMPY_MIN_ELEMENTS
+    ):
+        return None
+    return found
+
+
+SUM_ROWS, SUM_COLUMNS = (
+    {
+        CHARACTERS[half]: current_variant().kernel(f"sum_{lines}_{half}")
+        for half in ("float16", "bfloat16")
+    }
+    for lines in ("rows", "columns")
+)
+"""Sums of halves along the last axis and along others, divided by a number, by the letters of dtypes."""
 
 
 def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Array | None:
-    """Return the sums or the means of halves that lie side by side, or None for others."""
-    plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
-    if plan is None or plan[3] != 1:
+    """Return the sums or the means of halves along adjacent axes, or None for others."""
+    plan = split_axes(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
+    if plan is None:
         return None
-    shape, outer, length, _ = plan
+    shape, outer, length, inner = plan
     out = empty(shape, x.dtype)
     divisor = float(length) if is_mean else 1.0
-    places = (x, length), (out, 1)
-    parallel_for(SUM_ROWS[x.dtype.char], places, outer, length, divisor, work=x.size)
+    places = (x, length * inner), (out, inner)
+    if inner == 1:
+        parallel_for(SUM_ROWS[x.dtype.char], places, outer, length, divisor, work=x.size)
+    else:
+        run = SUM_COLUMNS[x.dtype.char]
+        parallel_for(run, places, outer, length, inner, divisor, work=x.size)
     return out
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 CHARACTERS: Final = {
     "bfloat16": "E",
-    **{name: np.dtype(name).char for name in ("float16", *FLOATS, *INTEGERS)},
+    **{name: np.dtype(name).char for name in ("bool", "float16", *FLOATS, *INTEGERS)},
 }
 """NumPy's letters for dtypes; that of bfloat16 is the one that ml_dtypes has chosen."""
 STEP = exports("step", *FLOATS)
@@ -41,6 +41,8 @@ CASTS: Final = {
         ("bfloat16", ("float32",)),
         ("float32", ("float16", "bfloat16", *INTEGERS)),
         ("float64", ("bfloat16", *INTEGERS)),
+        ("uint8", ("float32",)),
+        ("bool", ("float32", "int32", "int64")),
     )
     for target in targets
 }

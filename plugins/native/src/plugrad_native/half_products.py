@@ -1,0 +1,128 @@
+"""Products and convolutions of bfloat16: pairs of neighbours are multiplied at once, and added in float32."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from plugrad.extend import count_elements
+from plugrad_cpu.extend import empty, tracked
+from plugrad_native.declare import LANES, MAX_ELEMENTS, as_contiguous, parallel_for
+from plugrad_native.kernels.convolution import (
+    as_pixel_rows,
+    is_in_range,
+    is_pointwise,
+    prefers_reversed_filters,
+)
+from plugrad_native.kernels.linalg import (
+    FLOAT_PRODUCTS_PER_STEP,
+    as_matrix_operand,
+    plan_matmul,
+    run_matmul,
+)
+from plugrad_native.variants import current_variant
+from plugrad_native.windows import reversed_window, window_descriptor, with_batch_size
+
+if TYPE_CHECKING:
+    from plugrad.extend import Implementation, Shape, Window
+    from plugrad_native.declare import Array
+
+SERVES_PAIRS: Final = LANES >= 16
+"""Whether C takes less time than to convert, and to multiply in float32."""
+PRODUCTS_PER_STEP: Final = 4 * FLOAT_PRODUCTS_PER_STEP
+"""How many products take as long as an addition of two arrays takes for an element."""
+MATMUL: Final = current_variant().kernel("matmul_bfloat16")
+CONVOLUTION: Final = current_variant().kernel("convolution_direct_bfloat16")
+SCRATCH: Final = current_variant().kernel("brain_scratch")
+
+
+def make_matmul(widened: Implementation) -> Implementation:
+    """Return the implementation of products of bfloat16; `widened` computes those that C does not."""
+
+    @tracked
+    def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
+        found = multiply(a, b, transpose_a, transpose_b)
+        if found is None:
+            return widened(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+        return found
+
+    return matmul
+
+
+def multiply(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array | None:
+    """Return the products of the matrices in the last two axes, or None if C does not compute them."""
+    if not SERVES_PAIRS or not 0 < max(a.size, b.size) < MAX_ELEMENTS or not min(a.size, b.size):
+        return None
+    left, turned_a = as_matrix_operand(a, transpose_a)
+    right, turned_b = as_matrix_operand(b, transpose_b)
+    plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
+    size = count_elements(plan.shape)
+    if size >= MAX_ELEMENTS:
+        return None
+    out = empty(plan.shape, a.dtype)
+    work = size * plan.numbers[2] // PRODUCTS_PER_STEP
+    run_matmul(MATMUL, as_contiguous(left), as_contiguous(right), out, plan, work)
+    return out
+
+
+def correlate(x: Array, filter: Array, window: Window) -> Array | None:
+    """Return the cross-correlation of channels-last images with filters, or None if C does not compute it."""
+    descriptor = window_descriptor(x.shape, window)
+    if descriptor is None or not SERVES_PAIRS or x.shape[-1] % 2:
+        return None
+    if not is_in_range(x.shape, filter.shape, window):
+        return None
+    batch, channels = x.shape[0], filter.shape[-1]
+    out = empty((batch, *window.out, channels), x.dtype)
+
+    def correlate_part(x: Array, out: Array, count: int, scratch: Array) -> None:
+        images = descriptor if count == batch else with_batch_size(descriptor, count)
+        CONVOLUTION(x, weights, out, images, channels, scratch)
+
+    weights = as_contiguous(filter)
+    places = (as_contiguous(x), x.size // batch), (out, out.size // batch)
+    work = out.size * (filter.size // channels) // PRODUCTS_PER_STEP
+    parallel_for(correlate_part, places, batch, work=work, scratch=SCRATCH(descriptor, channels))
+    return out
+
+
+def make_convolution(widened: Implementation) -> Implementation:
+    """Return the implementation of convolutions of bfloat16; `widened` computes those that C does not."""
+
+    def convolution(x: Array, filter: Array, *, window: Window) -> Array:
+        found = correlate(x, filter, window)
+        return widened(x, filter, window=window) if found is None else found
+
+    return convolution
+
+
+def make_input_gradient(widened: Implementation) -> Implementation:
+    """Return the implementation of their gradients with respect to images, likewise."""
+
+    def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
+        found = None
+        if is_pointwise(input_shape, window) and dy.size and filter.size:
+            found = multiply(as_pixel_rows(dy), as_pixel_rows(filter), False, True)
+        elif max(window.strides) == 1 and prefers_reversed_filters(
+            count_elements(window.size), input_shape[-1]
+        ):
+            turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
+            found = correlate(dy, turned, reversed_window(input_shape[1:-1], window))
+        if found is None:
+            return widened(dy, filter, input_shape=input_shape, window=window)
+        return found.reshape(input_shape)
+
+    return input_gradient
+
+
+def make_filter_gradient(widened: Implementation) -> Implementation:
+    """Return the implementation of their gradients with respect to filters; C multiplies those of single cells."""
+
+    def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
+        found = None
+        if is_pointwise(x.shape, window) and x.size and dy.size:
+            found = multiply(as_pixel_rows(x), as_pixel_rows(dy), True, False)
+        if found is None:
+            return widened(x, dy, filter_shape=filter_shape, window=window)
+        return found.reshape(filter_shape)
+
+    return filter_gradient

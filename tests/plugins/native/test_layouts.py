@@ -1,0 +1,92 @@
+"""Elementwise kernels walk over operands with gaps, in another order or repeated: the bits are those of copies."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import plugrad
+
+variants = pytest.importorskip("plugrad_native.variants")
+if not variants.has_any_variant():
+    pytest.skip("there is no native code for this platform", allow_module_level=True)
+declare = import_module("plugrad_native.declare")
+
+LAYOUTS = {
+    "a block": lambda x: x[1:-1, 2:-3],
+    "one row of each two": lambda x: x[1:-1:2, 2:-3],
+    "rows backwards": lambda x: x[::-1, 3:],
+    "elements backwards": lambda x: x[1:, ::-1],
+    "every third element": lambda x: x[:, ::3],
+    "transposed": lambda x: x.T,
+    "a block, transposed": lambda x: x[1:-1, 2:-3].T,
+    "a column": lambda x: x[1:, 5:6],
+    "a row": lambda x: x[3:4, 1:],
+    "a repeated row": lambda x: np.broadcast_to(x[3, 1:], (x.shape[0], x.shape[1] - 1)),
+    "a repeated column": lambda x: np.broadcast_to(x[1:, 5:6], (x.shape[0] - 1, x.shape[1])),
+    "three axes": lambda x: x[: x.shape[0] // 4 * 4].reshape(4, -1, x.shape[1])[:, 1:, :-1],
+    "three axes, the middle one first": lambda x: (
+        x[: x.shape[0] // 4 * 4].reshape(4, -1, x.shape[1])[:, 1:, :-1].swapaxes(0, 1)
+    ),
+    "one element": lambda x: x[3:4, 4:5],
+    "no element": lambda x: x[3:3, 4:],
+}
+NAMES = ("add", "subtract", "multiply", "divide", "minimum", "squared_difference", "less")
+
+
+def partners(x, generator):
+    """Yield what broadcasts with x: of one layout, dense, a number, a column and a row."""
+    yield x
+    yield generator.uniform(-2, 2, x.shape).astype(x.dtype)
+    yield np.array(0.7, x.dtype)
+    if x.ndim:
+        yield generator.uniform(-2, 2, (x.shape[-2], 1)).astype(x.dtype)
+        yield generator.uniform(-2, 2, (3, x.shape[-1])).astype(x.dtype)[1:2]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("size", [(23, 37), (130, 151)], ids=["small", "large"])
+def test_layouts_change_no_bits(layout, dtype, size, rng):
+    whole = rng.uniform(-2, 2, size).astype(dtype)
+    with plugrad.use("cpu"):
+        for name in NAMES:
+            kernel = getattr(plugrad.kernels.binary, name)
+            function = plugrad.which().backend.functions[kernel.name]
+            x = LAYOUTS[layout](whole)
+            for y in partners(x, rng):
+                for a, b in ((x, y), (y, x)):
+                    expected = function(np.array(a, order="C"), np.array(b, order="C"))
+                    found = function(a, b)
+                    assert found.dtype == expected.dtype
+                    assert found.shape == expected.shape
+                    assert found.tobytes() == expected.tobytes(), name
+
+
+def test_rows_are_walked_over_without_copies(monkeypatch, rng):
+    monkeypatch.setattr(declare, "as_contiguous", None)  # which copies
+    x = rng.uniform(-2, 2, (200, 200)).astype("f4")
+    with plugrad.use("cpu"):
+        function = plugrad.which().backend.functions[plugrad.kernels.binary.add.name]
+        for a, b in (
+            (x[1:-1, 2:], x[:-2, :-2]),
+            (x[1:-1, 2:], np.array([0.5], "f4")),
+            (x[:, 3:4], x[5]),
+            (x[:, 3:4], x[5:6]),
+        ):
+            np.testing.assert_array_equal(function(a, b), a + b)
+
+
+def test_a_plan_says_which_operands_are_copied():
+    def copied(shape, *operands):
+        layouts = [(x.shape, x.strides) for x in operands]
+        return declare.plan_walk(shape, operands[0].itemsize, *layouts)[1]
+
+    x = np.zeros((8, 8), "f4")
+    assert copied((6, 6), x[1:7, 2:], x[:6, :6]) == (False, False)
+    assert copied((8, 8), x[:, :1], x) == (False, False)
+    assert copied((8, 8), x.T, x) == (True, False)
+    assert copied((8, 4), x[:, ::2], x[:, 4:]) == (True, False)
+    assert copied((8, 1), x[:, :1], x[:, 1:2]) == (True, True)  # whose elements are not adjacent
+    parts = np.zeros(8, [("a", "u1"), ("b", "f4")])["b"]
+    assert copied((3, 8), np.zeros((3, 8), "f4"), parts) == (False, True)
