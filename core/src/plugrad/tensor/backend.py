@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.types.dtype import DType
-    from plugrad.types.specs import Shape
+    from plugrad.types.specs import Shape, Shaped
 
 HOST: Final = (1, 0)
 """The memory of the host in the words of DLPack."""
@@ -220,6 +220,29 @@ class Backend(ABC):
         """
         return None
 
+    def specialize(
+        self,
+        kernel_name: str,
+        function: Implementation,
+        specs: Sequence[Shaped | None],
+        attrs: Mapping[str, Any],
+    ) -> Implementation | None:
+        """Return a function of arrays of some shapes and dtypes that gives the bits that `function` gives for them.
+
+        A replay of a graph calls it in the place of `function` as long as this is what the engine would call, so
+        that what follows from shapes, dtypes and attributes is decided once and not in each call.
+
+        Args:
+            kernel_name: the kernel.
+            function: what the engine calls for it: the implementation of this backend, or something else.
+            specs: the shapes and dtypes of the inputs; None is an optional one that is absent.
+            attrs: the attributes, which the result does not take.
+
+        Returns:
+            None if there is nothing to gain, as by default. It raises nothing.
+        """
+        return None
+
     def dlpack_device(self) -> tuple[int, int] | None:
         """Return the DLPack type and number of the device, or None if arrays are exchanged on the host only.
 
@@ -253,7 +276,7 @@ class Backend(ABC):
         """Lose the device, as the reset of a driver would, so that tests can see what becomes of it."""
         raise NotImplementedError
 
-    def interrupted(self, *, is_deferrable: bool) -> str:
+    def handle_interruption(self, *, is_deferrable: bool) -> str:
         """Return why the device is lost after an exception from outside has cut a call in two, or "".
 
         The default is right for a backend whose calls can be cut anywhere.
@@ -265,22 +288,24 @@ class Backend(ABC):
         """
         return ""
 
-    def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
+    def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return the function that the engine calls for an implementation: by default, `function` itself.
 
         A backend whose arrays are allocated elsewhere may count and limit them here.
         """
         return function
 
-    def prepared_choice(self, config: KernelConfig, following: Implementation) -> Implementation:
+    def join_implementations(
+        self, config: KernelConfig, following: Implementation
+    ) -> Implementation:
         """Return the function that the engine calls for an implementation that is meant for some inputs only.
 
-        `following` is the next one, which takes all others. By default, both are `prepared`, and the
+        `following` is the next one, which takes all others. By default, `wrap_implementation` wraps both, and the
         conditions are tested before one of them is called. A backend may do it in fewer steps.
         """
         name = config.kernel_name
-        function = self.prepared(name, config.kernel_func)
-        return choose(function, self.prepared(name, following), *config.conditions)
+        function = self.wrap_implementation(name, config.kernel_func)
+        return choose(function, self.wrap_implementation(name, following), *config.conditions)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return what the engine calls for a kernel from the moment on when a program has named bfloat16.
@@ -332,7 +357,7 @@ def passes(error: BaseException, backend: Backend) -> bool:
     if not is_interruption(error):
         return not isinstance(error, Exception)
     if not backend.lost:
-        backend.lost = backend.interrupted(is_deferrable=comes_from_handler(error))
+        backend.lost = backend.handle_interruption(is_deferrable=comes_from_handler(error))
         if backend.lost:
             _clear_caches(backend)
     return True

@@ -197,7 +197,7 @@ class WebGpuBackend(Backend):
         """Destroy the device of the library, for tests."""
         self.active_device.shared.destroy()
 
-    def interrupted(self, *, is_deferrable: bool) -> str:
+    def handle_interruption(self, *, is_deferrable: bool) -> str:
         """Give the device up if a batch may have been cut in two: the library does not say where.
 
         What a handler of signals raises waits for the end of what may not be cut, and what a trace function raises does
