@@ -212,18 +212,14 @@ def main() -> None:
         work = WORK[name]()
         work.function(*work.args)
         jitted, replayed = plugrad.jit(work.function), plugrad.jit(work.function)
-        with plugrad.config.override("jit", "replay"):
-            replayed(*work.args)
-        jitted(*work.args)
         compiled = min(first_call(work) for _ in range(3))
-
-        def replay(work: Work = work, run: Any = replayed) -> Any:
-            with plugrad.config.override("jit", "replay"):
-                return run(*work.args)
-
         sides = {
             "eager": Side(lambda w=work: w.function(*w.args), finish=backend.synchronize),
-            "replay": Side(replay, finish=backend.synchronize),
+            "replay": Side(
+                lambda w=work, r=replayed: r(*w.args),
+                lambda: plugrad.config.override("jit", "replay"),
+                backend.synchronize,
+            ),
             "jit": Side(lambda w=work, j=jitted: j(*w.args), finish=backend.synchronize),
             "trace": Side(lambda w=work: plugrad.jit(w.function).graph(*w.args)),
         }

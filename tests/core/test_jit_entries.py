@@ -111,3 +111,27 @@ def test_a_disposed_argument_and_a_closed_device():
     for _ in range(3):
         y = f(y)
     np.testing.assert_array_equal(y.numpy(), [16, 32])
+
+
+def test_what_python_decided_is_asked_again():
+    """A step of an optimizer has a short way until one of its options changes, and then another one."""
+    x, w = plugrad.asarray([1.0, 2.0]), plugrad.Variable([1.0, 1.0])
+    optimizer = plugrad.optimizers.SGD(0.5)
+
+    @plugrad.jit
+    def step(x):
+        optimizer.apply_gradients([(w, x)])
+        return w + 0
+
+    for count in range(1, 5):
+        np.testing.assert_array_equal(step(x).numpy(), 1 - np.array([0.5, 1.0]) * count)
+    assert step._enter is not MISS
+    entered = step._enter((x,))
+    np.testing.assert_array_equal(entered.numpy(), [-1.5, -4])
+    optimizer.with_loss_scale(plugrad.optimizers.LossScale(4.0))
+    assert step._enter((x,)) is MISS
+    for count in range(1, 4):
+        np.testing.assert_array_equal(step(x).numpy(), [-1.5 - count / 8, -4 - count / 4])
+    optimizer.with_loss_scale(None)
+    assert step._enter((x,)) is MISS
+    np.testing.assert_array_equal(step(x).numpy(), [-2.375, -5.75])

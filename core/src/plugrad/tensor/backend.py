@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.types.dtype import DType
-    from plugrad.types.specs import Shape
+    from plugrad.types.specs import Shape, Shaped
 
 HOST: Final = (1, 0)
 """The memory of the host in the words of DLPack."""
@@ -217,6 +217,29 @@ class Backend(ABC):
 
         The function takes the arrays of the arguments and then those of the variables. It returns a list of arrays:
         the results, and then what the variables become.
+        """
+        return None
+
+    def specialize(
+        self,
+        kernel_name: str,
+        function: Implementation,
+        specs: Sequence[Shaped | None],
+        attrs: Mapping[str, Any],
+    ) -> Implementation | None:
+        """Return a function of arrays of some shapes and dtypes that gives the bits that `function` gives for them.
+
+        A replay of a graph calls it in the place of `function` as long as this is what the engine would call, so
+        that what follows from shapes, dtypes and attributes is decided once and not in each call.
+
+        Args:
+            kernel_name: the kernel.
+            function: what the engine calls for it: the implementation of this backend, or something else.
+            specs: the shapes and dtypes of the inputs; None is an optional one that is absent.
+            attrs: the attributes, which the result does not take.
+
+        Returns:
+            None if there is nothing to gain, as by default. It raises nothing.
         """
         return None
 

@@ -41,7 +41,7 @@ def compile_entry(
 ) -> Callable[[tuple[Any, ...]], Any]:
     """Return a function of the arguments of a call, which runs a program or returns `MISS`.
 
-    There is one if all arguments are tensors, and nothing but them decides what runs.
+    There is one if all arguments are tensors, and nothing decides what runs but them and what Python has decided.
 
     Args:
         program: what runs for these arguments.
@@ -51,7 +51,7 @@ def compile_entry(
     are_tensors = 0 < len(args) <= MAX_ARGUMENTS and all(type(x) is Tensor for x in args)
     around = current_context()
     is_plain = around is None or around[:3] == (None, None, None)  # but for settings
-    if not (are_tensors and is_plain and program.has_short_calls) or program.guards:
+    if not (are_tensors and is_plain and program.has_short_calls):
         return has_no_entry
     names: dict[str, Any] = {
         "MISS": MISS,
@@ -62,6 +62,7 @@ def compile_entry(
         "context": current_context,
         "watched": watched_variables.get,
         "watching": watching,
+        "holds": program.holds,
         "run": program.run_with_variables if program.has_state else program.run,
         "note_failure": note_nothing,
         "backend": program.backend,
@@ -71,13 +72,13 @@ def compile_entry(
         names["run"], names["note_failure"] = program.run.compiled, program.run.note_failure
     for index, x in enumerate(args):
         names[f"shape{index}"], names[f"dtype{index}"] = x.array.shape, x.array.dtype
-    exec(_compile(len(args)), names)
+    exec(_compile(len(args), is_guarded=bool(program.guards)), names)
     enter: Callable[[tuple[Any, ...]], Any] = names["enter"]
     return enter
 
 
 @lru_cache
-def _compile(count: int) -> CodeType:
+def _compile(count: int, *, is_guarded: bool) -> CodeType:
     """Return the code of the entries for a number of arguments."""
     numbers = range(count)
     lines = [
@@ -95,6 +96,7 @@ def _compile(count: int) -> CodeType:
             f"    if a{i}.shape != shape{i} or a{i}.dtype is not dtype{i}: return MISS"
             for i in numbers
         ],
+        *(["    if not holds(): return MISS"] if is_guarded else []),
         "    try:",
         f"        arrays = run({', '.join(f'a{i}' for i in numbers)})",
         "    except BaseException as failure:",

@@ -1,6 +1,7 @@
 """The replay of a graph: straight-line Python that calls a device's implementations, with nothing in between.
 
-The text has one line for each step, and local variables for the values. Each is deleted after its last use.
+The text has one line for each step, and local variables for the values. Each is deleted after its last use. When a
+graph runs for the second time, the device may bring functions for the shapes at hand; see `Backend.specialize`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from plugrad.engine.implementations import active_functions
 from plugrad.engine.watching import with_watched_steps
 from plugrad.errors import PlugradError
 from plugrad.graph.graph import Call, Fused, Graph, HostValue, Step, Value
+from plugrad.tensor.backend import Backend
 from plugrad.tracing.loops import compile_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from types import CodeType
 
-    from plugrad.tensor.backend import Backend
+    from plugrad.tensor.backend import Implementation
 
 _numbers: Final = count()
 
@@ -93,9 +95,12 @@ class _Writer:
         self.graph = graph
         self.compile_body = compile_body
         self.names: dict[str, Any] = {"backend": graph.backend}
+        self.is_specialized = type(graph.backend).specialize is not Backend.specialize
         self.lines: list[str] = []
         self.steps: list[Step | None] = []
         """The step of each line."""
+        self.calls: dict[int, Call] = {}
+        """The steps that functions for their shapes may take."""
         last: dict[Value, int] = {}
         for index, step in enumerate(graph.steps):
             for value in (*step.inputs, *step.outputs):
@@ -134,11 +139,20 @@ class _Writer:
             inputs = ["None" if value is None else f"v{value}" for value in step.inputs]
             if not step.kernel.inputs:
                 inputs = ["backend"]
+            given = ", ".join(inputs)
             if step.attrs:
                 self.names[f"attrs{index}"] = step.attrs
                 inputs.append(f"**attrs{index}")
             comma = "," * (step.returns_list and len(step.outputs) == 1)
-            return f"{outputs}{comma} = functions[{step.kernel.name!r}]({', '.join(inputs)})"
+            function = f"functions[{step.kernel.name!r}]"
+            text = f"{function}({', '.join(inputs)})"
+            if step.kernel.inputs and self.is_specialized:
+                self.calls[index] = step
+                self.names[f"own{index}"] = (
+                    None  # a function later, if the device has one for the shapes
+                )
+                text = f"call{index}({given}) if {function} is own{index} else {text}"
+            return f"{outputs}{comma} = {text}"
         if isinstance(step, HostValue):
             self.names[f"host{index}"] = step.function
             self.names[f"spec{index}"] = self.graph.specs[step.outputs[0]]
@@ -162,15 +176,35 @@ class _Writer:
         exec(code, self.names)
         replay: Callable[..., list[Any]] = self.names["replay"]
         steps, backend = self.steps, self.graph.backend
+        specialize = self.specialize if self.calls else None
+        has_run = False
 
         def run(*arrays: Any) -> list[Any]:
+            nonlocal specialize, has_run
+            functions = active_functions(backend)
+            if specialize is not None and has_run:  # for a second time: it takes as long as tracing
+                specialize(functions)
+                specialize = None
             try:
-                return replay(active_functions(backend), *arrays)
+                results = replay(functions, *arrays)
             except BaseException as failure:
                 raise _explain_failure(failure, file, steps, backend) from failure.__cause__
+            has_run = True
+            return results
 
         run.graph = self.graph  # pyright: ignore[reportFunctionMemberAccess] - what shows how a graph runs asks for it
         return run
+
+    def specialize(self, functions: Mapping[str, Implementation]) -> None:
+        """Let functions for the shapes of the steps run as long as those that they stand for are in effect."""
+        specs = self.graph.specs
+        for index, step in self.calls.items():
+            name = step.kernel.name
+            function = functions[name]
+            inputs = [None if value is None else specs[value] for value in step.inputs]
+            found = self.graph.backend.specialize(name, function, inputs, step.attrs)
+            if found is not None:
+                self.names |= {f"call{index}": found, f"own{index}": function}
 
 
 def _explain_failure(

@@ -20,6 +20,7 @@ from plugrad.extend import (
     Memory,
     Probe,
     compute_in_float32,
+    get_kernel,
     known_bfloat16,
     string,
 )
@@ -29,11 +30,11 @@ from plugrad_wasm.families import bfloat16_kernels, kernels
 from plugrad_wasm.memory import WasmArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from plugrad.extend import Graph, Implementation
+    from plugrad.extend import Graph, Implementation, Shaped
     from plugrad_wasm.memory import LinearMemory
 
 DEVICE: Final = DeviceInfo("0", "WebAssembly in this process")
@@ -120,6 +121,24 @@ class WasmBackend(Backend):
         from plugrad_wasm.programs.compile import compile_graph
 
         return compile_graph(graph, self.linear)
+
+    def specialize(
+        self,
+        kernel_name: str,
+        function: Implementation,
+        specs: Sequence[Shaped | None],
+        attrs: Mapping[str, Any],
+    ) -> Implementation | None:
+        """Return a function that makes the calls of an implementation of this backend for arrays of some shapes."""
+        from plugrad_wasm.programs.specialize import may_read_lazily, specialize
+
+        config = get_kernel(kernel_name, self.name)
+        own = None if config is None or config.on_host else config.kernel_func
+        if not isinstance(own, Deferred) or own.function is not function:
+            return None
+        if may_read_lazily(kernel_name, specs):
+            return None
+        return specialize(function, specs, attrs, self.linear)
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, and strings; a kernel may accept fewer."""

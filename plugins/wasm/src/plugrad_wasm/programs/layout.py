@@ -42,7 +42,7 @@ class Layout:
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, call in enumerate(recording.calls):
-            for block in _iter_blocks(call):
+            for block in iter_blocks(call):
                 first.setdefault(block, index)
                 last[block] = index
         self._fixed = recording.memory.fixed
@@ -57,7 +57,7 @@ class Layout:
 
     def elements(self, call: Once) -> int:
         """Return about how many elements a call reads or writes at most, of four bytes each."""
-        return max([self._capacities[block] for block in _iter_blocks(call)], default=0) // 4
+        return max([self._capacities[block] for block in iter_blocks(call)], default=0) // 4
 
     def operand(self, argument: BlockArgument, first: int = 0) -> Operand:
         """Return the operand of an argument, for blocks from an element on."""
@@ -84,7 +84,7 @@ class Layout:
         return Operand(base, offset)
 
 
-def _iter_blocks(call: Recorded) -> Iterator[int]:
+def iter_blocks(call: Recorded) -> Iterator[int]:
     """Yield the blocks in which a call reads or writes."""
     for argument in _iter_block_arguments(call):
         place = argument.start if isinstance(argument, Moving) else argument

@@ -60,7 +60,7 @@ def record(graph: Graph, home: LinearMemory, functions: Functions) -> Recording:
         assert isinstance(step, Call)
         results = run_call(step, memory, arrays, functions)
         arrays |= zip(step.outputs, results, strict=True)
-    ends = [_describe_end(arrays[v], memory) for v in graph.results]
+    ends = [describe_end(arrays[v], memory) for v in graph.results]
     return Recording(memory, memory.store.calls, ends)
 
 
@@ -118,7 +118,7 @@ def _locate(array: WasmArray) -> Place:
     return place
 
 
-def _describe_end(array: WasmArray, memory: RecordingMemory) -> End | WasmArray:
+def describe_end(array: WasmArray, memory: RecordingMemory) -> End | WasmArray:
     """Return where a result lies in the recording, or a view of the existing array that it is."""
     block, offset = _locate(array)
     fixed = memory.fixed.get(block)

@@ -1,0 +1,185 @@
+"""Implementations for the shapes of a replay: the same bits as untraced, as long as nothing else is in effect."""
+
+import gc
+from importlib import import_module
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugins.comparing import numbers as numbers_on
+from plugrad.discovery.loading import open_backend
+from plugrad.extend import Shaped, float32, get_kernel
+from plugrad.testing.checks import NotClaimed, main_dtype, run, tensors_of
+from plugrad.testing.tables import rows
+
+wasmtime = pytest.importorskip("wasmtime")
+specialize = import_module("plugrad_wasm.programs.specialize").specialize
+
+
+@pytest.fixture(autouse=True)
+def _replays():
+    with plugrad.use("wasm"), plugrad.config.override("jit", "replay"):
+        yield
+
+
+def numbers(*shape, **options):
+    return numbers_on(*shape, device="wasm", **options)
+
+
+def specialized(kernel, *specs, **attrs):
+    """Return the function for a kernel of float32 and some shapes, or None."""
+    backend = open_backend("wasm")
+    given = [Shaped(shape, float32) for shape in specs]
+    return backend.specialize(kernel, get_kernel(kernel, "wasm").kernel_func.function, given, attrs)
+
+
+@pytest.mark.parametrize(
+    "family", [name for name, _ in groupby(rows(), lambda row: row.kernel.family)]
+)
+def test_rows(family):
+    """The second call of a traced function runs what the first one has made room for."""
+    backend = open_backend("wasm")
+    checked = 0
+    for row in rows():
+        if row.kernel.family != family or row.kernel.dynamic_shape:
+            continue
+        try:
+            dtype = main_dtype(row, backend)
+            given = tensors_of(row.drawn(dtype))
+            untraced = run(row, given, dtype)
+        except (NotClaimed, plugrad.errors.UnsupportedDtype, plugrad.errors.KernelNotFound):
+            continue
+        places = [i for i, x in enumerate(given) if x is not None]
+
+        def forward(*xs, row=row, given=given, places=places, dtype=dtype):
+            inputs = [*given]
+            for i, x in zip(places, xs, strict=True):
+                inputs[i] = x
+            return run(row, inputs, dtype)
+
+        traced = plugrad.jit(forward)
+        for _ in range(2):
+            found = traced(*[x for x in given if x is not None])
+            for x, y in zip(found, untraced, strict=True):
+                assert x.numpy().tobytes() == y.numpy().tobytes(), row
+        checked += 1
+    if not checked:
+        pytest.skip("no kernel of this family runs on wasm")
+
+
+def test_what_is_decided_follows_from_the_shapes():
+    add = specialized("Add", (2, 3), (3,))
+    x, y = numbers(2, 3), numbers(3, seed=1)
+    np.testing.assert_array_equal(
+        open_backend("wasm").to_numpy(add(x.array, y.array)), x.numpy() + y.numpy()
+    )
+
+
+def test_results_in_lists_and_what_reads_addresses_in_memory():
+    x = numbers(5, 4)
+    step = specialized("ApplyGradientDescent", (1,), (5, 4), (5, 4))
+    (made,) = step(plugrad.asarray([0.5]).array, x.array, x.array)
+    backend = open_backend("wasm")
+    np.testing.assert_array_equal(backend.to_numpy(made), x.numpy() * np.float32(0.5))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "attrs"),
+    [
+        ("Reshape", (4, 3), {"shape": (12,)}),
+        ("Transpose", (90, 80), {"perm": (1, 0)}),
+        ("Slice", (90, 80), {"begin": (0, 0), "size": (2, 2)}),
+    ],
+)
+def test_views_stay_views_and_few_elements_of_them_are_read_from_what_they_show(
+    kernel, shape, attrs
+):
+    assert specialized(kernel, shape, **attrs) is None
+
+
+def test_other_implementations_are_called():
+    """What an override, a registration or somebody who watches puts there runs from the next call on."""
+    f = plugrad.jit(lambda x: plugrad.abs(x) + 1)
+    x = numbers(3)
+    expected = np.abs(x.numpy()) + 1
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x).numpy(), expected)
+    with plugrad.profile() as measured:
+        np.testing.assert_array_equal(f(x).numpy(), expected)
+    assert {event.kernel for event in measured.kernels} == {"Abs", "Add"}
+    with plugrad.override_kernel("Abs", "wasm", lambda x: x):
+        for _ in range(3):
+            np.testing.assert_array_equal(f(x).numpy(), x.numpy() + 1)
+    np.testing.assert_array_equal(f(x).numpy(), expected)
+    with plugrad.config.override("debug", True):
+        np.testing.assert_array_equal(f(x).numpy(), expected)
+
+
+def test_each_call_runs_what_was_made(monkeypatch):
+    """From the second call on, no implementation decides anything."""
+    f = plugrad.jit(lambda x: plugrad.sum(plugrad.relu(x * x), axis=0))
+    x = numbers(6, 5)
+    f(x)
+    f(x)
+    counted = []
+    names = import_module("plugrad_wasm.declare")
+    for name in ("binary_layout", "items_per_part", "is_one_call", "count_elements"):
+        monkeypatch.setattr(names, name, counted.append)
+    np.testing.assert_array_equal(f(x).numpy(), np.sum(x.numpy() ** 2, axis=0))
+    assert not counted
+
+
+def test_a_failed_call_makes_nothing_yet():
+    f = plugrad.jit(lambda x: x * x)
+    x = numbers(1000)
+    plugrad.set_memory_limit(1)
+    try:
+        for _ in range(3):
+            with pytest.raises(plugrad.errors.OutOfMemory):
+                f(x)
+    finally:
+        plugrad.set_memory_limit(None)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x).numpy(), x.numpy() ** 2)
+    plugrad.set_memory_limit(1)
+    try:
+        with pytest.raises(plugrad.errors.OutOfMemory) as caught:
+            f(x)
+    finally:
+        plugrad.set_memory_limit(None)
+    assert "It was traced at" in "".join(caught.value.__notes__)
+
+
+def test_what_lies_between_calls_is_released_as_untraced():
+    """An implementation of several calls needs no more memory than untraced."""
+    f = plugrad.jit(lambda x, y: plugrad.einsum("jia,jka->ki", x, y))
+    x, y = numbers(50, 40, 3), numbers(50, 30, 3, seed=1)
+    for _ in range(2):
+        f(x, y)
+    limit = plugrad.memory().bytes
+    while True:  # the least with which the untraced call runs
+        limit += 1000
+        plugrad.set_memory_limit(limit)
+        try:
+            plugrad.einsum("jia,jka->ki", x, y)
+        except plugrad.errors.OutOfMemory:
+            continue
+        break
+    try:
+        f(x, y)
+    finally:
+        plugrad.set_memory_limit(None)
+
+
+def test_a_program_that_is_dropped_takes_its_functions_with_it():
+    f = plugrad.jit(lambda x: plugrad.relu(x) * 2)
+    x = numbers(10)
+    f(x)
+    f(x)
+    gc.collect()
+    before = plugrad.memory().buffers
+    del f
+    gc.collect()
+    assert plugrad.memory().buffers <= before
