@@ -59,13 +59,13 @@ def names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def chosen(config: pytest.Config) -> list[str]:
+def selected_backends(config: pytest.Config) -> list[str]:
     """Return the backends to run on: the installed ones that ``--backend`` leaves."""
     installed = list(dict.fromkeys(candidate.name for candidate in plugrad.backends()))
     return names_in(config.getoption("--backend")) or installed
 
 
-def expected(config: pytest.Config) -> list[str]:
+def required_backends(config: pytest.Config) -> list[str]:
     """Return the backends whose absence, or incompleteness, is a failure."""
     only = names_in(config.getoption("--backend"))
     return [name for name in names_in(REQUIRED) if not only or name in only]
@@ -178,13 +178,15 @@ def pytest_configure(config: pytest.Config) -> None:
         choose_driver(config.getoption("--driver"))
     if config.getoption("--schedules") == "gpu":
         compute_as_gpus_do()
-    if "webgpu" in chosen(config):
+    if "webgpu" in selected_backends(config):
         choose_no_gpu_automatically()
         # Else NumPy would compute small arrays, and most tests are about shaders. Those of
         # tests/plugins/webgpu/test_hosting.py are about small arrays.
         os.environ.setdefault("PLUGRAD_WEBGPU_HOST_ELEMENTS", "0")
         plugrad.config.reread()
-    for name in dict.fromkeys((*names_in(config.getoption("--backend")), *expected(config))):
+    for name in dict.fromkeys(
+        (*names_in(config.getoption("--backend")), *required_backends(config))
+    ):
         try:
             open_backend(name)
         except CANNOT_RUN as error:
@@ -227,7 +229,7 @@ REPLACED = {f"test_{path.stem}" for path in NATIVE.glob("[a-z]*.py")} | {"test_k
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" in metafunc.fixturenames:
-        names = chosen(metafunc.config)
+        names = selected_backends(metafunc.config)
         module = metafunc.module.__name__.rpartition(".")[2]
         if module in REPLACED and "cpu" in names:
             names = [*names, f"cpu{WITHOUT_PACKS}"]
@@ -286,7 +288,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         return (yield)
     except KernelNotFound as missing:
         name = backend_of(pyfuncitem)
-        if name is None or not may_lack(name, missing.kernel_name, expected(pyfuncitem.config)):
+        if name is None or not may_lack(
+            name, missing.kernel_name, required_backends(pyfuncitem.config)
+        ):
             raise
         pytest.skip(str(missing))
 

@@ -97,7 +97,7 @@ EACH_FLOAT(PATCHES)
 
 // The other two copy patches to scratch memory, for a block of products. Those of float32 are for
 // WebAssembly: where there are many registers, direct.c reads the patches where they are.
-#define COPYING(dtype, type)                                                                       \
+#define COPYING(dtype, type, filter_gradient)                                                                       \
     /* By vectors, of which the last may overlap the one before. */                                \
     static inline void copy_run_##dtype(const type *x, int length, type *out) {                    \
         const int few = 16 / sizeof(type);                                                         \
@@ -161,9 +161,8 @@ EACH_FLOAT(PATCHES)
     }                                                                                              \
     /* dfilter += transposed patches of x * dy, chunk by chunk. The window may have some cells of  \
        the filter only. scratch: CHUNK patches */                                                  \
-    KERNEL(convolution_filter_gradient_##dtype)(const type *x, const type *dy, type *dfilter,      \
-                                                const window *w, int out_channels,                 \
-                                                type *scratch) {                                   \
+    filter_gradient(const type *x, const type *dy, type *dfilter, const window *w,                 \
+                    int out_channels, type *scratch) {                                             \
         const int depth = patch_size(w), pixels = position_count(w);                               \
         for (int first = 0; first < pixels; first += CHUNK) {                                      \
             const int count = smaller(CHUNK, pixels - first);                                      \
@@ -173,7 +172,7 @@ EACH_FLOAT(PATCHES)
                             rows, dfilter, depth, out_channels, count, 1);                         \
         }                                                                                          \
     }
-COPYING(float64, double)
+COPYING(float64, double, KERNEL(convolution_filter_gradient_float64))
 
 // scratch: the patches of a chunk, which a block of products uses
 KERNEL(convolution_float64)(const double *x, const double *filter, double *out, const window *w,
@@ -188,13 +187,120 @@ KERNEL(convolution_float64)(const double *x, const double *filter, double *out, 
 }
 
 #ifdef __wasm__
-COPYING(float32, float)
+COPYING(float32, float, static void copy_filter_gradient)
+
+// If the channels are whole groups, pixels are found by pointers, and nothing is copied but into the packed
+// blocks of a product.
+#define BLOCK_NUMBERS (1 << 17)  // of packed patches, which stay in the L2 cache
+#define LEAST_ROWS 32            // of a block
+
+static inline int has_groups(const window *w) { return w->channels % GROUP == 0; }
+
+static inline int rows_in_block(const window *w) {
+    const int rows = BLOCK_NUMBERS / patch_size(w) / 8 * 8;
+    return rows < LEAST_ROWS ? LEAST_ROWS : smaller(MOST_ROWS, rows);
+}
+
+// The pixels that a cell of the filter meets at `count` positions; `zeros` stands for the padding.
+static void find_pixels(const window *w, const float *x, const float *zeros, int cell, int first,
+                        int count, const float **pixels) {
+    const int j = cell % w->width.filter, rows = cell / w->width.filter;
+    const int i = rows % w->height.filter, l = rows / w->height.filter;
+    for (int p = 0; p < count;) {
+        const corner c = corner_of(w, first + p);
+        const int end = smaller(p + w->width.out - (first + p) % w->width.out, count);
+        const ptrdiff_t row = row_offset(w, c, layer_offset(w, c, l), i);
+        int column = c.column + j * w->width.dilation;
+        for (; p < end; p++, column += w->width.stride)
+            pixels[p] = row >= 0 && is_inside(&w->width, column)
+                            ? x + row + (ptrdiff_t)column * w->channels
+                            : zeros;
+    }
+}
+
+// scratch: a pixel of zeros, then the patches of a block in groups
+static void convolve_groups(const float *x, const float *filter, float *out, const window *w,
+                            const float *bias, float least, float most, int out_channels,
+                            float *scratch) {
+    const int channels = w->channels, depth = patch_size(w), pixels = position_count(w);
+    const int most_rows = rows_in_block(w);
+    const float *places[MOST_ROWS], *zeros = memset(scratch, 0, channels * sizeof *scratch);
+    float *packed = scratch + channels;
+    for (int first = 0; first < pixels; first += most_rows) {
+        const int rows = smaller(most_rows, pixels - first);
+        for (int cell = 0; cell < cell_count(w); cell++) {
+            float *target = packed + (ptrdiff_t)cell * channels * rows;
+            find_pixels(w, x, zeros, cell, first, rows, places);
+            for (int p = 0; p < rows; p++, target += GROUP)
+                for (int k = 0; k < channels; k += GROUP)
+                    store_quad(target + k * rows, load_quad(places[p] + k));
+        }
+        multiply_groups(packed, filter, out_channels, SLAB, out + (ptrdiff_t)first * out_channels,
+                        out_channels, rows, out_channels, depth, bias, 0, least, most);
+    }
+}
+
+// dfilter += the sums of a chunk, transposed.
+static void add_transposed(const float *sums, int rows, float *dfilter, ptrdiff_t stride) {
+    for (int i = 0; i < rows; i += 4)
+        for (int j = 0; j < SLAB; j += 4) {
+            float lines[16], *target = dfilter + j * stride + i;
+            const quad tile[4] = {load_quad(sums + i * SLAB + j), load_quad(sums + i * SLAB + SLAB + j),
+                                  load_quad(sums + i * SLAB + 2 * SLAB + j),
+                                  load_quad(sums + i * SLAB + 3 * SLAB + j)};
+            store_transposed(tile, lines, 4);
+            for (int k = 0; k < 4; k++)
+                store_quad(target + k * stride, load_quad(target + k * stride) + load_quad(lines + 4 * k));
+        }
+}
+
+// The gradient of the filter with whole groups of output channels, which are the rows of the product, and
+// whole slabs of channels. scratch: a pixel of zeros, then a packed block of dy.
+static void add_filter_gradient(const float *x, const float *dy, float *dfilter, const window *w,
+                                int out_channels, float *scratch) {
+    const int channels = w->channels, pixels = position_count(w);
+    const float *places[CHUNK + GROUP], *zeros = memset(scratch, 0, channels * sizeof *scratch);
+    float *packed = scratch + channels;
+    for (int first = 0; first < pixels; first += CHUNK)
+        for (int left = 0; left < out_channels; left += MOST_ROWS) {
+            const int count = smaller(CHUNK, pixels - first);
+            const int rows = smaller(MOST_ROWS, out_channels - left);
+            const float *slopes = dy + (ptrdiff_t)first * out_channels + left;
+            pack_groups((matrix){slopes, 1, out_channels}, rows, count, packed);
+            for (int i = 0; i < GROUP; i++) places[count + i] = zeros;
+            for (int cell = 0; cell < cell_count(w); cell++) {
+                float *target = dfilter + (ptrdiff_t)cell * channels * out_channels + left;
+                find_pixels(w, x, zeros, cell, first, count, places);
+                for (int c = 0; c < channels; c += SLAB, target += SLAB * (ptrdiff_t)out_channels) {
+                    float sums[MOST_ROWS * SLAB], numbers[GROUP * SLAB];
+                    memset(sums, 0, rows * SLAB * sizeof *sums);
+                    for (int p = 0; p < count; p += GROUP) {
+                        for (int i = 0; i < GROUP; i++)
+                            for (int j = 0; j < SLAB; j += 4)
+                                store_quad(numbers + i * SLAB + j, load_quad(places[p + i] + c + j));
+                        add_products(packed + p * rows, numbers, SLAB, sums, rows);
+                    }
+                    add_transposed(sums, rows, target, out_channels);
+                }
+            }
+        }
+}
+
+KERNEL(convolution_filter_gradient_float32)(const float *x, const float *dy, float *dfilter,
+                                            const window *w, int out_channels, float *scratch) {
+    (w->channels % SLAB || out_channels % GROUP ? copy_filter_gradient : add_filter_gradient)(
+        x, dy, dfilter, w, out_channels, scratch);
+}
 
 // The same plus a bias for each channel, which may be absent, within limits.
 KERNEL(convolution_float32)(const float *x, const float *filter, float *out, const window *w,
                             const float *bias, float least, float most, int out_channels,
                             float *scratch) {
     const int depth = patch_size(w), pixels = position_count(w);
+    if (has_groups(w)) {
+        convolve_groups(x, filter, out, w, bias, least, most, out_channels, scratch);
+        return;
+    }
     const matrix weights = {filter, out_channels, 1};
     for (int first = 0; first < pixels; first += CHUNK) {
         const int count = smaller(CHUNK, pixels - first);
@@ -207,5 +313,11 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
 
 // The number of elements of scratch memory that these kernels need.
 EXPORTED(chunk_scratch) int64_t chunk_scratch(const window *w, int) {
-    return (int64_t)patch_size(w) * smaller(CHUNK, position_count(w));
+    const int count = smaller(CHUNK, position_count(w));
+    int64_t size = (int64_t)patch_size(w) * count;
+#ifdef __wasm__
+    const int packed = round_up(count, GROUP) * MOST_ROWS;
+    size = w->channels + (size < packed ? packed : size);
+#endif
+    return size;
 }

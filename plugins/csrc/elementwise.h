@@ -109,7 +109,11 @@ ONCE static inline void run_strips(run kernel, const char *a, const char *b, int
 
 // Rows that are too short for a loop, of which one operand has the same for each of the other's, as when the
 // means of three channels are subtracted from pixels: many copies of it make the loop long.
+#ifdef __wasm__
+#define SHORT_ROW 128
+#else
 #define SHORT_ROW 16
+#endif
 #define COPIES_BYTES 4096
 
 ONCE static inline void broadcast_rows(run combine, const char *a, const char *b, char *out,

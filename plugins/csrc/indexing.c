@@ -6,26 +6,35 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
 // x is (batch, outer, size, inner), indices (batch, count), out (batch, outer, count, inner);
 // a negative index counts from the end, and one out of range gives zeros.
 #define GATHER(name, item_size, type, index_type)                                                  \
+    static void name##_elements_##item_size(const type *restrict x,                                \
+                                            const index_type *restrict indices,                    \
+                                            type *restrict out, int size, int count) {             \
+        const type zero = 0;                                                                       \
+        for (int j = 0; j < count; j++) {                                                          \
+            const index_type index = indices[j] + (indices[j] < 0 ? size : 0);                     \
+            out[j] = *(index >= 0 && index < size ? x + (int)index : &zero);                       \
+        }                                                                                          \
+    }                                                                                              \
     SHORT_LOOPS KERNEL(name##_##item_size)(                                                        \
         const type *restrict x, const index_type *restrict indices, type *restrict out, int batch, \
         int outer, int size, int inner, int count) {                                               \
         for (; batch > 0; batch--, indices += count)                                               \
-            for (int i = 0; i < outer; i++, x += (ptrdiff_t)size * inner, out += count * inner)    \
+            for (int i = 0; i < outer; i++, x += (ptrdiff_t)size * inner, out += count * inner) {  \
+                if (inner == 1) { /* one element takes less than the start of a loop */            \
+                    name##_elements_##item_size(x, indices, out, size, count);                     \
+                    continue;                                                                      \
+                }                                                                                  \
                 for (int j = 0; j < count; j++) {                                                  \
                     const index_type index = indices[j] + (indices[j] < 0 ? size : 0);             \
                     const int is_valid = index >= 0 && index < size;                               \
-                    const int place = is_valid ? (int)index : 0;                                   \
-                    if (inner == 1) { /* one element takes less than the start of a loop */        \
-                        out[j] = is_valid ? x[place] : 0;                                          \
-                        continue;                                                                  \
-                    }                                                                              \
-                    const type *row = x + (ptrdiff_t)place * inner;                                \
+                    const type *row = x + (ptrdiff_t)(is_valid ? (int)index : 0) * inner;          \
                     type *target = out + (ptrdiff_t)j * inner;                                     \
                     if (is_valid)                                                                  \
                         for (int k = 0; k < inner; k++) target[k] = row[k];                        \
                     else                                                                           \
                         for (int k = 0; k < inner; k++) target[k] = 0;                             \
                 }                                                                                  \
+            }                                                                                      \
     }
 #define GATHERS(item_size, type)                                                                   \
     GATHER(gather, item_size, type, int32_t)                                                       \
@@ -34,20 +43,25 @@ EACH_MOVED_SIZE(GATHERS)
 
 // The places of rows of coordinates on axes that are flattened; one out of range gives a place that
 // is out of range, also when counted from the end. descriptor: depth, sizes[depth].
-KERNEL(flat_places)(const int32_t *restrict coordinates, int32_t *restrict out, int count,
-                    const int *descriptor) {
-    const int depth = descriptor[0], *sizes = descriptor + 1;
-    for (int i = 0; i < count; i++, coordinates += depth) {
-        int place = 0, is_valid = 1;
-        for (int axis = 0; axis < depth; axis++) {
-            const int size = sizes[axis], index = coordinates[axis];
-            const int position = index + (index < 0 ? size : 0);
-            is_valid &= is_within(position, size);
-            place = place * size + position;
-        }
-        out[i] = is_valid ? place : INT32_MIN;
+#define FLAT_PLACES(name, type)                                                                    \
+    KERNEL(name)(const type *restrict coordinates, int32_t *restrict out, int count,               \
+                 const int *descriptor) {                                                          \
+        const int depth = descriptor[0], *sizes = descriptor + 1;                                  \
+        for (int i = 0; i < count; i++, coordinates += depth) {                                    \
+            int place = 0, is_valid = 1;                                                           \
+            for (int axis = 0; axis < depth; axis++) {                                             \
+                const int size = sizes[axis];                                                      \
+                const type position = coordinates[axis] + (coordinates[axis] < 0 ? size : 0);      \
+                is_valid &= position >= 0 && position < size;                                      \
+                place = place * size + (int)position;                                              \
+            }                                                                                      \
+            out[i] = is_valid ? place : INT32_MIN;                                                 \
+        }                                                                                          \
     }
-}
+FLAT_PLACES(flat_places, int32_t)
+#ifdef __wasm__
+FLAT_PLACES(flat_places_by_int64, int64_t)
+#endif
 
 // Write row i of updates, or the only one if `step` is 0, to out[places[i]], in order.
 #define SCATTER(item_size, type)                                                                   \
@@ -97,7 +111,10 @@ KERNEL(one_hot_16)(const int32_t *indices, uint128 *out, int count, int depth, u
             for (int i = 0; i < count; i++, ids++, x += inner) {                                   \
                 if (!is_within(*ids, segments)) continue;                                          \
                 type *row = out + (ptrdiff_t)*ids * inner;                                         \
-                for (int k = 0; k < inner; k++) row[k] += x[k];                                    \
+                if (inner == 1)                                                                    \
+                    *row += *x;                                                                    \
+                else                                                                               \
+                    for (int k = 0; k < inner; k++) row[k] += x[k];                                \
             }                                                                                      \
     }
 EACH_NUMBER(SEGMENT_SUM)

@@ -166,22 +166,38 @@ void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, in
 }
 #endif
 
+// Products of a vector and `count` others, each with the same order of additions.
+static inline __attribute__((always_inline)) void multiply_pairs(const float *vector,
+                                                                 const float *others,
+                                                                 ptrdiff_t distance, float *out,
+                                                                 int count, int depth) {
+    floats sums[4][2] = {};
+    int k = 0;
+    _Pragma("clang loop unroll_count(2)")
+    for (; k + 2 * LANES <= depth; k += 2 * LANES) {
+        const floats a = load(vector + k), b = load(vector + k + LANES);
+        UNROLLED for (int i = 0; i < count; i++) {
+            const float *other = others + i * distance + k;
+            sums[i][0] = multiply_add(a, load(other), sums[i][0]);
+            sums[i][1] = multiply_add(b, load(other + LANES), sums[i][1]);
+        }
+    }
+    UNROLLED for (int i = 0; i < count; i++) {
+        float y = sum_lanes(sums[i][0] + sums[i][1]);
+        for (int rest = k; rest < depth; rest++) y += vector[rest] * others[i * distance + rest];
+        out[i] = y;
+    }
+}
+
 // out (columns) = vector (depth) * b: packing b would cost more than it saves.
 static void multiply_vector(const float *vector, ptrdiff_t stride, matrix b, float *out,
                             int columns, int depth) {
     if (b.row_stride == 1 && stride == 1) {
-        for (int j = 0; j < columns; j++) {
-            const float *column = b.data + j * b.column_stride;
-            floats first = {}, second = {};
-            int k = 0;
-            for (; k + 2 * LANES <= depth; k += 2 * LANES) {
-                first = multiply_add(load(vector + k), load(column + k), first);
-                second = multiply_add(load(vector + k + LANES), load(column + k + LANES), second);
-            }
-            float y = sum_lanes(first + second);
-            for (; k < depth; k++) y += vector[k] * column[k];
-            out[j] = y;
-        }
+        int j = 0;
+        for (; j + 4 <= columns; j += 4)
+            multiply_pairs(vector, b.data + j * b.column_stride, b.column_stride, out + j, 4, depth);
+        for (; j < columns; j++)
+            multiply_pairs(vector, b.data + j * b.column_stride, 0, out + j, 1, depth);
         return;
     }
     memset(out, 0, columns * sizeof *out);
@@ -297,6 +313,7 @@ MATMUL(float32, float, FAST)
     }
 EACH_SIGNED(PLAIN_MATMUL)
 
+#ifndef __wasm__
 // ---- float64: tiles of four rows and two vectors, which stay in registers ----
 
 #define PANEL_DEPTH 256  // rows of a panel that stay in the cache while all rows of a use them
@@ -344,6 +361,7 @@ void multiply_doubles(matrix_of_doubles a, matrix_of_doubles b, double *out, int
             }
         }
 }
+#endif
 
 typedef matrix_of_doubles matrix_float64;
 

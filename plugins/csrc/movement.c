@@ -97,6 +97,13 @@ static inline void transpose_16(const uint128 *source, ptrdiff_t, uint128 *targe
                 for (int j = 0; j < columns; j++) target[j] = source[-j];                          \
             return;                                                                                \
         }                                                                                          \
+        if (source_step == 0 && target_step == 1) {                                                \
+            for (int i = 0; i < rows; i++, source += source_row, target += target_row) {           \
+                const type value = *source;                                                        \
+                for (int j = 0; j < columns; j++) target[j] = value;                               \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
         if (source_step == 1 && target_step == 1) {                                                \
             for (int i = 0; i < rows; i++, source += source_row, target += target_row)             \
                 if (columns * sizeof(type) >= 128)                                                 \
@@ -211,8 +218,13 @@ RAMP(int64, int64_t, int64_t)
         const int below = *lower < 0 ? rows : smaller(*lower, rows);                               \
         const int above = *upper < 0 ? columns : smaller(*upper, columns);                         \
         for (; batch > 0; batch--)                                                                 \
-            for (int i = 0; i < rows; i++, x += columns, out += columns)                           \
-                for (int j = 0; j < columns; j++)                                                  \
-                    out[j] = j >= i - below && j <= i + above ? x[j] : 0;                          \
+            for (int i = 0; i < rows; i++, x += columns, out += columns) {                         \
+                const int first = i < below ? 0 : smaller(i - below, columns);                     \
+                const int end = above < columns - i ? i + above + 1 : columns;                     \
+                const int last = end < first ? first : end;                                        \
+                memset(out, 0, first * sizeof *out);                                               \
+                memcpy(out + first, x + first, (last - first) * sizeof *out);                      \
+                memset(out + last, 0, (columns - last) * sizeof *out);                             \
+            }                                                                                      \
     }
 EACH_MOVED_SIZE(BAND_PART)

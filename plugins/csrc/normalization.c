@@ -114,6 +114,27 @@ EACH_FLOAT(BATCH_NORM)
                         (dy[i] * scale[i] - average - (x[i] - mean) * inverse * along);            \
         }                                                                                          \
     }                                                                                              \
+    /* Add rows to such sums, two at a time, so that few sums are read and written. */             \
+    effort static void add_rows_##dtype(const type *restrict dy, const type *restrict x,           \
+                                        type *restrict slopes, type *restrict shares,              \
+                                        const type *restrict moments, int rows, int pitch,         \
+                                        int width) {                                               \
+        int row = 0;                                                                               \
+        for (; row + 2 <= rows; row += 2, dy += 2 * pitch, x += 2 * pitch, moments += 4) {         \
+            const type mean = moments[0], inverse = moments[1];                                    \
+            const type mean_below = moments[2], inverse_below = moments[3];                        \
+            for (int i = 0; i < width; i++) {                                                      \
+                const type d = dy[i], e = dy[pitch + i];                                           \
+                slopes[i] = slopes[i] + d + e;                                                     \
+                shares[i] = shares[i] + d * ((x[i] - mean) * inverse) +                            \
+                            e * ((x[pitch + i] - mean_below) * inverse_below);                     \
+            }                                                                                      \
+        }                                                                                          \
+        for (int i = 0; row < rows && i < width; i++) {                                            \
+            slopes[i] += dy[i];                                                                    \
+            shares[i] += dy[i] * ((x[i] - moments[0]) * moments[1]);                               \
+        }                                                                                          \
+    }                                                                                              \
     /* The sums of dy and of dy (x - mean) inverse in some columns of `rows` rows. */              \
     effort KERNEL(layer_norm_sums_##dtype)(const type *restrict dy, const type *restrict x,        \
                                            type *restrict sums, type *restrict products, int columns, \
@@ -121,14 +142,13 @@ EACH_FLOAT(BATCH_NORM)
         for (int first = 0; first < columns; first += CHANNELS) {                                  \
             const int width = smaller(CHANNELS, columns - first);                                  \
             double totals[CHANNELS] = {0}, along[CHANNELS] = {0};                                  \
-            ADD_COLUMNS(type, totals, rows, width,                                                 \
-                        const type *d = dy + (ptrdiff_t)row * pitch + first, d[i])                 \
-            ADD_COLUMNS(type, along, rows, width,                                                  \
-                        const ptrdiff_t place = (ptrdiff_t)row * pitch + first;                    \
-                        const type *d = dy + place; const type *y = x + place;                     \
-                        const type mean = moments[2 * row];                                        \
-                        const type inverse = moments[2 * row + 1],                                 \
-                        d[i] * ((y[i] - mean) * inverse))                                          \
+            for (int row = 0; row < rows; row += BLOCK_ROWS) {                                     \
+                const ptrdiff_t place = (ptrdiff_t)row * pitch + first;                            \
+                type slopes[CHANNELS] = {0}, shares[CHANNELS] = {0};                               \
+                add_rows_##dtype(dy + place, x + place, slopes, shares, moments + 2 * row,         \
+                                 smaller(BLOCK_ROWS, rows - row), pitch, width);                   \
+                for (int i = 0; i < width; i++) totals[i] += slopes[i], along[i] += shares[i];     \
+            }                                                                                      \
             for (int i = 0; i < width; i++) sums[first + i] = totals[i];                           \
             for (int i = 0; i < width; i++) products[first + i] = along[i];                        \
         }                                                                                          \

@@ -1,4 +1,4 @@
-// Products of float32 matrices in WebAssembly; linalg.c has those for processors.
+// Products of matrices of floats in WebAssembly; linalg.c has those for processors.
 //
 // Compilers of WebAssembly keep the sums that a loop carries in memory as soon as there are many, and
 // then each addition waits for the one before. So the innermost loop carries none: it goes down the
@@ -51,9 +51,8 @@ SHORT_LOOPS ONCE static void add_edge(const float *a, const float *b, ptrdiff_t 
         a, edge, SLAB, from, from_row, to, to_row, rows, least, most);
 }
 
-// sums (rows x SLAB) += a * b, the steps between the first and the last one: most, if the product is deep.
-static void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums,
-                              int rows) {
+// The steps between the first and the last one: most, if the product is deep.
+void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
     add_products_of_eight(a, b, b_row, sums, SLAB, sums, SLAB, rows, 0, 0);
 }
 
@@ -81,13 +80,9 @@ static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const
     }
 }
 
-// out (rows x columns, row stride `stride`) = start + a * b, within limits, for MOST_ROWS rows at most. Rows of
-// b are `b_row` apart, and SLAB columns are `b_slab` behind those before them. Rows of `start`, which may be
-// absent, are `start_row` apart: 0 for a bias. It may be `out`.
-SHORT_LOOPS static void multiply_groups(const float *a, const float *b, ptrdiff_t b_row,
-                                        ptrdiff_t b_slab, float *out, ptrdiff_t stride, int rows,
-                                        int columns, int depth, const float *start,
-                                        ptrdiff_t start_row, float least, float most) {
+SHORT_LOOPS void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab,
+                                 float *out, ptrdiff_t stride, int rows, int columns, int depth,
+                                 const float *start, ptrdiff_t start_row, float least, float most) {
     const float zeros[SLAB] = {};
     if (!start) start_row = 0;
     for (int left = 0; left < columns; left += SLAB, b += b_slab) {
@@ -115,8 +110,7 @@ void multiply_into_slabs(const float *a, const float *b, float *out, int rows, i
                       depth, -INFINITY, INFINITY);
 }
 
-// Pack rows x depth of a, with zeros behind each row up to whole groups.
-static void pack_groups(matrix a, int rows, int depth, float *packed) {
+void pack_groups(matrix a, int rows, int depth, float *packed) {
     for (int k = 0; k < depth; k += GROUP) {
         const float *x = a.data + k * a.column_stride;
         const int length = smaller(GROUP, depth - k);
@@ -221,6 +215,73 @@ void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int 
 void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, int depth,
                        int accumulate) {
     multiply_within(a, b, out, rows, columns, depth, accumulate, NULL, -INFINITY, INFINITY);
+}
+
+// ---- float64: the same with slabs of four columns ----
+
+#define DOUBLE_SLAB 4
+#define DOUBLE_ROWS 64
+#define DOUBLE_DEPTH 256
+
+// sums (rows x DOUBLE_SLAB) += a (rows x GROUP, packed) * b (GROUP x DOUBLE_SLAB)
+static void add_double_products(const double *a, const double *b, ptrdiff_t b_row, double *sums,
+                                int rows) {
+    doubles cells[GROUP][2];
+    for (int k = 0; k < GROUP; k++) memcpy(cells[k], b + k * b_row, sizeof cells[k]);
+    _Pragma("clang loop unroll_count(4)")
+    for (int i = 0; i < rows; i++, a += GROUP, sums += DOUBLE_SLAB) {
+        doubles y[2];
+        memcpy(y, sums, sizeof y);
+        UNROLLED for (int k = 0; k < GROUP; k++)
+            UNROLLED for (int j = 0; j < 2; j++)
+                y[j] = multiply_add_doubles(a[k] - (doubles){}, cells[k][j], y[j]);
+        memcpy(sums, y, sizeof y);
+    }
+}
+
+// One slab: out (rows x width) = or += a block of packed rows times a block of columns.
+static void multiply_double_slab(const double *a, matrix_of_doubles b, double *out, ptrdiff_t stride,
+                                 int rows, int width, int depth, int accumulate) {
+    double sums[DOUBLE_ROWS * DOUBLE_SLAB] = {}, cells[GROUP * DOUBLE_SLAB] = {};
+    for (int k = 0; k < depth; k += GROUP, a += rows * GROUP) {
+        const double *cell = b.data + k * b.row_stride;
+        const int length = smaller(GROUP, depth - k);
+        if (length == GROUP && width == DOUBLE_SLAB && b.column_stride == 1) {
+            add_double_products(a, cell, b.row_stride, sums, rows);
+            continue;
+        }
+        for (int l = 0; l < GROUP; l++)
+            for (int j = 0; j < width; j++)
+                cells[l * DOUBLE_SLAB + j] =
+                    l < length ? cell[l * b.row_stride + j * b.column_stride] : 0;
+        add_double_products(a, cells, DOUBLE_SLAB, sums, rows);
+    }
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < width; j++)
+            out[i * stride + j] = (accumulate ? out[i * stride + j] : 0) + sums[i * DOUBLE_SLAB + j];
+}
+
+void multiply_doubles(matrix_of_doubles a, matrix_of_doubles b, double *out, int rows, int columns,
+                      int depth, int accumulate) {
+    double packed[DOUBLE_ROWS * DOUBLE_DEPTH];
+    for (int i = 0; i < rows; i += DOUBLE_ROWS)
+        for (int k = 0; k < depth; k += DOUBLE_DEPTH) {
+            const int height = smaller(DOUBLE_ROWS, rows - i), length = smaller(DOUBLE_DEPTH, depth - k);
+            const double *x = a.data + i * a.row_stride + k * a.column_stride;
+            double *place = packed;
+            for (int l = 0; l < length; l += GROUP)
+                for (int r = 0; r < height; r++, place += GROUP)
+                    for (int n = 0; n < GROUP; n++)
+                        place[n] = l + n < length
+                                       ? x[r * a.row_stride + (l + n) * a.column_stride]
+                                       : 0;
+            for (int j = 0; j < columns; j += DOUBLE_SLAB)
+                multiply_double_slab(packed,
+                                     (matrix_of_doubles){b.data + k * b.row_stride + j * b.column_stride,
+                                                         b.row_stride, b.column_stride},
+                                     out + (ptrdiff_t)i * columns + j, columns, height,
+                                     smaller(DOUBLE_SLAB, columns - j), length, accumulate || k > 0);
+        }
 }
 
 // A single product plus a bias for each column, which may be absent, within limits.

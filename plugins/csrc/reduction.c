@@ -46,6 +46,8 @@ static double sum_of_floats(const float *x, int count) {
 #define IS_ADDED_PRODUCT 0
 #define IS_ADDED_GREATEST 0
 #define IS_ADDED_LEAST 0
+#define IS_ADDED_MAXIMUM 0
+#define IS_ADDED_MINIMUM 0
 #define IS_ADDED_BOTH 0
 #define IS_ADDED_EITHER 0
 #define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
@@ -53,8 +55,83 @@ static double sum_of_floats(const float *x, int count) {
         for (; outer > 0; outer--, x += reduced, out++)                                            \
             *out = finish(sum_of_floats((const float *)x, reduced), reduced);
 #define SIDE_BY_SIDE _Pragma("clang loop interleave(disable)")
+#define ROWS_OF(block) (sizeof(block) == sizeof(float) ? BLOCK : 8 * BLOCK)
+
+// The rows of WIDTH columns, whose partial results are vectors: LLVM would keep an array in memory. So does
+// wasmtime with some of them, once for each round of the loop, which is therefore unrolled where that gains.
+#define WIDE_ROWS(type, block, initial, combine)                                                   \
+    typedef type numbers __attribute__((vector_size(WIDTH * sizeof(type))));                       \
+    typedef block results __attribute__((vector_size(WIDTH * sizeof(block))));                     \
+    results lanes = initial - (results){};                                                         \
+    for (int row = first; row < last; row++) {                                                     \
+        numbers y;                                                                                 \
+        memcpy(&y, x + row * stride, sizeof y);                                                    \
+        lanes = combine(lanes, __builtin_convertvector(y, results));                               \
+    }                                                                                              \
+    memcpy(partial, &lanes, sizeof lanes);
+
+#define PARTS(type) (WIDTH * (int)sizeof(type) / 16)
+#define WIDE_EXTREMES(dtype, type, initial, is_better)                                             \
+    typedef type numbers __attribute__((vector_size(16)));                                         \
+    typedef BITS_##dtype masks __attribute__((vector_size(16)));                                   \
+    numbers best[PARTS(type)];                                                                     \
+    masks odd[PARTS(type)] = {};                                                                   \
+    UNROLLED for (int i = 0; i < PARTS(type); i++) best[i] = initial - (numbers){};                \
+    _Pragma("clang loop unroll_count(4)") for (int row = 0; row < rows; row++)                     \
+        UNROLLED for (int i = 0; i < PARTS(type); i++) {                                           \
+            const numbers y = *(const numbers *)(x + row * stride + i * (16 / sizeof(type)));      \
+            best[i] = CHOICE_##is_better##_##dtype(best[i], y);                                    \
+            odd[i] |= y != y;                                                                      \
+        }                                                                                          \
+    memcpy(partial, best, sizeof partial), memcpy(is_odd, odd, sizeof odd);
+#ifdef __wasm_relaxed_simd__  // one instruction; NaN is looked for apart
+#define CHOICE_IS_GREATER_float32 __builtin_wasm_relaxed_max_f32x4
+#define CHOICE_IS_GREATER_float64 __builtin_wasm_relaxed_max_f64x2
+#define CHOICE_IS_LESS_float32 __builtin_wasm_relaxed_min_f32x4
+#define CHOICE_IS_LESS_float64 __builtin_wasm_relaxed_min_f64x2
+#else
+#define CHOICE_IS_GREATER_float32 __builtin_wasm_pmax_f32x4
+#define CHOICE_IS_GREATER_float64 __builtin_wasm_pmax_f64x2
+#define CHOICE_IS_LESS_float32 __builtin_wasm_pmin_f32x4
+#define CHOICE_IS_LESS_float64 __builtin_wasm_pmin_f64x2
+#endif
+
+// Many columns of BLOCK rows at most, four of which are read at a time, so that few partial results are.
+#define LINES(name, dtype, type, block, total, effort, initial, combine)                           \
+    ONCE effort static void name##_lines_##dtype(total *restrict totals, const type *restrict x,   \
+                                                 int rows, ptrdiff_t stride, int width) {          \
+        block partial[STRIPE];                                                                     \
+        for (int i = 0; i < width; i++) partial[i] = initial;                                      \
+        int row = 0;                                                                               \
+        for (; row + 4 <= rows; row += 4, x += 4 * stride)                                         \
+            for (int i = 0; i < width; i++) {                                                      \
+                block y = combine(partial[i], x[i]);                                               \
+                y = combine(y, x[stride + i]);                                                     \
+                y = combine(y, x[2 * stride + i]);                                                 \
+                partial[i] = combine(y, x[3 * stride + i]);                                        \
+            }                                                                                      \
+        for (; row < rows; row++, x += stride)                                                     \
+            for (int i = 0; i < width; i++) partial[i] = combine(partial[i], x[i]);                \
+        for (int i = 0; i < width; i++) totals[i] = combine(totals[i], partial[i]);                \
+    }
+#define REDUCE_LINES(name, dtype)                                                                  \
+    name##_lines_##dtype(totals, x + (ptrdiff_t)row * inner + first, smaller(BLOCK, reduced - row), \
+                         inner, width);
 #else
 #define SIDE_BY_SIDE
+#define ROWS_OF(block) BLOCK
+#define WIDE_ROWS(type, block, initial, combine)                                                   \
+    for (int row = first; row < last; row++)                                                       \
+        for (int i = 0; i < WIDTH; i++) partial[i] = combine(partial[i], x[row * stride + i]);
+#define WIDE_EXTREMES(dtype, type, initial, is_better)                                             \
+    for (int row = 0; row < rows; row++)                                                           \
+        for (int i = 0; i < WIDTH; i++) {                                                          \
+            const type y = x[row * stride + i];                                                    \
+            partial[i] = is_better(y, partial[i]) ? y : partial[i];                                \
+            is_odd[i] |= -(y != y);                                                                \
+        }
+#define LINES(name, dtype, type, block, total, effort, initial, combine)
+#define REDUCE_LINES REDUCE_ROWS
 #define WIDTH 64  // several wide vectors, which do not wait for each other
 #define NARROW 16
 #define SIDE 8  // of short rows, which are reduced side by side
@@ -69,26 +146,35 @@ static double sum_of_floats(const float *x, int count) {
             for (int row = 0; row < SIDE; row++) out[row] = finish(totals[row], reduced);          \
         }
 #endif
+#define REDUCE_ROWS(name, dtype)                                                                   \
+    for (int i = 0, part; i < width; i += part) {                                                  \
+        part = width - i >= WIDTH ? WIDTH : smaller(NARROW, width - i);                            \
+        name##_rows_##dtype(totals + i, x + (ptrdiff_t)row * inner + first + i,                    \
+                            smaller(BLOCK, reduced - row), inner, part);                           \
+    }
 #define GROUP 32  // elements among which an extreme value is looked for at a time
 #define SPAN 1024  // bools that are looked at at a time
 
 // combine(a, b) reduces; `block` and `total` are the types of the two levels of partial results.
 #define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
-    ROWS(name, dtype, type, block, total, effort, initial, combine)                                \
-    FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)
+    ROWS(name, dtype, type, block, total, effort, initial, combine, WIDE_ROWS)                     \
+    LINES(name, dtype, type, block, total, effort, initial, combine)                               \
+    FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish, REDUCE_LINES)
 
-#define ROWS(name, dtype, type, block, total, effort, initial, combine)                            \
+#define PLAIN_ROWS(type, block, initial, combine)                                                  \
+    for (int row = first; row < last; row++)                                                       \
+        SIDE_BY_SIDE for (int i = 0; i < WIDTH; i++)                                               \
+            partial[i] = combine(partial[i], x[row * stride + i]);
+#define ROWS(name, dtype, type, block, total, effort, initial, combine, wide_rows)                 \
     ONCE effort static void name##_rows_##dtype(total *restrict totals, const type *restrict x,    \
                                            int rows, ptrdiff_t stride, int width) {                \
-        for (int first = 0; first < rows; first += BLOCK) {                                        \
-            const int last = smaller(first + BLOCK, rows);                                         \
+        for (int first = 0; first < rows; first += ROWS_OF(block)) {                               \
+            const int last = smaller(first + ROWS_OF(block), rows);                                \
             block partial[WIDTH];                                                                  \
             for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                  \
-            if (width == WIDTH)                                                                    \
-                for (int row = first; row < last; row++)                                           \
-                    SIDE_BY_SIDE for (int i = 0; i < WIDTH; i++)                                   \
-                        partial[i] = combine(partial[i], x[row * stride + i]);                     \
-            else if (width == NARROW)                                                              \
+            if (width == WIDTH) {                                                                  \
+                wide_rows(type, block, initial, combine)                                           \
+            } else if (width == NARROW)                                                            \
                 for (int row = first; row < last; row++)                                           \
                     for (int i = 0; i < NARROW; i++)                                               \
                         partial[i] = combine(partial[i], x[row * stride + i]);                     \
@@ -111,30 +197,25 @@ static double sum_of_floats(const float *x, int count) {
         type partial[WIDTH];                                                                       \
         BITS_##dtype is_odd[WIDTH] = {0}, bits[WIDTH];                                             \
         for (int i = 0; i < WIDTH; i++) partial[i] = initial;                                      \
-        if (width == WIDTH)                                                                        \
-            for (int row = 0; row < rows; row++)                                                   \
-                SIDE_BY_SIDE for (int i = 0; i < WIDTH; i++) {                                     \
-                    const type y = x[row * stride + i];                                            \
-                    partial[i] = is_better(y, partial[i]) ? y : partial[i];                        \
-                    is_odd[i] |= -(y != y);                                                        \
-                }                                                                                  \
-        else                                                                                       \
+        if (width == WIDTH) {                                                                      \
+            WIDE_EXTREMES(dtype, type, initial, is_better)                                         \
+        } else                                                                                     \
             for (int row = 0; row < rows; row++)                                                   \
                 for (int i = 0; i < width; i++) {                                                  \
                     const type y = x[row * stride + i];                                            \
                     partial[i] = is_better(y, partial[i]) ? y : partial[i];                        \
                     is_odd[i] |= -(y != y);                                                        \
                 }                                                                                  \
-        type best[WIDTH] = {0};                                                                    \
-        memcpy(best, totals, width * sizeof *best);                                                \
+        type all[WIDTH] = {0};                                                                     \
+        memcpy(all, totals, width * sizeof *all);                                                  \
         for (int i = 0; i < WIDTH; i++)                                                            \
-            best[i] = is_better(partial[i], best[i]) ? partial[i] : best[i];                       \
-        memcpy(bits, best, sizeof bits);                                                           \
+            all[i] = is_better(partial[i], all[i]) ? partial[i] : all[i];                          \
+        memcpy(bits, all, sizeof bits);                                                            \
         for (int i = 0; i < WIDTH; i++) bits[i] |= is_odd[i]; /* a number of ones only is NaN */   \
         memcpy(totals, bits, width * sizeof *bits);                                                \
     }
 
-#define FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish)            \
+#define FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish, reduce)    \
     effort KERNEL(name##_##dtype)(const type *x, result *out, int outer, int reduced, int inner) { \
         SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
@@ -182,12 +263,7 @@ static double sum_of_floats(const float *x, int count) {
                     total totals[STRIPE];                                                          \
                     for (int i = 0; i < width; i++) totals[i] = initial;                           \
                     for (int row = 0; row < reduced; row += BLOCK)                                 \
-                        for (int i = 0, part; i < width; i += part) {                              \
-                            part = width - i >= WIDTH ? WIDTH : smaller(NARROW, width - i);        \
-                            name##_rows_##dtype(totals + i,                                        \
-                                                x + (ptrdiff_t)row * inner + first + i,            \
-                                                smaller(BLOCK, reduced - row), inner, part);       \
-                        }                                                                          \
+                        reduce(name, dtype)                                                        \
                     for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);   \
                 }                                                                                  \
     }
@@ -196,6 +272,8 @@ static double sum_of_floats(const float *x, int count) {
 #define PRODUCT(a, b) ((a) * (b))
 #define GREATEST(a, b) ((b) >= (a) || (b) != (b) ? (b) : (a)) /* NaN wins and stays; else the last */
 #define LEAST(a, b) ((b) <= (a) || (b) != (b) ? (b) : (a))
+#define MAXIMUM(a, b) __builtin_elementwise_max(a, b) // of integers
+#define MINIMUM(a, b) __builtin_elementwise_min(a, b)
 #define IS_GREATER(y, best) ((y) > (best))
 #define IS_LESS(y, best) ((y) < (best))
 #define BOTH(a, b) ((a) & (b))
@@ -205,20 +283,25 @@ static double sum_of_floats(const float *x, int count) {
 
 #define EXTREME(name, dtype, type, effort, initial, is_better, combine)                            \
     EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                    \
-    FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE)
+    FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE, REDUCE_ROWS)
 
 #define mean_rows_float32 sum_rows_float32
 #define mean_rows_float64 sum_rows_float64
+#define mean_lines_float32 sum_lines_float32
+#define mean_lines_float64 sum_lines_float64
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
-    FOLD(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE)                           \
+    FOLD(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE, REDUCE_LINES)             \
     REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)                  \
     EXTREME(max, dtype, type, effort, -__builtin_inff(), IS_GREATER, GREATEST)                     \
     EXTREME(min, dtype, type, effort, __builtin_inff(), IS_LESS, LEAST)
 EACH_FLOAT(FLOAT_KERNELS)
 
-REDUCTION(prod, complex64, complex64, complex128, complex128, complex64, SMALL, 1, PRODUCT, WHOLE)
-REDUCTION(prod, complex128, complex128, complex128, complex128, complex128, SMALL, 1, PRODUCT, WHOLE)
+#define COMPLEX_PRODUCTS(type)                                                                     \
+    ROWS(prod, type, type, complex128, complex128, SMALL, 1, PRODUCT, PLAIN_ROWS)                  \
+    FOLD(prod, type, type, complex128, complex128, type, SMALL, 1, PRODUCT, WHOLE, REDUCE_ROWS)
+COMPLEX_PRODUCTS(complex64)
+COMPLEX_PRODUCTS(complex128)
 
 // Sums and products of unsigned numbers have the bits of those of signed ones.
 #define OF_UNSIGNED(name, dtype, type)                                                             \
@@ -233,8 +316,8 @@ REDUCTION(prod, complex128, complex128, complex128, complex128, complex128, SMAL
 EACH_SIGNED(SIGNED_KERNELS)
 
 #define INTEGER_KERNELS(dtype, type, effort)                                                       \
-    REDUCTION(max, dtype, type, type, type, type, effort, LEAST_##dtype, GREATEST, WHOLE)          \
-    REDUCTION(min, dtype, type, type, type, type, effort, GREATEST_##dtype, LEAST, WHOLE)
+    REDUCTION(max, dtype, type, type, type, type, effort, LEAST_##dtype, MAXIMUM, WHOLE)           \
+    REDUCTION(min, dtype, type, type, type, type, effort, GREATEST_##dtype, MINIMUM, WHOLE)
 EACH_INTEGER(INTEGER_KERNELS)
 
 // Along rows, the first block with a decisive element ends the search.

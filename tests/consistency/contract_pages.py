@@ -53,7 +53,7 @@ def example(row: Row) -> tuple[dict[str, Shaped], dict[str, Any], list[Shaped]]:
     """Return the inputs and attributes of a row of the conformance kit, and the outputs that its contract promises."""
     kernel = row.kernel
     dtype = row.runs_on[0]
-    drawn = row.drawn(dtype)
+    drawn = row.draw(dtype)
     specs = [None if x is None else Shaped(x.shape, as_dtype(x.dtype)) for x in drawn]
     attributes = row.attributes(dtype)
     outputs = kernel.infer(*specs, **attributes)

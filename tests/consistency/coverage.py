@@ -107,7 +107,7 @@ def run(case: Case, dtype: str) -> None:
     try:
         refused = plugrad.config.override("unsupported_dtype", "error")
         with np.errstate(all="ignore"), refused:
-            arrays = case.drawn(np.random.default_rng(0), dtype) if case.domains else []
+            arrays = case.draw(np.random.default_rng(0), dtype) if case.domains else []
             tensors = [x if x is None else plugrad.asarray(x) for x in arrays]
             case.op(*tensors, **case.attributes(dtype))
     except (KernelNotFound, UnsupportedDtype):

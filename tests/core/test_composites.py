@@ -261,7 +261,7 @@ def test_own_bodies_compute_what_their_kernels_do(row):
         plugrad.unregister_kernel(row.kernel.name, "cpu")
     with plugrad.use("cpu"), np.errstate(all="ignore"):
         for dtype in row.runs_on:
-            check_values(row, dtype, row.drawn(dtype))
+            check_values(row, dtype, row.draw(dtype))
 
 
 @pytest.mark.parametrize("is_fake", [False, True])

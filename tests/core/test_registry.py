@@ -401,7 +401,7 @@ def test_tensors_of_a_closed_backend_are_refused(fake):
 # --- what a backend prepares ----------------------------------------------------------------------
 
 
-def test_prepared_is_given_the_implementation_itself(registered, fake_type):
+def test_wrap_implementation_is_given_the_implementation_itself(registered, fake_type):
     seen = []
 
     class Preparing(fake_type):
@@ -417,7 +417,7 @@ def test_prepared_is_given_the_implementation_itself(registered, fake_type):
         def dtypes(self):
             return super().dtypes() | {plugrad.extend.string}
 
-        def prepared(self, kernel_name, function):
+        def wrap_implementation(self, kernel_name, function):
             def implementation(*arrays, **attrs):
                 seen.append((kernel_name, function, arrays[0].dtype.kind))
                 return function(*arrays, **attrs)

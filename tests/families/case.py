@@ -126,7 +126,7 @@ class Case:
         """Return the attributes for inputs of a dtype."""
         return {n: as_dtype(dtype) if v is ROW else v for n, v in self.attrs.items()}
 
-    def drawn(self, rng: np.random.Generator, dtype: str) -> list[Array | None]:
+    def draw(self, rng: np.random.Generator, dtype: str) -> list[Array | None]:
         shapes = self.shapes or [(3, 5)] * len(self.domains)
         return [
             domain and domain.draw(rng, shape, domain.dtype or dtype)
@@ -136,7 +136,7 @@ class Case:
     def check_values(
         self, rng: np.random.Generator, dtype: str = "float32", layout: str = "plain"
     ) -> None:
-        self.check_values_of(self.drawn(rng, dtype), dtype, layout)
+        self.check_values_of(self.draw(rng, dtype), dtype, layout)
 
     def check_values_of_views(self, rng: np.random.Generator, dtype: str = "float32") -> None:
         """Compare values for inputs that are views in every layout of `VIEWS`."""
@@ -259,20 +259,20 @@ class Case:
         """
         if backend == "cpu":
             check_gradient(
-                *self.with_fixed(self.drawn_for_gradient(rng, "float64")), order=2, dtype="float64"
+                *self.with_fixed(self.draw_for_gradient(rng, "float64")), order=2, dtype="float64"
             )
             return
-        arrays = self.drawn_for_gradient(rng, "float32")
+        arrays = self.draw_for_gradient(rng, "float32")
         with suppress(UnsupportedDtype):
-            precise = self.drawn_for_gradient(rng, "float64")
+            precise = self.draw_for_gradient(rng, "float64")
             check_gradient(*self.with_fixed(precise), order=1, dtype="float64")
         self.check_derivatives_against_cpu(arrays)
 
-    def drawn_for_gradient(self, rng: np.random.Generator, dtype: str) -> list[Array | None]:
+    def draw_for_gradient(self, rng: np.random.Generator, dtype: str) -> list[Array | None]:
         """Return inputs of a real dtype, or of its complex one for functions of complex numbers."""
         is_complex = not set(self.dtypes) & {*FLOATS, "float16"}
         number = {"float64": "complex128", "float32": "complex64"}[dtype] if is_complex else dtype
-        arrays = self.drawn(rng, number)
+        arrays = self.draw(rng, number)
         if missing := lacking(self.results(arrays, number)):
             if dtype == "float64":
                 raise UnsupportedDtype(missing)
@@ -282,7 +282,7 @@ class Case:
     def check_first_gradient(self, rng: np.random.Generator) -> None:
         """Compare the first gradient in float32 with finite differences."""
         is_complex = not set(self.dtypes) & {*FLOATS, "float16"}
-        arrays = self.drawn(rng, "complex64" if is_complex else "float32")
+        arrays = self.draw(rng, "complex64" if is_complex else "float32")
         check_gradient(*self.with_fixed(arrays), order=1, dtype="float32")
 
     def with_fixed(self, arrays: Sequence[Array | None]) -> list[Any]:

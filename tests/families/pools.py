@@ -42,7 +42,7 @@ def gradient_cases(kernels, attrs, images, ties=False):
 
 def check_second_order(case, rng, backend):
     """Differentiate a gradient kernel for dy, in which it is linear; the images stay."""
-    fixed = case.drawn(rng, "float64")[1:]
+    fixed = case.draw(rng, "float64")[1:]
 
     def of_dy(dy, **attrs):
         rest = [plugrad.asarray(x.astype(str(dy.dtype)), device=dy.device) for x in fixed]

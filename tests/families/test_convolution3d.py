@@ -89,7 +89,7 @@ def test_float16_stays_float16(backend, rng):
     if "float16" not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no float16")
     for case in (CASES[1], *KERNELS[:2]):
-        arrays = case.drawn(rng, "float16")
+        arrays = case.draw(rng, "float16")
         y = case.op(*map(plugrad.asarray, arrays), **case.attrs)
         assert y.dtype == "float16"
         exact = case.reference(*(x.astype("float64") for x in arrays), **case.attrs)
@@ -102,7 +102,7 @@ def test_values_of_views(case, backend, rng):
 
 
 def test_volumes_without_a_batch_axis(backend, rng):
-    x, filters = CASES[0].drawn(rng, "float32")
+    x, filters = CASES[0].draw(rng, "float32")
     y = plugrad.conv3d(x, filters, 2, "same")
     alone = plugrad.conv3d(x[1], filters, 2, "same")
     assert alone.shape == y.shape[1:]

@@ -97,7 +97,7 @@ def test_values(case, backend, rng):
     for dtype in case.dtypes:
         if dtype not in plugrad.which().backend.dtypes():
             continue
-        arrays = case.drawn(rng, dtype)
+        arrays = case.draw(rng, dtype)
         actual = case.op(*map(plugrad.asarray, arrays))
         expected = case.reference(*arrays)
         is_list = isinstance(actual, list)

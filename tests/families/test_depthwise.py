@@ -142,7 +142,7 @@ def test_float16_stays_float16(backend, rng):
     if "float16" not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no float16")
     for case in (CASES[1], *KERNELS[:2]):
-        arrays = case.drawn(rng, "float16")
+        arrays = case.draw(rng, "float16")
         y = case.op(*map(plugrad.asarray, arrays), **case.attrs)
         assert y.dtype == "float16"
         exact = case.reference(*(x.astype("float64") for x in arrays), **case.attrs)
@@ -165,7 +165,7 @@ def test_values_of_views(case, backend, rng):
 
 
 def test_images_without_a_batch_axis(backend, rng):
-    x, filters, mix = SEPARABLE[0].drawn(rng, "float32")
+    x, filters, mix = SEPARABLE[0].draw(rng, "float32")
     for op in (
         lambda x: plugrad.depthwise_conv2d(x, filters, 2, "same"),
         lambda x: plugrad.separable_conv2d(x, filters, mix, 2, "same"),

@@ -237,7 +237,7 @@ def test_infinite_pixels_under_a_bias(backend, rng):
 
 
 def test_images_without_a_batch_axis(backend, rng):
-    x, filter, bias = CONVOLUTIONS[1].drawn(rng, "float32")
+    x, filter, bias = CONVOLUTIONS[1].draw(rng, "float32")
     together = plugrad.fused.conv2d(x, filter, bias=bias, activation="relu")
     alone = plugrad.fused.conv2d(x[1], filter, bias=bias, activation="relu")
     assert alone.shape == together.shape[1:]

@@ -43,7 +43,7 @@ def test_a_kernel_rounds_what_it_gives_for_float32(backend, family, name):
             continue
         if find_kernel(kernel.name, device) is None:
             continue
-        arrays = row.drawn("float32")
+        arrays = row.draw("float32")
         own = [x is not None and i.dtype == ROW for x, i in zip(arrays, row.inputs, strict=True)]
         narrow = [
             x if x is None else plugrad.asarray(x.astype(dtype.numpy) if mine else x)

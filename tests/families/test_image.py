@@ -238,15 +238,15 @@ NEAREST = [  # differentiated for the images only: where pixels change places, t
 def test_gradient(case, backend, rng):
     """In double precision: the steps of single precision would reach the pixels' middles."""
     if "float64" in plugrad.which().backend.dtypes():
-        check_gradient(*case.with_fixed(case.drawn(rng, "float64")))
+        check_gradient(*case.with_fixed(case.draw(rng, "float64")))
     else:
-        case.check_derivatives_against_cpu(case.drawn(rng, "float32"))
+        case.check_derivatives_against_cpu(case.draw(rng, "float32"))
 
 
 @pytest.mark.parametrize("case", [*NEAREST, *GRADIENTS], ids=label)
 def test_gradient_of_the_first_input(case, backend, rng):
     """Of the gradients' own gradients for boxes and transforms, `test_gradient` takes care."""
-    fixed = case.drawn(rng, "float64")[1:]
+    fixed = case.draw(rng, "float64")[1:]
 
     def of_first(x, **attrs):
         rest = [y.astype(x.dtype) if y.dtype.kind == "f" else y for y in fixed]

@@ -227,7 +227,7 @@ def test_values_of_other_dtypes(case, backend, rng):
 def test_positions_of_other_dtypes(case, dtype, backend, rng):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
-    *others, positions = case.drawn(rng, "float32")
+    *others, positions = case.draw(rng, "float32")
     case.check_values_of([*others, np.maximum(positions, 0).astype(dtype)])
 
 

@@ -203,7 +203,7 @@ def test_whole_numbers_and_bools_are_labels_and_weights(backend, rng):
             lambda y, x, w: np_squared(y * 1, x, w),
             [labels, uniform(-2, 2), whole(0, 2)],
         )
-        y, x, w = case.drawn(rng, "float32")
+        y, x, w = case.draw(rng, "float32")
         case.check_values_of([y, x.astype("float32"), w])
 
 

@@ -135,7 +135,7 @@ def test_values_of_views(case, backend, rng):
 
 
 def test_images_without_a_batch_axis(backend, rng):
-    x, filter = CASES[0].drawn(rng, "float32")
+    x, filter = CASES[0].draw(rng, "float32")
     for data_format, images in (("NHWC", x), ("NCHW", x.transpose(0, 3, 1, 2))):
         together = plugrad.dilation2d(images, filter, 2, "same", data_format=data_format)
         alone = plugrad.dilation2d(images[1], filter, 2, "same", data_format=data_format)
@@ -179,7 +179,7 @@ def test_gradient(case, backend, rng):
 def test_gradient_of_gradients(attrs, backend, rng):
     """Both are linear in dy; where images and filter change smoothly, the result does not change."""
     for case in gradient_kernels(attrs, (1, 5, 4, 2), (2, 2, 2)):
-        x, filter, _ = case.drawn(rng, "float64")
+        x, filter, _ = case.draw(rng, "float64")
 
         def of_dy(dy, case=case, x=x, filter=filter, **attrs):
             fixed = [plugrad.asarray(part.astype(str(dy.dtype))) for part in (x, filter)]

@@ -71,7 +71,7 @@ def test_values(case, backend, rng):
     has = plugrad.which().backend.dtypes()
     for dtype in case.dtypes:
         if dtype in has:
-            case.check_values_of(case.drawn(rng, dtype), dtype)
+            case.check_values_of(case.draw(rng, dtype), dtype)
 
 
 @pytest.mark.parametrize("case", [*TAKEN[5:26:10], *DRAWN[:18:6]], ids=label)

@@ -58,7 +58,7 @@ def test_ops_read_nothing(family, unreadable, rng):
     for case in cases_of(family):
         try:
             with np.errstate(all="ignore"):
-                case.op(*stored(case.drawn(rng, case.main)), **case.attributes(case.main))
+                case.op(*stored(case.draw(rng, case.main)), **case.attributes(case.main))
         except ReadError:
             reading.add(str(case))
     assert reading == OPS_THAT_READ.get(family, set())
@@ -75,7 +75,7 @@ def test_gradient_rules_read_nothing(name, unreadable, rng):
     cases = [c for c in checks()[name] if str(c) not in set().union(*OPS_THAT_READ.values())]
     for case in different(cases):
         with np.errstate(all="ignore"):
-            case.derivative_tensors(case.drawn_for_gradient(rng, "float64"))
+            case.derivative_tensors(case.draw_for_gradient(rng, "float64"))
 
 
 @pytest.mark.parametrize(("function", "x"), [*FOUND, *NOT_DETERMINED], ids=lambda x: "")

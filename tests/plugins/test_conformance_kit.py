@@ -77,7 +77,7 @@ def test_one_wrong_element_is_seen(name):
         with plugrad.override_kernel(name, "cpu", spoiled(function)):
             for row in mine:
                 with pytest.raises(AssertionError):
-                    check_values(row, row.runs_on[0], row.drawn(row.runs_on[0]))
+                    check_values(row, row.runs_on[0], row.draw(row.runs_on[0]))
 
 
 def test_rows_have_the_attributes_of_their_contract():
@@ -97,9 +97,9 @@ def test_rows_have_the_attributes_of_their_contract():
 def test_results_of_functions_are_in_their_range(kernel, least, most):
     mine = [row for row in rows() if row.kernel.name == kernel]
     for row in mine:
-        fed = [row.drawn(dtype)[1] for dtype in row.runs_on]
+        fed = [row.draw(dtype)[1] for dtype in row.runs_on]
         fed += [edges.special_inputs(row, "float32")[1]]
-        fed += [row.with_shapes(*[shape] * 2).drawn("float32")[1] for shape in edges.SHAPES]
+        fed += [row.with_shapes(*[shape] * 2).draw("float32")[1] for shape in edges.SHAPES]
         for y in fed:
             assert np.all(np.isnan(y) | ((least <= y) & (y <= most)))
     ends = edges.special_inputs(mine[0], "float32")[1]

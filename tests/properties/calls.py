@@ -52,7 +52,7 @@ def has_every_argument(case):
 def call_of(case):
     """Return the arguments of a case."""
     small = case.with_shapes(*[(2, 3)] * len(case.domains))
-    return small.drawn(np.random.default_rng(0), case.dtypes[0]), case.attributes(case.dtypes[0])
+    return small.draw(np.random.default_rng(0), case.dtypes[0]), case.attributes(case.dtypes[0])
 
 
 F = np.arange(6, dtype="float32").reshape(2, 3) / 8 + 0.125

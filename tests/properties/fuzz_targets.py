@@ -241,17 +241,17 @@ def carries():
     return [F, 1.0, {"a": F, "b": (1.0,)}, plugrad.asarray(F), plugrad.Variable(F)]
 
 
-def scanned(values):
+def call_scan(values):
     choices = {"init": carries(), "xs": [F, [F, F], {"a": F}, None], "length": [2, None, 0]}
     return free(plugrad.scan, function=STEPS, **choices)(values)
 
 
-def branched(values):
+def call_cond(values):
     flags = [True, plugrad.asarray(False), 1.0]
     return free(plugrad.cond, flag=flags, yes=BRANCHES, no=BRANCHES)(values)
 
 
-def looped(values):
+def call_while_loop(values):
     """`while_loop` of something that ends."""
     rng = values.rng
     if rng.random() < 0.6:
@@ -454,7 +454,7 @@ def by_name(values):
     row = values.rng.choice(ROWS)
     dtype = row.runs_on[0]
     try:
-        inputs = tensors_of(row.drawn(dtype))
+        inputs = tensors_of(row.draw(dtype))
     except plugrad.errors.UnsupportedDtype:
         inputs = [plugrad.ones(2)]
     kernel, attrs = row.kernel, row.kernel.fill_defaults(row.attributes(dtype))
@@ -512,7 +512,11 @@ def targets():
         found[name], found[f"{name}, traced"] = op(ops[name], call), traced(ops[name], call)
     for name in TRANSFORMS.split():
         found[name] = then(free(getattr(plugrad, name), argnums=[0, -1, (0, 1)]), called)
-    for name, target in {"scan": scanned, "cond": branched, "while_loop": looped}.items():
+    for name, target in {
+        "scan": call_scan,
+        "cond": call_cond,
+        "while_loop": call_while_loop,
+    }.items():
         found[name] = in_a_trace(target)
     found["jit"] = then(free(plugrad.jit), jitted)
     names = {"kernel_name": KERNEL_NAMES, "backend_name": ["cpu", "acme"], "config": CONFIGS}

@@ -111,7 +111,7 @@ def ends(dtype: str) -> Array:
 def operands(row: Row, dtype: str, size: int) -> list[Array]:
     """Return the inputs of an elementwise row: all combinations of special values, among ordinary ones."""
     count = len(row.inputs)
-    arrays = [x for x in row.with_shapes(*[(size,)] * count).drawn(dtype) if x is not None]
+    arrays = [x for x in row.with_shapes(*[(size,)] * count).draw(dtype) if x is not None]
     special = ends(dtype) if dtype != "string" else np.array(["", "a", "å\0"], TEXT)
     own = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype == ROW]
     grids = list(np.meshgrid(*[np.arange(len(special))] * len(own))) if len(own) < 3 else []
@@ -380,7 +380,7 @@ def infer(row: Row, arrays: Sequence[Array | None], dtype: str) -> Any:
 
 def drawn(row: Row, dtype: str) -> list[Array | None]:
     """Return the inputs of a row as arrays, not as NumPy's scalars."""
-    return [x if x is None else np.asarray(x) for x in row.drawn(dtype)]
+    return [x if x is None else np.asarray(x) for x in row.draw(dtype)]
 
 
 def repeated(x: Array | None, times: int) -> Any:

@@ -255,7 +255,7 @@ def test_no_raw_error_leaves_a_kernel(name):
     kernel, raw = KERNELS[name], []
     for row in KERNEL_ROWS[name]:
         dtype = row.runs_on[0]
-        inputs, attrs = tensors_of(row.drawn(dtype)), kernel.fill_defaults(row.attributes(dtype))
+        inputs, attrs = tensors_of(row.draw(dtype)), kernel.fill_defaults(row.attributes(dtype))
         run_by_name(kernel, inputs, attrs)
         for attr, right in attrs.items():
             shorter_and_longer = [right[:-1], right + right[-1:]] if type(right) is tuple else []

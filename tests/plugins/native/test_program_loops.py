@@ -64,7 +64,7 @@ def test_a_scan_that_c_cannot_run_is_replayed():
     same(lambda xs: plugrad.scan(lambda c, x: (c * x, c), xs[0], xs), numbers(5, 3).T)
 
 
-def chosen(x, y):
+def choose_branch(x, y):
     """Branches return what they compute, an operand, a view of one, a constant, and one value twice."""
     return plugrad.cond(
         plugrad.sum(x) > 0,
@@ -75,7 +75,7 @@ def chosen(x, y):
     )
 
 
-def halved(x, y):
+def halve_until_small(x, y):
     """A loop of unknown length, whose carry changes places, counts, and keeps a part."""
 
     def body(carry):
@@ -110,7 +110,9 @@ def nested(x, y):
     return plugrad.scan(outer, x, (rows, plugrad.sum(rows, axis=(1, 2)) > 0))
 
 
-@pytest.mark.parametrize("function", [chosen, halved, nested], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "function", [choose_branch, halve_until_small, nested], ids=lambda f: f.__name__
+)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_choices_and_loops_of_unknown_length(function, sign):
     x, y = sign * numbers(4), numbers(4, seed=1)
@@ -136,7 +138,7 @@ def test_parts_and_flags_in_loops():
 
 def test_a_choice_with_a_gradient_is_one_program():
     def loss(x, y):
-        a, b, c, _, d, e = chosen(x, y)
+        a, b, c, _, d, e = choose_branch(x, y)
         return plugrad.sum(a * b + d * e) + plugrad.sum(c * c)
 
     gradient = plugrad.grad(loss, (0, 1))

@@ -337,6 +337,31 @@ def test_gradients_and_sums_of_many(run, rng):
     np.testing.assert_array_equal(run("AddN", a), a)
 
 
+def test_operands_that_are_views_are_read_where_they_are(run, rng):
+    x, row = rng.normal(size=(6, 400, 300)), rng.normal(size=(400, 300))
+    cases = [
+        (x[1:5, 7:, :299], "Slice", {"begin": (1, 7, 0), "size": (4, 393, 299), "drop": ()}),
+        (x.transpose(1, 0, 2), "Transpose", {"perm": (1, 0, 2)}),
+        (x.transpose(2, 1, 0), "Transpose", {"perm": (2, 1, 0)}),
+        (x[::-1, :, ::-1], "Reverse", {"dims": (0, 2)}),
+    ]
+    whole = run.put(x)
+    for expected, kernel, attributes in cases:
+        part = run.functions[kernel](whole, **attributes)
+        other = run.put(expected)
+        for operands in ((part, other), (other, part), (part, part)):
+            y = run.functions["Sub"](*operands)
+            np.testing.assert_array_equal(run.get(y), np.zeros(expected.shape))
+        y = run.functions["Sub"](part, run.put(np.float64(3)))
+        np.testing.assert_array_equal(run.get(y), expected - 3)
+    wide = run.functions["BroadcastTo"](run.put(row), shape=x.shape)
+    for operands, expected in (((wide, whole), row - x), ((whole, wide), x - row)):
+        np.testing.assert_array_equal(run.get(run.functions["Sub"](*operands)), expected)
+    spread = run.functions["BroadcastTo"](run.put(np.float64(2)), shape=x.shape)
+    np.testing.assert_array_equal(run.get(run.functions["Sub"](spread, whole)), 2 - x)
+    np.testing.assert_array_equal(run.get(run.functions["Sub"](spread, spread)), np.zeros(x.shape))
+
+
 def test_what_breaks_the_contract_is_an_error(run):
     x, n = np.zeros(3, np.float32), np.zeros(3, np.int32)
     with pytest.raises(DTypeError):

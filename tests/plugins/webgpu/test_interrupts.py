@@ -292,7 +292,7 @@ def test_a_device_whose_work_another_thread_cut_in_two_is_lost_and_opened_again(
 def test_other_threads_do_not_wait_for_a_device_whose_work_was_cut():
     x = plugrad.asarray([1.0], device="webgpu")
     x.backend._device._lock.acquire()  # and never released: the exception came before
-    assert x.backend.interrupted(is_deferrable=False)
+    assert x.backend.handle_interruption(is_deferrable=False)
     seen = []
 
     def work():

@@ -58,7 +58,7 @@ def call(runner, row, dtype):
     config = runner.configs.get(row.kernel.name)
     if config is None or config.on_host or not row.needs(dtype) <= {str(d) for d in DTYPES}:
         return
-    arrays = [None if x is None else runner.up(x) for x in row.drawn(dtype)]
+    arrays = [None if x is None else runner.up(x) for x in row.draw(dtype)]
     try:
         runner.call(row.kernel, *(arrays or [runner.backend]), **row.attributes(dtype))
     except UnsupportedDtype:

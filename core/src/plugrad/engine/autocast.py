@@ -24,7 +24,7 @@ from plugrad.kernels import (
     sparse,
     unary,
 )
-from plugrad.tensor.context import active_precision, begin_precision, end_precision
+from plugrad.tensor.context import active_precision, precision_of
 from plugrad.types.dtype import HALVES, as_dtype, float32
 
 if TYPE_CHECKING:
@@ -102,16 +102,6 @@ def autocast(dtype: DTypeLike) -> Generator[None]:
         )
     with precision_of(None if wanted is float32 else wanted):
         yield
-
-
-@contextmanager
-def precision_of(dtype: DType | None) -> Generator[None]:
-    """A block in another precision."""
-    block = begin_precision(dtype)
-    try:
-        yield
-    finally:
-        end_precision(block)
 
 
 def keep_precision(function: Callable[Params, Result]) -> Callable[Params, Result]:

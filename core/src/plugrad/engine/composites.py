@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from plugrad.contract.kernel import Kernel
 from plugrad.discovery.selection import active_on
-from plugrad.engine.autocast import precision_of
 from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
 from plugrad.tape.nodes import Bundle, Call, Leaf, end_recording, open_leaves
 from plugrad.tape.plans import EVERY_INPUT, Application, GradientPlan
 from plugrad.tape.tape import BackwardPass
+from plugrad.tensor.context import precision_of
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import as_dtype

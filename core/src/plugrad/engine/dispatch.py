@@ -1,8 +1,12 @@
 """Dispatch of kernel calls: unwrap the tensors, call the backend's implementation, and wrap the result.
 
 `CALL` tells it, once for all kernels. It is a text that is compiled when a kernel is first called, as `dataclasses`
-does with ``__init__``: a loop over the inputs would take as long as a small tensor's arithmetic.
+does with ``__init__``: a loop over the inputs would take as long as a small tensor's arithmetic. Its names are those
+of this module, which imports some for it only.
 """
+
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from plugrad.engine.transfer import copy_to_backend
 from plugrad.garbage import collect_rarely
 from plugrad.registry.gradients import gradients
 from plugrad.tape.nodes import Call, next_order
-from plugrad.tape.tape import find_plan, mark
+from plugrad.tape.tape import find_plan
 from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor
 
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.tape.nodes import Node
     from plugrad.tensor.backend import Backend
+
+NO_ATTRIBUTES: Final = ValidatedAttributes()
+new: Final = object.__new__
 
 CALL: Final = """\
 def bind(kernel, otherwise):
@@ -47,7 +54,7 @@ def bind(kernel, otherwise):
         {unwrap}
         if {are_apart}:
             raise wrong_inputs(kernel, {inputs})
-        if type(attrs) is not ValidatedAttributes:
+        if {is_unchecked}:
             attrs = check(kernel, {arrays}, attrs)
         has_overrides = context is not None and context.overrides is not None
         function = (functions_in(backend, context.overrides) if has_overrides else backend.functions)[name]
@@ -57,7 +64,7 @@ def bind(kernel, otherwise):
             raise explain_failure(failure, kernel, backend, {arrays}, attrs)
         kind = type(result)
         if kind is tuple or kind is list:
-            output = list(map(Tensor, result, repeat(backend)))
+            output = list(map(Tensor, result, repeat(backend)))  # a comprehension would slow `backend` down
         else:
             output = new(Tensor)  # Tensor(result, backend), without calling __init__
             output.array = result
@@ -67,7 +74,7 @@ def bind(kernel, otherwise):
             try:
                 plan = (context.overrides.gradients if has_overrides else gradients)[name].plans[{differentiated}]
             except KeyError:
-                plan = find_plan(kernel, {differentiated}, {nodes})
+                plan = find_plan(kernel, {differentiated})
             if plan is not None:
                 node = new(Call)
                 node.order = order = next_order()
@@ -102,7 +109,7 @@ HOLES: Final = {
         "arrays, nodes, backend = unwrap(inputs)",
         "",
     ),
-    "are_apart": ("<x#.backend is not backend| or >", "backend is None", "False"),
+    "are_apart": ("False<+ or x#.backend is not backend>", "backend is None", "False"),
     "arrays": ("(<array#,| >)", "arrays", "(backend,)"),
     "arguments": ("<array#|, >", "*arrays", "backend"),
     "is_differentiated": ("<node# is not None| or >", "any(nodes)", "False"),
@@ -113,7 +120,8 @@ HOLES: Final = {
 """The text in each hole of `CALL`: for a number of inputs, for one sequence of inputs, where None is an absent one,
 and for a kernel without inputs, which receives the backend in their place.
 
-What is in <> is repeated for each input, with its number for #; what follows the bar stands in between.
+What is in <> is repeated for each input, with its number for #, and behind a plus for each but the first; what
+follows the bar stands in between. Python compiles nothing for the ``False`` of a condition.
 """
 GUARD: Final = """\
 if type(x0) is not Tensor or type(x1) is not Tensor or (
@@ -129,12 +137,13 @@ def call_text(count: int | None, has_attributes: bool, is_operator: bool = False
     column = 1 if count is None else 0 if count else 2
     parts = {hole: texts[column] for hole, texts in HOLES.items()}
     parts |= {"guard": GUARD * is_operator, "attributes": ", **attrs" * has_attributes}
+    parts["is_unchecked"] = "False" if is_operator else "type(attrs) is not ValidatedAttributes"
 
     def repeat_for_inputs(found: re.Match[str]) -> str:
-        pattern, _, between = found[1].partition("|")
-        return between.join(pattern.replace("#", str(i)) for i in range(count or 0))
+        pattern, _, between = found[2].partition("|")
+        return between.join(pattern.replace("#", str(i)) for i in range(len(found[1]), count or 0))
 
-    text = re.sub("<(.*?)>", repeat_for_inputs, CALL.format(**parts))
+    text = re.sub(r"<(\+?)(.*?)>", repeat_for_inputs, CALL.format(**parts))
     return re.sub(r"\n\s+\n( {8})", r"\n\1", text)  # without the lines of empty holes
 
 
@@ -147,7 +156,7 @@ def _binder(count: int | None, has_attributes: bool, is_operator: bool) -> Calla
     file = f"<plugrad: call with {inputs}{' and attributes' * has_attributes}{', operator' * is_operator}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     bound: dict[str, Any] = {}
-    exec(compile(text, file, "exec"), WORDS, bound)
+    exec(compile(text, file, "exec"), globals(), bound)
     return bound["bind"]
 
 
@@ -212,21 +221,16 @@ def unwrap(
     inputs: Sequence[Tensor | None],
 ) -> tuple[list[Any], list[Node | None], Backend | None]:
     """Return the arrays and the nodes of the inputs, and their backend, or None if they have none in common."""
-    arrays: list[Any] = []
-    nodes: list[Node | None] = []
-    backend = None
-    are_apart = False
-    for x in inputs:
-        if x is None:
-            arrays.append(None)
-            nodes.append(None)
-            continue
-        arrays.append(x.array)
-        nodes.append(x.node)
-        if x.backend is not backend:
-            are_apart = are_apart or backend is not None
-            backend = x.backend
-    return arrays, nodes, None if are_apart else backend
+    arrays = [None if x is None else x.array for x in inputs]
+    nodes = [None if x is None else x.node for x in inputs]
+    backends = [x.backend for x in inputs if x is not None]
+    have_one = bool(backends) and backends.count(backends[0]) == len(backends)
+    return arrays, nodes, backends[0] if have_one else None
+
+
+def mark(nodes: Sequence[Node | None]) -> int:
+    """Return which inputs are being differentiated, one bit for each, the lowest for the first."""
+    return sum([1 << i for i, node in enumerate(nodes) if node is not None])
 
 
 def check(
@@ -247,20 +251,4 @@ def check(
     return attrs
 
 
-WORDS: Final[dict[str, Any]] = {
-    "__name__": __name__,  # by which `warn` knows the frames of plugrad
-    "NO_ATTRIBUTES": ValidatedAttributes(),
-    "new": object.__new__,
-    "next_order": next_order,
-    "collect_rarely": collect_rarely,
-    "gradients": gradients,
-    "current_context": current_context,
-    **{f.__name__: f for f in (Call, ValidatedAttributes, Tensor, repeat)},
-    **{
-        f.__name__: f
-        for f in (cast_inputs, check, explain_failure, find_plan, functions_in, mark, move, unwrap)
-    },
-    "wrong_inputs": wrong_inputs,
-}
-"""The names in `CALL`."""
 set_dispatcher(run, compile_call)

@@ -106,7 +106,9 @@ class Implementations(dict[str, "Implementation"]):
         function = first_suitable(found, backend)
         has_bfloat16 = known_bfloat16()
         if has_bfloat16 and (own := found[0].bfloat16_func) is not None:
-            function = choose_for(has_bfloat16, backend.prepared(kernel_name, own), function)
+            function = choose_for(
+                has_bfloat16, backend.wrap_implementation(kernel_name, own), function
+            )
         elif has_bfloat16:
             function = backend.with_bfloat16(kernel_name, function)
         if config.get("debug"):
@@ -226,13 +228,13 @@ def first_suitable(configs: Sequence[KernelConfig], backend: Backend) -> Impleme
     if second.is_conditional or first.on_host or second.on_host:
         following = first_suitable(others, backend)
         return choose(adapt_implementation(first, backend), following, *first.conditions)
-    function = backend.prepared_choice(first, second.kernel_func)
+    function = backend.join_implementations(first, second.kernel_func)
     return with_strings(first.kernel_name, function, backend)
 
 
 def adapt_implementation(config: KernelConfig, backend: Backend) -> Implementation:
     """Return an implementation as a function of backend arrays, among which may be strings."""
-    function = backend.prepared(config.kernel_name, config.kernel_func)
+    function = backend.wrap_implementation(config.kernel_name, config.kernel_func)
     if config.on_host:
         return wrap_host_function(function, backend)
     return with_strings(config.kernel_name, function, backend)

@@ -53,20 +53,11 @@ class Node:
 
         Arguments of a function with its own gradient are constants inside it.
         """
-        opened = [leaf.order for leaf in tuple(open_leaves)]
-        if not opened:
-            return False
-        first = max(min(opened), constants_before.get())
-        found: set[Node | None] = {None, self}
-        nodes: list[Node] = [self]
-        for node in nodes:  # it grows
-            if node in open_leaves and node.order >= first:
-                return True
-            for parent in node.parents:
-                if parent is not None and parent not in found and parent.order >= first:
-                    found.add(parent)
-                    nodes.append(parent)
-        return False
+        opened = min([leaf.order for leaf in tuple(open_leaves)], default=self.order + 1)
+        first = max(opened, constants_before.get())
+        nodes: list[Node] = [self] if self.order >= first else []
+        add_ancestors(nodes, {self}, first)
+        return not open_leaves.isdisjoint(nodes)
 
 
 @final
@@ -116,9 +107,7 @@ class Call(Node):
     def spec(self, position: int) -> Shaped | None:
         """Return the shape and dtype of an input, or None if it was absent."""
         shape = self.shapes[position]
-        if shape is None:
-            return None
-        return Shaped(shape, as_dtype(self.dtypes[position]))
+        return None if shape is None else Shaped(shape, as_dtype(self.dtypes[position]))
 
     def fit_to_input(self, index: int, gradient: Tensor | None) -> Tensor | None:
         """Return a gradient summed to the shape of its input, if the shapes differ."""
@@ -209,6 +198,25 @@ class Bundle(Step):
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
         """Hand each result its gradient."""
         return list(enumerate(dy))
+
+
+def add_ancestors(nodes: list[Node], found: set[Node | None], first: int) -> bool:
+    """Add to nodes what they depend on, except what was found already and what is older than `first`.
+
+    Returns:
+        Whether something older was left out.
+    """
+    has_older = False
+    for node in nodes:  # it grows
+        for parent in node.parents:
+            if parent is None or parent in found:
+                continue
+            if parent.order < first:
+                has_older = True
+            else:
+                found.add(parent)
+                nodes.append(parent)
+    return has_older
 
 
 def add(gradients: Gradients, key: Any, gradient: Tensor | None) -> None:

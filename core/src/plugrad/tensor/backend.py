@@ -276,7 +276,7 @@ class Backend(ABC):
         """Lose the device, as the reset of a driver would, so that tests can see what becomes of it."""
         raise NotImplementedError
 
-    def interrupted(self, *, is_deferrable: bool) -> str:
+    def handle_interruption(self, *, is_deferrable: bool) -> str:
         """Return why the device is lost after an exception from outside has cut a call in two, or "".
 
         The default is right for a backend whose calls can be cut anywhere.
@@ -288,22 +288,24 @@ class Backend(ABC):
         """
         return ""
 
-    def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
+    def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return the function that the engine calls for an implementation: by default, `function` itself.
 
         A backend whose arrays are allocated elsewhere may count and limit them here.
         """
         return function
 
-    def prepared_choice(self, config: KernelConfig, following: Implementation) -> Implementation:
+    def join_implementations(
+        self, config: KernelConfig, following: Implementation
+    ) -> Implementation:
         """Return the function that the engine calls for an implementation that is meant for some inputs only.
 
-        `following` is the next one, which takes all others. By default, both are `prepared`, and the
+        `following` is the next one, which takes all others. By default, `wrap_implementation` wraps both, and the
         conditions are tested before one of them is called. A backend may do it in fewer steps.
         """
         name = config.kernel_name
-        function = self.prepared(name, config.kernel_func)
-        return choose(function, self.prepared(name, following), *config.conditions)
+        function = self.wrap_implementation(name, config.kernel_func)
+        return choose(function, self.wrap_implementation(name, following), *config.conditions)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return what the engine calls for a kernel from the moment on when a program has named bfloat16.
@@ -355,7 +357,7 @@ def passes(error: BaseException, backend: Backend) -> bool:
     if not is_interruption(error):
         return not isinstance(error, Exception)
     if not backend.lost:
-        backend.lost = backend.interrupted(is_deferrable=comes_from_handler(error))
+        backend.lost = backend.handle_interruption(is_deferrable=comes_from_handler(error))
         if backend.lost:
             _clear_caches(backend)
     return True

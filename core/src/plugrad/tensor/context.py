@@ -131,20 +131,22 @@ def active_precision() -> DType | None:
     return None if context is None else context.precision
 
 
-def begin_precision(dtype: DType | None) -> Precision:
-    """Open a block in which the kernels that gain from halves compute in a dtype; None switches them off."""
+@contextmanager
+def precision_of(dtype: DType | None) -> Generator[None]:
+    """A block in which the kernels that gain from halves compute in a dtype; None switches them off.
+
+    Blocks may end in any order.
+    """
     context = current_context() or _EMPTY
     number = context.precisions[-1].number + 1 if context.precisions else 0
     block = Precision(number, dtype)
     _set(context._replace(precision=dtype, precisions=(*context.precisions, block)))
-    return block
-
-
-def end_precision(block: Precision) -> None:
-    """Close a block; blocks may end in any order."""
-    context = current_context() or _EMPTY
-    rest = tuple([other for other in context.precisions if other != block])
-    _set(context._replace(precision=rest[-1].dtype if rest else None, precisions=rest))
+    try:
+        yield
+    finally:
+        context = current_context() or _EMPTY
+        rest = tuple([other for other in context.precisions if other != block])
+        _set(context._replace(precision=rest[-1].dtype if rest else None, precisions=rest))
 
 
 def set_scope(scope: Scope | None) -> None:

@@ -83,7 +83,7 @@ def check_in_float32(row: Row, backend: Backend) -> None:
     """
     usable = [dtype for dtype in FLOAT32_PROGRAM if dtype in row.runs_on]
     dtype = (usable or row.runs_on)[0]
-    arrays = row.drawn(dtype)
+    arrays = row.draw(dtype)
     outputs = row.kernel.infer(*map(spec_of, arrays), **row.attributes(dtype))
     dtypes = row.needs(dtype) | {
         str(x.dtype) for x in ([outputs] if isinstance(outputs, Shaped) else outputs)
@@ -230,7 +230,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
 
 
 def _check_gradient_in(row: Row, dtype: str) -> None:
-    tensors = tensors_of(row.drawn(dtype))
+    tensors = tensors_of(row.draw(dtype))
     places = differentiated_inputs(row)
 
     def function(*xs: Tensor) -> Tensor:

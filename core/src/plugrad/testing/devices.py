@@ -177,7 +177,7 @@ def _check_kernels(backend: Backend) -> None:
                 continue
             try:
                 dtype = main_dtype(row, backend)
-                check_values(row, dtype, row.drawn(dtype))
+                check_values(row, dtype, row.draw(dtype))
             except (NotClaimed, UnsupportedDtype):
                 continue
             done.add(row.kernel.name)

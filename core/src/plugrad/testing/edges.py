@@ -69,7 +69,7 @@ def check_shapes(row: Row, backend: Backend) -> None:
     dtype = main_dtype(row, backend)
     for shape in SHAPES:
         other = row.with_shapes(*[shape] * len(row.inputs))
-        check_values(other, dtype, other.drawn(dtype))
+        check_values(other, dtype, other.draw(dtype))
 
 
 def check_broadcasting(row: Row, backend: Backend) -> None:
@@ -82,7 +82,7 @@ def check_broadcasting(row: Row, backend: Backend) -> None:
             (*pair[::-1], *[pair[1]] * count)[:count],
         }:
             other = row.with_shapes(*shapes)
-            check_values(other, dtype, other.drawn(dtype))
+            check_values(other, dtype, other.draw(dtype))
 
 
 def check_refusals(row: Row, backend: Backend) -> None:
@@ -90,7 +90,7 @@ def check_refusals(row: Row, backend: Backend) -> None:
     dtype = main_dtype(row, backend)
     for shapes in [((3,), (4,)), ((2, 3), (3, 2)), ((0,), (3,))]:
         other = row.with_shapes(*shapes, *[shapes[0]] * (len(row.inputs) - 2))
-        tensors = tensors_of(other.drawn(dtype))
+        tensors = tensors_of(other.draw(dtype))
         try:
             result = run(other, tensors, dtype)[0]
         except ShapeError:
@@ -143,7 +143,7 @@ def _strided_view(array: Array) -> Tensor:
 def check_views(row: Row, backend: Backend) -> None:
     """Compare values for inputs that may be views: transposed, reversed, and cut out of larger tensors."""
     dtype = main_dtype(row, backend)
-    arrays = row.drawn(dtype)
+    arrays = row.draw(dtype)
     for view in (_transposed_view, _flipped_view, _strided_view):
         tensors = [
             x if x is None else view(x) if x.ndim and x.dtype != TEXT else asarray(x)
@@ -182,7 +182,7 @@ LARGE: Final = [
 def check_large(row: Row, backend: Backend) -> None:
     """Compare values for inputs that take more than one pass, block or dispatch."""
     dtype = main_dtype(row, backend)
-    check_values(row, dtype, row.drawn(dtype))
+    check_values(row, dtype, row.draw(dtype))
 
 
 def check_positions_out_of_range(backend: Backend) -> None:

@@ -99,7 +99,7 @@ class Row:
         """Return the attributes for a dtype."""
         return {k: as_dtype(dtype) if v is ROW else v for k, v in self.attrs.items()}
 
-    def drawn(self, dtype: str) -> list[Array | None]:
+    def draw(self, dtype: str) -> list[Array | None]:
         """Return the inputs; they are the same in every run."""
         rng = np.random.default_rng(20240229)
         return [

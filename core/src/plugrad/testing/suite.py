@@ -70,7 +70,7 @@ def check(row: Row, dtype: str, backend: Backend) -> None:
     require_kernel(row.kernel, backend)
     require_dtypes(row.needs(dtype), backend)
     try:
-        check_values(row, dtype, row.drawn(dtype))
+        check_values(row, dtype, row.draw(dtype))
     except UnsupportedDtype as refusal:
         if dtype == main_dtype(row, backend):
             raise

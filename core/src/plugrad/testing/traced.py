@@ -48,7 +48,7 @@ def check_traced(row: Row, backend: Backend) -> None:
         AssertionError: a bit differs.
     """
     dtype = main_dtype(row, backend)
-    given = tensors_of(row.drawn(dtype))
+    given = tensors_of(row.draw(dtype))
     places = [i for i, x in enumerate(given) if x is not None]
 
     def forward(*xs: Tensor) -> list[Tensor]:
@@ -64,7 +64,7 @@ def check_traced(row: Row, backend: Backend) -> None:
     dtype = next((d for d in PRECISE if d in row.runs_on and _stores(backend, row, d)), "")
     if not dtype:
         return
-    given = tensors_of(row.drawn(dtype))
+    given = tensors_of(row.draw(dtype))
     places = differentiated_inputs(row)
 
     def sum_of_sines(*xs: Tensor) -> Tensor:
@@ -162,10 +162,15 @@ def _loop() -> Program:
 
 
 def _choice() -> Program:
-    def chosen(x: Tensor) -> Tensor:
+    def sine_or_cosine(x: Tensor) -> Tensor:
         return total(cond(total(x) > 0, sin, cos, x))
 
-    return lambda x: [chosen(x), chosen(-x), grad(chosen)(x), grad(chosen)(-x)]
+    return lambda x: [
+        sine_or_cosine(x),
+        sine_or_cosine(-x),
+        grad(sine_or_cosine)(x),
+        grad(sine_or_cosine)(-x),
+    ]
 
 
 def _unknown_rounds() -> Program:

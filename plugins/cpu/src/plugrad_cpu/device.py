@@ -97,16 +97,18 @@ class Cpu(Backend):
 
     # --- memory ----------------------------------------------------------------------------------
 
-    def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
+    def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that tracks its results, and that first checks the memory limit if there is one."""
         contract = KERNELS.get(kernel_name)
         return _with_memory_limit(_with_tracking(function, contract), contract)
 
-    def prepared_choice(self, config: KernelConfig, following: Implementation) -> Implementation:
+    def join_implementations(
+        self, config: KernelConfig, following: Implementation
+    ) -> Implementation:
         """Return a function that, for elementwise kernels, tests the bytes once, to choose and to count."""
         contract = KERNELS.get(config.kernel_name)
         if not _is_plain(contract) or len(contract.inputs) > 2:
-            return super().prepared_choice(config, following)
+            return super().join_implementations(config, following)
         return _with_memory_limit(_choose_by_inputs(config, following, contract), contract)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:

@@ -102,7 +102,7 @@ class WasmBackend(Backend):
             )
         return threads
 
-    def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
+    def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation without the step that imports it."""
         return function.function if isinstance(function, Deferred) else function
 

@@ -22,8 +22,8 @@ from plugrad.extend import (
     uint8,
 )
 from plugrad_wasm.dtypes import DTYPES
-from plugrad_wasm.memory import WasmArray
-from plugrad_wasm.strides import BinaryLayout, binary_layout
+from plugrad_wasm.memory import Walk, WasmArray, WasmPart, WasmWalk
+from plugrad_wasm.strides import BinaryLayout, binary_layout, broadcast_strides, walk_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -305,6 +305,17 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
     return implementation
 
 
+def read_walk(x: WasmArray, shape: tuple[int, ...]) -> Walk:
+    """Return the walk over an array that is broadcast to a shape."""
+    if isinstance(x, WasmWalk):
+        walk = x.walk  # once: another thread may copy the elements meanwhile
+        if walk is not None:
+            lead = (0,) * (len(shape) - len(walk.sizes))
+            steps = zip(walk.sizes, walk.strides, strict=True)
+            return walk._replace(strides=(*lead, *(0 if n == 1 else step for n, step in steps)))
+    return Walk(x, shape, broadcast_strides(x.shape, shape), 0)
+
+
 def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
     """Return the implementation of a broadcasting kernel.
 
@@ -328,6 +339,10 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
             return broadcast(a, b, binary_layout(shape, b.shape))
         memory = a.memory
         size = a.size
+        if size >= RELEASE_LOCK_MIN_ELEMENTS and (
+            isinstance(a, WasmWalk) or isinstance(b, WasmWalk)
+        ):
+            return broadcast(a, b, binary_layout(shape, shape))
         out = (
             WasmArray(memory, shape, a.dtype, size, a.capacity)
             if dtype is None
@@ -345,8 +360,17 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
     def broadcast(a: WasmArray, b: WasmArray, pair: BinaryLayout) -> WasmArray:
         memory = a.memory
         out = memory.empty(pair.shape, dtype or a.dtype)
+        starts = 0, 0, 0
+        if pair.size >= RELEASE_LOCK_MIN_ELEMENTS:
+            walks = read_walk(a, pair.shape), read_walk(b, pair.shape)
+            layout = walk_layout(pair.shape, walks[0].strides, walks[1].strides)
+            if layout is not None:  # else the elements of walks are copied
+                pair, (a, b) = layout, [walk.owner for walk in walks]
+                starts = walks[0].start, walks[1].start, 0
         if pair.descriptor is None:
             steps = pair.a_step, pair.b_step
+            if any(starts):
+                a, b = (WasmPart(x, (), start) for x, start in zip((a, b), starts, strict=False))
             places = ((a, steps[0]), (b, steps[1]), (out, 1))
             run_elements(a, names[a.dtype], pair.size, places, *steps)
         elif pair.size < RELEASE_LOCK_MIN_ELEMENTS:
@@ -356,7 +380,8 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
                 run(a.address, b.address, out.address, descriptor.address)
         else:
             arrays, strides = (a, b, out), (1, 2, 0)
-            run_walk(a, broadcast_names[a.dtype], pair.descriptor, arrays, strides, work=pair.size)
+            export, work = broadcast_names[a.dtype], pair.size
+            run_walk(a, export, pair.descriptor, arrays, strides, work=work, starts=starts)
         return out
 
     return implementation

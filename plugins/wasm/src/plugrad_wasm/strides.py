@@ -86,6 +86,16 @@ def binary_layout(a_shape: Sizes, b_shape: Sizes) -> BinaryLayout:
 
 
 @lru_cache(maxsize=1024)
+def walk_layout(shape: Sizes, a: Sizes, b: Sizes) -> BinaryLayout | None:
+    """Return the layout of a binary operation on two walks, or None if its runs would not step by 0 or 1."""
+    sizes, a, b = merge_axes(shape, a, b)
+    if (a[-1], b[-1]) not in ((1, 1), (0, 1), (1, 0)):
+        return None
+    descriptor = (len(sizes), *sizes, *a, *b) if len(sizes) > 1 else None
+    return BinaryLayout(shape, count_elements(shape), a[-1], b[-1], descriptor)
+
+
+@lru_cache(maxsize=1024)
 def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
     """Return the descriptor of a strided copy of `sizes` elements.
 

@@ -56,11 +56,12 @@ def flat_positions(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
     depth = indices.shape[-1]
     memory = indices.memory
     out = memory.empty(indices.shape[:-1], int32)
-    indices = as_int32_positions(indices)
+    name = "flat_places_by_int64" if indices.dtype is int64 else "flat_places"
+    indices = indices if indices.dtype is int64 else as_int32_positions(indices)
     descriptor = memory.store.descriptor((depth, *shape[:depth]))
     places = (indices, depth), (out, 1)
     run_items(
-        *(indices, "flat_places", out.size, places, descriptor.address),
+        *(indices, name, out.size, places, descriptor.address),
         work=indices.size,
         held=[descriptor],
     )
