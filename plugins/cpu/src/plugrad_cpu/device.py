@@ -28,6 +28,7 @@ from plugrad.extend import (
 )
 from plugrad_cpu.declare import is_tracked
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, Array, empty, empty_like, pool
+from plugrad_cpu.sharing import fill_shared
 from plugrad_cpu.threads import thread_count, thread_pool
 
 if TYPE_CHECKING:
@@ -324,7 +325,8 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
         if like is not None and 0 in like.strides and (few := _drop_repeats(arrays, shape)):
             y[...] = function(*few)  # to copy rows takes half the time of computing them again
             return y
-        return function(*arrays, out=y)
+        fill_shared(function, arrays, y)
+        return y
 
     return into_pool
 
