@@ -81,32 +81,6 @@ def test_arrays_have_the_items_that_numbers_say(step):
     np.testing.assert_array_equal(y, x + (x if step else np.repeat([0, 4, 8], [4, 4, 2])))
 
 
-@pytest.mark.parametrize("axes", [-1, 33, 2**31 - 1])
-def test_a_descriptor_with_more_axes_than_there_is_room_for_is_an_error(axes):
-    """Of a copy of ten bytes; a descriptor has the number of axes, their sizes and strides."""
-    descriptor = np.zeros(100, np.int32)
-    descriptor[:5] = 2, 2, 5, 5, 1
-    places = [PLACE, 1, 0, 0, 0, 10, PLACE, 2, 0, 0, 0, 10]
-    words = [*ONCE, 1, 1, 1, 0, *places, NUMBER, 10, NUMBER, 0, PLACE, 3, 0, 0, 0, 400]
-
-    def make():
-        return program(words, (0, 1, 1, 10, 10), ("expand_1",), constants=(descriptor,))
-
-    x, y = np.arange(10, dtype="u1"), np.empty(10, "u1")
-    make()(x, y)
-    np.testing.assert_array_equal(x, y)
-    run = variants.current_variant().kernel("expand_1")
-    run(x, y, 10, 0, descriptor)
-    descriptor[0] = axes
-    with pytest.raises(ValueError, match="axes"):
-        make()
-    with pytest.raises(ValueError, match="axes"):
-        run(x, y, 10, 0, descriptor)
-    words[-6:] = PLACE, 1, 0, 0, 0, 10
-    with pytest.raises(ValueError, match="no constant"):
-        make()
-
-
 @pytest.mark.parametrize("factor", [2, 3, 1000])
 @pytest.mark.parametrize("step", [0, 1])
 def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
