@@ -21,6 +21,7 @@ from plugrad.kernels import indexing
 from plugrad_wasm.bits import to_bits
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART,
+    RELEASE_LOCK_MIN_ELEMENTS,
     ExportNames,
     iter_ranges,
     run_chains,
@@ -88,6 +89,10 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
         batch, outer = count_elements(shape[:batch_dims]), count_elements(shape[batch_dims:axis])
         size, inner, count = shape[axis], count_elements(shape[axis + 1 :]), count_elements(picked)
         sizes, itemsize = (batch, outer, count), x.dtype.itemsize
+        if out.size < RELEASE_LOCK_MIN_ELEMENTS:
+            run = x.memory.store.short[f"{name}_{itemsize}"]
+            run(x.address, indices.address, out.address, batch, outer, size, inner, count)
+            return out
         chains = [
             [
                 (
