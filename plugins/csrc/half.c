@@ -35,11 +35,49 @@ static float rounded_to_odd(double x) {
 }
 
 MAP(cast_float16, float32, half, float, FAST, widened(x))
+#ifdef __wasm__
+// The same for vectors: those of eight halves have the signs of all, and NaN.
+typedef int16_t shorts __attribute__((vector_size(16)));
+static inline ints magnitudes(floats x) {
+    const ints finite = __builtin_elementwise_min((ints)x & 0x7fffffff, (ints){} + 0x47800000);
+    const ints power = __builtin_elementwise_max(finite & 0x7f800000, (ints){} + (113 << 23));
+    const ints unit = power + (13 << 23), sum = (ints)((floats)finite + (floats)unit);
+    return sum - unit + (unit >> 13) - (126 << 10);
+}
+KERNEL(cast_float32_float16)(const float *restrict x, half *restrict out, int count) {
+    int i = 0;
+    _Pragma("clang loop unroll_count(2)")
+    for (; i + 8 <= count; i += 8) {
+        const floats a = load(x + i), b = load(x + i + 4);
+        shorts y = __builtin_wasm_narrow_u_i16x8_i32x4(magnitudes(a), magnitudes(b));
+        const shorts signs =
+            __builtin_shufflevector((shorts)a, (shorts)b, 1, 3, 5, 7, 9, 11, 13, 15);
+        const shorts nan = __builtin_wasm_narrow_s_i16x8_i32x4(a != a, b != b);
+        y |= (signs & (short)0x8000) | (nan & 0x7e00);
+        memcpy(out + i, &y, sizeof y);
+    }
+    for (; i < count; i++) out[i] = narrowed(x[i]);
+}
+#else
 MAP(cast_float32, float16, float, half, FAST, narrowed(x))
+#endif
 MAP(cast_float64, float16, double, half, SMALL, narrowed(rounded_to_odd(x)))
 MAP(cast_bfloat16, float32, half, float, FAST, widened_brain(x))
 MAP(cast_float32, bfloat16, float, half, FAST, narrowed_brain(x))
 MAP(cast_float64, bfloat16, double, half, SMALL, narrowed_brain(rounded_to_odd(x)))
+
+// 24 bits of an integer, of which the last one stands for all that are cut off, too.
+static float odd_from_uint64(uint64_t x) {
+    if (x < 1 << 24) return x;
+    const int cut = 40 - __builtin_clzll(x);
+    const uint32_t leading = (x >> cut) | ((x & ((UINT64_C(1) << cut) - 1)) != 0);
+    return leading * of_bits((uint32_t)(127 + cut) << 23);
+}
+static float odd_from_int64(int64_t x) {
+    return x < 0 ? -odd_from_uint64(-(uint64_t)x) : odd_from_uint64(x);
+}
+MAP(cast_int64, bfloat16, int64_t, half, SMALL, narrowed_brain(odd_from_int64(x)))
+MAP(cast_uint64, bfloat16, uint64_t, half, SMALL, narrowed_brain(odd_from_uint64(x)))
 
 typedef struct {
     void (*widen)(const half *x, float *out, int count);
@@ -114,11 +152,23 @@ FUNCTION(trunc)
 
 PREDICATE(is_finite) PREDICATE(is_inf) PREDICATE(is_nan) PREDICATE(sign_bit)
 
-OPERATION(add) OPERATION(atan2) OPERATION(divide) OPERATION(elu_gradient) OPERATION(floor_divide)
+OPERATION(atan2) OPERATION(divide) OPERATION(elu_gradient) OPERATION(floor_divide)
 OPERATION(gelu_gradient) OPERATION(gelu_tanh_gradient) OPERATION(hypot) OPERATION(log_add_exp)
-OPERATION(maximum) OPERATION(minimum) OPERATION(multiply)
+OPERATION(maximum) OPERATION(minimum)
 OPERATION(power) OPERATION(prelu) OPERATION(relu6_gradient) OPERATION(remainder)
-OPERATION(sigmoid_gradient) OPERATION(squared_difference) OPERATION(subtract)
+OPERATION(sigmoid_gradient) OPERATION(squared_difference)
+
+// What memory limits is converted in registers.
+#ifdef __wasm__
+OPERATION(add) OPERATION(multiply) OPERATION(subtract)
+#else
+#define SIMPLE(name, sign)                                                                         \
+    PAIRS(name, float16, half, half, FAST, narrowed(widened(a) sign widened(b)))                   \
+    PAIRS(name, bfloat16, half, half, FAST, narrowed_brain(widened_brain(a) sign widened_brain(b)))
+SIMPLE(add, +)
+SIMPLE(multiply, *)
+SIMPLE(subtract, -)
+#endif
 
 FUNCTION_OF(exp, bfloat16)  // that of float16 needs fewer digits
 
@@ -180,6 +230,12 @@ PAIRS(next_after, bfloat16, half, half, SMALL,
       neighbour(a, b, widened_brain(a), widened_brain(b), 0x7fc0))
 
 #ifndef __wasm__
+#define STEP(dtype, one, infinity, narrowed)                                                       \
+    MAP(step, dtype, half, half, FAST,                                                             \
+        (x & 0x7fff) > infinity ? x : (int16_t)x > 0 ? one : narrowed(alpha), float alpha)
+STEP(float16, 0x3c00, 0x7c00, narrowed)
+STEP(bfloat16, 0x3f80, 0x7f80, narrowed_brain)
+
 // ---- rows: sums and norms of what is converted into the first level of the cache ----
 
 static inline float sum_of(const float *x, int count) {

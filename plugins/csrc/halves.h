@@ -39,14 +39,15 @@ static inline float widened(half x) {
     return of_bits(bits | special | (uint32_t)(x & 0x8000) << 16);
 }
 
-// Rounds half to even. A number that is denormal in float16 is added to one whose last bit has the
-// value of theirs; adding an odd half of what is cut off rounds the others.
+// Rounds half to even, because a number is added to one whose last bit has the value of that of the half: 2^13 times
+// the power of two that begins the number, or that of the least normal half.
 static inline half narrowed(float x) {
-    const uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
-    const uint32_t finite = magnitude < 0x47800000 ? magnitude : 0x47800000;  // 2^16 is infinity
-    const uint32_t small = bits_of(of_bits(magnitude) + 0.5f) - bits_of(0.5f);
-    const uint32_t usual = (finite - (112 << 23) + 0xfff + (finite >> 13 & 1)) >> 13;
-    const uint32_t y = magnitude < 113 << 23 ? small : usual;
+    const int32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
+    const int32_t finite = magnitude < 0x47800000 ? magnitude : 0x47800000;  // 2^16 is infinity
+    const int32_t power = finite & 0x7f800000;
+    const int32_t unit = (power > 113 << 23 ? power : 113 << 23) + (13 << 23);
+    const int32_t sum = bits_of(of_bits(finite) + of_bits(unit));
+    const int32_t y = sum - unit + (unit >> 13) - (126 << 10);
     return y | (magnitude > 0x7f800000 ? 0x200 : 0) | (bits >> 16 & 0x8000);
 }
 #endif

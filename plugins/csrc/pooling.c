@@ -136,9 +136,19 @@ EACH_FLOAT(POOLING)
 // ---- halves: converted in registers, and rounded once ----
 
 #ifndef __wasm__
-#define SOME 256  // channels
+#define SOME 64  // channels, whose numbers stay in registers if there are as many
 
 // START of some channels, ADD the x of each of the other cells, and what is stored at the END.
+#define POOL_SOME(width, widened, narrowed, START, ADD, END)                             \
+    for (int k = 0; k < width; k++) values[k] = START;                                    \
+    EACH_CELL(w, {                                                                                 \
+        for (int k = 0; k < width; k++) {                                                 \
+            const float value = widened(x[cell + first + k]);                                      \
+            const float other = values[k];                                                         \
+            values[k] = ADD;                                                                       \
+        }                                                                                          \
+    })                                                                                             \
+    for (int k = 0; k < width; k++) out[y + first + k] = narrowed(END);
 #define POOL_HALVES(name, dtype, widened, narrowed, START, ADD, END)                               \
     KERNEL(name##_##dtype)(const half *restrict x, half *restrict out, const window *w) {          \
         EACH_WINDOW(w, {                                                                           \
@@ -146,15 +156,11 @@ EACH_FLOAT(POOLING)
                 const int width = smaller(SOME, w->channels - first);                              \
                 [[maybe_unused]] const float count = CELLS;                                        \
                 float values[SOME];                                                                \
-                for (int k = 0; k < width; k++) values[k] = START;                                 \
-                EACH_CELL(w, {                                                                     \
-                    for (int k = 0; k < width; k++) {                                              \
-                        const float value = widened(x[cell + first + k]);                          \
-                        const float other = values[k];                                             \
-                        values[k] = ADD;                                                           \
-                    }                                                                              \
-                })                                                                                 \
-                for (int k = 0; k < width; k++) out[y + first + k] = narrowed(END);                \
+                if (width == SOME) {                                                               \
+                    POOL_SOME(SOME, widened, narrowed, START, ADD, END)                          \
+                } else {                                                                           \
+                    POOL_SOME(width, widened, narrowed, START, ADD, END)                         \
+                }                                                                                  \
             }                                                                                      \
         })                                                                                         \
     }

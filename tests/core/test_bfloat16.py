@@ -1,6 +1,7 @@
 """bfloat16: its names, promotion, casts, and how it goes to files and other libraries and comes back."""
 
 import copy
+import math
 import pickle
 import subprocess
 import sys
@@ -296,3 +297,34 @@ def test_dlpack_refuses_what_numpy_does_not_know():
 
     with plugrad.use("cpu"), pytest.raises(ArgumentError, match="a float of 4 bits"):
         plugrad.from_dlpack(Other())
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64"])
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+def test_integers_round_once(backend, dtype, half):
+    """Just above the middle between two halves, float32 has only the middle itself."""
+    if plugrad.DType(dtype) not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} does not store {dtype}")
+    bits = 8 if half == "bfloat16" else 11
+    values = []
+    for size in range(20, 63 if dtype == "int64" else 31):
+        middle = (1 << size) + (1 << (size - bits))
+        values += [middle - 1, middle, middle + 1, middle + (1 << (size - bits + 1)) - 1]
+    if dtype != "uint32":
+        values += [-value for value in values]
+    given = np.array(values, dtype)
+    with np.errstate(over="ignore"):
+        exact = [round_integer(value, bits) for value in values]
+        expected = np.array(exact, np.float64).astype(plugrad.DType(half).numpy)
+    found = plugrad.asarray(given).astype(half).numpy()
+    np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
+
+
+def round_integer(value, bits):
+    """Return an integer with so many bits, the nearest to another one; of two, the even one."""
+    size = abs(value)
+    cut = max(size.bit_length() - bits, 0)
+    last, rest = size >> cut, size & ((1 << cut) - 1)
+    middle = 1 << cut >> 1
+    last += cut > 0 and (rest > middle or (rest == middle and last % 2 == 1))
+    return int(math.copysign(last << cut, value))

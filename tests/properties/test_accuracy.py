@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from conftest import chosen
+from conftest import selected_backends
 from consistency.generated import FOLDER
 from properties import accuracy
 from properties.test_invariances import running
@@ -14,7 +14,7 @@ REMEDY = "if it cannot be smaller, run `make docs` and commit the page"
 
 def pytest_generate_tests(metafunc):
     if "machine" in metafunc.fixturenames:
-        backends = chosen(metafunc.config)
+        backends = selected_backends(metafunc.config)
         names = [name for name in accuracy.MACHINES if name.partition("-")[0] in backends]
         metafunc.parametrize("machine", names, scope="module")
 

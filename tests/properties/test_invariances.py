@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from conftest import chosen
+from conftest import selected_backends
 from plugrad.discovery.loading import open_backend
 from plugrad.discovery.selection import active_backend
 from plugrad.errors import UnsupportedDtype
@@ -32,7 +32,7 @@ FORCED = "a forced variant"
 def pytest_generate_tests(metafunc):
     if "machine" not in metafunc.fixturenames:
         return
-    names = chosen(metafunc.config)
+    names = selected_backends(metafunc.config)
     if "cpu" in names:
         names = [*names, WITH_PACKS, *(f"{VARIANT}{name}" for name in available_variants())]
     cases = [

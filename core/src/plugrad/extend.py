@@ -17,6 +17,7 @@ from plugrad.engine.composites import composite as composite
 from plugrad.engine.halves import (
     MOVING_KERNELS as MOVING_KERNELS,
     compute_in_float32 as compute_in_float32,
+    compute_in_wider as compute_in_wider,
 )
 from plugrad.engine.implementations import active_functions as active_functions
 from plugrad.engine.results import wrap_array as wrap_array

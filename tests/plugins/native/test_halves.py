@@ -262,3 +262,18 @@ def test_pooling_is_that_of_float32_rounded(rng, half, channels):
         for options in ({"strides": 2}, {"strides": 1, "padding": "same"}, {"dilations": 2}):
             found = pool(x, 3, **options)
             same(found.numpy(), pool(x.astype("float32"), 3, **options).astype(half).numpy())
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_steps_and_arithmetic_of_every_value(half):
+    x = plugrad.asarray(every_value(half))
+    wide = x.astype("float32")
+    same(plugrad.step(x, 0.3).numpy(), plugrad.step(wide, 0.3).astype(half).numpy())
+    other = plugrad.asarray(np.resize([1.5, -3e-5, 6e4, 0.1], x.shape), dtype=half)
+    for function in (plugrad.add, plugrad.multiply, plugrad.subtract):
+        expected = function(wide, other.astype("float32")).astype(half)
+        same(function(x, other).numpy(), expected.numpy())
+        same(
+            function(other[1], x).numpy(),
+            function(other[1].astype("float32"), wide).astype(half).numpy(),
+        )

@@ -1,13 +1,18 @@
 """The memory of compiled graphs: what waits, what lies in the memory of something else, and what nobody may touch."""
 
+import json
+import os
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import plugrad
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import Call, plan_memory
+from plugrad.extend import Call
 from plugrad.tensor.trees import iter_tensors
 from plugrad_cpu.memory import pool
 
@@ -19,6 +24,7 @@ delays = import_module("plugrad_native.programs.delays")
 reuse = import_module("plugrad_native.programs.reuse")
 
 SIZE = 1 << 18
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 BYTES = 4 * SIZE
 
 
@@ -141,5 +147,84 @@ def test_the_plan_tells_the_peak_of_a_compiled_step():
         return plugrad.mean(plugrad.square(h.reshape(64, -1) @ w))
 
     step = plugrad.grads(loss)
-    plan = plan_memory(graph_of(step, k, w)).peak_bytes
+    plan = plugrad.make_graph(step, fused=True)(k, w).peak_bytes
     assert same(step, k, w) == pytest.approx(plan, rel=0.05)
+
+
+MEASURE = """
+import gc, json, sys
+import plugrad_cpu.memory as memory
+memory.TRACKED_MIN_BYTES = 4096  # before others import it: all arrays but the smallest are counted
+import jitted, plugrad
+plugrad.use("cpu")
+pool = memory.pool
+
+def measure(run, args):
+    for _ in range(2):
+        run(*args)
+    gc.collect()
+    pool._collect_dead()
+    pool.trim()
+    held = pool._peak = pool._bytes
+    run(*args)
+    return pool._peak - held
+
+for name in sys.argv[1:]:
+    work = jitted.WORK[name]()
+    run = plugrad.jit(work.function)
+    found = measure(run, work.args), measure(work.function, work.args)
+    print(json.dumps([*found, plugrad.make_graph(run, fused=True)(*work.args).peak_bytes]))
+"""
+WORKLOADS = (
+    "W1",
+    "W2",
+    "W3",
+    "W4",
+    "W5",
+    "digits",
+    "characters",
+    "LSTM",
+    "GRU",
+    "bodies",
+    "options",
+)
+
+
+def test_the_plan_tells_the_peak_of_workloads():
+    """What is measured are the bytes of all arrays that a compiled call allocates, at their peak."""
+    result = subprocess.run(
+        [sys.executable, "-c", MEASURE, *WORKLOADS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(BENCHMARKS), "OPENBLAS_NUM_THREADS": "1"},
+    )
+    for name, line in zip(WORKLOADS, result.stdout.splitlines(), strict=True):
+        compiled, untraced, planned = json.loads(line)
+        assert compiled == pytest.approx(planned, rel=0.05), name
+        assert compiled <= 1.1 * untraced, name  # long programs make room for all results first
+
+
+def test_results_have_room_for_what_is_read_before_they_are_made():
+    x, w = numbers(256, 256), numbers(256, 256, seed=1)
+
+    def products(x, w):
+        return x @ w @ w @ w
+
+    assert same(products, x, w) <= 2 * x.nbytes
+    # Both inner products are alive when the results are made.
+    assert same(lambda x, w: ((y := x @ w) @ w, y @ y), x, w) <= 3 * x.nbytes
+
+
+def test_what_a_region_makes_takes_the_place_of_what_it_alone_needs():
+    def function(x):
+        y = sorted_rows(x)
+        return plugrad.sum(plugrad.sin(y @ y) * y)
+
+    same(function, numbers(512, 512))
+
+    def reusing(x):
+        y = sorted_rows(x)
+        return plugrad.cumulative_sum(plugrad.exp(y) * y, axis=1)
+
+    assert same(reusing, numbers(512, 512)) <= 2 * 512 * 512 * 4 + 4096

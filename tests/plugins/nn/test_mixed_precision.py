@@ -172,7 +172,5 @@ def kept_bytes(backend, dtype):
 
 def test_activations_take_half_of_the_memory(backend):
     wide = kept_bytes(backend, "float32")
-    for half in (
-        HALVES if backend != "webgpu" else ["bfloat16"]
-    ):  # float16 takes words of 32 bits there
+    for half in HALVES:
         assert kept_bytes(backend, half) <= 0.6 * wide

@@ -68,7 +68,14 @@ def amplitude(name, x):
     )
 
 
-BESSEL = {"jv": mp.besselj, "yv": mp.bessely, "iv": mp.besseli, "kv": mp.besselk}
+BESSEL = {
+    "jv": mp.besselj,
+    "yv": mp.bessely,
+    "iv": mp.besseli,
+    "kv": mp.besselk,
+    "ive": lambda v, x: mp.besseli(v, x) * mp.exp(-abs(x)),
+    "kve": lambda v, x: mp.besselk(v, x) * mp.exp(x),
+}
 ORDERS = (0, 2, 5, 0.3, 2.5, 17.25, -0.5, -3, -1.7)
 
 

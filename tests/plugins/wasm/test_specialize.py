@@ -47,7 +47,7 @@ def test_rows(family):
             continue
         try:
             dtype = main_dtype(row, backend)
-            given = tensors_of(row.drawn(dtype))
+            given = tensors_of(row.draw(dtype))
             untraced = run(row, given, dtype)
         except (NotClaimed, plugrad.errors.UnsupportedDtype, plugrad.errors.KernelNotFound):
             continue

@@ -200,8 +200,8 @@ SHADERS = {
     },
     ("scatter",): {"element": "vec4<u32>"},
     ("signal",): {},
-    ("halves_pack",): {},
-    ("halves_unpack",): {},
+    ("halves_pack",): {"narrowed": "half_bits"},
+    ("halves_unpack",): {"widened": "bits_of_half"},
     ("sorting",): {"digits": "256", "places": "1024"},
     ("reduction_position",): {
         "T": "f32",

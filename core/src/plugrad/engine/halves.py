@@ -1,4 +1,4 @@
-"""Kernels of dtypes of 16 bits: they are computed in float32, and what the contract promises in halves is rounded."""
+"""Kernels of narrow dtypes: they are computed in wider ones, and their results are cast as the contract promises."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plugrad.kernels import binary, creation, indexing, movement, rearrangement,
 from plugrad.types.dtype import float32
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from plugrad.tensor.backend import Implementation
     from plugrad.types.dtype import DType
@@ -52,49 +52,69 @@ def compute_in_float32(
 ) -> Implementation:
     """Return an implementation that also takes halves: it computes them in float32, and rounds the results once.
 
-    Inputs, and an attribute ``dtype``, become float32. Of the results, those become halves of which the contract
-    says so: a kernel that counts, compares or casts returns what it returns for float32.
-
     Args:
         kernel: the contract.
         function: the implementation for float32.
         cast_to: the implementation of the kernel "Cast" of the same backend, for these dtypes.
         halves: the dtypes that are computed so.
     """
-    known: set[object] = {spelling for d in halves for spelling in (d, d.numpy)}
+    wider = {spelling: float32 for d in halves for spelling in (d, d.numpy)}
+    return compute_in_wider(kernel, function, cast_to, wider)
+
+
+def compute_in_wider(
+    kernel: Kernel[..., Any],
+    function: Implementation,
+    cast_to: Implementation,
+    wider: Mapping[Any, DType],
+) -> Implementation:
+    """Return an implementation that also takes other dtypes: it computes them in wider ones, and casts results.
+
+    Inputs, and an attribute ``dtype``, are cast. Of the results, those are cast back of which the contract
+    says so: a kernel that counts, compares or casts returns what it returns for the wider dtype.
+
+    Args:
+        kernel: the contract.
+        function: the implementation for the wider dtypes.
+        cast_to: the implementation of the kernel "Cast" of the same backend, for all these dtypes.
+        wider: the wider dtypes, by the dtypes that are computed in them; if arrays of the backend spell dtypes in
+            another way, by that spelling, too.
+    """
     has_dtype = "dtype" in kernel.attributes
 
     def widen(x: Any) -> Any:
-        return cast_to(x, dtype=float32) if x is not None and x.dtype in known else x
+        return cast_to(x, dtype=wider[x.dtype]) if x is not None and x.dtype in wider else x
 
-    def round_to(y: Any, spec: Spec) -> Any:
-        return cast_to(y, dtype=spec.dtype) if spec.dtype in known else y
+    def cast_back(y: Any, spec: Spec) -> Any:
+        return cast_to(y, dtype=spec.dtype) if spec.dtype in wider else y
 
     @wraps(function)
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         for x in arrays:
-            if x is not None and x.dtype in known:
+            if x is not None and x.dtype in wider:
                 break
         else:
-            if not has_dtype or attrs["dtype"] not in known:
+            if not has_dtype or attrs["dtype"] not in wider:
                 return function(*arrays, **attrs)
         result = function(*map(widen, arrays), **widen_attributes(attrs))
-        return round_results(result, kernel.infer_cached(arrays, attrs))
+        return cast_results(result, kernel.infer_cached(arrays, attrs))
 
-    def create_in_float32(backend: Any, **attrs: Any) -> Any:
-        if attrs.get("dtype") not in known:
+    def of_no_inputs(backend: Any, **attrs: Any) -> Any:
+        if attrs.get("dtype") not in wider:
             return function(backend, **attrs)
-        return round_results(
+        return cast_results(
             function(backend, **widen_attributes(attrs)), kernel.infer_cached((), attrs)
         )
 
     def widen_attributes(attrs: dict[str, Any]) -> dict[str, Any]:
-        return attrs | {"dtype": float32} if has_dtype and attrs["dtype"] in known else attrs
+        if not has_dtype or attrs["dtype"] not in wider:
+            return attrs
+        return attrs | {"dtype": wider[attrs["dtype"]]}
 
-    def round_results(result: Any, promised: Any) -> Any:
+    def cast_results(result: Any, promised: Any) -> Any:
         if hasattr(promised, "dtype"):
-            return round_to(result, promised)
+            return cast_back(result, promised)
         parts = cast("Sequence[Any]", result)
-        return [round_to(y, spec) for y, spec in zip(parts, promised, strict=True)]
+        return [cast_back(y, spec) for y, spec in zip(parts, promised, strict=True)]
 
-    return implementation if kernel.inputs else create_in_float32
+    return implementation if kernel.inputs else of_no_inputs

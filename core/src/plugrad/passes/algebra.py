@@ -90,8 +90,8 @@ class _Rewriter:
         if step is None:
             return False
         if step.kernel is creation.fill:
-            value: Any = step.attrs["value"]
-            return value == number and copysign(1, value) > 0  # x - -0.0 is 0.0 for -0.0
+            filled: Any = step.attrs["value"]
+            return filled == number and copysign(1, filled) > 0  # x - -0.0 is 0.0 for -0.0
         if step.kernel in _REPEATED:
             return self.is_filled(step.inputs[0], number)
         return step.kernel is (creation.ones_like if number else creation.zeros_like)

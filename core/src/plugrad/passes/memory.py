@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.graph.graph import Call, Fused, Graph, Step, Value
 from plugrad.passes.views import PACKED_VIEWS, STRIDED_VIEWS, find_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Callable, Mapping, Set
 
     from plugrad.contract.kernel import Kernel
 
@@ -46,6 +47,8 @@ def plan_memory(
     views: Set[Kernel[..., Any]] = STRIDED_VIEWS,
     in_place: bool = True,
     are_results_apart: bool = False,
+    places: Mapping[Value, Value] = MappingProxyType({}),
+    scratch_bytes: Callable[[Step], int] = lambda step: 0,
 ) -> MemoryPlan:
     """Return a plan of the memory that the steps of a graph need, before it runs.
 
@@ -61,8 +64,13 @@ def plan_memory(
         in_place: whether an elementwise kernel may write its result over an input of the same shape and size of
             elements that is not needed any more. A replay does not.
         are_results_apart: whether results, and what variables become, lie in arrays of their own instead of the block.
+        places: the values in whose memory outputs of fused steps lie: those that they are views of, and inputs whose
+            places they take.
+        scratch_bytes: what a step needs beside its inputs and outputs while it runs.
     """
     storage = find_storage(graph, views)
+    for value in storage if places else ():  # in the order of the steps
+        storage[value] = storage[places.get(value, storage[value])]
     made = {value for step in graph.steps for value in step.outputs}
     last = _last_uses(graph, storage)
     if in_place:
@@ -79,7 +87,8 @@ def plan_memory(
         v: index for index, step in enumerate(graph.steps) for v in step.outputs if v in owned
     }
     inside = [
-        max(
+        scratch_bytes(step)
+        + max(
             [
                 plan_memory(body, views=views, in_place=in_place).peak_bytes
                 for body in (() if isinstance(step, Fused) else step.graphs)

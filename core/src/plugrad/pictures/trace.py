@@ -93,7 +93,7 @@ def _differentiated_step() -> Step | None:
     """
     frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        if frame.f_code is BackwardPass.walk.__code__:
+        if frame.f_code is BackwardPass.run.__code__:
             return frame.f_locals["node"]
         frame = frame.f_back
     return None

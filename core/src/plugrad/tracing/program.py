@@ -134,11 +134,14 @@ class Program:
 
     def planned_graph(self) -> Graph:
         """Return the graph as the device runs it, with the steps that run as one and the peak that was planned."""
+        graph: Graph = getattr(self.run, "fused", self.graph)
+        if graph.peak_bytes is not None:
+            return graph  # by the compiler, which knows what else it takes
         in_place = self.run.in_place if isinstance(self.run, Compiled) else None
         planned = self.graph if in_place is None else in_place.graph
-        return replace(
-            getattr(self.run, "fused", self.graph), peak_bytes=plan_memory(planned).peak_bytes
-        )
+        is_replayed = graph is self.graph
+        plan = plan_memory(planned, in_place=not is_replayed)
+        return replace(graph, peak_bytes=plan.peak_bytes)
 
     def holds(self) -> bool:
         """Return whether what Python decided while the function was traced would be decided so now."""

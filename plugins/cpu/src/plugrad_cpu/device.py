@@ -273,9 +273,9 @@ def _choose_by_inputs(
 
 
 def _has_rows(x: Array) -> bool:
-    """Return whether the elements along the last axis are adjacent, or there is one."""
+    """Return whether the elements along the last axis are adjacent, forwards or backwards, or there is one."""
     shape = x.shape
-    return not shape or shape[-1] == 1 or x.strides[-1] == x.itemsize
+    return not shape or shape[-1] == 1 or abs(x.strides[-1]) == x.itemsize
 
 
 @lru_cache(maxsize=1024)

@@ -18,6 +18,8 @@ def round_to_bfloat16(x: Array, dtype: DType) -> Array:
     """
     if x.dtype.itemsize < 4 or x.dtype == np.float32:  # float32 holds them
         return x.astype(dtype.numpy)
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        x = _round_to_odd(x)
     exact = x.astype(np.float64, copy=False)
     y = exact.astype(np.float32)
     bits = y.view(np.uint32)
@@ -25,3 +27,11 @@ def round_to_bfloat16(x: Array, dtype: DType) -> Array:
     inexact = (wide != exact) & ~np.isnan(exact)
     bits[...] = np.where(inexact, (bits - (np.abs(wide) > np.abs(exact))) | 1, bits)
     return y.astype(dtype.numpy)
+
+
+def _round_to_odd(x: Array) -> Array:
+    """Return integers that float64 holds: of large ones, 11 bits are cut off, for which the next bit is set."""
+    cut = x.dtype.type(0x7FF)
+    is_large = (x >= 2**53) | ((x <= -(2**53)) if x.dtype.kind == "i" else False)
+    odd = (x & ~cut) | ((x & cut) != 0).astype(x.dtype) << x.dtype.type(11)
+    return np.where(is_large, odd, x)

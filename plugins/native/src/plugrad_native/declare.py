@@ -119,6 +119,13 @@ def binary_kernel(
             return out
         if broadcast is None:
             return track_allocation(numpy_function(a, b))
+        if (
+            not (is_dense or are_equal or (a.ndim and b.ndim))
+            and (a if a.ndim else b).flags.f_contiguous
+        ):
+            return implementation(
+                a.T, b.T
+            ).T  # a number and an array whose axes lie in another order
         if not are_equal:
             shape = broadcast_shapes(shape, b.shape)
             size = count_elements(shape)
@@ -268,13 +275,33 @@ def as_contiguous(x: Array) -> Array:
         and not x.dtype.hasobject
         and x.itemsize in COPY
     ):
-        turned = plan_transposition(x.shape, x.strides, x.itemsize)
+        turned = plan_transposition(x.shape, x.strides, x.itemsize) or plan_reversal(
+            x.shape, x.strides, x.itemsize
+        )
     if turned is None:
         write(x, y)
     else:
         order, descriptor = turned
         COPY[x.itemsize](x.transpose(order), y, descriptor)
     return y
+
+
+@lru_cache(maxsize=1024)
+def plan_reversal(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
+    """Plan a copy of an array whose last axis runs backwards, as `plan_transposition` does; None for others."""
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    steps = [strides[axis] for axis in axes]
+    if (
+        not steps
+        or steps[-1] != -item_size
+        or any(step % item_size or abs(step) >= MAX_ELEMENTS for step in steps)
+    ):
+        return None
+    sizes, targets = [shape[axis] for axis in axes], broadcast_strides(shape, shape)
+    lead = [] if len(axes) > 1 else [0]  # C wants two axes
+    numbers = [*(1 for _ in lead), *sizes, *lead, *(step // item_size for step in steps)]
+    numbers += [*lead, *(targets[axis] for axis in axes)]
+    return tuple(range(len(shape))), np.array([len(numbers) // 3, *numbers], np.int32)
 
 
 @lru_cache(maxsize=1024)

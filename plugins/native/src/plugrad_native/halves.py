@@ -38,7 +38,7 @@ from plugrad_native.half_products import (
 from plugrad_native.kernels import table as table
 from plugrad_native.kernels.pooling import describe_pooling, run_pooling
 from plugrad_native.kernels.reduction import sum_halves
-from plugrad_native.kernels.unary import CHARACTERS, cast
+from plugrad_native.kernels.unary import CHARACTERS, cast, step
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
@@ -267,6 +267,7 @@ def _declare(kernel: Kernel[..., Any], function: Implementation) -> None:
     table.replace(config._replace(bfloat16_func=function))
 
 
+_declare(unary.step, step)
 for _family, _names in FUNCTIONS.items():
     for _name in _names:
         _kernel = vars(_family)[_name]

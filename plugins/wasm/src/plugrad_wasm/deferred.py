@@ -31,10 +31,10 @@ class Deferred:
         self,
         kernel: Kernel[..., Any],
         family: str,
-        adapt: Callable[[Implementation], Implementation] | None = None,
+        adapt: Callable[[Kernel[..., Any], Implementation], Implementation] | None = None,
     ) -> None:
         """Stand for a kernel of a family; `adapt` makes the implementation of what is declared there."""
-        self._name = kernel.name
+        self._kernel = kernel
         self._family = family
         self._adapt = adapt
 
@@ -42,8 +42,8 @@ class Deferred:
     def function(self) -> Implementation:
         """The implementation."""
         import_lazily(f"plugrad_wasm.kernels.{self._family}")
-        function = table.configs[self._name].kernel_func
-        return self._adapt(function) if self._adapt else function
+        function = table.configs[self._kernel.name].kernel_func
+        return self._adapt(self._kernel, function) if self._adapt else function
 
     def __call__(self, *arrays: Any, **attrs: Any) -> Any:
         """Return the result of the implementation."""

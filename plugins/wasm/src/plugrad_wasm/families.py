@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from plugrad.extend import Kernel, KernelConfig, KernelTable
+from plugrad.extend import Kernel, KernelConfig, KernelTable, compute_in_float32, float16
 from plugrad.kernels import (
     activation,
     attention,
@@ -50,11 +50,12 @@ from plugrad.kernels import (
     unary,
 )
 from plugrad_wasm.deferred import Deferred
-from plugrad_wasm.half import through_float32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
+
+    from plugrad.extend import Implementation
 
 MANIFEST: Final = Path(__file__).with_name("plugrad-backend.toml")
 ELEMENTWISE: Final = (activation, binary, bitwise, complex, unary)
@@ -113,6 +114,14 @@ def bfloat16_kernels() -> frozenset[str]:
     )
 
 
+CAST: Final = Deferred(unary.cast, "unary")
+
+
+def widen_float16(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
+    """Return an implementation that computes float16 in float32."""
+    return compute_in_float32(kernel, function, CAST, (float16,))
+
+
 def kernels() -> KernelTable:
     """Return a table of the kernels; the module of a family is imported when one of them is first used."""
     from plugrad_wasm.program import exported_kernels  # not at the top: it imports wasmtime
@@ -127,7 +136,7 @@ def kernels() -> KernelTable:
             if not is_exported and kernel.name not in listed:
                 continue
             is_widened = family in FLOAT32_FAMILIES or kernel in FLOAT32_KERNELS
-            function = Deferred(kernel, name, through_float32 if is_widened else None)
+            function = Deferred(kernel, name, widen_float16 if is_widened else None)
             on_host = family in HOST_FAMILIES or kernel in HOST_KERNELS
             declared.add(KernelConfig(kernel.name, declared.backend, function, on_host=on_host))
     return declared

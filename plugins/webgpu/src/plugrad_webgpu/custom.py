@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 STENCIL_WORKGROUP: Final = 64
 _narrow_result: Final = elementwise(dict.fromkeys(NUMBERS, "x"))
-"""Wraps integers around, and rounds floats, where the elements of a narrow dtype were computed in words."""
+"""Wraps integers around where the elements of a narrow dtype were computed in words."""
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ENTRY = re.compile(r"@compute\b[^{;]*?\bfn\s+(\w+)")

@@ -20,6 +20,7 @@ from plugrad.extend import (
     Probe,
     as_dtype,
     compile_replay,
+    float16,
     is_interruption,
     known_bfloat16,
     string,
@@ -134,7 +135,7 @@ class WebGpuBackend(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays on the device, and string, whose arrays stay on the host."""
-        return DTYPES | known_bfloat16() | {string}
+        return DTYPES | {float16, string} | known_bfloat16()
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         """Return a copy of a host array on the device; arrays of strings stay on the host.
@@ -158,15 +159,24 @@ class WebGpuBackend(Backend):
         """Yield flat parts of the values of arrays; the device brings the next part while the program uses one."""
         return read(self.active_device, arrays)
 
+    def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
+        """Return an implementation that also takes halves, as those of this package do."""
+        from plugrad_webgpu.halves import with_halves  # not at the top, as in `open`
+        from plugrad_webgpu.narrow import own_configs
+
+        own, contract = own_configs().get(kernel_name), KERNELS.get(kernel_name)
+        is_own = own is not None and own.kernel_func is function
+        return function if is_own or contract is None else with_halves(contract, function)
+
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return an implementation that also takes bfloat16."""
-        from plugrad_webgpu.halves import with_bfloat16  # few programs need it
+        """Return an implementation that also takes bfloat16: on the host, it is computed in float32."""
+        from plugrad_webgpu.halves import with_halves  # as above
+        from plugrad_webgpu.narrow import own_configs
 
-        contract = KERNELS.get(kernel_name)
-        return function if contract is None else with_bfloat16(contract, function, self._cast)
-
-    def _cast(self, x: GpuArray, *, dtype: DType) -> GpuArray:
-        return self.functions["Cast"](x, dtype=dtype)
+        own, contract = own_configs().get(kernel_name), KERNELS.get(kernel_name)
+        if own is None or contract is None or not own.on_host:
+            return function
+        return with_halves(contract, function)
 
     def compile(self, graph: Graph) -> Callable[..., list[Any]] | None:
         """Return a function that encodes what the kernels of a graph do; None if all its values stay on the host."""

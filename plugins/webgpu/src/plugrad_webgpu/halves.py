@@ -1,4 +1,4 @@
-"""bfloat16: two elements in a word of 32 bits, which kernels do not see.
+"""float16 and bfloat16: two elements in a word of 32 bits, which kernels do not see.
 
 Around a kernel, a shader unpacks the inputs to float32, and another one rounds and packs the results.
 """
@@ -8,15 +8,16 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.extend import BFLOAT16, DType, compute_in_float32, float32, known_bfloat16
+from plugrad.extend import BFLOAT16, compute_in_wider, float16, float32, int32, int64, uint32
 from plugrad.kernels import binary, movement, unary
 from plugrad_webgpu.algorithms.expressions import elementwise
-from plugrad_webgpu.shaders.elements import stored_nbytes
+from plugrad_webgpu.kernels.unary import cast as cast_words
+from plugrad_webgpu.shaders.elements import HALVES, stored_nbytes
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
-    from plugrad.extend import Implementation, Kernel
+    from plugrad.extend import DType, Implementation, Kernel
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
@@ -25,45 +26,60 @@ SHARING: Final = frozenset(
     kernel.name for kernel in (unary.identity, movement.reshape, movement.expand_dims)
 )
 """The kernels whose results share the buffer of the input, whatever is in it."""
-_PACK: Final = Program("pack halves", partial(shader, "halves_pack"))
-_UNPACK: Final = Program("unpack halves", partial(shader, "halves_unpack"))
-_next_brain_after: Final = elementwise("next_brain_after(a, b)", ("a", "b"))
+PACKING: Final = {
+    float16: Program("pack float16", partial(shader, "halves_pack", narrowed="half_bits")),
+    BFLOAT16: Program("pack bfloat16", partial(shader, "halves_pack", narrowed="brain_bits")),
+}
+UNPACKING: Final = {
+    float16: Program("unpack float16", partial(shader, "halves_unpack", widened="bits_of_half")),
+    BFLOAT16: Program("unpack bfloat16", partial(shader, "halves_unpack", widened="bits_of_brain")),
+}
+"""The shaders, by dtype."""
+NEXT_AFTER: Final = {
+    float16: elementwise("next_half_after(a, b)", ("a", "b")),
+    BFLOAT16: elementwise("next_brain_after(a, b)", ("a", "b")),
+}
+"""The neighbours of halves, in float32."""
+WIDER: Final = dict.fromkeys(HALVES, float32)
+to_odd_float32: Final = elementwise(
+    {int32: "odd_f32_of_i32(x)", uint32: "odd_f32_of_u32(x)", int64: "odd_f32_of_i64(x)"},
+    result=float32,
+)
+"""Integers in float32, with an odd last bit if they are not exact: then rounding again is harmless."""
 
 
 @lru_cache(maxsize=1024)
 def _plan(program: Program, shape: Shape, dtype: DType) -> Plan:
-    count = stored_nbytes(shape, DType(BFLOAT16)) // 4
+    count = stored_nbytes(shape, float16) // 4
     return plan(program, (count,), count, shape, dtype)
 
 
-def with_bfloat16(
-    kernel: Kernel[..., Any], function: Implementation, cast: Implementation
-) -> Implementation:
-    """Return an implementation that also takes bfloat16; `cast` is what the device calls for the kernel "Cast"."""
+def with_halves(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
+    """Return an implementation that also takes float16 and bfloat16."""
     if kernel.name in SHARING:
         return function
     if kernel is unary.cast:
-        return partial(_cast, function)
-    own: Implementation = _next_brain_after if kernel is binary.next_after else function
-    halves = known_bfloat16()
-    widened = compute_in_float32(kernel, own, cast, halves)
-    if own is function:
+        return cast
+    widened = compute_in_wider(kernel, function, cast, WIDER)
+    if kernel is not binary.next_after:
         return widened
+    neighbours = {d: compute_in_wider(kernel, f, cast, WIDER) for d, f in NEXT_AFTER.items()}
 
     def next_after(a: GpuArray, b: GpuArray) -> GpuArray:
-        return (widened if a.dtype in halves else function)(a, b)
+        return neighbours.get(a.dtype, function)(a, b)
 
     return next_after
 
 
-def _cast(function: Implementation, x: GpuArray, *, dtype: DType) -> GpuArray:
-    """Return the elements as another dtype; `function` casts where neither is bfloat16."""
+def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
+    """Return the elements as another dtype, rounded once."""
+    if x.dtype == dtype:
+        return x
     device = x.buffer.device
-    if x.dtype == BFLOAT16:
-        if dtype == BFLOAT16:
-            return x
-        wide = device.launch(_plan(_UNPACK, x.shape, float32), x)
-        return function(wide, dtype=dtype)
-    if dtype == BFLOAT16:
-        return device.launch(_plan(_PACK, x.shape, dtype), function(x, dtype=float32))
-    return function(x, dtype=dtype)
+    if x.dtype in HALVES:
+        x = device.launch(_plan(UNPACKING[x.dtype], x.shape, float32), x)
+    if dtype not in HALVES:
+        return cast_words(x, dtype=dtype)
+    is_long = x.dtype in (int32, uint32, int64)
+    wide = to_odd_float32(x) if is_long else cast_words(x, dtype=float32)
+    return device.launch(_plan(PACKING[dtype], wide.shape, dtype), wide)

@@ -33,7 +33,10 @@ CHARACTERS: Final = {
     **{name: np.dtype(name).char for name in ("bool", "float16", *FLOATS, *INTEGERS)},
 }
 """NumPy's letters for dtypes; that of bfloat16 is the one that ml_dtypes has chosen."""
-STEP = exports("step", *FLOATS)
+STEP: Final = {
+    CHARACTERS[dtype]: current_variant().kernel(f"step_{dtype}")
+    for dtype in ("float16", "bfloat16", *FLOATS)
+}
 CASTS: Final = {
     CHARACTERS[source] + CHARACTERS[target]: current_variant().kernel(f"cast_{source}_{target}")
     for source, targets in (
@@ -55,7 +58,7 @@ numpy_cast: Final = numpy_implementation(unary.cast)
 @table.implements(unary.step)
 def step(x: Array, *, alpha: float) -> Array:
     """Return 1 where x is positive, else `alpha`; NaN stays NaN."""
-    run = STEP.get(x.dtype)
+    run = STEP.get(x.dtype.char)
     size = x.size
     if run is None or size >= MAX_ELEMENTS:
         return numpy_step(x, alpha=alpha)

@@ -22,9 +22,11 @@ from plugrad.extend import (
     compile_replay,
     count_elements,
     find_groups,
+    find_storage,
     fuse_regions,
     fuse_steps,
     get_kernel,
+    pack_memory,
     plan_memory,
 )
 from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_pool
@@ -36,7 +38,7 @@ from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.groups import is_in_loop, is_repeated_number, lower_group
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of, has_gaps
 from plugrad_native.programs.products import turn_factors
-from plugrad_native.programs.reuse import find_dying, find_reused, is_free
+from plugrad_native.programs.reuse import find_dying, find_guests, find_reused, is_free
 from plugrad_native.programs.rows import fits, is_view, row_calls
 from plugrad_native.programs.table import Place, Table
 from plugrad_native.programs.updates import UpdatingRun, plan_updates
@@ -83,11 +85,10 @@ def _compile(graph: Graph) -> Run | None:
         return None
     if len(fused.steps) == 1 and regions:
         ends = (*graph.results, *(value for _, value in graph.updates))
-        run = compile_region(
+        region = compile_region(
             regions[0], (*graph.arguments, *graph.variables), ends, graph.constants
         )
-        run.graph = fused  # type: ignore[attr-defined] # pyright: ignore[reportFunctionMemberAccess]
-        return run
+        return _with_plan(region.run, fused, {regions[0]: region})
 
     dying = {
         id(step.body): values
@@ -95,15 +96,32 @@ def _compile(graph: Graph) -> Run | None:
         if isinstance(step, Fused)
     }
 
+    compiled: dict[Graph, Region] = {}
+
     def compile_inner(inner: Graph) -> Run:
         if any(inner is region for region in regions):
             free = dying[id(inner)]
-            return compile_region(inner, inner.arguments, inner.results, dying=free)
-        if any(inner is body for body in bodies):
-            return compile_shared_group(inner, dying[id(inner)])
-        return _compile_or_replay(inner)
+            compiled[inner] = compile_region(inner, inner.arguments, inner.results, dying=free)
+        elif any(inner is body for body in bodies):
+            compiled[inner] = compile_shared_group(inner, dying[id(inner)])
+        else:
+            return _compile_or_replay(inner)
+        return compiled[inner].run
 
-    return compile_replay(fused, compile_body=compile_inner)
+    return _with_plan(compile_replay(fused, compile_body=compile_inner), fused, compiled)
+
+
+def _with_plan(run: Run, fused: Graph, compiled: Mapping[Graph, Region]) -> Run:
+    """Return a function of a graph, which tells how it runs: its fused steps, and the memory at its peak."""
+    places = {v: x for region in compiled.values() for v, x in region.places.items()}
+
+    def scratch_bytes(step: Step) -> int:
+        return compiled[step.body].scratch_bytes if isinstance(step, Fused) else 0
+
+    plan = plan_memory(fused, in_place=False, places=places, scratch_bytes=scratch_bytes)
+    graph = replace(fused, peak_bytes=plan.peak_bytes)
+    run.graph = graph  # type: ignore[attr-defined] # pyright: ignore[reportFunctionMemberAccess]
+    return run
 
 
 class _OwnKernels:
@@ -240,13 +258,23 @@ NO_CONSTANTS: Final[Mapping[Value, Array]] = MappingProxyType({})
 # --- one program ------------------------------------------------------------------------------------
 
 
+class Region(NamedTuple):
+    """What runs a fused step, and what it takes of memory."""
+
+    run: Run
+    places: Mapping[Value, Value]
+    """The values in whose memory some of its results lie."""
+    scratch_bytes: int
+    """What it allocates beside its results while it runs. What programs hold between calls does not count."""
+
+
 def compile_region(
     body: Graph,
     arguments: Sequence[Value],
     ends: Sequence[Value],
     constants: Mapping[Value, Array] = NO_CONSTANTS,
     dying: Set[Value] = frozenset(),
-) -> Run:
+) -> Region:
     """Return a function of the arrays of some values, which returns those of others.
 
     Args:
@@ -258,20 +286,25 @@ def compile_region(
     """
     steps = body.steps
     if all(isinstance(step, Call) and step.kernel in VIEWS for step in steps):
-        return compile_replay(
-            replace(
-                body,
-                arguments=tuple(arguments),
-                results=tuple(ends),
-                constants={**constants, **body.constants},
-            )
+        viewed = replace(
+            body,
+            arguments=tuple(arguments),
+            results=tuple(ends),
+            constants={**constants, **body.constants},
         )
+        return Region(compile_replay(viewed), find_storage(viewed), 0)
     plan = plan_memory(body, views=PACKED_VIEWS, in_place=False, are_results_apart=True)
     storage, specs = plan.storage, body.specs
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
-    made = [v for step in steps for v in step.outputs if storage[v] == v]
-    outputs = [v for v in made if plan.last_uses[v] == len(steps)]
+    births = {v: i for i, step in enumerate(steps) for v in step.outputs if storage[v] == v}
     inputs = [v for v in body.arguments if v in storage]
+    found = find_reused(body, dying) if dying else {}
+    reused = {v: x for v, x in found.items() if storage[v] == v and x in inputs}
+    outputs = [v for v in births if v in reused or plan.last_uses[v] == len(steps)]
+    last_uses = {v: last for v, last in plan.last_uses.items() if v in births and v not in outputs}
+    guests = find_guests(sizes, births, last_uses, [v for v in outputs if v not in reused])
+    alone = {v: sizes[v] for v in last_uses if v not in guests}
+    offsets, arena_bytes = pack_memory(alone, births, last_uses)
     slots = {v: 1 + i for i, v in enumerate([*inputs, *outputs])}
     constants = {**constants, **body.constants}
     for step in steps:
@@ -285,22 +318,29 @@ def compile_region(
         owner = storage.get(value)
         if owner is None:
             continue
-        if owner in slots:
-            places[value] = Place(slots[owner], 0, sizes[value])
-        elif owner in plan.offsets:
-            places[value] = Place(0, plan.offsets[owner], sizes[value])
-    table = Table([sizes[v] for v in inputs], [sizes[v] for v in outputs], plan.arena_bytes)
-    writer = Writer(table, specs, places, plan.arena_bytes, constants)
+        host = guests.get(owner, owner)
+        if host in slots:
+            places[value] = Place(slots[host], 0, sizes[value])
+        elif owner in offsets:
+            places[value] = Place(0, offsets[owner], sizes[value])
+    table = Table([sizes[v] for v in inputs], [sizes[v] for v in outputs], arena_bytes)
+    writer = Writer(table, specs, places, arena_bytes, constants)
     for step in steps:
         _write(writer, step)
-    found = find_reused(body, dying) if dying else {}
-    reused = {v: x for v, x in found.items() if v in outputs and v in ends and x in inputs}
-    return _Caller(body, arguments, ends, inputs, outputs, storage, constants, reused).compile(
-        table.finish(), sum(table.outputs), table.arena_bytes
-    )
+    caller = _Caller(body, arguments, ends, inputs, outputs, storage, constants, reused)
+    run = caller.compile(table.finish(), sum(table.outputs), table.arena_bytes)
+    owners = {storage[v]: v for v in reversed(ends) if v in storage}
+    lying = {v: owners[storage[v]] for v in ends if storage.get(v) in outputs}
+    lying |= {v: storage[v] for v in ends if v in storage and storage[v] in inputs}
+    return Region(run, {**lying, **reused}, _allocated_bytes(table))
 
 
-def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
+def _allocated_bytes(table: Table) -> int:
+    """Return the bytes that each call of a program allocates for its arena; it holds a small one itself."""
+    return table.arena_bytes if table.arena_bytes >= LARGE_ARENA else 0
+
+
+def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
     """Return a function that computes a group in several threads, each of which has a program for a part of it."""
     specs, inputs, outputs = body.specs, body.arguments, body.results
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
@@ -313,10 +353,12 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
     parts = max(min(thread_pool.count, count // multiple, work // (PARALLEL_MIN_WORK // 2)), 1)
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
     programs: list[tuple[Callable[..., None], int]] = []
+    scratch_bytes = 0
     for first, last in pairwise(bounds):
         part = Table(*given)
         _write_group(Writer(part, specs, places, 0, body.constants), body, first, last)
         programs.append((part.finish(), part.arena_bytes))
+        scratch_bytes += _allocated_bytes(part)
 
     def program(*arrays: Array) -> None:
         thread_pool.run(
@@ -332,7 +374,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Run:
     whole = replace(body, steps=(Fused(body, body.steps[-1].line),))
     reused = find_reused(whole, dying)
     caller = _Caller(body, inputs, outputs, inputs, outputs, storage, body.constants, reused)
-    return caller.compile(program, sum(given[1]), 0)
+    return Region(caller.compile(program, sum(given[1]), 0), reused, scratch_bytes)
 
 
 def _elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
@@ -506,7 +548,7 @@ class _Replay:
                 """Compile the graph of a loop, or of its round, which may get other arrays."""
                 if any(inner is body for body in bodies):
                     if _is_control(inner.steps[0]):
-                        return compile_region(inner, inner.arguments, inner.results)
+                        return compile_region(inner, inner.arguments, inner.results).run
                     return compile_replay(inner)
                 return _compile_or_replay(inner)
 

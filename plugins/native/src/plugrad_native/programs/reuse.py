@@ -11,7 +11,7 @@ from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.groups import is_in_loop, is_repeated_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Mapping, Sequence, Set
 
     from plugrad.extend import Graph, Shape, Shaped, Step, Value
     from plugrad_native.declare import Array
@@ -35,9 +35,9 @@ def find_dying(graph: Graph) -> list[frozenset[Value]]:
 
 
 def find_reused(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
-    """Return the arguments of a region that dies, in whose memory a result of it may lie, by the results.
+    """Return the arguments of a region that die, in whose memory a value that it makes may lie, by these values.
 
-    A result takes the place of an argument of its shape and dtype if one loop over the elements reads the one and
+    A value takes the place of an argument of its shape and dtype if one loop over the elements reads the one and
     writes the other, nothing reads the argument later, and nothing in the region is a view of it.
     """
     found: dict[Value, Value] = {}
@@ -49,9 +49,40 @@ def find_reused(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
         free = [x for x in step.inputs if x in dying and x not in later and x not in others]
         for value in step.outputs:
             place = next((x for x in free if _fits(x, value, step.body)), None)
-            if place is not None and value in body.results:
+            if place is not None:
                 found[value] = place
                 free.remove(place)
+    return found
+
+
+def find_guests(
+    sizes: Mapping[Value, int],
+    births: Mapping[Value, int],
+    last_uses: Mapping[Value, int],
+    hosts: Sequence[Value],
+) -> dict[Value, Value]:
+    """Return the results in whose memory a value may lie that is not needed any more when they are made, by the values.
+
+    Args:
+        sizes: the bytes of values and results.
+        births: the positions of the steps that make them.
+        last_uses: the positions of the last steps that read the values.
+        hosts: the results, which have memory of their own from the start.
+    """
+    found: dict[Value, Value] = {}
+    hosts = sorted([v for v in hosts if sizes[v] >= REUSED_MIN_BYTES], key=lambda v: sizes[v])
+    for value in sorted(last_uses, key=lambda v: (-sizes[v], v)):
+        for host in hosts:
+            others = [v for v, x in found.items() if x == host]
+            if (
+                sizes[value] <= sizes[host]
+                and last_uses[value] < births[host]
+                and all(
+                    last_uses[v] < births[value] or last_uses[value] < births[v] for v in others
+                )
+            ):
+                found[value] = host
+                break
     return found
 
 

@@ -37,8 +37,10 @@ class UpdatingRun:
 
     @property
     def graph(self) -> Graph:
-        """The graph as it runs."""
-        return getattr(self.whole, "graph", self._whole)
+        """The graph as it runs, and the memory at its peak while variables are written in place."""
+        graph: Graph = getattr(self.whole, "graph", self._whole)
+        begun: Graph | None = getattr(self.in_place.begin, "graph", None)
+        return graph if begun is None else replace(graph, peak_bytes=begun.peak_bytes)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Return results and updates, which are new arrays."""

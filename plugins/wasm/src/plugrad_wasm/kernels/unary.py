@@ -62,7 +62,7 @@ HALF_CASTS = {
     (source, target)
     for half in HALVES
     for source, target in ((half, "float32"), ("float32", half), ("float64", half))
-}
+} | {("int64", "bfloat16"), ("uint64", "bfloat16")}
 """The casts from and to halves for which there are exports, by names of dtypes."""
 
 

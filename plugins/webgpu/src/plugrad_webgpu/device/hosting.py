@@ -183,7 +183,7 @@ _sums_and_products: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"
 def _has_subnormals(values: NDArray[Any]) -> bool:
     """Return whether a number other than 0 has the exponent of 0."""
     if values.dtype != np.float32:
-        return False  # every float16 is a normal number on the device
+        return False
     exponents = values.view(np.uint32) & np.uint32(0x7F800000)
     return np.count_nonzero(exponents) != np.count_nonzero(values)
 

@@ -9,7 +9,6 @@ import numpy as np
 from plugrad.extend import (
     bool_,
     complex64,
-    float16,
     float32,
     int8,
     int16,
@@ -185,7 +184,6 @@ TO_UNSIGNED = {
 
 CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
     float32: TO_FLOAT,
-    float16: {source: narrow_expression(float16, e) for source, e in TO_FLOAT.items()},
     int32: TO_SIGNED,
     **{
         dtype: {source: narrow_expression(dtype, e) for source, e in TO_SIGNED.items()}

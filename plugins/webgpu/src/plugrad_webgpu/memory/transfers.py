@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.extend import BFLOAT16, as_dtype, uint32
+from plugrad.extend import as_dtype, uint32
 from plugrad_webgpu.memory.buffers import host_values, reinterpret
 from plugrad_webgpu.memory.copying import full
-from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, stored_nbytes
+from plugrad_webgpu.shaders.elements import COMPUTE_DTYPE, HALVES, stored_nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def upload(device: CommandRecorder, array: NDArray[Any], dtype: DType) -> GpuArray:
     """Return a copy of a host array of a supported dtype, on the device unless it is small."""
-    if dtype == BFLOAT16:
+    if dtype in HALVES:
         words = np.zeros(stored_nbytes(array.shape, dtype) // 4, np.uint32)
         words.view(np.uint16)[: array.size] = array.reshape(-1).view(np.uint16)
         return device.upload(words, words.nbytes, array.shape, dtype)
@@ -42,7 +42,7 @@ def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:
     hosted = host_values(array)
     if hosted is not None:
         return device.hosting.read_values(hosted, array.shape)
-    if array.dtype == BFLOAT16:
+    if array.dtype in HALVES:
         words = np.empty(stored_nbytes(array.shape, array.dtype) // 4, np.uint32)
         device.download(reinterpret(array, words.shape, uint32), words, words.dtype)
         return words.view(array.dtype.numpy)[: prod(array.shape)].reshape(array.shape)
@@ -54,14 +54,24 @@ def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:
 def read(device: CommandRecorder, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
     """Yield the values of arrays of one dtype in flat parts; each holds its values until the next is asked for."""
     given = list(arrays)
-    if any(array.dtype == BFLOAT16 for array in given):  # each begins in a word of its own
-        yield from (download(device, array).reshape(-1) for array in given)
+    if any(array.dtype in HALVES for array in given):  # each begins in a word of its own
+        for array in given:
+            yield from _read_halves(device, array)
         return
     with closing(device.read(given)) as parts:
         for memory in parts:
             dtype = given[0].dtype
             values = np.frombuffer(memory, COMPUTE_DTYPE.get(dtype, dtype))
             yield values.astype(dtype, copy=False)
+
+
+def _read_halves(device: CommandRecorder, array: GpuArray) -> Generator[NDArray[Any]]:
+    left, count = prod(array.shape), stored_nbytes(array.shape, array.dtype) // 4
+    with closing(device.read([reinterpret(array, (count,), uint32)])) as parts:
+        for memory in parts:
+            values = np.frombuffer(memory, np.uint16).view(array.dtype.numpy)[:left]
+            left -= values.size
+            yield values
 
 
 def run_on_host(body: Callable[..., Any], x: GpuArray, **attributes: Any) -> Any:

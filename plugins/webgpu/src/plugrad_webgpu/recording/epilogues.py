@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import Call, float32, get_kernel
 from plugrad.kernels import activation, binary, convolution, fused, linalg
-from plugrad_webgpu.narrow import table_with_narrow_dtypes
+from plugrad_webgpu.narrow import own_configs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,9 +106,4 @@ def _only_reader(
 def _is_own(kernel: Kernel[..., Any], graph: Graph) -> bool:
     """Return whether the device runs a kernel by this package's function."""
     config = get_kernel(kernel.name, graph.backend.name)
-    return config is not None and config.kernel_func is _own_functions()[kernel.name]
-
-
-@cache
-def _own_functions() -> dict[str, Any]:
-    return {config.kernel_name: config.kernel_func for config in table_with_narrow_dtypes()}
+    return config is not None and config.kernel_func is own_configs()[kernel.name].kernel_func

@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from plugrad.extend import (
     BFLOAT16,
     DType,
@@ -34,7 +32,6 @@ WORD_DTYPE: Final[dict[DType, DType]] = {
     int16: int32,
     uint8: uint32,
     uint16: uint32,
-    float16: float32,
 }
 """The dtype of the words that hold the elements of a narrow dtype, and in which they are computed."""
 
@@ -46,7 +43,6 @@ _NARROWED: Final[dict[DType, str]] = {
     int16: "wrapped_i16({})",
     uint8: "(({}) & 0xffu)",
     uint16: "(({}) & 0xffffu)",
-    float16: "rounded_to_half({})",
 }
 
 STORAGE_TYPE: Final[dict[DType, str]] = {
@@ -60,7 +56,6 @@ STORAGE_TYPE: Final[dict[DType, str]] = {
     int16: "i32",
     uint8: "u32",
     uint16: "u32",
-    float16: "f32",
 }
 """The type in a buffer. WGSL does not allow bool there; the host packs and unpacks it."""
 
@@ -69,7 +64,9 @@ VALUE_TYPE: Final[dict[DType, str]] = STORAGE_TYPE | {bool_: "bool"}
 
 DTYPES: Final = frozenset(STORAGE_TYPE)
 """The dtypes that kernels take."""
-STORED: Final[frozenset[DType | str]] = DTYPES | {BFLOAT16}
+HALVES: Final[tuple[DType | str, ...]] = float16, BFLOAT16
+"""The dtypes of which two elements share a word; kernels do not see them. See `plugrad_webgpu.halves`."""
+STORED: Final[frozenset[DType | str]] = DTYPES.union(HALVES)
 """The dtypes of arrays on the device."""
 
 LOWEST: Final[dict[DType, int | float]] = {
@@ -115,17 +112,17 @@ def words_per_element(dtype: DType) -> int:
 
 
 def stored_nbytes(shape: Sequence[int], dtype: DType) -> int:
-    """Return the bytes of an array in whole words; two elements of bfloat16 share one.
+    """Return the bytes of an array in whole words; two halves share one.
 
     >>> stored_nbytes((2, 3), float32), stored_nbytes((2, 3), complex64)
     (24, 48)
     """
     count = prod(shape)
-    return 4 * (-(-count // 2) if dtype == BFLOAT16 else count * words_per_element(dtype))
+    return 4 * (-(-count // 2) if dtype in HALVES else count * words_per_element(dtype))
 
 
 def narrow_expression(dtype: DType, expression: str) -> str:
-    """Return an expression whose value has a narrow dtype: integers wrap around, and floats are rounded."""
+    """Return an expression whose value has a narrow dtype: integers wrap around."""
     return _NARROWED[dtype].format(expression) if dtype in WORD_DTYPE else expression
 
 
@@ -151,9 +148,6 @@ def as_parameter(value: complex, dtype: DType) -> int | float | complex:
     value = value.real
     if dtype == float32:
         return float(value)
-    if dtype == float16:
-        with np.errstate(over="ignore"):  # beyond float16 is infinity
-            return float(np.float16(value))
     if dtype == bool_:
         return int(bool(value))
     if value != value:  # NaN

@@ -149,16 +149,25 @@ fn shifted_right_i64(a: vec2u, count: vec2u) -> vec2u {
 // --- floats
 
 // A number with the 32 leading bits, of which the last one stands for all bits after it, is rounded like the whole.
-fn f32_of_i64(x: vec2u) -> f32 {
+// The leading 32 bits of the magnitude, of which the last one stands for all that are cut off, too, and their number
+fn leading_i64(x: vec2u) -> vec2u {
   let size = magnitude_i64(x);
   let bits = 32u - countLeadingZeros(size.y);
-  var leading = size.x;
-  if (bits == 32u) {
-    leading = size.y | u32(size.x != 0u);
-  } else if (bits > 0u) {
-    leading = (size.y << (32u - bits)) | (size.x >> bits) | u32((size.x << (32u - bits)) != 0u);
-  }
-  let magnitude = f32_of_u32(leading) * power_of_two(i32(bits));
+  if (bits == 32u) { return vec2u(size.y | u32(size.x != 0u), bits); }
+  if (bits == 0u) { return vec2u(size.x, 0u); }
+  let cut = u32((size.x << (32u - bits)) != 0u);
+  return vec2u((size.y << (32u - bits)) | (size.x >> bits) | cut, bits);
+}
+
+fn f32_of_i64(x: vec2u) -> f32 {
+  let leading = leading_i64(x);
+  let magnitude = f32_of_u32(leading.x) * power_of_two(i32(leading.y));
+  return select(magnitude, -magnitude, is_negative_i64(x));
+}
+
+fn odd_f32_of_i64(x: vec2u) -> f32 {
+  let leading = leading_i64(x);
+  let magnitude = odd_f32_of_u32(leading.x) * power_of_two(i32(leading.y));
   return select(magnitude, -magnitude, is_negative_i64(x));
 }
 

@@ -98,6 +98,39 @@ fn rounded_to_half(x: f32) -> f32 {
   return with_sign(bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u), x);
 }
 
+// The bits of the nearest float16 of the bits of a float32; of two, the even one
+fn half_bits(bits: u32) -> u32 {
+  let sign = (bits >> 16u) & 0x8000u;
+  let size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) { return sign | 0x7e00u | ((size >> 13u) & 0x3ffu); }  // NaN
+  if (size >= 0x477ff000u) { return sign | 0x7c00u; }  // 65520
+  if (size >= 0x38800000u) { return sign | ((size - 0x38000000u + 0xfffu + ((size >> 13u) & 1u)) >> 13u); }
+  let shift = 126u - (size >> 23u);  // the distance of neighbours below 2^-14 is 2^-24
+  if (shift > 24u) { return sign; }
+  let digits = (size & 0x7fffffu) | 0x800000u;
+  return sign | ((digits + (1u << (shift - 1u)) - 1u + ((digits >> shift) & 1u)) >> shift);
+}
+
+// The bits of the nearest bfloat16, likewise
+fn brain_bits(bits: u32) -> u32 {
+  let rounded = (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
+  return select(rounded, (bits >> 16u) | 0x40u, (bits & 0x7fffffffu) > 0x7f800000u);  // NaN
+}
+
+// The bits of float32, of those of float16. Every float16 is a normal f32, so that no driver changes it.
+fn bits_of_half(bits: u32) -> u32 {
+  let sign = (bits & 0x8000u) << 16u;
+  let size = bits & 0x7fffu;
+  if (size >= 0x7c00u) { return sign | 0x7f800000u | ((size & 0x3ffu) << 13u); }
+  if (size < 0x400u) { return sign | bitcast<u32>(f32(size) * 5.9604644775390625e-8); }
+  return sign | ((size << 13u) + 0x38000000u);
+}
+
+// The same of those of bfloat16
+fn bits_of_brain(bits: u32) -> u32 {
+  return bits << 16u;
+}
+
 // --- order; NaN propagates
 
 fn maximum(a: f32, b: f32) -> f32 {
@@ -253,6 +286,17 @@ fn pair(number: f32, rest: f32) -> vec2f {
 // bit stands for both that it replaces, so that it is rounded like the number.
 fn f32_of_u32(n: u32) -> f32 {
   return select(f32(i32(n)), f32(i32((n >> 1u) | (n & 1u))) * 2.0, n >= 0x80000000u);
+}
+
+// The number, or of its two neighbours the one whose last bit is odd, so that it can be rounded again
+fn odd_f32_of_u32(n: u32) -> f32 {
+  if (n < 0x1000000u) { return f32(i32(n)); }
+  return f32(i32((n >> 8u) | u32((n & 0xffu) != 0u))) * 256.0;
+}
+
+fn odd_f32_of_i32(n: i32) -> f32 {
+  let size = odd_f32_of_u32(bitcast<u32>(abs(n)));
+  return select(size, -size, n < 0);
 }
 
 fn pair_of(n: u32) -> vec2f {

@@ -1,4 +1,4 @@
-// output[i] = the two numbers whose upper halves are in a word
+// output[i] = the two halves that are in a word, in the bits of float32
 
 struct Parameters {
   count: u32,  // words
@@ -12,5 +12,5 @@ var<immediate> parameters: Parameters;
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
-  output[index] = vec2u(x[index] << 16u, x[index] & 0xffff0000u);
+  output[index] = vec2u($widened(x[index] & 0xffffu), $widened(x[index] >> 16u));
 }
