@@ -83,14 +83,14 @@ def gather_nd(params: WasmArray, indices: WasmArray) -> WasmArray:
 
 
 class GatherPlan(NamedTuple):
-    """The geometry of a gather: x is (batch, outer, size, inner), the indices (batch, count)."""
+    """The geometry of a gather: x is (batch, outer, size, inner), the indices (batch, picked)."""
 
     shape: Shape
     batch: int
     outer: int
     size: int
     inner: int
-    count: int
+    picked: int
 
 
 @lru_cache(maxsize=1024)
