@@ -318,7 +318,11 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
                 result = dtypes[kind]
             except KeyError:
                 result = dtypes[kind] = contract.infer(*arrays).dtype.numpy
-            return function(*arrays, out=empty(first.shape or last.shape, result))
+            y = empty(first.shape or last.shape, result)
+            if y.size < thread_pool.part_min_work:
+                return function(*arrays, out=y)
+            fill_shared(function, arrays, y)
+            return y
         shape, dtype = contract.infer(*arrays)
         like = next((x for x in arrays if x.shape == shape), None)
         y = empty(shape, dtype.numpy) if like is None else empty_like(like, dtype.numpy)
