@@ -3,7 +3,7 @@
     python benchmarks/run.py                        everything that is installed, against PyTorch
     python benchmarks/run.py W conv --peers cpu     workloads and kernels that have one of the words in their names
     python benchmarks/run.py --peers wasm --reference cpu --busy
-    python benchmarks/run.py few some               only functions of 8 and of 1000 elements
+    python benchmarks/run.py few some uint8         functions of 8 and of 1000 elements, and those of a dtype
 
 One run, one thread: all peers take turns. The ratio of the least times counts; absolute times on a shared
 machine do not. The values that the peers compute are compared first. A table is printed; `bench.json` and the
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any  # noqa: E402
 
 import cases  # noqa: E402
 import kernels_of_arrays  # noqa: E402
+import kernels_of_dtypes  # noqa: E402
 import kernels_of_few  # noqa: E402
 import kernels_of_networks  # noqa: E402
 import measuring  # noqa: E402
@@ -40,13 +41,18 @@ import plugrad  # noqa: E402
 from plugrad.errors import UnsupportedDtype  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from cases import Case
     from workloads import Peer
 
 MODULES = ("plugrad", "torch", "jax", "onnxruntime", "numpy")
-KERNELS = kernels_of_arrays.FAMILIES | kernels_of_networks.FAMILIES
+KERNELS = (
+    kernels_of_arrays.FAMILIES
+    | kernels_of_networks.FAMILIES
+    | kernels_of_dtypes.FAMILIES
+    | kernels_of_few.FAMILIES
+)
 TOLERANCE = 1e-3
 """Of the values that all peers compute."""
 
@@ -174,20 +180,22 @@ class Run:
             ]
             print(f"{'first call':36} {' '.join(cells)}".rstrip(), flush=True)
 
-    def summaries(self) -> dict[str, dict[str, Any]]:
-        """Return, for each peer, what its ratios of kernels come to."""
+    def summaries(self, families: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Return, for each peer, what its ratios of kernels come to, of all or of some families."""
         found: dict[str, dict[str, Any]] = {}
         for name in self.peers:
             ratios = [
                 r["ratios"][name]
                 for r in self.rows
                 if r["kind"] == "kernel" and name in r["ratios"] and name != self.reference
+                if families is None or r["family"] in families
             ]
             if ratios:
                 found[name] = {
                     "cases": len(ratios),
                     "mean": measuring.mean(ratios),
                     "above 2": sum(r > 2 for r in ratios),
+                    "above 3": sum(r > 3 for r in ratios),
                     "above 4": sum(r > 4 for r in ratios),
                 }
         return found
@@ -204,9 +212,14 @@ def prepared_ours(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[A
 
     def arrays(result: Any) -> list[Any]:
         several = result if isinstance(result, tuple) else (result,)
-        return [x.numpy() for x in several]
+        return [as_known(x.numpy()) for x in several]
 
     return function, arrays
+
+
+def as_known(array: Any) -> Any:
+    """Return an array, that of a dtype which NumPy does not have as float32."""
+    return array.astype("f4") if array.dtype.kind == "V" else array
 
 
 def prepared_theirs(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[Any]]]:
@@ -223,7 +236,7 @@ def prepared_theirs(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list
     def results(result: Any) -> list[Any]:
         several = result if isinstance(result, tuple) else (result,)
         back = [orders[i] for i in case.differentiated] or [case.out] * len(several)
-        found = [x.detach().numpy() for x in several]
+        found = [(x.float() if x.dtype is torch.bfloat16 else x).detach().numpy() for x in several]
         return [
             x if order is None else x.transpose(np.argsort(order))
             for x, order in zip(found, back, strict=True)
@@ -252,7 +265,7 @@ def compare(case: Case, name: str, found: Any, expected: Any) -> None:
         return
     kind = expected.dtype.kind
     scale = float(np.abs(np.nan_to_num(expected)).max()) if kind in "fc" and expected.size else 0
-    tolerance = 2e-2 if expected.dtype == "f2" else 2e-3
+    tolerance = 2e-2 if expected.dtype == "f2" or "float16" in case.name else 2e-3
     np.testing.assert_allclose(found, expected, tolerance, tolerance / 50 * scale, err_msg=name)
 
 
@@ -302,17 +315,21 @@ def main() -> None:
         if any(word in name.lower() for word in wanted):
             run.workload(name)
     run.header("kernel")
-    few = kernels_of_few.FAMILIES
-    families = KERNELS if few.keys().isdisjoint(wanted) else KERNELS | few
-    for case in cases.Cases(families, quick=options.quick).found:
+    for case in cases.Cases(KERNELS, quick=options.quick).found:
         if any(word in f"{case.family} {case.name}".lower() for word in wanted):
             run.kernel(case)
     print()
-    for name, summary in run.summaries().items():
-        print(
-            f"{name}: {summary['cases']} kernels, geometric mean {summary['mean']:.2f} x {run.reference}, "
-            f"{summary['above 2']} above 2, {summary['above 4']} above 4"
-        )
+    few = kernels_of_few.FAMILIES.keys()
+    for title, families in (
+        ("", None),
+        (" of many elements", KERNELS.keys() - few),
+        (" of few elements", few),
+    ):
+        for name, summary in run.summaries(families).items():
+            print(
+                f"{name}: {summary['cases']} kernels{title}, geometric mean {summary['mean']:.2f} x {run.reference}, "
+                f"{summary['above 2']} above 2, {summary['above 3']} above 3, {summary['above 4']} above 4"
+            )
     for name, left_out in run.left_out.items():
         print(f"{name} does not have the dtypes of {len(left_out)} kernels: {'; '.join(left_out)}")
     report = {

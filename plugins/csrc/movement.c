@@ -136,7 +136,8 @@ static inline void transpose_16(const uint128 *source, ptrdiff_t, uint128 *targe
 // descriptor: axes (at least 2), sizes, source_strides, target_strides; strides in elements.
 #define COPY(item_size, type)                                                                      \
     COPY_PLANE(item_size, type)                                                                    \
-    KERNEL(copy_##item_size)(const type *source, type *target, const int *descriptor) {            \
+    KERNEL(copy_##item_size)(const strided *from_bytes, type *target, const int *descriptor) {     \
+        const type *source = (const type *)from_bytes;                                             \
         const int axes = descriptor[0], outer = axes - 2;                                          \
         const int *sizes = descriptor + 1, *source_strides = sizes + axes;                         \
         const int *target_strides = source_strides + axes;                                         \

@@ -1,6 +1,7 @@
 // Softmax and its logarithm, of rows and of columns.
 #include <tgmath.h>
 
+#include "double_math.h"
 #include "elementwise.h"
 #include "vector_math.h"
 
@@ -250,18 +251,51 @@ COLUMN_SOFTMAX(log_softmax, sums_of_column_exponentials, logf,
 
 // ---- float64 ----
 
-#define DOUBLE_SOFTMAX(name, before, after)                                                        \
-    SMALL KERNEL(name##_float64)(const double *x, double *out, int rows, int count) {              \
-        for (; rows > 0; rows--, x += count, out += count) {                                       \
-            double peak = -INFINITY, sum = 0;                                                      \
-            for (int i = 0; i < count; i++) peak = x[i] > peak ? x[i] : peak;                      \
-            for (int i = 0; i < count; i++) {                                                      \
-                const double shifted = x[i] - peak, y = exp(shifted);                              \
-                out[i] = before;                                                                   \
-                sum += y;                                                                          \
-            }                                                                                      \
-            for (int i = 0; i < count; i++) out[i] = after;                                        \
-        }                                                                                          \
+#define DOUBLES (int)(sizeof(doubles) / sizeof(double))
+
+// The next `count` elements of a row, at most a vector of them; behind them comes minus infinity, whose exponential is 0.
+static inline doubles doubles_of(const double *row, int count) {
+    doubles x = repeated(-INFINITY);
+    if (count >= DOUBLES)
+        memcpy(&x, row, sizeof x);
+    else
+        memcpy(&x, row, count * sizeof(double));
+    return x;
+}
+
+ONCE static double peak_of_doubles(const double *row, int count) {
+    doubles most = repeated(-INFINITY);
+    for (int i = 0; i < count; i += DOUBLES)
+        most = larger_doubles(most, doubles_of(row + i, count - i));
+    double peak = -INFINITY;
+    for (int lane = 0; lane < DOUBLES; lane++) peak = most[lane] > peak ? most[lane] : peak;
+    return peak;
+}
+
+// The sum of exp(row[i] - peak), which go to `out`, unless that is the row.
+ONCE static double exponentials_of_doubles(const double *row, double *out, int count, double peak) {
+    doubles sums = {};
+    for (int i = 0; i < count; i += DOUBLES) {
+        const doubles y = exp_doubles(doubles_of(row + i, count - i) - repeated(peak));
+        sums += y;
+        if (row != out) memcpy(out + i, &y, smaller(DOUBLES, count - i) * sizeof(double));
     }
-DOUBLE_SOFTMAX(softmax, y, out[i] / sum)
-DOUBLE_SOFTMAX(log_softmax, shifted, out[i] - log(sum))
+    double sum = 0;
+    for (int lane = 0; lane < DOUBLES; lane++) sum += sums[lane];
+    return sum;
+}
+
+KERNEL(softmax_float64)(const double *x, double *out, int rows, int count) {
+    for (; rows > 0; rows--, x += count, out += count) {
+        const double sum = exponentials_of_doubles(x, out, count, peak_of_doubles(x, count));
+        for (int i = 0; i < count; i++) out[i] /= sum;
+    }
+}
+
+KERNEL(log_softmax_float64)(const double *x, double *out, int rows, int count) {
+    for (; rows > 0; rows--, x += count, out += count) {
+        const double peak = peak_of_doubles(x, count);
+        const double logarithm = log(exponentials_of_doubles(x, (double *)x, count, peak));
+        for (int i = 0; i < count; i++) out[i] = (x[i] - peak) - logarithm;
+    }
+}

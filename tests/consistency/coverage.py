@@ -78,8 +78,8 @@ class Watched(dict):
 def ran_in(family: str, *, every_dtype: bool = False) -> Ran:
     """Return the dtypes on which the active backend runs the kernels of a family's rows.
 
-    Rows run on their own dtypes, or on `every_dtype` that the backend has, except where all kernels
-    that a row runs have run on the dtype in rows before it.
+    Rows run on their own dtypes, or on `every_dtype` that the backend has, except where each kernel that
+    a row runs has run on the dtype in rows before it, or does not accept it and the row is not made for it.
     """
     backend = plugrad.which().backend
     functions, watched = backend.functions, Watched(backend)
@@ -92,7 +92,11 @@ def ran_in(family: str, *, every_dtype: bool = False) -> Ran:
                 continue
             kernels: set[str] = set()
             for dtype in stored if every_dtype else case.dtypes:
-                if kernels and all(dtype in watched.ran[name] for name in kernels):
+                is_own = dtype in case.dtypes
+                if kernels and all(
+                    dtype in watched.ran[name] or not (is_own or dtype in KERNELS[name].accepts)
+                    for name in kernels
+                ):
                     continue
                 watched.called.clear()
                 run(case, dtype)

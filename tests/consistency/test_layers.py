@@ -215,11 +215,16 @@ def test_bodies_on_the_host_import_contracts_and_run_nothing(path):
         assert not within(found, package)
 
 
+PLUGIN = re.compile(r"plugrad[_-](?:cpu|native|wasm|webgpu)\b")
+
+
 def test_core_imports_no_plugin_and_names_none():
     for path in sorted(CORE.rglob("*.py")):
-        assert not [m for m in imports(path) if m.startswith("plugrad_")], name(path)
-        code = _without_docstrings(path.read_text("utf-8"))
-        assert re.findall(r"plugrad[_-](?:cpu|native|wasm|webgpu)\b", code) == [], name(path)
+        text = path.read_text("utf-8")
+        if "plugrad_" in text:  # few files: to parse them all takes seconds
+            assert not [m for m in imports(path) if m.startswith("plugrad_")], name(path)
+        if PLUGIN.search(text):
+            assert PLUGIN.findall(_without_docstrings(text)) == [], name(path)
 
 
 def _without_docstrings(text):

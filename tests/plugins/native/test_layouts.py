@@ -90,3 +90,29 @@ def test_a_plan_says_which_operands_are_copied():
     assert copied((8, 1), x[:, :1], x[:, 1:2]) == (True, True)  # whose elements are not adjacent
     parts = np.zeros(8, [("a", "u1"), ("b", "f4")])["b"]
     assert copied((3, 8), np.zeros((3, 8), "f4"), parts) == (False, True)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_integers_change_no_numbers(layout, dtype, rng):
+    whole = rng.integers(0, 200, (130, 151)).astype(dtype)
+    with plugrad.use("cpu"):
+        for name in ("add", "subtract", "multiply"):
+            function = plugrad.which().backend.functions[getattr(plugrad.kernels.binary, name).name]
+            x = LAYOUTS[layout](whole)
+            for y in partners(x, rng):
+                for a, b in ((x, y), (y, x)):
+                    np.testing.assert_array_equal(function(a, b), getattr(np, name)(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(5000,), (70, 131), (3, 50, 61), (5000, 1)], ids=str)
+def test_copies_of_arrays_that_run_backwards(shape, dtype, rng):
+    x = rng.uniform(0, 200, shape).astype(dtype)
+    axis = max(i for i, n in enumerate(shape) if n > 1)
+    for turned in (np.flip(x, axis), np.flip(x)):
+        assert declare.plan_reversal(turned.shape, turned.strides, turned.itemsize)
+        found = declare.as_contiguous(turned)
+        assert found.flags.c_contiguous
+        np.testing.assert_array_equal(found, turned)
+    assert declare.plan_reversal(x.shape, x.strides, x.itemsize) is None

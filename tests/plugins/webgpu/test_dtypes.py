@@ -420,11 +420,13 @@ def test_half_sums_keep_small_terms(run, rng):
 def test_custom_kernels_take_narrow_dtypes(run, rng):
     """The engine calls what the backend has prepared, which converts halves."""
     a, b = rng.standard_normal((2, 3, 50)).astype(np.float16)
-    blend = run.backend.prepared("Add", elementwise("0.5 * a + b", ("a", "b")))
+    blend = run.backend.wrap_implementation("Add", elementwise("0.5 * a + b", ("a", "b")))
     exact = np.float32(0.5) * a.astype(np.float32) + b.astype(np.float32)
     same(run.down(blend(run.up(a), run.up(b))), exact.astype(np.float16))
     own = reduction_of("maximum(a, b)", {float32: float("-inf")})
-    largest = run.backend.prepared("Sum", lambda x, axis, keep_dims: own(x, axis, keep_dims))
+    largest = run.backend.wrap_implementation(
+        "Sum", lambda x, axis, keep_dims: own(x, axis, keep_dims)
+    )
     same(run.down(largest(run.up(a), axis=(1,), keep_dims=False)), a.max(1))
 
 

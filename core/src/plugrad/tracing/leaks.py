@@ -40,7 +40,8 @@ def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
         if variable is None:
             continue
         holders = sum(each is variable for each in used)
-        # The list above and the tables of the graph hold it, and so do the name and the argument of getrefcount.
+        # The list above and the tables of the graph hold it, and so do the name and the argument of getrefcount, which
+        # counts in every version of Python, because the name is also one of the expression above.
         if getrefcount(variable) <= 2 * holders + 2:
             raise TracingError(
                 f"jit: {name} makes a Variable of shape {get_array(variable).shape} that nothing keeps after the "
@@ -55,8 +56,16 @@ def _tracers(tracer: GraphTracer) -> Iterator[GraphTracer]:
         yield from _tracers(body)
 
 
-_LISTED: Final = 3
-"""The references to an array of the list that is looked through: its own, the name's and the one to the argument."""
+def _count_listed() -> int:
+    """Return how many references there are to an element of a list that is looked through.
+
+    They are those of the list, of the name, and before Python 3.14 of the argument of getrefcount.
+    """
+    (count,) = [getrefcount(each) for each in [object()]]
+    return count
+
+
+_LISTED: Final = _count_listed()
 
 
 def _alive(tracer: GraphTracer) -> list[TracedArray]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from math import cos, inf, isfinite, nan, pi, sin
-from typing import TYPE_CHECKING, Any, Final
+from math import cos, inf, nan, pi, sin
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -13,90 +13,112 @@ from plugrad_numerics import order_tables
 from plugrad_numerics.tables import elementwise, evaluate_pieces, polynomial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from plugrad import Tensor
     from plugrad_numerics.order_tables import Low
+
+    Orders: TypeAlias = Sequence[float] | NDArray[Any]
 
 ORDER_MAX: Final = 64
 """The largest order, of either sign: its tables take seconds, those of orders up to 16 tenths of a second."""
 
 
-def jv(v: float, x: Any) -> Tensor:
-    """The Bessel function of the first kind of a real order; NaN below 0 unless the order is whole.
+def jv(v: float | Orders, x: Any) -> Tensor:
+    """The Bessel function of the first kind of real orders; NaN below 0 unless the order is whole.
 
     >>> special.jv(2, [0.0, 1.0])
     tensor([0.        , 0.11490349], dtype=float32)
+    >>> special.jv([0, 2.5], 1.0)
+    tensor([0.7651977 , 0.04949681], dtype=float32)
 
     Args:
-        v: the order, a number from -64 to 64 that is no tensor. Its first use computes tables.
+        v: the order, from -64 to 64, or a list or NumPy array of orders, which broadcasts with x. No tensor.
+            The first use of an order computes its tables.
         x: real numbers of any shape.
 
     Raises:
-        ArgumentError: v is not such a number.
+        ArgumentError: v is neither of these.
+        ShapeError: v and x do not broadcast.
         DTypeError: x holds complex numbers or strings.
     """
     return _call("jv", _jv, v, x)
 
 
-def yv(v: float, x: Any) -> Tensor:
-    """The Bessel function of the second kind of a real order; infinite at 0, NaN below it.
+def yv(v: float | Orders, x: Any) -> Tensor:
+    """The Bessel function of the second kind of real orders; infinite at 0, NaN below it. Arguments as for `jv`.
 
     >>> special.yv(2, [1.0])
     tensor([-1.6506826], dtype=float32)
-
-    Args:
-        v: the order, a number from -64 to 64 that is no tensor. Its first use computes tables.
-        x: real numbers of any shape.
-
-    Raises:
-        ArgumentError: v is not such a number.
-        DTypeError: x holds complex numbers or strings.
     """
     return _call("yv", _yv, v, x)
 
 
-def iv(v: float, x: Any) -> Tensor:
-    """The modified Bessel function of the first kind of a real order; NaN below 0 unless the order is whole.
+def iv(v: float | Orders, x: Any) -> Tensor:
+    """The modified Bessel function of the first kind; NaN below 0 unless the order is whole. Arguments as for `jv`.
 
     >>> special.iv(2, [0.0, 1.0])
     tensor([0.        , 0.13574767], dtype=float32)
-
-    Args:
-        v: the order, a number from -64 to 64 that is no tensor. Its first use computes tables.
-        x: real numbers of any shape.
-
-    Raises:
-        ArgumentError: v is not such a number.
-        DTypeError: x holds complex numbers or strings.
     """
-    return _call("iv", _iv, v, x)
+    return _call("iv", lambda v, x: _grow(_ive(v, x), _size(x)), v, x)
 
 
-def kv(v: float, x: Any) -> Tensor:
-    """The modified Bessel function of the second kind of a real order; inf at 0, NaN below it.
+def ive(v: float | Orders, x: Any) -> Tensor:
+    """The modified Bessel function of the first kind times ``exp(-abs(x))``. Arguments as for `jv`.
+
+    >>> special.ive(2, [1.0, 1000.0])
+    tensor([0.04993878, 0.01259202], dtype=float32)
+    """
+    return _call("ive", lambda v, x: plugrad.where(_size(x) == inf, 0, _ive(v, x)), v, x)
+
+
+def kv(v: float | Orders, x: Any) -> Tensor:
+    """The modified Bessel function of the second kind; inf at 0, NaN below it. Arguments as for `jv`.
 
     >>> special.kv(2, [1.0])
     tensor([1.624839], dtype=float32)
-
-    Args:
-        v: the order, a number from -64 to 64 that is no tensor. Its first use computes tables.
-        x: real numbers of any shape.
-
-    Raises:
-        ArgumentError: v is not such a number.
-        DTypeError: x holds complex numbers or strings.
     """
     return _call("kv", lambda v, x: _modified_second(abs(v), x), v, x)
 
 
-def _call(op: str, function: Callable[[float, Tensor], Tensor], v: Any, x: Any) -> Tensor:
-    is_number = isinstance(v, int | float | np.integer | np.floating) and not isinstance(v, bool)
-    if not (is_number and isfinite(v) and abs(v) <= ORDER_MAX):
+def kve(v: float | Orders, x: Any) -> Tensor:
+    """The modified Bessel function of the second kind times ``exp(x)``; inf at 0, NaN below it. Arguments as for `jv`.
+
+    >>> special.kve(2, [1.0, 1000.0])
+    tensor([4.41677   , 0.03970762], dtype=float32)
+    """
+    return _call("kve", lambda v, x: _modified_second(abs(v), x, is_scaled=True), v, x)
+
+
+def _call(
+    op: str, function: Callable[[float, Tensor], Tensor], v: float | Orders, x: Any
+) -> Tensor:
+    """Return a function of one order, or of each of several."""
+    if isinstance(v, plugrad.Tensor):
+        raise ArgumentError(f"{op}: v={v!r:.80} is a tensor; pass numbers or a NumPy array")
+    try:
+        orders = np.asarray(v)
+    except ValueError:  # a ragged list
+        orders = np.asarray(None)
+    if orders.dtype.kind not in "iuf" or not (np.abs(orders) <= ORDER_MAX).all():
         raise ArgumentError(
-            f"{op}: v={v!r} must be a number from -{ORDER_MAX} to {ORDER_MAX}, and no tensor"
+            f"{op}: v={v!r:.80} must be a number from -{ORDER_MAX} to {ORDER_MAX}, or an array of such numbers"
         )
-    return elementwise(op, lambda x: function(float(v), x), x)
+    if not orders.ndim:
+        return elementwise(op, lambda x: function(float(orders), x), x)
+
+    def compute(x: Tensor) -> Tensor:
+        x = plugrad.broadcast_to(x, plugrad.broadcast_shapes(orders.shape, x.shape))
+        found = plugrad.zeros_like(x)
+        for order in np.unique(orders):
+            is_it = plugrad.asarray(orders == order, device=x.device)
+            # Elsewhere x is 1, where no function or derivative is infinite.
+            found = plugrad.where(is_it, function(float(order), plugrad.where(is_it, x, 1)), found)
+        return found
+
+    return elementwise(op, compute, x)
 
 
 def _jv(v: float, x: Tensor) -> Tensor:
@@ -124,13 +146,14 @@ def _combine(v: float, near: Tensor, other: Tensor) -> Tensor:
     return near * cosine + other * sine if cosine else other * sine
 
 
-def _iv(v: float, x: Tensor) -> Tensor:
+def _ive(v: float, x: Tensor) -> Tensor:
     size = _size(x)
-    found = _grow(_modified_first(abs(v), size), size)
+    found = _modified_first(abs(v), size)
     if v == int(v):
         return _signed(found, v, x, negates_order=False)
     if v < 0:  # DLMF 10.27.2
-        found = found - 2 / pi * _turn(v)[1] * _modified_second(-v, size)
+        other = _modified_second(-v, size) * plugrad.exp(-size)
+        found = found - 2 / pi * _turn(v)[1] * plugrad.where(size == inf, 0, other)
     return plugrad.where(x < 0, nan, found)
 
 
@@ -211,27 +234,32 @@ def _modified_first(v: float, x: Tensor) -> Tensor:
     return plugrad.where(x == inf, 1, found)  # not 0, because exp(x) is infinite
 
 
-def _modified_second(v: float, x: Tensor) -> Tensor:
-    """Return K of v of 0 or more."""
+def _modified_second(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
+    """Return K of v of 0 or more, times exp(x) if it is scaled."""
     large = order_tables.large_number(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
     table = order_tables.tails(v, is_modified=True)[1]
-    high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far) * plugrad.exp(-far)
-    found = plugrad.where(x < large, _fall(v, x, is_modified=True), high)
+    high = evaluate_pieces(*table, large / far) / plugrad.sqrt(far)
+    if not is_scaled:
+        high = high * plugrad.exp(-far)
+    low = _fall(v, x, is_modified=True, is_scaled=is_scaled)
+    found = plugrad.where(x < large, low, high)
     found = plugrad.where(x == inf, 0, plugrad.where(x == 0, inf, found))
     return plugrad.where(x < 0, nan, found)
 
 
-def _fall(v: float, x: Tensor, *, is_modified: bool) -> Tensor:
-    """Return Y or K of x above 0 and below large."""
+def _fall(v: float, x: Tensor, *, is_modified: bool, is_scaled: bool = False) -> Tensor:
+    """Return Y or K of x above 0 and below large; K times exp(x) if it is scaled."""
     large = order_tables.large_number(v)
     low, table = order_tables.second_kind(v, is_modified=is_modified)
     x = plugrad.where((x > 0) & (x < large), x, 1)
     middle = evaluate_pieces(*table, plugrad.maximum(x, 1))
     middle = _times_power(middle, plugrad.maximum(x, 1) / large, -v)
-    if is_modified:
+    if is_modified and not is_scaled:
         middle = middle * plugrad.exp(-plugrad.maximum(x, 1))
-    return plugrad.where(x < 1, _near_0(low, v, large, plugrad.where(x < 1, x, 0.5)), middle)
+    small = plugrad.where(x < 1, x, 0.5)
+    near = _near_0(low, v, large, small)
+    return plugrad.where(x < 1, near * plugrad.exp(small) if is_scaled else near, middle)
 
 
 def _near_0(low: Low, v: float, large: float, x: Tensor) -> Tensor:

@@ -459,6 +459,10 @@ class TruncatedNormal(Distribution):
         first, last = (self.low - self.loc) / self.scale, (self.high - self.loc) / self.scale
         return first, last, ndtr(last) - ndtr(first)
 
+    def share(self) -> Tensor:
+        """The probability between both ends of the normal distribution that is not cut off."""
+        return self._ends()[2]
+
     def _draw(self, source: Any) -> Tensor:
         first, _, share = self._ends()
         z = ndtri(ndtr(first) + share * source.uniform())
@@ -466,7 +470,7 @@ class TruncatedNormal(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._value(x)
-        found = Normal(self.loc, self.scale).log_prob(x) - plugrad.log(self._ends()[2])
+        found = Normal(self.loc, self.scale).log_prob(x) - plugrad.log(self.share())
         return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
 
     def _edges(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:

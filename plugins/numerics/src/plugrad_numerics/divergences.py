@@ -1,14 +1,16 @@
-"""Kullback-Leibler divergences of pairs of distributions that have one in closed form."""
+"""Kullback-Leibler divergences of pairs of distributions, in closed form or by a sum over the nodes of an integral."""
 
 from __future__ import annotations
 
-from math import inf
+from dataclasses import fields
+from math import inf, pi
 from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError
 from plugrad_numerics import continuous, discrete, gamma_family
-from plugrad_numerics.entropies import rel_entr
+from plugrad_numerics.double_exponential import nodes_of_exponential, nodes_of_line
+from plugrad_numerics.entropies import log1mexp, rel_entr
 from plugrad_numerics.gamma_functions import betaln, digamma, gamma, gammaln
 from plugrad_numerics.multivariate import MultivariateNormal, half_log_determinant
 
@@ -27,18 +29,19 @@ def kl(p: Distribution, q: Distribution) -> Tensor:
     >>> distributions.kl(distributions.Normal(0.0, 1.0), distributions.Normal(1.0, 1.0))
     tensor(0.5, dtype=float32)
 
-    It exists for two distributions of one class, other than HalfCauchy, Kumaraswamy, Logistic, NegativeBinomial,
-    StudentT and TruncatedNormal, and for two of Gamma, Chi2 and Exponential.
+    It exists for two distributions of one class, and for two of Gamma, Chi2 and Exponential. That of HalfCauchy,
+    Kumaraswamy, Logistic, NegativeBinomial and StudentT is an integral, computed to some 1e-10 in double precision;
+    scales that differ by more than a factor of 100 cost digits.
 
     Raises:
-        ArgumentError: there is none in closed form for these classes.
+        ArgumentError: there is none for these classes.
     """
     if type(p) in AS_GAMMA and type(q) in AS_GAMMA and type(p) is not type(q):
         p, q = AS_GAMMA[type(p)](p), AS_GAMMA[type(q)](q)
     rule = RULES.get(type(p)) if type(p) is type(q) else None
     if rule is None:
         raise ArgumentError(
-            f"kl: {type(p).__name__} and {type(q).__name__} have no divergence in closed form; estimate it by the "
+            f"kl: {type(p).__name__} and {type(q).__name__} have no divergence; estimate it by the "
             "mean of p.log_prob(x) - q.log_prob(x) for x = p.sample(shape)"
         )
     return rule(p, q)
@@ -129,6 +132,61 @@ def _multivariate_normal(p: Any, q: Any) -> Tensor:
     return 0.5 * (squares - p.loc.shape[-1]) + logarithm
 
 
+def _logistic(p: Any, q: Any) -> Tensor:
+    # With probability exp(-s) of a smaller one, a number is loc - scale * log(exp(s) - 1).
+    (p, q), (s, weights) = _along_nodes(p, q, nodes_of_exponential)
+    above = log1mexp(-s)
+    own = above - s - plugrad.log(p.scale)
+    return plugrad.sum(weights * (own - q.log_prob(p.loc - p.scale * (s + above))), axis=-1)
+
+
+def _half_cauchy(p: Any, q: Any) -> Tensor:
+    (p, q), (s, weights) = _along_nodes(p, q, nodes_of_exponential)
+    # The tangent of a part of a right angle, near both ends of which single precision needs the nearer one.
+    is_near = s > 0.7
+    near = plugrad.tan(pi / 2 * plugrad.exp(-plugrad.where(is_near, s, 1)))
+    far = 1 / plugrad.tan(-pi / 2 * plugrad.expm1(-plugrad.where(is_near, 0.5, s)))
+    x = p.scale * plugrad.where(is_near, near, far)
+    return plugrad.sum(weights * (p.log_prob(x) - q.log_prob(x)), axis=-1)
+
+
+def _kumaraswamy(p: Any, q: Any) -> Tensor:
+    known = plugrad.log(p.a * p.b / (q.a * q.b)) - (p.b - 1) / p.b
+    known = known - (p.a - q.a) / p.a * (digamma(p.b + 1) + EULER)
+    # 1 - x**p.a is exp(-s / p.b) of an exponential number s, and the mean of log(1 - x**q.a) is left.
+    (p, q), (s, weights) = _along_nodes(p, q, nodes_of_exponential)
+    power = plugrad.minimum(q.a / p.a * log1mexp(-s / p.b), -1e-30)
+    return known - plugrad.sum(weights * (q.b - 1) * log1mexp(power), axis=-1)
+
+
+def _student_t(p: Any, q: Any) -> Tensor:
+    (p, q), (z, weights) = _along_nodes(p, q, nodes_of_line)
+    x = p.loc + p.scale * z
+    own = p.log_prob(x)
+    terms = plugrad.exp(own) * (own - q.log_prob(x))
+    return plugrad.sum(weights * p.scale * terms, axis=-1)
+
+
+def _truncated_normal(p: Any, q: Any) -> Tensor:
+    mean, variance = p.mean, p.variance
+    ratio = q.scale * q.share() / (p.scale * p.share())
+    squares = [(variance + (mean - d.loc) ** 2) / d.scale**2 for d in (q, p)]
+    found = plugrad.log(ratio) + 0.5 * (squares[0] - squares[1])
+    return plugrad.where((q.low <= p.low) & (p.high <= q.high), found, inf)
+
+
+def _negative_binomial(p: Any, q: Any) -> Tensor:
+    found = p.mean_of_log_ratio(p.count, q.count) - gammaln(p.count) + gammaln(q.count)
+    found = found + p.count * plugrad.log(p.probability) - q.count * plugrad.log(q.probability)
+    return found + p.mean * (plugrad.log1p(-p.probability) - plugrad.log1p(-q.probability))
+
+
+def _along_nodes(p: Any, q: Any, nodes: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Any:
+    """Return distributions whose parameters have one more axis, and the nodes and weights along it."""
+    values = [[getattr(d, f.name)[..., None] for f in fields(d)] for d in (p, q)]
+    return (type(p)(*values[0]), type(q)(*values[1])), nodes(values[0][0])
+
+
 def _bernoulli(p: Any, q: Any) -> Tensor:
     a, b = p.probability, q.probability
     return rel_entr(a, b) + rel_entr(1 - a, 1 - b)
@@ -168,6 +226,11 @@ RULES: Final[dict[type, Callable[[Any, Any], Tensor]]] = {
     continuous.Cauchy: _cauchy,
     continuous.Weibull: _weibull,
     continuous.Pareto: _pareto,
+    continuous.Logistic: _logistic,
+    continuous.HalfCauchy: _half_cauchy,
+    continuous.Kumaraswamy: _kumaraswamy,
+    continuous.TruncatedNormal: _truncated_normal,
+    gamma_family.StudentT: _student_t,
     gamma_family.Gamma: _gamma,
     gamma_family.InverseGamma: _gamma,
     gamma_family.Chi2: _chi2,
@@ -178,6 +241,7 @@ RULES: Final[dict[type, Callable[[Any, Any], Tensor]]] = {
     discrete.Geometric: _geometric,
     discrete.Poisson: _poisson,
     discrete.Binomial: _binomial,
+    discrete.NegativeBinomial: _negative_binomial,
     discrete.Categorical: _categorical,
 }
 AS_GAMMA: Final[dict[type, Callable[[Any], Distribution]]] = {

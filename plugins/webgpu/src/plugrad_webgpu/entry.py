@@ -159,7 +159,7 @@ class WebGpuBackend(Backend):
         """Yield flat parts of the values of arrays; the device brings the next part while the program uses one."""
         return read(self.active_device, arrays)
 
-    def prepared(self, kernel_name: str, function: Implementation) -> Implementation:
+    def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that also takes halves, as those of this package do."""
         from plugrad_webgpu.halves import with_halves  # not at the top, as in `open`
         from plugrad_webgpu.narrow import own_configs

@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 BOOL: Final = np.dtype(np.bool_)
 COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal")
 
-BROADCAST: Final = frozenset({"add", "subtract", "multiply", "divide"})
-"""Those for which C is faster than NumPy also in float32 and float64 if an operand is to be broadcast."""
+INTEGERS: Final = ("int32", "int64", "uint8")
+BROADCAST: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("add", "subtract", "multiply"), (*FLOATS, *INTEGERS)),
+    "divide": FLOATS,
+}
+"""The dtypes for which C is faster than NumPy if an operand is to be broadcast, or its rows have gaps."""
 
 
 def c_kernel(name: str, *dtypes: str, result: np.dtype[Any] | None = None) -> Implementation:
@@ -53,12 +57,13 @@ float16_comparisons: Final = {
 float16_comparisons[binary.greater] = swap_operands(float16_comparisons[binary.less])
 float16_comparisons[binary.greater_equal] = swap_operands(float16_comparisons[binary.less_equal])
 table.update(float16_comparisons, dtypes=["float16"], min_bytes=MIN_BYTES)
-table.update(
-    {vars(binary)[name]: c_kernel(name, "float16", *FLOATS) for name in BROADCAST},
-    dtypes=["float16"],
-    broadcast_dtypes=FLOATS,
-    min_bytes=MIN_BYTES,
-)
+for name, dtypes in BROADCAST.items():
+    table.update(
+        {vars(binary)[name]: c_kernel(name, "float16", *dtypes)},
+        dtypes=["float16"],
+        broadcast_dtypes=dtypes,
+        min_bytes=MIN_BYTES,
+    )
 
 
 # --- more dtypes --------------------------------------------------------------------------------

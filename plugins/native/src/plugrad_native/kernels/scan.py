@@ -9,6 +9,7 @@ from plugrad.extend import count_elements
 from plugrad.kernels import scan
 from plugrad_cpu.extend import empty, numpy_implementation
 from plugrad_native.declare import (
+    FLOAT16,
     FLOATS,
     INTEGERS,
     MAX_ELEMENTS,
@@ -18,6 +19,7 @@ from plugrad_native.declare import (
     parallel_for,
     table,
 )
+from plugrad_native.kernels.unary import to_float16, to_float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +43,9 @@ def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
 
     def implementation(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
         run = functions.get(x.dtype)
+        if x.dtype == FLOAT16:
+            wide = implementation(to_float32(x), axis=axis, exclusive=exclusive, reverse=reverse)
+            return to_float16(wide)
         if run is None or not 0 < x.size < MAX_ELEMENTS:
             return numpy_function(x, axis=axis, exclusive=exclusive, reverse=reverse)
         out = empty(x.shape, x.dtype)
