@@ -2,8 +2,9 @@
 
     make wheels && python benchmarks/install.py plugrad "plugrad[all]" tinygrad jax torch
 
-Environments are in outputs/install/ and are made once; torch takes some gigabytes. Imports take turns,
-and the least time of each counts.
+Environments are in outputs/install/ and are made once, by the module venv and by pip, which writes bytecode; torch
+takes some gigabytes. The first size is that of all files that were installed, the second one leaves out the
+bytecode. Imports take turns, and the least time of each counts.
 """
 
 from __future__ import annotations
@@ -30,19 +31,33 @@ def installed(name: str) -> Path:
     """Return the interpreter of an environment with a library and nothing else."""
     python = FOLDER / name / "bin" / "python"
     if not python.exists():
-        uv = Path(sys.executable).with_name("uv")
-        subprocess.run([uv, "venv", "--quiet", FOLDER / name], check=True)
+        subprocess.run([sys.executable, "-m", "venv", FOLDER / name], check=True)
+        before = FOLDER / f"{name}.txt"  # what pip itself takes
+        before.write_text(f"{sum(sizes(name))} {sizes(name)[1]}", "utf-8")
         packages = PROGRAMS[name][1]
-        install = [uv, "pip", "install", "--quiet", "--python", python]
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, "--find-links", ROOT / "dist", *packages], check=True)
     return python
 
 
-def megabytes(name: str) -> float:
-    """Return the size of the files of an environment, without bytecode."""
+def sizes(name: str) -> tuple[int, int]:
+    """Return the bytes of the files of an environment that are not bytecode, and of those that are."""
     (packages,) = (FOLDER / name).glob("lib/python*/site-packages")
-    files = (p for p in packages.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    return sum(p.stat().st_size for p in files) / 1e6
+    others = bytecode = 0
+    for path in packages.rglob("*"):
+        if path.is_file():
+            if "__pycache__" in path.parts:
+                bytecode += path.stat().st_size
+            else:
+                others += path.stat().st_size
+    return others, bytecode
+
+
+def megabytes(name: str) -> tuple[float, float]:
+    """Return the size of what was installed, with bytecode and without."""
+    everything, bytecode = map(int, (FOLDER / f"{name}.txt").read_text("utf-8").split())
+    others, compiled = sizes(name)
+    return (others + compiled - everything) / 1e6, (others - everything + bytecode) / 1e6
 
 
 def seconds(python: Path, program: str) -> float:
@@ -64,7 +79,10 @@ def main() -> None:
         for name, python in pythons.items():
             least[name] = min(least[name], seconds(python, PROGRAMS[name][0]))
     for name in names:
-        print(f"{name:12} {megabytes(name):8.0f} MB {least[name]:6.2f} s")
+        with_bytecode, without = megabytes(name)
+        print(
+            f"{name:12} {with_bytecode:8.0f} MB, {without:.0f} MB without bytecode {least[name]:6.2f} s"
+        )
 
 
 if __name__ == "__main__":

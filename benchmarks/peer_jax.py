@@ -80,6 +80,38 @@ def chains() -> Step:
     return Step(run, lambda: [float(gradient(a, ones).sum())], workloads.CHAINS)
 
 
+def mobilenet() -> Step:
+    """W3."""
+    image, layers, matrix = workloads.mobilenet()
+    tensors = [(jnp.asarray(layer.filter), jnp.asarray(layer.bias)) for layer in layers]
+    x, head = jnp.asarray(image), jnp.asarray(matrix)
+
+    @jax.jit
+    def infer(x: Any, tensors: Any, head: Any) -> Any:
+        h = kept = x
+        for layer, (filter, bias) in zip(layers, tensors, strict=True):
+            kept = h if layer.opens else kept
+            pad = layer.filter.shape[0] // 2
+            groups = layer.filter.shape[2] if layer.is_depthwise else 1
+            h = jax.lax.conv_general_dilated(
+                h,
+                jnp.moveaxis(filter, 2, 3) if layer.is_depthwise else filter,
+                (layer.strides,) * 2,
+                [(pad, pad)] * 2,
+                dimension_numbers=("NHWC", "HWIO", "NHWC"),
+                feature_group_count=groups,
+            )
+            h = h + bias
+            h = jnp.clip(h, 0, 6) if layer.is_active else h
+            h = h + kept if layer.closes else h
+        return h.mean((1, 2)) @ head
+
+    def run() -> Any:
+        return jax.block_until_ready(infer(x, tensors, head))
+
+    return Step(run, lambda: [float(abs(run()).mean()), float(run()[0, 7])])
+
+
 def normalize(x: Any, scale: Any, offset: Any) -> Any:
     centred = x - x.mean(-1, keepdims=True)
     return (
@@ -119,6 +151,7 @@ def transformer() -> Step:
 
 STEPS: dict[str, Callable[[], Step]] = {
     "D3": chains,
+    "W3": mobilenet,
     "W4": transformer,
     "W1": lambda: training(workloads.mlp(), mlp),
     "W2": lambda: training(workloads.convnet(), convnet),

@@ -21,6 +21,7 @@ COLUMNS = {
     "onnxruntime": "onnxruntime",
 }
 """The columns by the names of peers."""
+OURS = ("cpu", "cpu-jit")
 
 
 def table(reports: list[dict[str, Any]]) -> str:
@@ -51,7 +52,25 @@ def table(reports: list[dict[str, Any]]) -> str:
         f"One thread of {newest['machine']}, {clock}, {day}; {others}. `make bench` measures, and "
         "`benchmarks/table.py` writes the table.",
     ]
+    lines += ["", _faster(rows, present)]
     return "\n".join(lines)
+
+
+def _faster(rows: list[dict[str, Any]], present: list[str]) -> str:
+    """Return a sentence that says in which rows others take less time than plugrad, traced where it can be."""
+    found: list[str] = []
+    for row in sorted(rows, key=lambda row: row["name"]):
+        ours = min(row["ms"][n]["least"] for n in OURS if n in row["ms"])
+        faster = [
+            f"{COLUMNS[n].strip('`')} ({row['ms'][n]['least'] / ours:.2f} of plugrad's time)"
+            for n in present
+            if n not in OURS and n in row["ms"] and row["ms"][n]["least"] < ours
+        ]
+        if faster:
+            found.append(f"{row['title']}: {', '.join(faster)}")
+    if not found:
+        return "In no row is another library faster than plugrad with `plugrad.jit`."
+    return f"Others are faster than plugrad with `plugrad.jit` at {'; '.join(found)}."
 
 
 def _digits(number: float) -> str:

@@ -186,12 +186,11 @@ static void (*const slope_tiles[MOST_VECTORS][MOST_ROWS])(const float *, const i
                                                           ptrdiff_t, float *, ptrdiff_t) = {
     HEIGHTS(slopes, 1), HEIGHTS(slopes, 2), HEIGHTS(slopes, 3)};
 
-// dfilter += the gradient. scratch: see direct_scratch.
+// dfilter += the gradient, for the numbers begin <= k < end of each filter. scratch: see direct_scratch.
 KERNEL(convolution_direct_filter_gradient_float32)(const float *x, const float *dy, float *dfilter,
-                                                   const window *w, int out_channels,
-                                                   float *scratch) {
+                                                   const window *w, int out_channels, int begin,
+                                                   int end, float *scratch) {
     const plan p = plan_of(w, SHORT_BAND);
-    const int depth = p.runs * p.length;
     EACH_BAND(p, x, scratch)
             float room[SHORT_BAND * PANEL_WIDTH];
             const float *slopes = dy + first * out_channels;
@@ -201,8 +200,8 @@ KERNEL(convolution_direct_filter_gradient_float32)(const float *x, const float *
                 const float *panel = slopes + column;
                 if (whole < width)
                     panel = packed(slopes, out_channels, column, width, 0, cells.pixels, room);
-                for (int k = 0, rows; k < depth; k += rows) {
-                    rows = ceil_divide(depth - k, ceil_divide(depth - k, MOST_ROWS));
+                for (int k = begin, rows; k < end; k += rows) {
+                    rows = ceil_divide(end - k, ceil_divide(end - k, MOST_ROWS));
                     ptrdiff_t places[MOST_ROWS];
                     for (int i = 0; i < rows; i++)
                         places[i] = (k + i) / p.length * p.run_step + (k + i) % p.length;

@@ -66,16 +66,29 @@ EACH_FLOAT(BATCH_NORM)
         for (int j_ = 0; j_ < SIDE; j_++) total += sums_[j_];                                      \
     }
 
-// totals[i] += the sum over the rows of a term, an expression of i and of what `prepare` declares for a row.
-#define ADD_COLUMNS(type, totals, rows, width, prepare, term)                                      \
+// totals[i] += the sum over the rows of a term, an expression of i and of what `prepare` declares for a row. The
+// sums of some columns at a time stay in registers.
+#define COLUMNS (LANES > 8 ? 2 * LANES : 16)
+#define ADD_GROUP(type, totals, rows, first, count, prepare, term)                                 \
     for (int row = 0; row < (rows);) {                                                             \
         const int last_ = smaller(row + BLOCK_ROWS, (rows));                                       \
-        type sums_[CHANNELS] = {0};                                                                \
+        type sums_[COLUMNS] = {0};                                                                 \
         for (; row < last_; row++) {                                                               \
             prepare;                                                                               \
-            for (int i = 0; i < (width); i++) sums_[i] += term;                                    \
+            for (int j_ = 0; j_ < (count); j_++) {                                                 \
+                const int i = (first) + j_;                                                        \
+                sums_[j_] += term;                                                                 \
+            }                                                                                      \
         }                                                                                          \
-        for (int i = 0; i < (width); i++) totals[i] += sums_[i];                                   \
+        for (int j_ = 0; j_ < (count); j_++) totals[(first) + j_] += sums_[j_];                    \
+    }
+#define ADD_COLUMNS(type, totals, rows, width, prepare, term)                                      \
+    for (int first_ = 0; first_ < (width); first_ += COLUMNS) {                                    \
+        const int count_ = smaller(COLUMNS, (width) - first_);                                     \
+        if (count_ == COLUMNS)                                                                     \
+            ADD_GROUP(type, totals, rows, first_, COLUMNS, prepare, term)                          \
+        else                                                                                       \
+            ADD_GROUP(type, totals, rows, first_, count_, prepare, term)                           \
     }
 
 #define LAYERS(dtype, type, effort)                                                                \
@@ -155,6 +168,69 @@ EACH_FLOAT(BATCH_NORM)
     }
 EACH_FLOAT(LAYERS)
 
+// Sums over the rows of columns are those of parts of so many rows, which threads share.
+#define PART_ROWS 2048
+#define EACH_PART_OF_ROWS(rows)                                                                    \
+    for (int start = 0, rows_; start < (rows) && (rows_ = smaller(PART_ROWS, (rows) - start));       \
+         start += PART_ROWS)
+
+#define CHANNEL_SUMS(dtype, type, effort)                                                          \
+    /* totals += the sums over rows of x, or of (x - mean)^2. */                                   \
+    ONCE effort static void add_channels_##dtype(const type *restrict x,                           \
+                                                 const type *restrict means, double *totals,       \
+                                                 int rows, int width, int pitch) {                 \
+        if (means)                                                                                 \
+            ADD_COLUMNS(type, totals, rows, width, const type *y = x + (ptrdiff_t)row * pitch,     \
+                        (y[i] - means[i]) * (y[i] - means[i]))                                     \
+        else                                                                                       \
+            ADD_COLUMNS(type, totals, rows, width, const type *y = x + (ptrdiff_t)row * pitch,     \
+                        y[i])                                                                      \
+    }                                                                                              \
+    /* totals += the sums over rows of dy, and along += those of dy (x - mean). */                 \
+    ONCE effort static void add_slopes_##dtype(const type *restrict dy, const type *restrict x,    \
+                                               const type *restrict means, double *totals,         \
+                                               double *along, int rows, int width, int pitch) {    \
+        ADD_COLUMNS(type, totals, rows, width, const type *d = dy + (ptrdiff_t)row * pitch, d[i])  \
+        ADD_COLUMNS(type, along, rows, width, const type *d = dy + (ptrdiff_t)row * pitch;         \
+                    const type *y = x + (ptrdiff_t)row * pitch, d[i] * (y[i] - means[i]))          \
+    }                                                                                              \
+    /* These sums for each part of the rows, of which `totals` has a row for each. */              \
+    KERNEL(channel_sums_##dtype)(const type *x, const type *means, double *totals, int rows,       \
+                                 int channels) {                                                   \
+        EACH_PART_OF_ROWS(rows) {                                                                  \
+            memset(totals, 0, channels * sizeof *totals);                                          \
+            for (int first = 0; first < channels; first += CHANNELS)                               \
+                add_channels_##dtype(x + (ptrdiff_t)start * channels + first,                      \
+                                     means ? means + first : NULL, totals + first, rows_,           \
+                                     smaller(CHANNELS, channels - first), channels);               \
+            totals += channels;                                                                    \
+        }                                                                                          \
+    }                                                                                              \
+    /* The same of slopes: the rows of `totals` have those of dy before those of dy (x - mean). */ \
+    KERNEL(channel_slopes_##dtype)(const type *dy, const type *x, const type *means,               \
+                                   double *totals, int rows, int channels) {                       \
+        EACH_PART_OF_ROWS(rows) {                                                                  \
+            memset(totals, 0, 2 * channels * sizeof *totals);                                      \
+            for (int first = 0; first < channels; first += CHANNELS) {                             \
+                const ptrdiff_t place = (ptrdiff_t)start * channels + first;                       \
+                add_slopes_##dtype(dy + place, x + place, means + first, totals + first,           \
+                                   totals + channels + first, rows_,                                \
+                                   smaller(CHANNELS, channels - first), channels);                 \
+            }                                                                                      \
+            totals += 2 * channels;                                                                \
+        }                                                                                          \
+    }                                                                                              \
+    /* dy * a + (x - mean) * b + c, where the last ones belong to channels. */                     \
+    KERNEL(combine_channels_##dtype)(const type *restrict dy, const type *restrict x,              \
+                                     const type *restrict means, const type *restrict a,           \
+                                     const type *restrict b, const type *restrict c,               \
+                                     type *restrict dx, int rows, int channels) {                  \
+        for (; rows > 0; rows--, dy += channels, x += channels, dx += channels)                    \
+            for (int i = 0; i < channels; i++)                                                     \
+                dx[i] = dy[i] * a[i] + (x[i] - means[i]) * b[i] + c[i];                            \
+    }
+EACH_FLOAT(CHANNEL_SUMS)
+
 // Some channels of x, which is (outer, channels, inner) and has `pitch` numbers for each of outer. Where
 // inner is 1, channels are columns.
 #define BATCHES(dtype, type, effort)                                                               \
@@ -170,8 +246,12 @@ EACH_FLOAT(LAYERS)
             const type *some = x + (ptrdiff_t)first * inner;                                       \
             type *to = out + (ptrdiff_t)first * inner;                                             \
             if (inner == 1)                                                                        \
-                ADD_COLUMNS(type, totals, outer, width, const type *y = some + (ptrdiff_t)row * pitch, \
-                            y[i])                                                                  \
+                EACH_PART_OF_ROWS(outer) {                                                         \
+                    double part[CHANNELS] = {0};                                                   \
+                    add_channels_##dtype(some + (ptrdiff_t)start * pitch, NULL, part, rows_, width, \
+                                         pitch);                                                   \
+                    for (int c = 0; c < width; c++) totals[c] += part[c];                          \
+                }                                                                                  \
             else                                                                                   \
                 for (int n = 0; n < outer; n++)                                                    \
                     for (int c = 0; c < width; c++) {                                              \
@@ -180,8 +260,12 @@ EACH_FLOAT(LAYERS)
                     }                                                                              \
             for (int c = 0; c < width; c++) means[first + c] = mean[c] = totals[c] / size;         \
             if (inner == 1)                                                                        \
-                ADD_COLUMNS(type, squares, outer, width, const type *y = some + (ptrdiff_t)row * pitch, \
-                            (y[i] - mean[i]) * (y[i] - mean[i]))                                   \
+                EACH_PART_OF_ROWS(outer) {                                                         \
+                    double part[CHANNELS] = {0};                                                   \
+                    add_channels_##dtype(some + (ptrdiff_t)start * pitch, mean, part, rows_, width, \
+                                         pitch);                                                   \
+                    for (int c = 0; c < width; c++) squares[c] += part[c];                         \
+                }                                                                                  \
             else                                                                                   \
                 for (int n = 0; n < outer; n++)                                                    \
                     for (int c = 0; c < width; c++) {                                              \
@@ -219,10 +303,14 @@ EACH_FLOAT(LAYERS)
             const type *some = x + (ptrdiff_t)first * inner, *from = dy + (ptrdiff_t)first * inner; \
             type *to = dx + (ptrdiff_t)first * inner;                                              \
             if (inner == 1) {                                                                      \
-                ADD_COLUMNS(type, totals, outer, width, const type *d = from + (ptrdiff_t)row * pitch, \
-                            d[i])                                                                  \
-                ADD_COLUMNS(type, along, outer, width, const type *d = from + (ptrdiff_t)row * pitch; \
-                            const type *y = some + (ptrdiff_t)row * pitch, d[i] * (y[i] - mean[i])) \
+                EACH_PART_OF_ROWS(outer) {                                                         \
+                    double part[2 * CHANNELS] = {0};                                               \
+                    const ptrdiff_t place = (ptrdiff_t)start * pitch;                              \
+                    add_slopes_##dtype(from + place, some + place, mean, part, part + CHANNELS,    \
+                                       rows_, width, pitch);                                      \
+                    for (int j = 0; j < width; j++) totals[j] += part[j];                          \
+                    for (int j = 0; j < width; j++) along[j] += part[CHANNELS + j];                \
+                }                                                                                  \
             } else                                                                                 \
                 for (int n = 0; n < outer; n++)                                                    \
                     for (int j = 0; j < width; j++) {                                              \

@@ -9,7 +9,6 @@
 #define BLOCK 16
 #define FEW 8  // rows of so small a number are added in place
 #define SHORT 16  // so few columns, such as channels, are reduced as WIDTH times as many
-#define STRIPE 256
 #ifdef __wasm__
 #define WIDTH 16
 #define NARROW WIDTH
@@ -50,10 +49,12 @@ static double sum_of_floats(const float *x, int count) {
 #define IS_ADDED_MINIMUM 0
 #define IS_ADDED_BOTH 0
 #define IS_ADDED_EITHER 0
-#define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
-    if (_Generic(*x, float: IS_ADDED_##combine, default: 0) && inner == 1)                         \
-        for (; outer > 0; outer--, x += reduced, out++)                                            \
-            *out = finish(sum_of_floats((const float *)x, reduced), reduced);
+#define SHORT_ROWS(dtype, type, total, initial, combine, finish)
+#define FAST_ROW(dtype, combine)                                                                   \
+    if (_Generic(*x, float: IS_ADDED_##combine, default: 0))                                       \
+        return sum_of_floats((const float *)x, count);
+#define STRIPE 256
+#define STRIP_ROWS BLOCK  // rows of columns, whose sums wait in the cache meanwhile
 #define SIDE_BY_SIDE _Pragma("clang loop interleave(disable)")
 #define ROWS_OF(block) (sizeof(block) == sizeof(float) ? BLOCK : 8 * BLOCK)
 
@@ -96,7 +97,37 @@ static double sum_of_floats(const float *x, int count) {
 #define CHOICE_IS_LESS_float64 __builtin_wasm_pmin_f64x2
 #endif
 
-// Many columns of BLOCK rows at most, four of which are read at a time, so that few partial results are.
+#else
+#define SIDE_BY_SIDE
+#define STRIPE 1024
+#define STRIP_ROWS 32
+#define ROWS_OF(block) BLOCK
+#define WIDE_ROWS(type, block, initial, combine)                                                   \
+    for (int row = first; row < last; row++)                                                       \
+        for (int i = 0; i < WIDTH; i++) partial[i] = combine(partial[i], x[row * stride + i]);
+#define WIDE_EXTREMES(dtype, type, initial, is_better)                                             \
+    for (int row = 0; row < rows; row++)                                                           \
+        for (int i = 0; i < WIDTH; i++) {                                                          \
+            const type y = x[row * stride + i];                                                    \
+            partial[i] = is_better(y, partial[i]) ? y : partial[i];                                \
+            is_odd[i] |= -(y != y);                                                                \
+        }
+#define WIDTH 64  // several wide vectors, which do not wait for each other
+#define NARROW 16
+#define SIDE 8  // of short rows, which are reduced side by side
+#define FAST_ROW(dtype, combine)
+#define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
+    if (inner == 1 && reduced < WIDTH)                                                             \
+        for (; outer >= SIDE; outer -= SIDE, x += (ptrdiff_t)SIDE * reduced, out += SIDE) {        \
+            total totals[SIDE];                                                                    \
+            for (int row = 0; row < SIDE; row++) totals[row] = initial;                            \
+            for (int i = 0; i < reduced; i++)                                                      \
+                for (int row = 0; row < SIDE; row++)                                               \
+                    totals[row] = combine(totals[row], x[(ptrdiff_t)row * reduced + i]);           \
+            for (int row = 0; row < SIDE; row++) out[row] = finish(totals[row], reduced);          \
+        }
+#endif
+// Many columns of STRIP_ROWS rows at most, four of which are read at a time, so that few partial results are.
 #define LINES(name, dtype, type, block, total, effort, initial, combine)                           \
     ONCE effort static void name##_lines_##dtype(total *restrict totals, const type *restrict x,   \
                                                  int rows, ptrdiff_t stride, int width) {          \
@@ -115,50 +146,23 @@ static double sum_of_floats(const float *x, int count) {
         for (int i = 0; i < width; i++) totals[i] = combine(totals[i], partial[i]);                \
     }
 #define REDUCE_LINES(name, dtype)                                                                  \
-    name##_lines_##dtype(totals, x + (ptrdiff_t)row * inner + first, smaller(BLOCK, reduced - row), \
-                         inner, width);
-#else
-#define SIDE_BY_SIDE
-#define ROWS_OF(block) BLOCK
-#define WIDE_ROWS(type, block, initial, combine)                                                   \
-    for (int row = first; row < last; row++)                                                       \
-        for (int i = 0; i < WIDTH; i++) partial[i] = combine(partial[i], x[row * stride + i]);
-#define WIDE_EXTREMES(dtype, type, initial, is_better)                                             \
-    for (int row = 0; row < rows; row++)                                                           \
-        for (int i = 0; i < WIDTH; i++) {                                                          \
-            const type y = x[row * stride + i];                                                    \
-            partial[i] = is_better(y, partial[i]) ? y : partial[i];                                \
-            is_odd[i] |= -(y != y);                                                                \
-        }
-#define LINES(name, dtype, type, block, total, effort, initial, combine)
-#define REDUCE_LINES REDUCE_ROWS
-#define WIDTH 64  // several wide vectors, which do not wait for each other
-#define NARROW 16
-#define SIDE 8  // of short rows, which are reduced side by side
-#define SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
-    if (inner == 1 && reduced < WIDTH)                                                             \
-        for (; outer >= SIDE; outer -= SIDE, x += (ptrdiff_t)SIDE * reduced, out += SIDE) {        \
-            total totals[SIDE];                                                                    \
-            for (int row = 0; row < SIDE; row++) totals[row] = initial;                            \
-            for (int i = 0; i < reduced; i++)                                                      \
-                for (int row = 0; row < SIDE; row++)                                               \
-                    totals[row] = combine(totals[row], x[(ptrdiff_t)row * reduced + i]);           \
-            for (int row = 0; row < SIDE; row++) out[row] = finish(totals[row], reduced);          \
-        }
-#endif
+    name##_lines_##dtype(totals, x + (ptrdiff_t)row * pitch + first,                               \
+                         smaller(STRIP_ROWS, reduced - row), pitch, width);
 #define REDUCE_ROWS(name, dtype)                                                                   \
     for (int i = 0, part; i < width; i += part) {                                                  \
         part = width - i >= WIDTH ? WIDTH : smaller(NARROW, width - i);                            \
-        name##_rows_##dtype(totals + i, x + (ptrdiff_t)row * inner + first + i,                    \
-                            smaller(BLOCK, reduced - row), inner, part);                           \
+        name##_rows_##dtype(totals + i, x + (ptrdiff_t)row * pitch + first + i,                    \
+                            smaller(STRIP_ROWS, reduced - row), pitch, part);                      \
     }
 #define GROUP 32  // elements among which an extreme value is looked for at a time
 #define SPAN 1024  // bools that are looked at at a time
+#define PART (1 << 17)  // elements of a long row, which is reduced part by part, so that threads may share it
 
 // combine(a, b) reduces; `block` and `total` are the types of the two levels of partial results.
 #define REDUCTION(name, dtype, type, block, total, result, effort, initial, combine, finish)       \
     ROWS(name, dtype, type, block, total, effort, initial, combine, WIDE_ROWS)                     \
     LINES(name, dtype, type, block, total, effort, initial, combine)                               \
+    ROW(name, dtype, type, total, effort, initial, combine)                                        \
     FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish, REDUCE_LINES)
 
 #define PLAIN_ROWS(type, block, initial, combine)                                                  \
@@ -215,21 +219,65 @@ static double sum_of_floats(const float *x, int count) {
         memcpy(totals, bits, width * sizeof *bits);                                                \
     }
 
+#define ROW(name, dtype, type, total, effort, initial, combine)                                    \
+    ONCE effort static total name##_row_##dtype(const type *x, int count) {                        \
+        FAST_ROW(dtype, combine)                                                                   \
+        const int rows = count / WIDTH;                                                            \
+        total totals[WIDTH];                                                                       \
+        for (int i = 0; i < WIDTH; i++) totals[i] = initial;                                       \
+        name##_rows_##dtype(totals, x, rows, WIDTH, WIDTH);                                        \
+        for (int i = 0; i < count - rows * WIDTH; i++)                                             \
+            totals[i] = combine(totals[i], x[rows * WIDTH + i]);                                   \
+        for (int half = WIDTH / 2; half > 0; half /= 2)                                            \
+            for (int i = 0; i < half; i++) totals[i] = combine(totals[i], totals[i + half]);       \
+        return totals[0];                                                                          \
+    }
+
+// The parts of a long row, each of which has PART elements but the last one; and what they come to, divided.
+#define ROW_PARTS(name, dtype, type, total, combine)                                               \
+    KERNEL(name##_parts_##dtype)(const type *x, total *totals, int count) {                        \
+        for (; count > 0; count -= PART, x += PART)                                                \
+            *totals++ = name##_row_##dtype(x, smaller(PART, count));                               \
+    }                                                                                              \
+    KERNEL(name##_total_##dtype)(const total *totals, type *out, int count, int divisor) {         \
+        total y = totals[0];                                                                       \
+        for (int i = 1; i < count; i++) y = combine(y, totals[i]);                                 \
+        *out = y / divisor;                                                                        \
+    }
+
 #define FOLD(name, dtype, type, block, total, result, effort, initial, combine, finish, reduce)    \
+    /* Some columns of a matrix whose rows have `pitch` elements. */                               \
+    effort KERNEL(name##_pitched_##dtype)(const type *x, result *out, int columns, int reduced,    \
+                                          int pitch) {                                             \
+        if (reduced <= FEW)                                                                        \
+            for (int first = 0; first < columns; first += STRIPE) {                                \
+                const int width = smaller(STRIPE, columns - first);                                \
+                block partial[STRIPE];                                                             \
+                for (int i = 0; i < width; i++) partial[i] = initial;                              \
+                for (int row = 0; row < reduced; row++)                                            \
+                    for (int i = 0; i < width; i++)                                                \
+                        partial[i] = combine(partial[i], x[(ptrdiff_t)row * pitch + first + i]);   \
+                for (int i = 0; i < width; i++)                                                    \
+                    out[first + i] = finish((total)partial[i], reduced);                           \
+            }                                                                                      \
+        else                                                                                       \
+            for (int first = 0; first < columns; first += STRIPE) {                                \
+                const int width = smaller(STRIPE, columns - first);                                \
+                total totals[STRIPE];                                                              \
+                for (int i = 0; i < width; i++) totals[i] = initial;                               \
+                for (int row = 0; row < reduced; row += STRIP_ROWS)                                \
+                    reduce(name, dtype)                                                            \
+                for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);       \
+            }                                                                                      \
+    }                                                                                              \
     effort KERNEL(name##_##dtype)(const type *x, result *out, int outer, int reduced, int inner) { \
         SHORT_ROWS(dtype, type, total, initial, combine, finish)                                   \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
             if (inner == 1) {                                                                      \
-                const int rows = reduced / WIDTH;                                                  \
-                total totals[WIDTH];                                                               \
-                for (int i = 0; i < WIDTH; i++) totals[i] = initial;                               \
-                name##_rows_##dtype(totals, x, rows, WIDTH, WIDTH);                                \
-                for (int i = 0; i < reduced - rows * WIDTH; i++)                                   \
-                    totals[i] = combine(totals[i], x[rows * WIDTH + i]);                           \
-                for (int count = WIDTH / 2; count > 0; count /= 2)                                 \
-                    for (int i = 0; i < count; i++)                                                \
-                        totals[i] = combine(totals[i], totals[i + count]);                         \
-                *out = finish(totals[0], reduced);                                                 \
+                total y = name##_row_##dtype(x, smaller(PART, reduced));                           \
+                for (int first = PART; first < reduced; first += PART)                             \
+                    y = combine(y, name##_row_##dtype(x + first, smaller(PART, reduced - first))); \
+                *out = finish(y, reduced);                                                         \
             } else if (inner <= SHORT && reduced >= 2 * WIDTH) {                                   \
                 const int columns = WIDTH * inner, rows = reduced / WIDTH;                         \
                 const type *const rest = x + (ptrdiff_t)rows * columns;                            \
@@ -245,27 +293,8 @@ static double sum_of_floats(const float *x, int count) {
                     for (int i = 0; i < count; i++)                                                \
                         totals[i] = combine(totals[i], totals[i + count]);                         \
                 for (int i = 0; i < inner; i++) out[i] = finish(totals[i], reduced);               \
-            } else if (reduced <= FEW)                                                             \
-                for (int first = 0; first < inner; first += STRIPE) {                              \
-                    const int width = smaller(STRIPE, inner - first);                              \
-                    block partial[STRIPE];                                                         \
-                    for (int i = 0; i < width; i++) partial[i] = initial;                          \
-                    for (int row = 0; row < reduced; row++)                                        \
-                        for (int i = 0; i < width; i++)                                            \
-                            partial[i] =                                                           \
-                                combine(partial[i], x[(ptrdiff_t)row * inner + first + i]);        \
-                    for (int i = 0; i < width; i++)                                                \
-                        out[first + i] = finish((total)partial[i], reduced);                       \
-                }                                                                                  \
-            else                                                                                   \
-                for (int first = 0; first < inner; first += STRIPE) {                              \
-                    const int width = smaller(STRIPE, inner - first);                              \
-                    total totals[STRIPE];                                                          \
-                    for (int i = 0; i < width; i++) totals[i] = initial;                           \
-                    for (int row = 0; row < reduced; row += BLOCK)                                 \
-                        reduce(name, dtype)                                                        \
-                    for (int i = 0; i < width; i++) out[first + i] = finish(totals[i], reduced);   \
-                }                                                                                  \
+            } else                                                                                 \
+                name##_pitched_##dtype(x, out, inner, reduced, inner);                             \
     }
 
 #define SUM(a, b) ((a) + (b))
@@ -283,22 +312,28 @@ static double sum_of_floats(const float *x, int count) {
 
 #define EXTREME(name, dtype, type, effort, initial, is_better, combine)                            \
     EXTREME_ROWS(name, dtype, type, effort, initial, is_better)                                    \
+    ROW(name, dtype, type, type, effort, initial, combine)                                         \
     FOLD(name, dtype, type, type, type, type, effort, initial, combine, WHOLE, REDUCE_ROWS)
 
 #define mean_rows_float32 sum_rows_float32
 #define mean_rows_float64 sum_rows_float64
 #define mean_lines_float32 sum_lines_float32
 #define mean_lines_float64 sum_lines_float64
+#define mean_row_float32 sum_row_float32
+#define mean_row_float64 sum_row_float64
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
     FOLD(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE, REDUCE_LINES)             \
     REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)                  \
+    ROW_PARTS(sum, dtype, type, double, SUM)                                                       \
+    ROW_PARTS(prod, dtype, type, double, PRODUCT)                                                  \
     EXTREME(max, dtype, type, effort, -__builtin_inff(), IS_GREATER, GREATEST)                     \
     EXTREME(min, dtype, type, effort, __builtin_inff(), IS_LESS, LEAST)
 EACH_FLOAT(FLOAT_KERNELS)
 
 #define COMPLEX_PRODUCTS(type)                                                                     \
     ROWS(prod, type, type, complex128, complex128, SMALL, 1, PRODUCT, PLAIN_ROWS)                  \
+    ROW(prod, type, type, complex128, SMALL, 1, PRODUCT)                                           \
     FOLD(prod, type, type, complex128, complex128, type, SMALL, 1, PRODUCT, WHOLE, REDUCE_ROWS)
 COMPLEX_PRODUCTS(complex64)
 COMPLEX_PRODUCTS(complex128)
@@ -307,6 +342,9 @@ COMPLEX_PRODUCTS(complex128)
 #define OF_UNSIGNED(name, dtype, type)                                                             \
     KERNEL(name##_u##dtype)(const type *x, type *out, int outer, int reduced, int inner) {         \
         name##_##dtype(x, out, outer, reduced, inner);                                             \
+    }                                                                                              \
+    KERNEL(name##_pitched_u##dtype)(const type *x, type *out, int columns, int reduced, int pitch) { \
+        name##_pitched_##dtype(x, out, columns, reduced, pitch);                                   \
     }
 #define SIGNED_KERNELS(dtype, type, effort)                                                        \
     REDUCTION(sum, dtype, type, type, type, type, effort, 0, SUM, WHOLE)                           \

@@ -370,7 +370,8 @@ static inline floats erf_floats(floats x) {
     q = multiply_add(q, m, splat(-6.332163214683533e-1f));
     q = multiply_add(q, m, splat(-1.1295803785324097f));
     q = multiply_add(q, m, splat(1.8847515457309783e-4f));
-    const floats y = choose(m < splat(1.f), multiply_add(p, m, m), 1.f - exp_floats(q));
+    // q is above -18.1, and an error of exp(q) by the rounding of n ln(2) is far below the last place of 1
+    const floats y = choose(m < splat(1.f), multiply_add(p, m, m), 1.f - exp_small(q, true));
     return with_sign_of(x, y);
 }
 

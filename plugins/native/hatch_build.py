@@ -132,6 +132,8 @@ KINDS = {"int": "i", "int32_t": "i", "uint64_t": "b", "int64_t": "b", "float": "
 POINTERS = {"const void *": "r", "void *": "w", "const void *const *": "R", "void *const *": "W"}
 STRIDED = "const strided *"
 """The type of arrays whose elements need not be adjacent."""
+DESCRIPTOR = "const int *descriptor"
+"""The parameter that begins with a number of axes."""
 ITEM_BYTES = {
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
     "boolean": 1,
@@ -299,10 +301,14 @@ def table_of(kernels: list[tuple[str, str, str]]) -> str:
             for p in parameters.split(",")
         ]
         kinds = [
-            "s" if p.strip().startswith(STRIDED) else POINTERS.get(t) or KINDS.get(t, "i")
+            "s"
+            if p.strip().startswith(STRIDED)
+            else "d"
+            if p.strip() == DESCRIPTOR
+            else POINTERS.get(t) or KINDS.get(t, "i")
             for p, t in zip(parameters.split(","), types, strict=True)
         ]
-        field = {**dict.fromkeys(("s", *POINTERS.values()), "pointer"), "f": "number"}
+        field = {**dict.fromkeys(("s", "d", *POINTERS.values()), "pointer"), "f": "number"}
         values = [f"a[{i}].{field.get(kind, 'integer')}" for i, kind in enumerate(kinds)]
         call = f"{name}({', '.join(values)})"
         body = f"{call}; return 0;" if result == "void" else f"return {call};"

@@ -127,9 +127,7 @@ def thread_setter(machine, monkeypatch):
             store.threads = workers.threads = count
 
         return set_threads
-    for module in forced_variant(machine.removeprefix(VARIANT)).modules:
-        if hasattr(module, "PARALLEL_MIN_WORK"):
-            monkeypatch.setattr(module, "PARALLEL_MIN_WORK", 64)
+    monkeypatch.setattr(thread_pool, "part_min_work", 32)
     monkeypatch.setattr(thread_pool, "count", 1)
     return lambda count: setattr(thread_pool, "count", count)
 

@@ -42,9 +42,8 @@ static int read_list(PyObject *tuple, int flags, list *l, ptrdiff_t *bytes) {
 static int read_argument(const kernel *k, PyObject *argument, int i, value *to, Py_buffer *views,
                          int *held, list *lists, int *lists_held, ptrdiff_t *bytes) {
     const int kind = k->kinds[i];
-    const int flags = kind == STRIDED                     ? PyBUF_STRIDES
-                      : kind == READ || kind == ALL_READ ? PyBUF_SIMPLE
-                                                         : PyBUF_WRITABLE;
+    const int is_whole = kind == READ || kind == DESCRIPTOR || kind == ALL_READ;
+    const int flags = kind == STRIDED ? PyBUF_STRIDES : is_whole ? PyBUF_SIMPLE : PyBUF_WRITABLE;
     switch (kind) {
     case ALL_READ:
     case ALL_WRITTEN: {
@@ -55,14 +54,19 @@ static int read_argument(const kernel *k, PyObject *argument, int i, value *to, 
         return is_read;
     }
     case READ:
+    case DESCRIPTOR:
     case STRIDED:
     case WRITTEN:
         to->pointer = NULL;
         if (argument == &_Py_NoneStruct) return 1;
         if (PyObject_GetBuffer(argument, views + *held, flags)) return 0;
         to->pointer = views[*held].buf;
-        *bytes += views[(*held)++].len;
-        return 1;
+        const ptrdiff_t length = views[(*held)++].len;
+        *bytes += length;
+        if (kind != DESCRIPTOR || is_descriptor(to->pointer, length)) return 1;
+        PyErr_Format(PyExc_ValueError, "%s: argument %d has more axes than %d, or not their sizes", k->name, i,
+                     MOST_AXES);
+        return 0;
     case FLOAT:
         to->number = PyFloat_AsDouble(argument);
         return to->number != -1 || !PyErr_Occurred();

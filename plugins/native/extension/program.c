@@ -332,7 +332,8 @@ static int read_operand(reader *r, int kind, int cell, int64_t *total) {
     int64_t tag, number, start = 0;
     if (!read(r, NUMBER, LIST, &tag)) return 0;
     *r->operand = (operand){.tag = tag};
-    const int is_pointer = kind == READ || kind == STRIDED || kind == WRITTEN;
+    const int is_pointer =
+        kind == READ || kind == DESCRIPTOR || kind == STRIDED || kind == WRITTEN;
     const int is_list = kind == ALL_READ || kind == ALL_WRITTEN;
     switch (tag) {
     case NUMBER:
@@ -358,8 +359,12 @@ static int read_operand(reader *r, int kind, int cell, int64_t *total) {
         return 1;
     case ABSENT: return kind == READ || is_wrong("an array is missing");
     case PLACE:
-        return is_pointer ? read_place(r, cell, kind == WRITTEN, total)
-                          : is_wrong("an array stands for a number");
+        if (!is_pointer) return is_wrong("an array stands for a number");
+        if (!read_place(r, cell, kind == WRITTEN, total)) return 0;
+        return kind != DESCRIPTOR ||
+               (r->operand->constant &&
+                is_descriptor((const int32_t *)r->operand->constant, r->operand->bytes)) ||
+               is_wrong("a descriptor is no constant, or it has more axes than there is room for");
     default:
         if (!is_list) return is_wrong("a list stands for something else");
         if (!read(r, 0, r->end - r->at, &number)) return 0;

@@ -10,12 +10,20 @@ enum kind {
     READ = 'r',
     WRITTEN = 'w',
     STRIDED = 's', // read, with gaps or repetitions that a descriptor tells
+    DESCRIPTOR = 'd', // read: the number of axes, their sizes, and strides
     ALL_READ = 'R',
     ALL_WRITTEN = 'W',
     INTEGER = 'i',
     BITS = 'b',
     FLOAT = 'f'
 };
+
+#define MOST_AXES 32 // for whose positions functions have room
+
+// Whether a descriptor of so many bytes has no more axes than there is room for, and a size for each of them.
+static inline int is_descriptor(const int32_t *at, int64_t bytes) {
+    return bytes >= 4 && *at >= 0 && *at <= MOST_AXES && bytes >= 4 * (1 + (int64_t)*at);
+}
 
 typedef union {
     void *pointer;

@@ -50,7 +50,7 @@ def test_products_are_those_of_numpy_in_any_number_of_threads(
     results = []
     for count in (1, 3):
         monkeypatch.setattr(thread_pool, "count", count)
-        monkeypatch.setattr(linalg, "PARALLEL_MIN_WORK", 1)
+        monkeypatch.setattr(thread_pool, "part_min_work", 1)
         results.append(linalg.matmul(x, y, **turns))
     np.testing.assert_array_equal(*results)
     expected = np.matmul(x.swapaxes(-1, -2) if turns_a else x, y.swapaxes(-1, -2) if turns_b else y)

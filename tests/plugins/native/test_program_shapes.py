@@ -50,3 +50,36 @@ def test_descriptors_of_copies_fit_into_c():
     descriptor = lowering._copy_descriptor(x.T, np.empty(x.T.shape, np.float32))
     assert descriptor.array.tolist() == [2, 3, 2, 1, 3, 2, 1]
     assert lowering._copy_descriptor(x[:1, ..., :1], x[:1, ..., :1]).array.tolist()[0] == 2
+
+
+PLACE, NUMBER = 4, 0
+COPY = [
+    *(1, 1, 1, 0, 1, 1, 1),  # nodes that run once, and in them a loop of one call
+    *(0, PLACE, 1, 0, 0, 0, 10, PLACE, 2, 0, 0, 0, 10, NUMBER, 10, NUMBER, 0),
+    *(PLACE, 3, 0, 0, 0, 400),
+]
+"""Copies ten bytes as the descriptor says, which is the last operand."""
+
+
+@pytest.mark.parametrize("axes", [-1, 33, 2**31 - 1])
+def test_a_descriptor_with_more_axes_than_there_is_room_for_is_an_error(axes):
+    descriptor = np.zeros(100, np.int32)
+    descriptor[:5] = 2, 2, 5, 5, 1  # axes, sizes, strides
+    variant = variants.current_variant()
+
+    def make(words):
+        table = np.array(words, np.int64), np.array([0, 1, 1, 10, 10])
+        return variant.program(*table, ("expand_1",), (descriptor,), np.ufunc)
+
+    x, y = np.arange(10, dtype="u1"), np.empty(10, "u1")
+    make(COPY)(x, y)
+    np.testing.assert_array_equal(x, y)
+    with pytest.raises(ValueError, match="no constant"):
+        make([*COPY[:-6], PLACE, 1, 0, 0, 0, 10])
+    run = variant.kernel("expand_1")
+    run(x, y, 10, 0, descriptor)
+    descriptor[0] = axes
+    with pytest.raises(ValueError, match="axes"):
+        make(COPY)
+    with pytest.raises(ValueError, match="axes"):
+        run(x, y, 10, 0, descriptor)

@@ -1,4 +1,4 @@
-"""Reductions of the first axis, which C has for all but large matrices with many columns."""
+"""Reductions of the first axis, and of long rows."""
 
 from importlib import import_module
 from itertools import product
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad_cpu.threads import thread_pool
 
 variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_any_variant():
@@ -31,6 +32,14 @@ def test_columns_are_reduced(name, dtype, shape, rng):
     np.testing.assert_allclose(found.numpy(), expected.astype(dtype), rtol=3e-6)
 
 
-def test_large_matrices_with_many_columns_are_left_to_numpy():
-    assert fold((1024, 1024), (0,), False) is None
-    assert fold((1 << 14, 64), (0,), False) is not None
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_long_rows_are_reduced_in_parts_whatever_the_threads(name, dtype, rng, monkeypatch):
+    shape = 3, 100_001  # two whole parts, and a part of another
+    x = rng.integers(1, 1000, shape) if name != "prod" else rng.choice([-1, 1, 1], shape)
+    x = x.astype(dtype)
+    expected = getattr(np, name)(x.astype(np.float64 if dtype != "int32" else dtype))
+    for count in (1, 2, 7):
+        monkeypatch.setattr(thread_pool, "count", count)
+        with plugrad.use("cpu"):
+            found = getattr(plugrad, name)(plugrad.asarray(x)).numpy()
+        assert found == expected.astype(dtype)

@@ -9,6 +9,7 @@ from plugrad.passes.algebra import simplify_algebra
 from plugrad.passes.common import merge_common_calls
 from plugrad.passes.constants import fold_constants
 from plugrad.passes.dead import remove_dead_steps
+from plugrad.passes.pads import concatenate_padded
 from plugrad.passes.residuals import keep_residuals
 from plugrad.passes.rewriting import map_bodies
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from plugrad.graph.graph import Graph
 
 PASSES: Final = (
+    concatenate_padded,
     simplify_algebra,
     merge_common_calls,
     fold_constants,

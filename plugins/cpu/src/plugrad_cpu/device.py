@@ -28,6 +28,7 @@ from plugrad.extend import (
 )
 from plugrad_cpu.declare import is_tracked
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, Array, empty, empty_like, pool
+from plugrad_cpu.sharing import fill_shared
 from plugrad_cpu.threads import thread_count, thread_pool
 
 if TYPE_CHECKING:
@@ -317,14 +318,19 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
                 result = dtypes[kind]
             except KeyError:
                 result = dtypes[kind] = contract.infer(*arrays).dtype.numpy
-            return function(*arrays, out=empty(first.shape or last.shape, result))
+            y = empty(first.shape or last.shape, result)
+            if y.size < thread_pool.part_min_work:
+                return function(*arrays, out=y)
+            fill_shared(function, arrays, y)
+            return y
         shape, dtype = contract.infer(*arrays)
         like = next((x for x in arrays if x.shape == shape), None)
         y = empty(shape, dtype.numpy) if like is None else empty_like(like, dtype.numpy)
         if like is not None and 0 in like.strides and (few := _drop_repeats(arrays, shape)):
             y[...] = function(*few)  # to copy rows takes half the time of computing them again
             return y
-        return function(*arrays, out=y)
+        fill_shared(function, arrays, y)
+        return y
 
     return into_pool
 

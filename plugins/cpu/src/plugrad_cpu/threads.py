@@ -18,6 +18,8 @@ from plugrad.extend import BackendUnavailable, suppress_failures
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+PART_MIN_WORK: Final = 1 << 17
+"""The minimum work of a part, in steps such as additions: then a second thread saves more than it costs."""
 POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
 
 
@@ -68,7 +70,12 @@ class ThreadPool:
         """Compute in the thread of the caller alone."""
         self.count = 1
         """How many threads compute, that of the caller included."""
+        self.part_min_work = PART_MIN_WORK
         self.reset()
+
+    def count_parts(self, work: int, most: int) -> int:
+        """Return into how many parts to divide work of so many steps, which has at most `most` parts."""
+        return max(1, min(self.count, most, work // self.part_min_work))
 
     def reset(self) -> None:
         """Forget the threads: a forked child has none, and another one may have been using the queue."""

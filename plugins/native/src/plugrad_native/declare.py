@@ -74,7 +74,7 @@ def unary_kernel(
             x = as_contiguous(x)
         # `empty` takes twice as long for a few elements, because it looks for the size.
         out = (np.empty if size < UNTRACKED_MAX_ELEMENTS else empty)(x.shape, result or dtype)
-        if size < PARALLEL_MIN_WORK:
+        if size < thread_pool.part_min_work:
             run(x, out, size)
         else:
             parallel_for(run, ((x, 1), (out, 1)), size, work=2 * size, multiple=BLOCK)
@@ -113,7 +113,7 @@ def binary_kernel(
                 is_dense = True
         if are_equal and is_dense:
             out = empty(shape, result or dtype)
-            if size < PARALLEL_MIN_WORK:
+            if size < thread_pool.part_min_work:
                 run(a, b, out, size, 1, 1)
             else:
                 places = (a, 1), (b, 1), (out, 1)
@@ -144,7 +144,11 @@ def binary_kernel(
         out = empty(plan.shape, result or dtype)
         copies_a, copies_b = plan.copies
         a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
-        broadcast[dtype](a, b, out, plan.descriptor)
+        if is_dense:
+            places = (a, 1), (b, 2), (out, 0)
+            parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
+        else:
+            broadcast[dtype](a, b, out, plan.descriptor)
         return out
 
     return implementation
@@ -155,9 +159,6 @@ MIN_BYTES: Final = 1024
 
 UNTRACKED_MAX_ELEMENTS: Final = 1024
 """Arrays with fewer elements are too small to be tracked."""
-
-PARALLEL_MIN_WORK: Final = 1 << 18
-"""The minimum work, in steps such as additions, for which a second thread saves more than it costs."""
 
 BLOCK: Final = 256
 """The elements of which each part but the last is a multiple, so that results do not depend on the division."""
@@ -184,10 +185,8 @@ def parallel_for(
             the number of threads if the function computes so many items at a time.
         scratch: the number of float32 in scratch memory, the last argument, which each part has for itself.
     """
-    parts = work // (PARALLEL_MIN_WORK // 2)
-    if parts > 1:
-        parts = min(thread_pool.count, count // multiple, parts)
-    if parts < 2:
+    parts = thread_pool.count_parts(work, count // multiple)
+    if parts == 1:
         last = (empty((scratch,), FLOAT32),) if scratch else ()
         run(*[array for array, _ in operands], count, *attributes, *last)
         return
@@ -198,6 +197,44 @@ def parallel_for(
         arrays = [x if x is None or not step else x[first * step : last * step] for x, step in flat]
         others = (empty((scratch,), FLOAT32),) if scratch else ()
         return lambda: run(*arrays, last - first, *attributes, *others)
+
+    thread_pool.run([part(first, last) for first, last in pairwise(bounds)])
+
+
+def parallel_walk(
+    run: Export,
+    operands: Sequence[tuple[Array | None, int]],
+    descriptor: Array,
+    *attributes: object,
+    work: int,
+) -> None:
+    """Call a C function that walks over axes, in several threads along the first one if the work is long enough.
+
+    Args:
+        run: takes the arrays, the descriptor, and attributes.
+        operands: dense arrays, and which strides in the descriptor are their own, counted from 1; 0 for one whose
+            elements follow each other.
+        descriptor: the number of axes, their sizes, and strides of any number of arrays.
+        attributes: what else the function takes.
+        work: about how many steps it takes, in those of an addition.
+    """
+    axes, count, *others = descriptor.tolist()
+    multiple = BLOCK if axes == 1 else 1
+    parts = thread_pool.count_parts(work, count // multiple)
+    if parts == 1:
+        run(*[array for array, _ in operands], descriptor, *attributes)
+        return
+    dense = count_elements(tuple(others[: axes - 1]))
+    flat = [
+        (x if x is None else x.reshape(-1), others[axes * which - 1] if which else dense)
+        for x, which in operands
+    ]
+    bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
+
+    def part(first: int, last: int) -> Callable[[], object]:
+        arrays = [x if x is None else x[first * step :] for x, step in flat]
+        some = np.array((axes, last - first, *others), np.int32)
+        return lambda: run(*arrays, some, *attributes)
 
     thread_pool.run([part(first, last) for first, last in pairwise(bounds)])
 
@@ -272,6 +309,8 @@ COPY: Final = {size: current_variant().kernel(f"copy_{size}") for size in (1, 2,
 """Strided copies by the size of elements."""
 COPY_MIN_BYTES: Final = 4096
 """The minimum bytes for which C transposes faster than NumPy."""
+COPY_STEPS_PER_ELEMENT: Final = 2
+"""How long it takes for an element, in additions."""
 
 
 def as_contiguous(x: Array) -> Array:
@@ -293,7 +332,8 @@ def as_contiguous(x: Array) -> Array:
         write(x, y)
     else:
         order, descriptor = turned
-        COPY[x.itemsize](x.transpose(order), y, descriptor)
+        places = (x.transpose(order), 1), (y, 2)
+        parallel_walk(COPY[x.itemsize], places, descriptor, work=COPY_STEPS_PER_ELEMENT * x.size)
     return y
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import count_elements
 from plugrad_cpu.extend import empty, tracked
-from plugrad_native.declare import LANES, MAX_ELEMENTS, as_contiguous, parallel_for
+from plugrad_native.declare import LANES, MAX_ELEMENTS, as_contiguous
 from plugrad_native.kernels.convolution import (
     as_pixel_rows,
     is_in_range,
@@ -20,7 +20,7 @@ from plugrad_native.kernels.linalg import (
     run_matmul,
 )
 from plugrad_native.variants import current_variant
-from plugrad_native.windows import reversed_window, window_descriptor, with_batch_size
+from plugrad_native.windows import reversed_window, run_windows, window_descriptor
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Shape, Window
@@ -71,17 +71,17 @@ def correlate(x: Array, filter: Array, window: Window) -> Array | None:
         return None
     if not is_in_range(x.shape, filter.shape, window):
         return None
-    batch, channels = x.shape[0], filter.shape[-1]
-    out = empty((batch, *window.out, channels), x.dtype)
-
-    def correlate_part(x: Array, out: Array, count: int, scratch: Array) -> None:
-        images = descriptor if count == batch else with_batch_size(descriptor, count)
-        CONVOLUTION(x, weights, out, images, channels, scratch)
-
+    channels = filter.shape[-1]
+    out = empty((x.shape[0], *window.out, channels), x.dtype)
     weights = as_contiguous(filter)
-    places = (as_contiguous(x), x.size // batch), (out, out.size // batch)
-    work = out.size * (filter.size // channels) // PRODUCTS_PER_STEP
-    parallel_for(correlate_part, places, batch, work=work, scratch=SCRATCH(descriptor, channels))
+    run_windows(
+        lambda part, x, out, scratch: CONVOLUTION(x, weights, out, part, channels, scratch),
+        descriptor,
+        [as_contiguous(x)],
+        [out],
+        work=out.size * (filter.size // channels) // PRODUCTS_PER_STEP,
+        scratch=SCRATCH(descriptor, channels),
+    )
     return out
 
 

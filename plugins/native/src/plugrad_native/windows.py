@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from plugrad_native.declare import MAX_ELEMENTS, Array
+from plugrad_cpu.extend import empty, thread_pool
+from plugrad_native.declare import FLOAT32, MAX_ELEMENTS, Array
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from plugrad.extend import Shape, Window
 
 MAX_SPATIAL_AXES: Final = 3
@@ -38,10 +41,95 @@ def window_descriptor(image: Shape, window: Window) -> Array | None:
     return descriptor
 
 
+class WindowPart(NamedTuple):
+    """Some positions of windows, or some images: a descriptor, and the parts of the images and of the results."""
+
+    descriptor: Array
+    images: slice
+    results: slice
+
+
+def split_windows(descriptor: Array, parts: int, *, by_images: bool = False) -> list[WindowPart]:
+    """Divide positions of windows: by images, or one image by lines, unless only `by_images`.
+
+    The slices are of images, and of positions along the first axis that has several.
+    """
+    batch = int(descriptor[0])
+    if batch > 1 or by_images:
+        bounds = _divide(batch, parts)
+        return [
+            WindowPart(with_batch_size(descriptor, last - first), *(slice(first, last),) * 2)
+            for first, last in pairwise(bounds)
+        ]
+    axes = descriptor[2:].reshape(MAX_SPATIAL_AXES, -1)
+    axis = next((i for i in range(MAX_SPATIAL_AXES) if axes[i, 1] > 1), 0)
+    found: list[WindowPart] = []
+    for first, last in pairwise(_divide(int(axes[axis, 1]), parts)):
+        changed = descriptor.copy()
+        line = changed[2:].reshape(MAX_SPATIAL_AXES, -1)[axis]
+        line[1] = last - first
+        line[-1] -= first * line[3]  # the strides that come before it
+        found.append(WindowPart(changed, slice(0, 1), slice(first, last)))
+    return found
+
+
+def _divide(count: int, parts: int) -> list[int]:
+    """Return the bounds of up to `parts` parts of some items."""
+    parts = max(min(parts, count), 1)
+    return [count * i // parts for i in range(parts + 1)]
+
+
+def run_windows(
+    run: Callable[..., object],
+    descriptor: Array,
+    images: Sequence[Array],
+    results: Sequence[Array],
+    *,
+    work: int,
+    scratch: int = 0,
+    by_images: bool = False,
+) -> None:
+    """Call a function for windows over images, in several threads if the work is long enough.
+
+    Args:
+        run: takes the descriptor, images, results, and float32 in scratch memory, if any.
+        descriptor: the geometry.
+        images: dense arrays as large as the images that windows slide over.
+        results: dense arrays with something for each position of a window.
+        work: about how many steps it takes, in those of an addition.
+        scratch: the number of float32 in scratch memory, which each part has for itself.
+        by_images: a single image is not divided, because windows write to what they cover.
+    """
+    parts = thread_pool.count_parts(work, MAX_ELEMENTS)
+    pieces = split_windows(descriptor, parts, by_images=by_images) if parts > 1 else ()
+    if len(pieces) < 2:
+        others = (empty((scratch,), FLOAT32),) if scratch else ()
+        run(descriptor, *images, *results, *others)
+        return
+    if descriptor[0] == 1:  # the first axis of which a single image has several positions
+        results = [x.reshape(pieces[-1].results.stop, -1) for x in results]
+
+    def part(piece: WindowPart) -> Callable[[], object]:
+        given = *(x[piece.images] for x in images), *(x[piece.results] for x in results)
+        others = (empty((scratch,), FLOAT32),) if scratch else ()
+        return lambda: run(piece.descriptor, *given, *others)
+
+    thread_pool.run([part(piece) for piece in pieces])
+
+
 def with_batch_size(descriptor: Array, count: int) -> Array:
     """Return the descriptor with another batch size."""
     changed = descriptor.copy()
     changed[0] = count
+    return changed
+
+
+def with_filter_rows(descriptor: Array, first: int, last: int) -> Array:
+    """Return the descriptor of windows that have some rows of the filter, of those of images with two axes."""
+    changed = descriptor.copy()
+    height = changed[2:].reshape(MAX_SPATIAL_AXES, -1)[1]
+    height[2] = last - first
+    height[-1] -= first * height[4]  # the dilations of the rows before
     return changed
 
 

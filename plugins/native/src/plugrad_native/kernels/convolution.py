@@ -6,11 +6,13 @@ Those of float32 read patches where they are. Those of float64 copy them.
 from __future__ import annotations
 
 import math
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import count_elements
 from plugrad.kernels import convolution
-from plugrad_cpu.extend import empty, numpy_implementation, zeros
+from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, zeros
 from plugrad_native.declare import (
     FLOAT32,
     FLOATS,
@@ -19,12 +21,11 @@ from plugrad_native.declare import (
     Array,
     as_contiguous,
     exports,
-    parallel_for,
     table,
 )
 from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_STEP, matmul
 from plugrad_native.variants import current_variant
-from plugrad_native.windows import reversed_window, window_descriptor, with_batch_size
+from plugrad_native.windows import reversed_window, run_windows, window_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,21 +80,19 @@ def correlate_channels_last(
     """Return the cross-correlation of channels-last images with filters; of float32, plus a bias, within limits."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
-    batch, channels = x.shape[0], filter.shape[-1]
-    out = empty((batch, *window.out, channels), x.dtype)
+    channels = filter.shape[-1]
+    out = empty((x.shape[0], *window.out, channels), x.dtype)
 
-    def correlate_part(x: Array, out: Array, count: int, scratch: Array) -> None:
-        images = descriptor if count == batch else with_batch_size(descriptor, count)
+    def correlate_part(part: Array, x: Array, out: Array, scratch: Array) -> None:
         if is_direct:
-            FORWARD(x, filter, bias, out, images, channels, *limits, scratch)
+            FORWARD(x, filter, bias, out, part, channels, *limits, scratch)
         else:
-            FORWARD_FLOAT64(x, filter, out, images, channels, scratch)
+            FORWARD_FLOAT64(x, filter, out, part, channels, scratch)
 
     is_direct = x.dtype == FLOAT32
-    places = (as_contiguous(x), x.size // batch), (out, out.size // batch)
     work = out.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_STEP
     scratch = DIRECT_SCRATCH(descriptor) if is_direct else 2 * CHUNK_SCRATCH(descriptor, channels)
-    parallel_for(correlate_part, places, batch, work=work, scratch=scratch)
+    run_windows(correlate_part, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
     return out
 
 
@@ -148,9 +147,17 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
                 turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
                 return correlate_channels_last(dy, turned, back, there)
         dx = empty(input_shape, dy.dtype)
-        scratch = empty((CHUNK_SCRATCH(descriptor, filter.shape[-1]),), dy.dtype)
-        run = INPUT_GRADIENT[dy.dtype]
-        run(as_contiguous(dy), as_contiguous(filter), dx, descriptor, filter.shape[-1], scratch)
+        run, weights, channels = INPUT_GRADIENT[dy.dtype], as_contiguous(filter), filter.shape[-1]
+        floats = dy.itemsize // FLOAT32.itemsize
+        run_windows(
+            lambda part, dx, dy, scratch: run(dy, weights, dx, part, channels, scratch),
+            descriptor,
+            [dx],
+            [as_contiguous(dy)],
+            work=dy.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_STEP,
+            scratch=floats * CHUNK_SCRATCH(descriptor, channels),
+            by_images=True,
+        )
         return dx
 
     return implementation
@@ -164,6 +171,24 @@ def prefers_reversed_filters(cells: int, channels: int) -> bool:
     """
     vectors, all_vectors = -(-channels // LANES), -(-cells * channels // LANES)
     return cells * vectors <= 2 * all_vectors
+
+
+def differentiate_filter(x: Array, dy: Array, dfilter: Array, descriptor: Array) -> None:
+    """Add the gradient to `dfilter`; several threads share the numbers of each filter."""
+    channels = dfilter.shape[-1]
+    depth = dfilter.size // channels
+    parts = thread_pool.count_parts(dy.size * depth // INTEGER_PRODUCTS_PER_STEP, depth)
+    size = DIRECT_SCRATCH(descriptor)
+    bounds = [depth * i // parts for i in range(parts + 1)]
+    thread_pool.run(
+        [
+            partial(
+                FILTER_GRADIENT,
+                *(x, dy, dfilter, descriptor, channels, first, last, empty((size,), FLOAT32)),
+            )
+            for first, last in pairwise(bounds)
+        ]
+    )
 
 
 def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
@@ -182,16 +207,12 @@ def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             return dfilter.reshape(filter_shape)
         dfilter = zeros(filter_shape, x.dtype)
         channels = filter_shape[-1]
-        run = FILTER_GRADIENT if is_direct else FILTER_GRADIENT_FLOAT64
-        size = DIRECT_SCRATCH(descriptor) if is_direct else CHUNK_SCRATCH(descriptor, channels)
-        run(
-            as_contiguous(x),
-            as_contiguous(dy),
-            dfilter,
-            descriptor,
-            channels,
-            empty((size,), x.dtype),
-        )
+        x, dy = as_contiguous(x), as_contiguous(dy)
+        if is_direct:
+            differentiate_filter(x, dy, dfilter, descriptor)
+        else:
+            scratch = empty((CHUNK_SCRATCH(descriptor, channels),), x.dtype)
+            FILTER_GRADIENT_FLOAT64(x, dy, dfilter, descriptor, channels, scratch)
         return dfilter
 
     return implementation

@@ -29,7 +29,7 @@ PANEL_COLUMNS: Final = 16
 MAX_ROWS: Final = 512
 """The multiple to which C pads rows and columns, and how many rows it takes, as in csrc/lu.c."""
 PRODUCTS_PER_STEP: Final = 16
-"""The number of products that take as long as one step of `PARALLEL_MIN_WORK`."""
+"""The number of products that take as long as one step such as an addition."""
 
 numpy_inverse: Final = numpy_implementation(decomposition.inverse)
 numpy_solve: Final = numpy_implementation(decomposition.solve)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from plugrad.extend import count_elements
 from plugrad.kernels import depthwise
-from plugrad_cpu.extend import empty, numpy_implementation, zeros
+from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, zeros
 from plugrad_native.declare import (
     FLOAT32,
     FLOATS,
@@ -16,12 +18,15 @@ from plugrad_native.declare import (
     Array,
     as_contiguous,
     exports,
-    parallel_for,
     table,
 )
 from plugrad_native.kernels.convolution import UNLIMITED
-from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_STEP
-from plugrad_native.windows import reversed_window, window_descriptor, with_batch_size
+from plugrad_native.windows import (
+    reversed_window,
+    run_windows,
+    window_descriptor,
+    with_filter_rows,
+)
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape, Window
@@ -29,6 +34,9 @@ if TYPE_CHECKING:
 FORWARD = exports("depthwise", *FLOATS)
 INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
 FILTER_GRADIENT = exports("depthwise_filter_gradient", *FLOATS)
+
+DEPTHWISE_PRODUCTS_PER_STEP: Final = 4
+"""How many products with filters take as long as an addition of two arrays takes for an element."""
 
 numpy_forward: Final = numpy_implementation(depthwise.depthwise_conv2d)
 numpy_input_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_input_gradient)
@@ -61,26 +69,18 @@ def depthwise_channels_last(
     limits: tuple[float, float] = UNLIMITED,
 ) -> Array:
     """Return the result for channels-last images whose channels are repeated, plus a bias, within limits."""
-    batch = x.shape[0]
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
-    out = empty((batch, *window.out, x.shape[3]), x.dtype)
+    out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
 
-    def correlate_part(x: Array, out: Array, count: int, scratch: Array) -> None:
-        images = described if count == batch else with_batch_size(described, count)
-        FORWARD[x.dtype](x, filter, out, images, bias, *limits, scratch)
+    def correlate_part(part: Array, x: Array, out: Array, scratch: Array) -> None:
+        FORWARD[x.dtype](x, filter, out, part, bias, *limits, scratch)
 
     cells = count_elements(window.size)
     pointers = window.size[0] + cells + 1
     scratch = 2 * pointers + x[0, 0].nbytes // FLOAT32.itemsize
-    places = (x, x.size // batch), (out, out.size // batch)
-    parallel_for(
-        correlate_part,
-        places,
-        batch,
-        work=out.size * cells // INTEGER_PRODUCTS_PER_STEP,
-        scratch=scratch,
-    )
+    work = out.size * cells // DEPTHWISE_PRODUCTS_PER_STEP
+    run_windows(correlate_part, described, [x], [out], work=work, scratch=scratch)
     return out
 
 
@@ -122,7 +122,15 @@ def depthwise_conv2d_input_gradient(
         dx = depthwise_channels_last(dy, filter[::-1, ::-1], back, there)
     else:
         dx = empty((batch, height, width, dy.shape[3]), dy.dtype)
-        INPUT_GRADIENT[dy.dtype](dy, as_contiguous(filter), dx, described)
+        run, weights = INPUT_GRADIENT[dy.dtype], as_contiguous(filter)
+        run_windows(
+            lambda part, dx, dy: run(dy, weights, dx, part),
+            described,
+            [dx],
+            [dy],
+            work=dy.size * count_elements(window.size) // DEPTHWISE_PRODUCTS_PER_STEP,
+            by_images=True,
+        )
     if filter.shape[3] != 1:
         dx = dx.reshape(batch, height, width, channels, filter.shape[3]).sum(-1)
     return dx
@@ -138,5 +146,16 @@ def depthwise_conv2d_filter_gradient(
         return numpy_filter_gradient(x, dy, filter_shape=filter_shape, window=window)
     x = repeat_channels(x, filter_shape[3])
     dfilter = zeros(filter_shape, x.dtype)
-    FILTER_GRADIENT[x.dtype](x, as_contiguous(dy), dfilter, described)
+    run, dy, row = FILTER_GRADIENT[x.dtype], as_contiguous(dy), dfilter[0].size
+    height = window.size[0]
+    work = dy.size * count_elements(window.size) // DEPTHWISE_PRODUCTS_PER_STEP
+    parts = thread_pool.count_parts(work, height)
+    bounds = [height * i // parts for i in range(parts + 1)]
+    flat = dfilter.reshape(-1)
+    thread_pool.run(
+        [
+            partial(run, x, dy, flat[first * row :], with_filter_rows(described, first, last))
+            for first, last in pairwise(bounds)
+        ]
+    )
     return dfilter

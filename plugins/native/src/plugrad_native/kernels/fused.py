@@ -15,6 +15,7 @@ from plugrad_native.declare import (
     as_contiguous,
     broadcast_descriptor,
     exports,
+    parallel_walk,
     table,
 )
 from plugrad_native.kernels import depthwise
@@ -50,7 +51,9 @@ def finish_result(
         given = [x if x is None else as_contiguous(x) for x in (bias, weights)]
         shapes = [() if x is None else x.shape for x in given]
         descriptor = broadcast_descriptor(y.shape, *shapes)
-        BIAS_AND_ACTIVATE[y.dtype](y, *given, descriptor, ACTIVATIONS.index(activation), alpha)
+        places = (y, 0), (given[0], 1), (given[1], 2)
+        attributes = ACTIVATIONS.index(activation), alpha
+        parallel_walk(BIAS_AND_ACTIVATE[y.dtype], places, descriptor, *attributes, work=2 * y.size)
     return y
 
 

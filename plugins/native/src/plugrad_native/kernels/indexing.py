@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from plugrad.extend import count_elements
 from plugrad.kernels import indexing
-from plugrad_cpu.extend import empty, numpy_implementation
+from plugrad_cpu.extend import empty, numpy_implementation, thread_pool
 from plugrad_native.declare import (
     FLOAT32,
     INT32,
@@ -22,8 +23,10 @@ from plugrad_native.declare import (
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad.extend import Shape
-    from plugrad_native.declare import Array
+    from plugrad_native.declare import Array, Export
 
 GATHER: Final = {size: current_variant().kernel(f"gather_{size}") for size in (1, 2, 4, 8)}
 PICK: Final = {size: current_variant().kernel(f"pick_{size}") for size in (1, 2, 4, 8)}
@@ -111,9 +114,28 @@ def segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:
     elif run is None:
         run, scratch = SEGMENT_SUM_OF_ROWS, count + segments
     out = empty(shape, x.dtype)
+    if batch == 1 and inner >= LONG_SLICE_ELEMENTS:
+        sum_segments(run, as_contiguous(x), ids, out, (count, inner), scratch)
+        return out
     places = (as_contiguous(x), count * inner), (ids, count), (out, segments * inner)
     parallel_for(run, places, batch, *counts, work=x.size + out.size, scratch=scratch)
     return out
+
+
+def sum_segments(
+    run: Export, x: Array, ids: Array, out: Array, sizes: tuple[int, int], scratch: int
+) -> None:
+    """Write the sums of rows; several threads share the segments, each of which looks at all ids."""
+    segments = out.shape[0]
+    parts = thread_pool.count_parts(x.size + out.size, segments)
+    bounds = [segments * i // parts for i in range(parts + 1)]
+
+    def part(first: int, last: int) -> Callable[[], object]:
+        others = (empty((scratch,), FLOAT32),) if scratch else ()
+        some = ids - np.int32(first) if first else ids
+        return lambda: run(x, some, out[first:last], 1, *sizes, last - first, *others)
+
+    thread_pool.run([part(first, last) for first, last in pairwise(bounds)])
 
 
 @table.implements(indexing.unsorted_segment_sum)

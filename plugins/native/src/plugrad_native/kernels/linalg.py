@@ -13,6 +13,7 @@ from plugrad_cpu.extend import (
     empty,
     is_exact_in_float64,
     numpy_implementation,
+    thread_pool,
     track_allocation,
     tracked,
 )
@@ -23,7 +24,6 @@ from plugrad_native.declare import (
     INTEGERS,
     LANES,
     MAX_ELEMENTS,
-    PARALLEL_MIN_WORK,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     broadcast_descriptor,
@@ -146,7 +146,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
     """Write the products of matrices to `out`; threads share long work, by products or by the rows of a single one."""
     axes, count, *steps = plan.batch.tolist()
-    if axes > 1 or work < PARALLEL_MIN_WORK:
+    if axes > 1 or work < thread_pool.part_min_work:
         run(a, b, out, *plan.numbers, plan.batch)
     elif count > 1:
 

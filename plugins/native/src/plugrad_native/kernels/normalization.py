@@ -9,7 +9,13 @@ import numpy as np
 
 from plugrad.extend import count_elements
 from plugrad.kernels import normalization
-from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
+from plugrad_cpu.extend import (
+    empty,
+    numpy_implementation,
+    thread_pool,
+    track_allocation,
+    tracked,
+)
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32,
@@ -21,16 +27,17 @@ from plugrad_native.declare import (
     broadcast_descriptor,
     exports,
     parallel_for,
+    parallel_walk,
     table,
 )
 from plugrad_native.kernels.scan import sizes_around_axis
 from plugrad_native.kernels.unary import to_float16, to_float32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from plugrad.extend import Kernel, Shape
-    from plugrad_native.declare import Array
+    from plugrad_native.declare import Array, Export
 
 EXP_COST_IN_ADDITIONS = 4
 """The cost of an exponential, in additions."""
@@ -111,12 +118,9 @@ def batch_norm(
     shift = np.zeros((), x.dtype) if offset is None else offset
     parts = [as_contiguous(np.asarray(part, x.dtype)) for part in (mean, factor, shift)]
     out = empty(x.shape, x.dtype)
-    BATCH_NORM[x.dtype](
-        as_contiguous(x),
-        *parts,
-        out,
-        broadcast_descriptor(x.shape, *(part.shape for part in parts)),
-    )
+    descriptor = broadcast_descriptor(x.shape, *(part.shape for part in parts))
+    places = (as_contiguous(x), 0), *zip(parts, (1, 2, 3), strict=True), (out, 0)
+    parallel_walk(BATCH_NORM[x.dtype], places, descriptor, work=2 * x.size)
     return out
 
 
@@ -182,7 +186,15 @@ def layer_norm_gradient(
     run = LAYER_NORM_GRADIENT[x.dtype]
     parallel_for(run, places, count, length, variance_epsilon, work=5 * x.size)
     sums = [empty(row, x.dtype) for _ in range(2)]
-    LAYER_NORM_SUMS[x.dtype](dy, x, *sums, length, count, length, moments)
+    columns = (dy, 1), (x, 1), (sums[0], 1), (sums[1], 1)
+    parallel_for(
+        LAYER_NORM_SUMS[x.dtype],
+        columns,
+        length,
+        *(count, length, moments),
+        work=2 * x.size,
+        multiple=LINE_FLOATS,
+    )
     return [dx, *sums]
 
 
@@ -190,6 +202,101 @@ def channel_layout(x: Array, axis: int) -> tuple[int, int, int, int]:
     """Return the number of channels and, as C takes them, how x is divided: (outer, channels, inner)."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     return channels, x.size // (channels * inner), channels * inner, inner
+
+
+LINE_FLOATS: Final = 16
+"""The elements of float32 in a line of the cache, which threads should not share."""
+
+
+PART_ROWS: Final = 2048
+"""The rows of columns that are summed at a time, as in csrc/normalization.c."""
+CHANNEL_SUMS: Final = exports("channel_sums", *FLOATS)
+CHANNEL_SLOPES: Final = exports("channel_slopes", *FLOATS)
+COMBINE_CHANNELS: Final = exports("combine_channels", *FLOATS)
+
+
+def run_channels(
+    run: Export, arrays: Sequence[Array], sizes: tuple[int, int, int, int], epsilon: float
+) -> None:
+    """Call a function for channels, which several threads share: those of images, and one number for each."""
+    channels, outer, pitch, inner = sizes
+    places = [(x, inner if x.ndim > 1 else 1) for x in arrays]
+    work = 3 * channels * outer * inner if inner > 1 else 0  # columns are not divided
+    parallel_for(run, places, channels, outer, pitch, inner, epsilon, work=work)
+
+
+def has_shared_rows(sizes: tuple[int, int, int, int]) -> bool:
+    """Return whether channels are columns with so many rows that several threads share these."""
+    channels, outer, _, inner = sizes
+    return inner == 1 and thread_pool.count_parts(3 * channels * outer, -(-outer // PART_ROWS)) > 1
+
+
+def add_up_rows(
+    run: Export, inputs: Sequence[tuple[Array | None, bool]], rows: int, channels: int, width: int
+) -> Array:
+    """Return sums over all rows in double precision, which a function computes for parts of them.
+
+    Args:
+        run: takes arrays, and writes `width` sums for each part.
+        inputs: the arrays, and whether each has a row of channels for each row.
+        rows: the number of rows.
+        channels: the number of channels.
+        width: the number of sums.
+    """
+    count = -(-rows // PART_ROWS)
+    totals = np.empty((count, width))
+
+    def add_up_some(x: Array, *given: Any) -> None:
+        run(x, *given[:-1], x.size // channels, channels)
+
+    places = [(x, PART_ROWS * channels if is_long else 0) for x, is_long in inputs]
+    parallel_for(add_up_some, (*places, (totals, width)), count, work=2 * rows * channels)
+    total = np.zeros(width)
+    for part in totals:  # one after the other, as C does
+        total += part
+    return total
+
+
+def normalize_shared(
+    x: Array, offset: Array, scale: Array, out: Array, epsilon: float
+) -> tuple[Array, Array]:
+    """Standardize columns as csrc/normalization.c does, in threads that share the rows; return means and variances."""
+    channels = scale.size
+    rows = x.size // channels
+    run = CHANNEL_SUMS[x.dtype]
+    with np.errstate(all="ignore"):
+        totals = add_up_rows(run, ((x, True), (None, False)), rows, channels, channels)
+        mean = (totals / rows).astype(x.dtype)
+        squares = add_up_rows(run, ((x, True), (mean, False)), rows, channels, channels)
+        variance = (squares / rows).astype(x.dtype)
+        factor = scale / np.sqrt(variance + x.dtype.type(epsilon))
+    shape = scale.shape
+    descriptor = broadcast_descriptor((rows, channels), shape, shape, shape)
+    places = (x, 0), (mean, 1), (factor, 2), (offset, 3), (out, 0)
+    parallel_walk(BATCH_NORM[x.dtype], places, descriptor, work=2 * x.size)
+    return mean, variance
+
+
+def differentiate_shared(
+    dy: Array, x: Array, moments: tuple[Array, Array], scale: Array, dx: Array, epsilon: float
+) -> tuple[Array, Array]:
+    """Write the gradient for x as csrc/normalization.c does, in threads that share the rows; return the other two."""
+    channels, dtype = scale.size, x.dtype
+    rows = x.size // channels
+    mean, variance = moments
+    inputs = (dy, True), (x, True), (mean, False)
+    sums = add_up_rows(CHANNEL_SLOPES[dtype], inputs, rows, channels, 2 * channels)
+    totals, along = sums[:channels], sums[channels:]
+    with np.errstate(all="ignore"):
+        inverse = 1 / np.sqrt(variance.astype(np.float64) + dtype.type(epsilon))
+        a = inverse * scale
+        b = -inverse * scale * inverse * inverse * along / rows
+        c = -inverse * scale * totals / rows
+        factors = [x.astype(dtype) for x in (a, b, c)]
+        results = totals.astype(dtype), (inverse * along).astype(dtype)
+    places = *((x, channels) for x in (dy, x)), *((x, 0) for x in (mean, *factors)), (dx, channels)
+    parallel_for(COMBINE_CHANNELS[dtype], places, rows, channels, work=3 * x.size)
+    return results
 
 
 @table.implements(normalization.batch_norm_training)
@@ -205,9 +312,10 @@ def batch_norm_training(
     channels = sizes[:1]
     out, mean, variance = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
     parts = as_offset_or_scale(x, offset, channels, 0), as_offset_or_scale(x, scale, channels, 1)
-    BATCH_NORM_TRAINING[x.dtype](
-        as_contiguous(x), *parts, out, mean, variance, *sizes, variance_epsilon
-    )
+    if has_shared_rows(sizes):
+        return [out, *normalize_shared(as_contiguous(x), *parts, out, variance_epsilon)]
+    arrays = as_contiguous(x), *parts, out, mean, variance
+    run_channels(BATCH_NORM_TRAINING[x.dtype], arrays, sizes, variance_epsilon)
     return [out, mean, variance]
 
 
@@ -231,7 +339,9 @@ def batch_norm_gradient(
     channels = sizes[:1]
     dx, *sums = empty(x.shape, x.dtype), *(empty(channels, x.dtype) for _ in range(2))
     parts = as_contiguous(mean), as_contiguous(variance), as_offset_or_scale(x, scale, channels, 1)
-    BATCH_NORM_GRADIENT[x.dtype](
-        as_contiguous(dy), as_contiguous(x), *parts, dx, *sums, *sizes, variance_epsilon
-    )
+    dy, x = as_contiguous(dy), as_contiguous(x)
+    if has_shared_rows(sizes):
+        return [dx, *differentiate_shared(dy, x, parts[:2], parts[2], dx, variance_epsilon)]
+    arrays = dy, x, *parts, dx, *sums
+    run_channels(BATCH_NORM_GRADIENT[x.dtype], arrays, sizes, variance_epsilon)
     return [dx, *sums]

@@ -12,7 +12,6 @@ from plugrad_cpu.extend import empty, numpy_implementation, thread_pool
 from plugrad_native.declare import (
     FLOATS,
     MAX_ELEMENTS,
-    PARALLEL_MIN_WORK,
     as_contiguous,
     exports,
     table,
@@ -45,7 +44,7 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementa
             tuple(outputs),
             count,
         )
-        parts = min(thread_pool.count, lists * sum(sizes) // (PARALLEL_MIN_WORK // 2))
+        parts = thread_pool.count_parts(lists * sum(sizes), lists * sum(sizes))
         if parts < 2:
             run(*arguments, 0, 1)
         else:

@@ -17,7 +17,7 @@ from plugrad_native.declare import (
     exports,
     table,
 )
-from plugrad_native.windows import window_descriptor
+from plugrad_native.windows import run_windows, window_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,13 @@ def descriptor(functions: Exports, image: Array, window: Window) -> Array | None
 def run_pooling(run: Export, x: Array, window: Window, described: Array) -> Array:
     """Return the largest elements or the averages of windows."""
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
-    run(as_contiguous(x), out, described)
+    run_windows(
+        lambda some, x, out: run(x, out, some),
+        described,
+        [as_contiguous(x)],
+        [out],
+        work=out.size * count_elements(window.size),
+    )
     return out
 
 
@@ -79,7 +85,14 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             return numpy_gradient(dy, input, output, window=window)
         dx = empty(input.shape, input.dtype)
         run = MAX_POOL_GRADIENT[input.dtype]
-        run(as_contiguous(dy), as_contiguous(input), as_contiguous(output), dx, described)
+        run_windows(
+            lambda some, x, dx, dy, y: run(dy, x, y, dx, some),
+            described,
+            [as_contiguous(input), dx],
+            [as_contiguous(dy), as_contiguous(output)],
+            work=dy.size * count_elements(window.size),
+            by_images=True,
+        )
         return dx
 
     return implementation
@@ -94,7 +107,15 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         if described is None:
             return numpy_gradient(dy, input, window=window)
         dx = empty(input.shape, input.dtype)
-        AVERAGE_POOL_GRADIENT[dy.dtype](as_contiguous(dy), dx, described)
+        run = AVERAGE_POOL_GRADIENT[dy.dtype]
+        run_windows(
+            lambda some, dx, dy: run(dy, dx, some),
+            described,
+            [dx],
+            [as_contiguous(dy)],
+            work=dy.size * count_elements(window.size),
+            by_images=True,
+        )
         return dx
 
     return implementation

@@ -12,7 +12,6 @@ from plugrad_native.declare import (
     FLOAT32,
     INT32,
     MAX_ELEMENTS,
-    PARALLEL_MIN_WORK,
     as_contiguous,
     table,
 )
@@ -44,7 +43,7 @@ def random_kernel(
             return numpy_function(state, shape=shape)
         state = as_contiguous(state)
         out = empty(shape, dtype)
-        parts = min(thread_pool.count, STEPS_PER_NUMBER * count // (PARALLEL_MIN_WORK // 2))
+        parts = thread_pool.count_parts(STEPS_PER_NUMBER * count, count // PART_MULTIPLE)
         if parts < 2:
             run(state, out, count, 0)
             return out

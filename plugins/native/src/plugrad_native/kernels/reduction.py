@@ -9,13 +9,18 @@ import numpy as np
 
 from plugrad.extend import count_elements, reduced_shape
 from plugrad.kernels import reduction
-from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
+from plugrad_cpu.extend import (
+    empty,
+    numpy_implementation,
+    thread_pool,
+    track_allocation,
+    tracked,
+)
 from plugrad_native.declare import (
     FLOATS,
     INT32,
     INTEGERS,
     MAX_ELEMENTS,
-    PARALLEL_MIN_WORK,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     exports,
@@ -30,19 +35,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel, Shape
-    from plugrad_native.declare import Array
+    from plugrad_native.declare import Array, Export, Exports
 
-NUMPY_MIN_COLUMNS = 512
-NUMPY_MIN_ELEMENTS = 1 << 20
-"""The columns, and the elements in all, from which on NumPy reduces the first axis as fast."""
 PARALLEL_ROWS = 8
 """Short rows that C reduces side by side."""
+PART_ELEMENTS: Final = 1 << 17
+"""The elements of a long row that are reduced at a time, as in csrc/reduction.c."""
+FEW_COLUMNS: Final = 16
+"""Up to so many columns, C reduces several rows of them at a time, which threads do not share."""
+COLUMN_MULTIPLE: Final = 64
+"""Columns that C reduces side by side."""
 
 
-def split_axes(shape: Shape, axes: Shape, keep_dims: bool) -> tuple[Shape, int, int, int] | None:
+@lru_cache(maxsize=1024)
+def reduction_layout(
+    shape: Shape, axes: Shape, keep_dims: bool
+) -> tuple[Shape, int, int, int] | None:
     """Return the shape of a reduction, and the sizes before, of and behind its sorted axes.
 
-    None if they are not adjacent.
+    None if the axes are not adjacent, or the array is empty or very large.
     """
     if (
         not axes
@@ -53,21 +64,6 @@ def split_axes(shape: Shape, axes: Shape, keep_dims: bool) -> tuple[Shape, int, 
     first, last = axes[0], axes[-1] + 1
     outer, inner = count_elements(shape[:first]), count_elements(shape[last:])
     return reduced_shape(shape, axes, keep_dims), outer, count_elements(shape[first:last]), inner
-
-
-@lru_cache(maxsize=1024)
-def reduction_layout(
-    shape: Shape, axes: Shape, keep_dims: bool
-) -> tuple[Shape, int, int, int] | None:
-    """Return the same; None also where NumPy is as fast."""
-    found = split_axes(shape, axes, keep_dims)
-    if found is None or (
-        found[1] == 1
-        and found[3] >= NUMPY_MIN_COLUMNS
-        and count_elements(shape) >= NUMPY_MIN_ELEMENTS
-    ):
-        return None
-    return found
 
 
 SUM_ROWS, SUM_COLUMNS = (
@@ -82,7 +78,7 @@ SUM_ROWS, SUM_COLUMNS = (
 
 def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Array | None:
     """Return the sums or the means of halves along adjacent axes, or None for others."""
-    plan = split_axes(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
+    plan = reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
     if plan is None:
         return None
     shape, outer, length, inner = plan
@@ -102,6 +98,10 @@ def make_reduction(
 ) -> Callable[..., Array]:
     """Return the function of x, axis and keep_dims that reduces the axes with functions of C."""
     functions, numpy_function = exports(name, *dtypes), numpy_implementation(kernel)
+    columns = exports(f"{name}_pitched", *dtypes)
+    part = PART_NAMES.get(name)
+    parts: Exports = exports(f"{part}_parts", *FLOATS) if part else {}
+    combine: Exports = exports(f"{part}_total", *FLOATS) if part else {}
 
     @tracked
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
@@ -117,14 +117,71 @@ def make_reduction(
             return track_allocation(numpy_function(x, **{attribute: axis}, keep_dims=keep_dims))
         shape, outer, length, inner = plan
         out = (np.empty if x.size < UNTRACKED_MAX_ELEMENTS else empty)(shape, x.dtype)
-        if x.size < PARALLEL_MIN_WORK:
+        if x.size < thread_pool.part_min_work:
             run(x, out, outer, length, inner)
+        elif outer == inner == 1:
+            if x.dtype in parts:
+                both = parts[x.dtype], combine[x.dtype]
+                reduce_row(run, both, x, out, length if name == "mean" else 1)
+            else:
+                reduce_exact_row(run, x, out)
+        elif outer == 1 and inner > FEW_COLUMNS:
+            places, how = ((x, 1), (out, 1)), (length, inner)
+            reduce_columns = columns[x.dtype]
+            parallel_for(reduce_columns, places, inner, *how, work=x.size, multiple=COLUMN_MULTIPLE)
         else:
             places = (x, length * inner), (out, inner)
             parallel_for(run, places, outer, length, inner, work=x.size, multiple=PARALLEL_ROWS)
         return out
 
     return implementation
+
+
+PART_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
+"""What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
+
+
+def reduce_row(
+    run: Export, parts: tuple[Export, Export], x: Array, out: Array, divisor: int
+) -> None:
+    """Reduce all elements to one, in parts that several threads share; the parts are always the same ones.
+
+    Args:
+        run: reduces rows.
+        parts: reduce the parts of a row to floats in double precision, and these to one, divided.
+        x: the elements.
+        out: where the result goes.
+        divisor: by what it is divided.
+    """
+    size, count = x.size, -(-x.size // PART_ELEMENTS)
+    if thread_pool.count_parts(size, count) == 1:
+        run(x, out, 1, size, 1)
+        return
+    run_parts, combine = parts
+    totals = np.empty(count)
+    places = (x, PART_ELEMENTS), (totals, 1)
+
+    def reduce_some(x: Array, totals: Array, _: int) -> None:
+        run_parts(x, totals, x.size)
+
+    parallel_for(reduce_some, places, count, work=size)
+    combine(totals, out, count, divisor)
+
+
+def reduce_exact_row(run: Export, x: Array, out: Array) -> None:
+    """Reduce all elements to one, where the order does not matter, in parts that several threads share."""
+    size, count = x.size, -(-x.size // PART_ELEMENTS)
+    totals = np.empty((count,), x.dtype)
+
+    def reduce_some(x: Array, totals: Array, _: int) -> None:
+        whole, rest = divmod(x.size, PART_ELEMENTS)
+        run(x, totals, whole, PART_ELEMENTS, 1)
+        if rest:
+            run(x[whole * PART_ELEMENTS :], totals[whole:], 1, rest, 1)
+
+    places = (x.reshape(-1), PART_ELEMENTS), (totals, 1)
+    parallel_for(reduce_some, places, count, work=size)
+    run(totals, out, 1, count, 1)
 
 
 max_along: Final = make_reduction(

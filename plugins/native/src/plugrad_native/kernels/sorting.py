@@ -13,7 +13,6 @@ from plugrad_native.declare import (
     INTEGERS,
     MAX_ELEMENTS,
     MIN_BYTES,
-    UINT64,
     as_contiguous,
     exports,
     parallel_for,
@@ -60,15 +59,13 @@ def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
         return numpy_top_k(x, k=k, sorted=sorted)
     count = x.shape[-1]
     places = empty((*x.shape[:-1], k), INT32)
-    run(
-        as_contiguous(x),
-        places,
+    parallel_for(
+        run,
+        ((as_contiguous(x), count), (places, k)),
         x.size // count,
-        count,
-        k,
-        True,
-        sorted,
-        empty((2 * count,), UINT64),
+        *(count, k, True, sorted),
+        work=2 * x.size,
+        scratch=4 * count,
     )
     if x.ndim == 1:
         return x.take(places), places

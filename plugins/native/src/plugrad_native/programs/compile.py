@@ -30,7 +30,7 @@ from plugrad.extend import (
     plan_memory,
 )
 from plugrad_cpu.extend import empty, make_room, numpy_implementation, thread_pool
-from plugrad_native.declare import BLOCK, PARALLEL_MIN_WORK, UNTRACKED_MAX_ELEMENTS, table
+from plugrad_native.declare import BLOCK, UNTRACKED_MAX_ELEMENTS, table
 from plugrad_native.programs.broadcasts import read_before_broadcasts
 from plugrad_native.programs.control import has_memory, write_control
 from plugrad_native.programs.delays import find_delayed
@@ -133,7 +133,7 @@ class _OwnKernels:
         self.specs = graph.specs
         self.known: dict[str, bool] = {}
         self.delayed: frozenset[Value] = frozenset()
-        self.max_work = PARALLEL_MIN_WORK if thread_pool.count > 1 else None
+        self.max_work = 2 * thread_pool.part_min_work if thread_pool.count > 1 else None
         """The elements from which on several threads share a call, which Python gives them."""
         self.gapped: frozenset[Value] = frozenset() if is_loop else _find_gapped(graph)
         """The values that no program takes."""
@@ -350,7 +350,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
     count = count_elements(shape) if shape is not None else specs[outputs[0]].shape[0]
     multiple = BLOCK if shape is not None else SIDE_BY_SIDE
     work = sum(count_elements(specs[v].shape) for step in body.steps for v in step.outputs)
-    parts = max(min(thread_pool.count, count // multiple, work // (PARALLEL_MIN_WORK // 2)), 1)
+    parts = thread_pool.count_parts(work, count // multiple)
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
     programs: list[tuple[Callable[..., None], int]] = []
     scratch_bytes = 0

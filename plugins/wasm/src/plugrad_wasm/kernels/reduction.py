@@ -5,9 +5,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plugrad.extend import count_elements, int32, reduced_shape
+from plugrad.extend import count_elements, float32, float64, int32, reduced_shape
 from plugrad.kernels import reduction
-from plugrad_wasm.declare import ExportNames, run_items, table
+from plugrad_wasm.declare import (
+    ELEMENTWISE_PART,
+    PART_MULTIPLE_ELEMENTS,
+    ExportNames,
+    call,
+    items_per_part,
+    run_chains,
+    run_items,
+    table,
+)
 from plugrad_wasm.kernels.indexing import as_int32_positions, segment_sums
 from plugrad_wasm.kernels.unary import cast
 
@@ -15,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad_wasm.memory import WasmArray
+    from plugrad_wasm.runtime import Chain
 
 Axes = tuple[int, ...]
 
@@ -56,7 +66,7 @@ def adjacent_groups(axes: Axes) -> list[Axes]:
 
 def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
     """Return the function (x, axes, keep_dims) that reduces the axes with an export of the module."""
-    names = ExportNames(kernel)
+    names, pitched_names = ExportNames(kernel), ExportNames(f"{kernel}_pitched")
 
     def function(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
         groups = adjacent_groups(axes)
@@ -64,11 +74,52 @@ def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
             x = function(x, group, True)
         outer, length, inner = reduction_layout(x.shape, groups[0])
         out = x.memory.empty(reduced_shape(x.shape, axes, keep_dims), x.dtype)
+        if outer == inner == 1 and x.size > PART_ELEMENTS and x.dtype in (float32, float64):
+            if kernel in PART_NAMES:
+                reduce_row(kernel, x, out)
+                return out
+        elif outer == 1 and inner > FEW_COLUMNS and kernel not in ("all", "any"):
+            places = (x, 1), (out, 1)
+            run_items(
+                x,
+                pitched_names[x.dtype],
+                inner,
+                places,
+                *(length, inner),
+                work=x.size,
+                multiple=PART_MULTIPLE_ELEMENTS,
+            )
+            return out
         places = (x, length * inner), (out, inner)
         run_items(x, names[x.dtype], outer, places, length, inner, work=x.size)
         return out
 
     return function
+
+
+PART_ELEMENTS: Final = 1 << 17
+"""The elements of a long row that are reduced at a time, as in csrc/reduction.c."""
+FEW_COLUMNS: Final = 16
+"""Up to so many columns, C reduces several rows of them at a time, which threads do not share."""
+PART_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
+"""What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
+
+
+def reduce_row(kernel: str, x: WasmArray, out: WasmArray) -> None:
+    """Reduce all elements to one, in parts that several threads share."""
+    name, size = PART_NAMES[kernel], x.size
+    count = -(-size // PART_ELEMENTS)
+    totals = x.memory.empty((count,), float64)
+    length = items_per_part(x.memory.store, count, size, ELEMENTWISE_PART)
+    chains: list[Chain] = []
+    for first in range(0, count, length):
+        start = first * PART_ELEMENTS
+        source = x.address + start * x.dtype.itemsize
+        target = totals.address + first * totals.dtype.itemsize
+        chains.append([(source, target, min(length * PART_ELEMENTS, size - start))])
+    run_chains(x, f"{name}_parts_{x.dtype}", chains, (x, totals), size)
+    divisor = size if kernel == "mean" else 1
+    call(x, f"{name}_total_{x.dtype}", count)(totals.address, out.address, count, divisor)
 
 
 def declare_reduction(kernel: str) -> Callable[..., WasmArray]:

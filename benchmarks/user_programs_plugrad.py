@@ -1,4 +1,4 @@
-"""The programs of `programs`, in plugrad."""
+"""The programs of `user_programs`, in plugrad."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of `programs`, in PyTorch."""
+"""The programs of `user_programs`, in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,0 +1,320 @@
+"""Twenty programs that users write, in plugrad and in PyTorch: no kernel is looked at, only what a whole program takes.
+
+    python benchmarks/user_programs.py                        all of them, untraced and jitted, against PyTorch
+    python benchmarks/user_programs.py kalman hmc             some
+    python benchmarks/user_programs.py --backend wasm
+    python benchmarks/user_programs.py --compile              torch.compile as well: minutes, and a compiler
+
+A program is a function of tensors with one name in `user_programs_plugrad` and `user_programs_torch`, each written as
+its users would write it. Both get the same arrays, and what they return is compared first. One run, one thread: the
+sides take turns, and the ratio of the least times counts.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+os.environ["PLUGRAD_WASM_THREADS"] = "1"
+
+import argparse  # noqa: E402 - the number of threads is read when NumPy is imported
+import time  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
+import numpy as np  # noqa: E402
+import user_programs_plugrad  # noqa: E402
+from measuring import Side, mean, take_turns  # noqa: E402
+
+import plugrad  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Arrays = dict[str, Any]
+TOLERANCE = 2e-3
+"""Of what both return, relative to the largest number: programs of hundreds of steps add up rounding."""
+
+
+def normal(*shape: int, scale: float = 1.0, seed: int = 0) -> Any:
+    """Return normal numbers as float32."""
+    return (np.random.default_rng(seed).normal(size=shape) * scale).astype("f4")
+
+
+def positive(*shape: int, low: float = 0.1, high: float = 1.0, seed: int = 0) -> Any:
+    """Return numbers in [low, high) as float32."""
+    return np.random.default_rng(seed).uniform(low, high, shape).astype("f4")
+
+
+def integers(limit: int, *shape: int, seed: int = 0) -> Any:
+    """Return integers in [0, limit)."""
+    return np.random.default_rng(seed).integers(limit, size=shape)
+
+
+def lstm() -> Arrays:
+    return {
+        "x": normal(32, 100, 32),
+        "labels": integers(10, 32),
+        "kernel": normal(32, 256, scale=0.1, seed=1),
+        "recurrent": normal(64, 256, scale=0.1, seed=2),
+        "bias": normal(256, scale=0.1, seed=3),
+        "head": normal(64, 10, scale=0.1, seed=4),
+    }
+
+
+def nbody() -> Arrays:
+    return {"places": normal(500, 3), "speeds": normal(500, 3, seed=1), "masses": positive(500)}
+
+
+def black_scholes() -> Arrays:
+    each = {"spot": (80, 120), "strike": (80, 120), "years": (0.1, 2.0)}
+    return {name: positive(200_000, low=a, high=b, seed=int(b)) for name, (a, b) in each.items()}
+
+
+def kmeans() -> Arrays:
+    return {"points": normal(20_000, 8), "centres": normal(16, 8, seed=1)}
+
+
+def kalman() -> Arrays:
+    turn = np.eye(4, k=2, dtype="f4") * 0.1 + np.eye(4, dtype="f4")
+    return {
+        "measurements": normal(200, 2),
+        "transition": turn,
+        "observation": np.eye(2, 4, dtype="f4"),
+    }
+
+
+def floyd_warshall() -> Arrays:
+    return {"lengths": positive(200, 200)}
+
+
+def augmentation() -> Arrays:
+    return {
+        "images": positive(16, 128, 128, 3),
+        "flips": integers(2, 16),
+        "light": positive(16, low=0.8, high=1.2, seed=1),
+        "contrast": positive(16, low=0.8, high=1.2, seed=2),
+    }
+
+
+def unet() -> Arrays:
+    def kernel(size: int, inputs: int, outputs: int) -> Any:
+        return normal(size, size, inputs, outputs, scale=0.1, seed=inputs + outputs)
+
+    return {
+        "images": positive(4, 64, 64, 1),
+        "masks": (positive(4, 64, 64, 1, seed=1) > 0.5).astype("f4"),
+        "weights": [
+            *(kernel(3, 1, 16), kernel(3, 16, 32), kernel(3, 32, 64)),
+            *(kernel(2, 32, 64), kernel(3, 64, 32), kernel(2, 16, 32), kernel(3, 32, 16)),
+            kernel(1, 16, 1),
+        ],
+    }
+
+
+def graph_network() -> Arrays:
+    return {
+        "nodes": normal(2000, 32),
+        "senders": integers(2000, 20_000),
+        "receivers": integers(2000, 20_000, seed=1),
+        "labels": integers(7, 2000),
+        "first": normal(64, 64, scale=0.1, seed=2),
+        "second": normal(128, 7, scale=0.1, seed=3),
+    }
+
+
+def gaussian_process() -> Arrays:
+    return {
+        "x": normal(200, 3),
+        "y": normal(200),
+        "length": np.float32([1.0, 0.8, 1.2]),
+        "noise": np.float32(0.1),
+    }
+
+
+def hmc() -> Arrays:
+    x = normal(1000, 10)
+    return {
+        "x": x,
+        "y": (x.sum(1) > 0).astype("f4"),
+        "weights": normal(10, seed=1),
+        "momentum": normal(10, seed=2),
+    }
+
+
+def decoding() -> Arrays:
+    size = 128
+    shapes = ((size, 3 * size), (size, size), (size, 4 * size), (4 * size, size))
+    return {
+        "start": integers(50, 1),
+        "embedding": normal(50, size, scale=0.1),
+        "layers": [
+            [
+                normal(rows, columns, scale=0.08, seed=10 * number + i)
+                for number, (rows, columns) in enumerate(shapes)
+            ]
+            for i in range(2)
+        ],
+    }
+
+
+def vae() -> Arrays:
+    return {
+        "x": positive(64, 784),
+        "noise": normal(64, 16),
+        "weights": [
+            *(normal(784, 200, scale=0.03, seed=1), normal(200, 32, scale=0.1, seed=2)),
+            *(normal(16, 200, scale=0.1, seed=3), normal(200, 784, scale=0.03, seed=4)),
+        ],
+    }
+
+
+def newton() -> Arrays:
+    x = normal(500, 20)
+    return {"x": x, "y": (x.sum(1) > 0).astype("f4"), "weights": np.zeros(20, "f4")}
+
+
+def life() -> Arrays:
+    return {"cells": integers(2, 256, 256)}
+
+
+def heat() -> Arrays:
+    return {"field": positive(200, 200)}
+
+
+def page_rank() -> Arrays:
+    return {"sources": integers(5000, 50_000), "targets": integers(5000, 50_000, seed=1)}
+
+
+def viterbi() -> Arrays:
+    return {"scores": normal(200, 48), "transitions": normal(48, 48, seed=1)}
+
+
+def policy_gradient() -> Arrays:
+    return {
+        "states": normal(500, 4),
+        "actions": integers(2, 500),
+        "rewards": positive(500),
+        "first": normal(4, 64, scale=0.5, seed=1),
+        "second": normal(64, 2, scale=0.1, seed=2),
+    }
+
+
+def bag_of_words() -> Arrays:
+    return {
+        "words": integers(5000, 64, 40),
+        "labels": integers(4, 64),
+        "table": normal(5000, 64, scale=0.1),
+        "head": normal(64, 4, scale=0.1),
+    }
+
+
+PROGRAMS: dict[str, Callable[[], Arrays]] = {
+    make.__name__: make
+    for make in (
+        *(
+            lstm,
+            nbody,
+            black_scholes,
+            kmeans,
+            kalman,
+            floyd_warshall,
+            augmentation,
+            unet,
+            graph_network,
+        ),
+        *(
+            gaussian_process,
+            hmc,
+            decoding,
+            vae,
+            newton,
+            life,
+            heat,
+            page_rank,
+            viterbi,
+            policy_gradient,
+            bag_of_words,
+        ),
+    )
+}
+
+
+def convert(values: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Return nested lists and dicts of arrays with each array replaced."""
+    if isinstance(values, dict):
+        return {name: convert(value, leaf) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [convert(value, leaf) for value in values]
+    return leaf(values)
+
+
+def difference(results: Any, expected: Any) -> float:
+    """Return the largest difference of two nested results, relative to the largest number of each array."""
+    if isinstance(expected, list):
+        return max(difference(*pair) for pair in zip(results, expected, strict=True))
+    largest = max(float(np.max(np.abs(expected))), 1e-6)
+    return float(np.max(np.abs(results.astype("f8") - expected))) / largest
+
+
+def sides_of(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
+    """Return what takes turns in a program, and how far the results of plugrad are from those of torch."""
+    import torch
+    import user_programs_torch
+
+    torch.set_num_threads(1)
+    arrays = PROGRAMS[name]()
+    ours, theirs = getattr(user_programs_plugrad, name), getattr(user_programs_torch, name)
+    given = convert(arrays, plugrad.asarray)
+    theirs_given = convert(arrays, torch.as_tensor)
+    jitted = plugrad.jit(ours)
+    backend = plugrad.which().backend
+    expected = convert(theirs(**theirs_given), lambda x: x.detach().numpy().astype("f8"))
+    worst = max(
+        difference(convert(function(**given), lambda x: x.numpy()), expected)
+        for function in (ours, jitted)
+    )
+    sides = {
+        "plugrad": Side(lambda: ours(**given), finish=backend.synchronize),
+        "jit": Side(lambda: jitted(**given), finish=backend.synchronize),
+        "torch": Side(lambda: theirs(**theirs_given)),
+    }
+    if compiles:
+        compiled = torch.compile(theirs, mode="max-autotune-no-cudagraphs", dynamic=False)
+        sides["compiled"] = Side(lambda: compiled(**theirs_given))
+    return sides, worst
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", choices=[[], *PROGRAMS], default=[], metavar="names")
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--compile", action="store_true")
+    arguments = parser.parse_args()
+    plugrad.use(arguments.backend)
+    columns = ["plugrad", "jit", "torch", *(["compiled"] if arguments.compile else [])]
+    print(f"{'milliseconds':18}{''.join(f'{c:>10}' for c in columns)}   plugrad, jit ÷ torch")
+    ratios: list[tuple[float, float]] = []
+    for name in arguments.names or PROGRAMS:
+        sides, worst = sides_of(name, arguments.compile)
+        if not worst <= TOLERANCE:
+            raise SystemExit(
+                f"{name}: plugrad and torch differ by {worst:.1e}, more than {TOLERANCE}"
+            )
+        times = {
+            side: t.least
+            for side, t in take_turns(sides, arguments.rounds, time.process_time).items()
+        }
+        ratios.append((times["plugrad"] / times["torch"], times["jit"] / times["torch"]))
+        row = "".join(f"{times[column]:10.3f}" for column in columns)
+        print(f"{name:18}{row}   {ratios[-1][0]:6.2f} {ratios[-1][1]:6.2f}", flush=True)
+    eager, jit = (mean(list(each)) for each in zip(*ratios, strict=True))
+    slow = sum(ratio > 1.5 for ratio, _ in ratios)
+    print(
+        f"geometric mean of {len(ratios)}: untraced {eager:.2f}, jitted {jit:.2f} x torch; {slow} untraced above 1.5"
+    )
+
+
+if __name__ == "__main__":
+    main()

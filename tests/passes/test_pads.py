@@ -1,0 +1,83 @@
+"""Sums of padded parts become concatenations, with the same bits."""
+
+import numpy as np
+import pytest
+
+import plugrad
+from passes.checking import check_pass, kernel_names, recorded_graph
+from plugrad.passes.pads import concatenate_padded
+from plugrad.passes.simplify import simplify_graph
+
+X = plugrad.asarray(np.array([[1.0, -2, 3, 0.5, -0.0, 4], [0, -0.0, 7, -1, 2, 5]], "float32"))
+
+
+def padded(x, before, after, axis=1, **options):
+    sides = [(0, 0)] * x.ndim
+    sides[axis] = before, after
+    return plugrad.pad(x, sides, **options)
+
+
+def parts(x, *ends):
+    return [x[:, a:b] * 2 for a, b in zip((0, *ends), (*ends, x.shape[1]), strict=True)]
+
+
+def gates(x):
+    a, b, c = parts(x, 2, 4)
+    return plugrad.sum(plugrad.sin(a) * plugrad.tanh(b) + c)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        plugrad.grad(gates),
+        lambda x: padded(x, 0, 6) + padded(x * -1, 6, 0),
+        lambda x: padded(x, 2, 0, axis=0) + padded(x * -1, 0, 2, axis=0),
+        lambda x: padded(x, 12, 0) + (padded(x * 0, 0, 12) + padded(x * -1, 6, 6)),
+        lambda x: padded(x, 0, 6) + padded(x, 6, 0),
+    ],
+)
+def test_parts_that_fill_the_whole_are_joined(function, backend):
+    graph = check_pass(concatenate_padded, function, plugrad.asarray(X.numpy()))
+    assert kernel_names(graph).count("Concat") == 1
+    names = kernel_names(simplify_graph(recorded_graph(function, plugrad.asarray(X.numpy()))))
+    assert "Concat" in names
+    assert "PadV2" not in names
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: padded(x, 0, 6),
+        lambda x: padded(x, 0, 7) + padded(x, 7, 0),  # a gap
+        lambda x: padded(x, 0, 5) + padded(x, 5, 0),  # they overlap
+        lambda x: padded(x, 0, 6) + padded(x, 0, 6),
+        lambda x: padded(x, 0, 6) + x[:, :1],
+        lambda x: padded(x[:1], 0, 6) + padded(x, 6, 0),  # one is repeated
+        lambda x: (y := padded(x, 0, 6)) + padded(x, 6, 0) + plugrad.sin(y),  # it is read again
+        lambda x: [y := padded(x, 0, 6), y + padded(x, 6, 0)],
+        lambda x: padded(x, 0, 6, constant_value=1) + padded(x, 6, 0),
+        lambda x: padded(x, 0, 6, constant_value=-0.0) + padded(x, 6, 0),
+        lambda x: padded(x, 0, 6) - padded(x, 6, 0),
+        lambda x: padded(x.T, 0, 4, axis=0)[:4, :2] + padded(x[:, :4].T, 0, 0, axis=0),
+        lambda x: plugrad.pad(x, [(0, 2), (0, 6)]) + plugrad.pad(x, [(2, 0), (6, 0)]),
+    ],
+)
+def test_other_sums_stay(function):
+    graph = recorded_graph(function, X)
+    assert concatenate_padded(graph) is graph
+
+
+def test_gradients_of_slices_in_a_loop_to_second_order(backend):
+    x = plugrad.asarray(X.numpy())
+
+    def loss(x):
+        def step(carry, _):
+            a, b, c = parts(carry + x, 2, 4)
+            return plugrad.concat([plugrad.sin(b), a * c, plugrad.tanh(a)], axis=1), None
+
+        return plugrad.sum(plugrad.scan(step, x, length=3)[0])
+
+    first = plugrad.grad(loss)
+    for function in (first, plugrad.grad(lambda x: plugrad.sum(plugrad.sin(first(x))))):
+        traced, untraced = plugrad.jit(function)(x).numpy(), function(x).numpy()
+        np.testing.assert_allclose(traced, untraced, rtol=2e-5, atol=2e-5)
