@@ -102,6 +102,12 @@ EACH_FLOAT(PATCHES)
     static inline void copy_run_##dtype(const type *x, int length, type *out) {                    \
         const int few = 16 / sizeof(type);                                                         \
         int k = 0;                                                                                 \
+        if (length > 2 * few && length <= 3 * few) { /* three pixels of three channels */          \
+            memcpy(out, x, 16);                                                                    \
+            memcpy(out + few, x + few, 16);                                                        \
+            memcpy(out + length - few, x + length - few, 16);                                      \
+            return;                                                                                \
+        }                                                                                          \
         if (length < few)                                                                          \
             for (; k < length; k++) out[k] = x[k];                                                 \
         for (; k + 4 * few <= length; k += 4 * few)                                                \

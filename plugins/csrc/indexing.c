@@ -10,7 +10,7 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
                                             const index_type *restrict indices,                    \
                                             type *restrict out, int size, int count) {             \
         const type zero = 0;                                                                       \
-        for (int j = 0; j < count; j++) {                                                          \
+        _Pragma("clang loop unroll_count(4)") for (int j = 0; j < count; j++) {                    \
             const index_type index = indices[j] + (indices[j] < 0 ? size : 0);                     \
             out[j] = *(index >= 0 && index < size ? x + (int)index : &zero);                       \
         }                                                                                          \
@@ -47,6 +47,14 @@ EACH_MOVED_SIZE(GATHERS)
     KERNEL(name)(const type *restrict coordinates, int32_t *restrict out, int count,               \
                  const int *descriptor) {                                                          \
         const int depth = descriptor[0], *sizes = descriptor + 1;                                  \
+        if (depth == 1) {                                                                          \
+            const int size = sizes[0];                                                             \
+            _Pragma("clang loop unroll_count(4)") for (int i = 0; i < count; i++) {                \
+                const type place = coordinates[i] + (coordinates[i] < 0 ? size : 0);               \
+                out[i] = place >= 0 && place < size ? (int32_t)place : INT32_MIN;                  \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
         for (int i = 0; i < count; i++, coordinates += depth) {                                    \
             int place = 0, is_valid = 1;                                                           \
             for (int axis = 0; axis < depth; axis++) {                                             \

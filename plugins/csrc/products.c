@@ -256,9 +256,14 @@ static void multiply_double_slab(const double *a, matrix_of_doubles b, double *o
                     l < length ? cell[l * b.row_stride + j * b.column_stride] : 0;
         add_double_products(a, cells, DOUBLE_SLAB, sums, rows);
     }
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < width; j++)
-            out[i * stride + j] = (accumulate ? out[i * stride + j] : 0) + sums[i * DOUBLE_SLAB + j];
+    if (accumulate || width < DOUBLE_SLAB)
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < width; j++)
+                out[i * stride + j] =
+                    (accumulate ? out[i * stride + j] : 0) + sums[i * DOUBLE_SLAB + j];
+    else
+        for (int i = 0; i < rows; i++)
+            memcpy(out + i * stride, sums + i * DOUBLE_SLAB, DOUBLE_SLAB * sizeof *sums);
 }
 
 void multiply_doubles(matrix_of_doubles a, matrix_of_doubles b, double *out, int rows, int columns,
@@ -271,10 +276,13 @@ void multiply_doubles(matrix_of_doubles a, matrix_of_doubles b, double *out, int
             double *place = packed;
             for (int l = 0; l < length; l += GROUP)
                 for (int r = 0; r < height; r++, place += GROUP)
-                    for (int n = 0; n < GROUP; n++)
-                        place[n] = l + n < length
-                                       ? x[r * a.row_stride + (l + n) * a.column_stride]
-                                       : 0;
+                    if (a.column_stride == 1 && l + GROUP <= length)
+                        memcpy(place, x + r * a.row_stride + l, GROUP * sizeof *place);
+                    else
+                        for (int n = 0; n < GROUP; n++)
+                            place[n] = l + n < length
+                                           ? x[r * a.row_stride + (l + n) * a.column_stride]
+                                           : 0;
             for (int j = 0; j < columns; j += DOUBLE_SLAB)
                 multiply_double_slab(packed,
                                      (matrix_of_doubles){b.data + k * b.row_stride + j * b.column_stride,

@@ -31,13 +31,18 @@ typedef struct {
     double *re, *im;
 } planes;
 
-// Four numbers: the neighbours of a second stage of radix 4, on every processor.
+// Four numbers: the neighbours of a second stage of radix 4, on every processor. In WebAssembly, two: four
+// complex vectors of them stay in registers.
+#ifdef __wasm__
+#define NUMBERS 2
+#else
 #define NUMBERS 4
+#endif
 typedef double numbers __attribute__((vector_size(8 * NUMBERS)));
 typedef double unaligned_numbers __attribute__((vector_size(8 * NUMBERS), aligned(8)));
 INLINE numbers load_numbers(const double *x) { return *(const unaligned_numbers *)x; }
 INLINE void store_numbers(double *x, numbers value) { *(unaligned_numbers *)x = value; }
-INLINE numbers splat_number(double x) { return (numbers){x, x, x, x}; }
+INLINE numbers splat_number(double x) { return x - (numbers){}; }
 
 // ---- tables: the powers of w, the factors of each stage, the roots of its radix, those of Bluestein ----
 
@@ -160,6 +165,12 @@ INLINE void rotate_numbers(numbers *re, numbers *im, numbers a, numbers b) {
 
 // Store four vectors in turn: the first number of each, then the second of each.
 INLINE void store_in_turn(const numbers *v, double *target) {
+#ifdef __wasm__
+    store_numbers(target, __builtin_shufflevector(v[0], v[1], 0, 2));
+    store_numbers(target + 2, __builtin_shufflevector(v[2], v[3], 0, 2));
+    store_numbers(target + 4, __builtin_shufflevector(v[0], v[1], 1, 3));
+    store_numbers(target + 6, __builtin_shufflevector(v[2], v[3], 1, 3));
+#else
     const numbers a = __builtin_shufflevector(v[0], v[2], 0, 4, 1, 5);
     const numbers b = __builtin_shufflevector(v[0], v[2], 2, 6, 3, 7);
     const numbers c = __builtin_shufflevector(v[1], v[3], 0, 4, 1, 5);
@@ -168,6 +179,7 @@ INLINE void store_in_turn(const numbers *v, double *target) {
     store_numbers(target + 4, __builtin_shufflevector(a, c, 2, 6, 3, 7));
     store_numbers(target + 8, __builtin_shufflevector(b, d, 0, 4, 1, 5));
     store_numbers(target + 12, __builtin_shufflevector(b, d, 2, 6, 3, 7));
+#endif
 }
 
 // Four neighbours p of the first stage, where s = 1: the results of one p are contiguous.
@@ -292,19 +304,57 @@ static planes transform_row(const plan *f, const double *table, planes x, planes
     return f->row == f->size ? transform(f, table, x, y) : transform_by_convolution(f, table, x, y);
 }
 
+// The numbers of a row and the planes: x[2 i] is real, x[2 i + 1] imaginary.
+#define PLANES(real, type)                                                                          \
+    static void separate_##real(const type *restrict x, double *restrict re, double *restrict im,   \
+                                int count) {                                                        \
+        int i = 0;                                                                                  \
+        SEPARATE_PAIRS_##real                                                                       \
+        for (; i < count; i++) re[i] = x[2 * i], im[i] = x[2 * i + 1];                              \
+    }                                                                                               \
+    static void join_##real(const double *restrict re, const double *restrict im,                   \
+                            type *restrict out, int count, double scale) {                          \
+        int i = 0;                                                                                  \
+        JOIN_PAIRS_##real                                                                           \
+        for (; i < count; i++) out[2 * i] = re[i] * scale, out[2 * i + 1] = im[i] * scale;          \
+    }
+#define SEPARATE_PAIRS_float64
+#define JOIN_PAIRS_float64
+#ifdef __wasm__  // LLVM would convert one number at a time
+typedef float pair __attribute__((vector_size(8)));
+INLINE quad round_numbers(numbers x) {
+    quad y = __builtin_convertvector(__builtin_shufflevector(x, (numbers){}, 0, 1, 2, 3), quad);
+    __asm__("" : "+r"(y)); // else LLVM sees that two of the four are not needed, and finds no instruction
+    return y;
+}
+#define SEPARATE_PAIRS_float32                                                                      \
+    for (; i + 2 <= count; i += 2) {                                                                \
+        const quad y = load_quad(x + 2 * i);                                                        \
+        const pair a = __builtin_shufflevector(y, y, 0, 2), b = __builtin_shufflevector(y, y, 1, 3); \
+        store_numbers(re + i, __builtin_convertvector(a, numbers));                                 \
+        store_numbers(im + i, __builtin_convertvector(b, numbers));                                 \
+    }
+#define JOIN_PAIRS_float32                                                                          \
+    for (; i + 2 <= count; i += 2) {                                                                \
+        const quad a = round_numbers(load_numbers(re + i) * scale);                                 \
+        const quad b = round_numbers(load_numbers(im + i) * scale);                                 \
+        store_quad(out + 2 * i, __builtin_shufflevector(a, b, 0, 4, 1, 5));                         \
+    }
+#else
+#define SEPARATE_PAIRS_float32
+#define JOIN_PAIRS_float32
+#endif
+PLANES(float32, float)
+#ifdef __wasm__
+PLANES(float64, double)
+#endif
+
 // fft: x and out are (rows, row). rfft: x is (rows, length) and out (rows, length / 2 + 1). irfft does the inverse, and
 // does not look at imaginary parts that no real numbers have. scratch: four planes, in irfft of one number more.
 //
 // `untangle` writes out[k] = E + w^k O for k from 1 to n - 1, of which the planes hold the transform of z. The inverse
 // is 2 z[k] = 2 (E + i O).
 #define FOURIER(complex, real, type)                                                               \
-    static void separate_##real(const type *restrict x, double *restrict re, double *restrict im, int count) { \
-        for (int i = 0; i < count; i++) re[i] = x[2 * i], im[i] = x[2 * i + 1];                     \
-    }                                                                                               \
-    static void join_##real(const double *restrict re, const double *restrict im, type *restrict out, int count, \
-                     double scale) {                                                                \
-        for (int i = 0; i < count; i++) out[2 * i] = re[i] * scale, out[2 * i + 1] = im[i] * scale; \
-    }                                                                                               \
     KERNEL(fft_##complex)(const type *x, type *out, int rows, const plan *f, const double *table,   \
                           int is_inverse, double *scratch) {                                        \
         const int n = f->row, size = f->size;                                                       \

@@ -54,7 +54,38 @@ FUNCTIONS = {
     "log1mexp": (lambda x: mp.log1p(-mp.exp(x)), [-x for x in POSITIVE]),
     "logit": (lambda x: mp.log(x / (1 - x)), [*wide(1e-8, 0.1), *spread(0.01, 0.99)]),
     "entr": (lambda x: -x * mp.log(x), POSITIVE),
+    "ndtr": (mp.ncdf, [*spread(-30, 0, 60), *spread(0, 8)]),
+    "log_ndtr": (lambda x: mp.log(mp.ncdf(x)), [*spread(-40, 0, 60), *spread(0, 8)]),
+    "ndtri": (
+        lambda p: mp.sqrt(2) * mp.erfinv(2 * p - 1),
+        [*spread(0.001, 0.49), *spread(0.51, 0.999)],
+    ),
+    "expit": (lambda x: 1 / (1 + mp.exp(-x)), spread(-40, 40)),
+    "log_expit": (lambda x: -mp.log1p(mp.exp(-x)), spread(-40, 40)),
 }
+SEVERAL = {
+    "betaln": (lambda a, b: mp.log(mp.beta(a, b)), [(0.1, 60), (0.1, 60)], 16),
+    "beta": (mp.beta, [(0.1, 40), (0.1, 40)], 100),
+    "rel_entr": (lambda x, y: x * mp.log(x / y), [(0.1, 5), (0.1, 5)], 4),
+    "xlogy": (lambda x, y: x * mp.log(y), [(0.1, 5), (0.1, 5)], 4),
+    "xlog1py": (lambda x, y: x * mp.log1p(y), [(0.1, 5), (-0.9, 5)], 4),
+    "gammainc": (
+        lambda a, x: mp.gammainc(a, 0, x, regularized=True),
+        [(0.1, 60), (0.1, 90)],
+        500,
+    ),
+    "gammaincc": (
+        lambda a, x: mp.gammainc(a, x, mp.inf, regularized=True),
+        [(0.1, 60), (0.1, 90)],
+        500,
+    ),
+    "betainc": (
+        lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True),
+        [(0.1, 60), (0.1, 60), (0, 1)],
+        600,
+    ),
+}
+"""Functions of several numbers: where the numbers lie, and how many units in the last place are allowed."""
 AMPLITUDES = {"j0", "j1", "y0", "y1"}
 """The functions with unknown roots, whose error is compared with the size of the oscillation."""
 
@@ -117,3 +148,10 @@ if __name__ == "__main__":
             "size": [max(abs(float(s)), abs(float(v))) for s, v in zip(sizes, values, strict=True)],
         }
     (Path(__file__).parent / "special_values.json").write_text(json.dumps(found) + "\n", "utf-8")
+    several = {}
+    for name, (function, ranges, units) in SEVERAL.items():
+        arguments = [RNG.uniform(*ends, 80).tolist() for ends in ranges]
+        values = [float(function(*map(mp.mpf, each))) for each in zip(*arguments, strict=True)]
+        several[name] = {"arguments": arguments, "value": values, "units": units}
+    path = Path(__file__).parent / "special_values_of_several.json"
+    path.write_text(json.dumps(several) + "\n", "utf-8")

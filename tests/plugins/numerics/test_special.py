@@ -14,6 +14,9 @@ from plugrad_numerics import special
 
 RECORDED = json.loads((Path(__file__).parent / "special_values.json").read_text("utf-8"))
 """What mpmath gives; `record_special.py` records it."""
+RECORDED_OF_SEVERAL = json.loads(
+    (Path(__file__).parent / "special_values_of_several.json").read_text("utf-8")
+)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -24,6 +27,17 @@ def test_values_are_within_four_units_in_the_last_place(name):
     assert found.dtype == "float64"
     units = np.abs(found.numpy() - expected) / np.spacing(size)
     assert units.max() <= 4, f"{name}({x[units.argmax()]!r}) is off by {units.max():.1f} units"
+
+
+@pytest.mark.parametrize("name", RECORDED_OF_SEVERAL)
+def test_values_of_functions_of_several_numbers(name):
+    recorded = RECORDED_OF_SEVERAL[name]
+    with plugrad.use("cpu"):
+        found = getattr(special, name)(*map(np.array, recorded["arguments"])).numpy()
+    expected = np.array(recorded["value"])
+    is_normal = np.abs(expected) > 1e-290
+    units = (np.abs(found - expected) / np.spacing(np.abs(expected)))[is_normal]
+    assert units.max() <= recorded["units"], f"{name} is off by {units.max():.1f} units"
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, repeat
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError, short_repr
@@ -451,11 +451,11 @@ class Optimizer(ABC):
             own = rate if is_shared else member.rate
             numbers.append(member._coefficients(states[0].steps + turn, own))
         # A variable that comes twice is set twice, to the greater number last.
-        moved = [(state, state.steps, turn) for turn, _, states in groups for state in states]
-        owners = [self, *(state for state, _, _ in moved)]
-        names = ["iterations", *["steps"] * len(moved)]
-        before = [self.iterations, *(steps for _, steps, _ in moved)]
-        after = [self.iterations + 1, *(steps + turn for _, steps, turn in moved)]
+        owners = [self, *chain.from_iterable([states for _, _, states in groups])]
+        names = ["iterations", *repeat("steps", len(owners) - 1)]
+        turns = chain.from_iterable([repeat(turn, len(states)) for turn, _, states in groups])
+        before = [*map(getattr, owners, names)]
+        after = [*map(add, before, chain((1,), turns))]
         on_failure(partial(run_uninterrupted, map(setattr, owners, names, before)))
         run_uninterrupted(map(setattr, owners, names, after))
         return numbers
@@ -570,7 +570,10 @@ def _first_equal(
     ahead: Sequence[tuple[Variable, State, int]], members: Mapping[Variable, _Group]
 ) -> list[int]:
     """Return for each variable the position of the first one of its group that has taken equally many steps."""
-    keys = [(state.steps + more, id(members.get(v))) for v, state, more in ahead]
+    counts = [state.steps + more for _, state, more in ahead]
+    if not members and counts == counts[:1] * len(counts):  # in few lines: each traced call asks
+        return [0] * len(counts)
+    keys = [(count, id(members.get(v))) for count, (v, _, _) in zip(counts, ahead, strict=True)]
     firsts: dict[tuple[int, int], int] = {}
     return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 

@@ -226,6 +226,7 @@ class Backend(ABC):
         function: Implementation,
         specs: Sequence[Shaped | None],
         attrs: Mapping[str, Any],
+        free: Sequence[int],
     ) -> Implementation | None:
         """Return a function of arrays of some shapes and dtypes that gives the bits that `function` gives for them.
 
@@ -237,6 +238,8 @@ class Backend(ABC):
             function: what the engine calls for it: the implementation of this backend, or something else.
             specs: the shapes and dtypes of the inputs; None is an optional one that is absent.
             attrs: the attributes, which the result does not take.
+            free: the positions of inputs that earlier calls have made and no later one reads. A result may lie in their
+                memory, if no more than the caller's variable and the parameter refer to the array.
 
         Returns:
             None if there is nothing to gain, as by default. It raises nothing.

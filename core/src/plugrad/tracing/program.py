@@ -130,7 +130,11 @@ class Program:
 
     def run_with_variables(self, *arrays: Any) -> list[Any]:
         """Run the graph on arrays and on what the variables hold, which get their new values."""
-        return self._execute(self.run, [*arrays, *map(array_of, self.variables)])
+        try:
+            held = [*map(get_array, self.variables)]
+        except AttributeError:  # one is disposed
+            held = [*map(array_of, self.variables)]
+        return self._execute(self.run, [*arrays, *held])
 
     def planned_graph(self) -> Graph:
         """Return the graph as the device runs it, with the steps that run as one and the peak that was planned."""

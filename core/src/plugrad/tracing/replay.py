@@ -197,12 +197,15 @@ class _Writer:
 
     def specialize(self, functions: Mapping[str, Implementation]) -> None:
         """Let functions for the shapes of the steps run as long as those that they stand for are in effect."""
-        specs = self.graph.specs
+        graph = self.graph
+        made = {value for step in graph.steps for value in step.outputs}
         for index, step in self.calls.items():
             name = step.kernel.name
             function = functions[name]
-            inputs = [None if value is None else specs[value] for value in step.inputs]
-            found = self.graph.backend.specialize(name, function, inputs, step.attrs)
+            inputs = [None if value is None else graph.specs[value] for value in step.inputs]
+            dying = made.intersection(self.dying[index])
+            free = [i for i, value in enumerate(step.inputs) if value in dying]
+            found = graph.backend.specialize(name, function, inputs, step.attrs, free)
             if found is not None:
                 self.names |= {f"call{index}": found, f"own{index}": function}
 

@@ -76,7 +76,9 @@ def _rel_entr(x: Tensor, y: Tensor) -> Tensor:
     is_inside = (x > 0) & (y > 0)
     has_nan = plugrad.isnan(x) | plugrad.isnan(y)
     safe_x, safe_y = (plugrad.where(is_inside, z, 1) for z in (x, y))
-    found = safe_x * plugrad.log(safe_x / safe_y)
+    is_near = (safe_x < 2 * safe_y) & (safe_y < 2 * safe_x)  # then the difference is exact
+    near = plugrad.log1p(plugrad.where(is_near, safe_x - safe_y, 0) / safe_y)
+    found = safe_x * plugrad.where(is_near, near, plugrad.log(safe_x / safe_y))
     outside = plugrad.where(has_nan, x + y, plugrad.where((x == 0) & (y >= 0), 0.0, inf))
     return plugrad.where(is_inside, found, outside)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from math import inf, nan, sqrt
+from math import inf, nan, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad_numerics.tables import elementwise, evaluate
+from plugrad.extend import float64
+from plugrad_numerics.tables import elementwise, evaluate, product_error
 
 if TYPE_CHECKING:
     from plugrad import Tensor
+
+ROOT_ERROR = -4.833646656726457e-17
+"""The square root of 1/2 minus its float64."""
 
 
 def erfcx(x: Any) -> Tensor:
@@ -122,7 +126,19 @@ def ndtr(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("ndtr", lambda x: 0.5 * _erfc(x * -sqrt(0.5)), x)
+    return elementwise("ndtr", _ndtr, x)
+
+
+def _ndtr(x: Tensor) -> Tensor:
+    z = x * -sqrt(0.5)
+    found = _erfc(z)
+    if x.dtype == float64:
+        # Large x would magnify the rounding of the product and of the root, so its first-order effect comes back.
+        lost = product_error(x, -sqrt(0.5), z) - x * ROOT_ERROR
+        density = _exp_square(plugrad.where(plugrad.isfinite(lost), z, 40), -1)
+        change = density * plugrad.where(plugrad.isfinite(lost), lost, 0) * (2 / sqrt(pi))
+        found = found - plugrad.stop_gradient(change)
+    return 0.5 * found
 
 
 def log_ndtr(x: Any) -> Tensor:
@@ -139,10 +155,9 @@ def log_ndtr(x: Any) -> Tensor:
 
 def _log_ndtr(x: Tensor) -> Tensor:
     is_low = x < -1
-    low = plugrad.where(is_low, x, -1) * -sqrt(0.5)
-    tail = plugrad.log(_erfcx(low) * 0.5) - low * low
-    high = plugrad.where(is_low, 0, x)
-    return plugrad.where(is_low, tail, plugrad.log1p(-0.5 * _erfc(high * sqrt(0.5))))
+    low = plugrad.where(is_low, x, -1)
+    tail = plugrad.log(_erfcx(low * -sqrt(0.5)) * 0.5) - low * low / 2
+    return plugrad.where(is_low, tail, plugrad.log1p(-_ndtr(plugrad.where(is_low, 0, -x))))
 
 
 def ndtri(p: Any) -> Tensor:

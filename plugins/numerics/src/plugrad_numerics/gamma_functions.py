@@ -64,6 +64,10 @@ def _positive_gammaln(x: Tensor) -> Tensor:
     return plugrad.where(x == inf, inf, found)
 
 
+STIRLING_MIN = 12.0
+"""From here on Stirling's formula is exact."""
+
+
 def stirling(x: Tensor) -> Tensor:
     """Return what Stirling's formula lacks of gammaln(x) of x of 12 or more (DLMF 5.11.1)."""
     inverse = 1 / x
@@ -198,9 +202,27 @@ def betaln(a: Any, b: Any) -> Tensor:
     Raises:
         DTypeError: a or b holds complex numbers or strings.
     """
-    return elementwise(
-        "betaln", lambda a, b: gammaln_values(a) + gammaln_values(b) - gammaln_values(a + b), a, b
-    )
+    return elementwise("betaln", betaln_values, a, b)
+
+
+def betaln_values(a: Tensor, b: Tensor) -> Tensor:
+    """Return what `betaln` does, in the dtype of a. Large terms of Stirling's formula cancel before that."""
+    p, q = plugrad.where(a < b, a, b), plugrad.where(a < b, b, a)
+    is_small = q < STIRLING_MIN
+    near = plugrad.log(_small_beta(plugrad.where(is_small, p, 1), plugrad.where(is_small, q, 1)))
+    q = plugrad.where(is_small, STIRLING_MIN, q)
+    total = p + q
+    far = stirling(q) - stirling(total) + (q - 0.5) * plugrad.log1p(-p / total)
+    is_low = p < STIRLING_MIN
+    low, high = plugrad.where(is_low, p, 1), plugrad.where(is_low, STIRLING_MIN, p)
+    low = gammaln_values(low) + low - low * plugrad.log(total)
+    share = (high - 0.5) * plugrad.log(high / total) - 0.5 * plugrad.log(total)
+    high = stirling(high) + 0.5 * log(2 * pi) + share
+    return plugrad.where(is_small, near, far + plugrad.where(is_low, low, high))
+
+
+def _small_beta(a: Tensor, b: Tensor) -> Tensor:
+    return gamma_values(a) / gamma_values(a + b) * gamma_values(b)
 
 
 def beta(a: Any, b: Any) -> Tensor:
@@ -212,12 +234,13 @@ def beta(a: Any, b: Any) -> Tensor:
     Raises:
         DTypeError: a or b holds complex numbers or strings.
     """
-    return elementwise(
-        "beta",
-        lambda a, b: plugrad.exp(gammaln_values(a) + gammaln_values(b) - gammaln_values(a + b)),
-        a,
-        b,
-    )
+    return elementwise("beta", _beta, a, b)
+
+
+def _beta(a: Tensor, b: Tensor) -> Tensor:
+    is_small = plugrad.maximum(a, b) < STIRLING_MIN
+    small = _small_beta(plugrad.where(is_small, a, 1), plugrad.where(is_small, b, 1))
+    return plugrad.where(is_small, small, plugrad.exp(betaln_values(a, b)))
 
 
 def multigammaln(a: Any, d: int) -> Tensor:

@@ -6,7 +6,7 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
-from plugrad_numerics.gamma_functions import gammaln_values
+from plugrad_numerics.gamma_functions import betaln_values, gammaln_values
 from plugrad_numerics.tables import elementwise
 
 if TYPE_CHECKING:
@@ -100,13 +100,7 @@ def _betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     is_turned = x_ > (a_ + 1) / (a_ + b_ + 2)
     p, q = plugrad.where(is_turned, b_, a_), plugrad.where(is_turned, a_, b_)
     z = plugrad.where(is_turned, 1 - x_, x_)
-    scale = plugrad.exp(
-        p * plugrad.log(z)
-        + q * plugrad.log1p(-z)
-        + gammaln_values(p + q)
-        - gammaln_values(p)
-        - gammaln_values(q)
-    )
+    scale = plugrad.exp(p * plugrad.log(z) + q * plugrad.log1p(-z) - betaln_values(p, q))
     d = 1 / (1 - (p + q) * z / (p + 1))
 
     def divide(carry: Any, m: Tensor) -> Any:  # the method of Lentz

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import plugrad
 from plugrad.extend import float64
 from plugrad_numerics.gamma_functions import sin_pi, stirling
-from plugrad_numerics.tables import elementwise, evaluate
+from plugrad_numerics.tables import elementwise, evaluate, product_error
 
 if TYPE_CHECKING:
     from plugrad import Tensor
@@ -117,7 +117,7 @@ def _negative_zeta(w: Tensor) -> Tensor:
     more = more + excess + more * excess
     if w.dtype == float64:
         # The power would magnify the rounding of t and of its base, so what was lost comes back.
-        error = _product_error(t, STIRLING_SCALE, base) + t * STIRLING_SCALE_ERROR
+        error = product_error(t, STIRLING_SCALE, base) + t * STIRLING_SCALE_ERROR
         change = t * error / base + (large - (t - 1)) * (1 + plugrad.log(base))
         more = more + plugrad.stop_gradient(change) * (1 + more)
     factor = plugrad.sqrt(8 * pi / t) * sine
@@ -125,14 +125,3 @@ def _negative_zeta(w: Tensor) -> Tensor:
     high = root * factor * root
     beyond = plugrad.where(sine == 0, 0, plugrad.stop_gradient(sine) * inf)
     return plugrad.where(w < 17, low, plugrad.where(is_finite, high, beyond))
-
-
-def _product_error(x: Tensor, factor: float, product: Tensor) -> Tensor:
-    """Return by which a product of float64 numbers was rounded (Dekker 1971)."""
-    split = 2.0**27 + 1
-    x_high = x * split - (x * split - x)
-    factor_high = factor * split - (factor * split - factor)
-    x_low, factor_low = x - x_high, factor - factor_high
-    error = x_high * factor_high - product
-    error = error + x_high * factor_low + x_low * factor_high
-    return error + x_low * factor_low

@@ -93,3 +93,14 @@ def as_floats(op: str, *xs: Any) -> list[Tensor]:
     floats = [d for d in strong if d.kind == "floating"]
     dtype = plugrad.result_type(*floats) if floats else float32
     return [t.astype(dtype) for t in tensors]
+
+
+def product_error(x: Tensor, factor: float, product: Tensor) -> Tensor:
+    """Return by which a product of float64 numbers was rounded (Dekker 1971)."""
+    split = 2.0**27 + 1
+    x_high = x * split - (x * split - x)
+    factor_high = factor * split - (factor * split - factor)
+    x_low, factor_low = x - x_high, factor - factor_high
+    error = x_high * factor_high - product
+    error = error + x_high * factor_low + x_low * factor_high
+    return error + x_low * factor_low

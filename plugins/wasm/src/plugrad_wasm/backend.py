@@ -19,6 +19,8 @@ from plugrad.extend import (
     KernelTable,
     Memory,
     Probe,
+    bool_,
+    compute_host_value,
     compute_in_float32,
     get_kernel,
     known_bfloat16,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from plugrad.extend import Graph, Implementation, Shaped
+    from plugrad.extend import Graph, Implementation, Shape, Shaped
     from plugrad_wasm.memory import LinearMemory
 
 DEVICE: Final = DeviceInfo("0", "WebAssembly in this process")
@@ -122,23 +124,31 @@ class WasmBackend(Backend):
 
         return compile_graph(graph, self.linear)
 
+    def host_value(
+        self, function: Callable[[], Any], shape: Shape, dtype: DType
+    ) -> WasmArray | NDArray[Any]:
+        """Return an array of what a function computes on the host, without the checks of foreign arrays."""
+        if dtype in (bool_, string) or self.is_closed or self.lost:
+            return super().host_value(function, shape, dtype)
+        values = compute_host_value(function, shape, dtype)
+        return self.linear.from_numpy(values, as_supported_dtype(dtype))
+
     def specialize(
         self,
         kernel_name: str,
         function: Implementation,
         specs: Sequence[Shaped | None],
         attrs: Mapping[str, Any],
+        free: Sequence[int],
     ) -> Implementation | None:
         """Return a function that makes the calls of an implementation of this backend for arrays of some shapes."""
-        from plugrad_wasm.programs.specialize import may_read_lazily, specialize
+        from plugrad_wasm.programs.specialize import specialize
 
         config = get_kernel(kernel_name, self.name)
         own = None if config is None or config.on_host else config.kernel_func
         if not isinstance(own, Deferred) or own.function is not function:
             return None
-        if may_read_lazily(kernel_name, specs):
-            return None
-        return specialize(function, specs, attrs, self.linear)
+        return specialize(kernel_name, function, specs, attrs, free, self.linear)
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, and strings; a kernel may accept fewer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctypes import c_float
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from plugrad.extend import DType, Scalar
     from plugrad_wasm.memory import LinearMemory, WasmArray
+
+
+FILL: Final = {size: f"fill_{size}" for size in (1, 2, 4, 8, 16)}
+"""The exports that fill arrays whose elements have so many bytes."""
 
 
 @lru_cache(maxsize=1024)
@@ -32,13 +36,13 @@ def to_bits(value: Scalar, dtype: DType) -> tuple[int, ...]:
     True
     """
     # Equal keys share an entry of the cache, and -0.0 == 0.0.
-    return _to_bits(value, dtype, str(value))
+    return _to_bits(value, dtype, "" if value else str(value))
 
 
 def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar) -> WasmArray:
     """Return an array with `value` everywhere."""
     out = memory.empty(shape, dtype)
-    run = memory.store.short[f"fill_{dtype.itemsize}"]
+    run = memory.store.short[FILL[dtype.itemsize]]
     run(out.address, out.size, *to_bits(value, dtype))
     return out
 

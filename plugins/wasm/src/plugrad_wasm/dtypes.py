@@ -41,7 +41,7 @@ def as_supported_dtype(spelling: object) -> DType:
         UnsupportedDtype: they cannot.
     """
     dtype = as_dtype(spelling)
-    if dtype not in DTYPES | known_bfloat16():
+    if dtype not in DTYPES and dtype not in known_bfloat16():
         raise UnsupportedDtype(
             f"the wasm backend does not have {dtype}; it has {', '.join(sorted(map(str, DTYPES)))}. Ask for one of "
             "them, as in dtype='float32', or use the cpu backend"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import defaultdict
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -63,6 +63,17 @@ def size_class(size: int) -> int:
     skew = LARGE_BLOCK_SKEW_BYTES if size > LARGE_BLOCK_BYTES else 0
     step = 1 << ((size - skew).bit_length() - 4)
     return ((size - skew + step - 1) & -step) + skew
+
+
+@lru_cache(maxsize=1024)
+def measure_block(shape: tuple[int, ...], itemsize: int) -> tuple[int, int]:
+    """Return the number of elements of a dense array, and the size of its block.
+
+    >>> measure_block((100, 10), 4)
+    (1000, 4096)
+    """
+    size = count_elements(shape)
+    return size, size_class(size * itemsize)
 
 
 class Block:
@@ -268,8 +279,7 @@ class LinearMemory:
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> WasmArray:
         """Return an array whose elements are not set."""
-        size = count_elements(shape)
-        return WasmArray(self, shape, dtype, size, size_class(size * dtype.itemsize))
+        return WasmArray(self, shape, dtype, *measure_block(shape, dtype.itemsize))
 
     def empty_like(self, x: WasmArray) -> WasmArray:
         """Return an array of the shape and dtype of `x` whose elements are not set."""

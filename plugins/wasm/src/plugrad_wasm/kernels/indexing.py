@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from plugrad.kernels import indexing
 from plugrad_wasm.bits import to_bits
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART,
+    RELEASE_LOCK_MIN_ELEMENTS,
     ExportNames,
     iter_ranges,
     run_chains,
@@ -35,6 +37,9 @@ from plugrad_wasm.memory import WasmView
 if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
+GATHER: Final = {size: f"gather_{size}" for size in (1, 2, 4, 8, 16)}
+GATHER_BY_INT64: Final = {size: f"gather_by_int64_{size}" for size in GATHER}
+"""The exports that take elements of so many bytes."""
 SEGMENT_SUM = ExportNames("segment_sum")
 INT32 = np.iinfo(np.int32)
 
@@ -77,17 +82,46 @@ def gather_nd(params: WasmArray, indices: WasmArray) -> WasmArray:
     return gather(rows, flat_positions(indices, params.shape), axis=0, batch_dims=0)
 
 
+class GatherPlan(NamedTuple):
+    """The geometry of a gather: x is (batch, outer, size, inner), the indices (batch, picked)."""
+
+    shape: Shape
+    batch: int
+    outer: int
+    size: int
+    inner: int
+    picked: int
+
+
+@lru_cache(maxsize=1024)
+def plan_gather(x: Shape, indices: Shape, axis: int, batch_dims: int) -> GatherPlan:
+    """Return the geometry of a gather along an axis."""
+    picked = indices[batch_dims:]
+    return GatherPlan(
+        (*x[:axis], *picked, *x[axis + 1 :]),
+        count_elements(x[:batch_dims]),
+        count_elements(x[batch_dims:axis]),
+        x[axis],
+        count_elements(x[axis + 1 :]),
+        count_elements(picked),
+    )
+
+
 @table.implements(indexing.gather)
 def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> WasmArray:
     """Return the slices of `x` at `indices` along an axis."""
-    shape, picked = x.shape, indices.shape[batch_dims:]
-    out = x.memory.empty((*shape[:axis], *picked, *shape[axis + 1 :]), x.dtype)
+    shape, batch, outer, size, inner, count = plan_gather(x.shape, indices.shape, axis, batch_dims)
+    out = x.memory.empty(shape, x.dtype)
     if out.size:
-        name = "gather_by_int64" if indices.dtype is int64 else "gather"
-        indices = indices if indices.dtype is int64 else as_int32_positions(indices)
-        batch, outer = count_elements(shape[:batch_dims]), count_elements(shape[batch_dims:axis])
-        size, inner, count = shape[axis], count_elements(shape[axis + 1 :]), count_elements(picked)
-        sizes, itemsize = (batch, outer, count), x.dtype.itemsize
+        itemsize = x.dtype.itemsize
+        if indices.dtype is int64:
+            export = GATHER_BY_INT64[itemsize]
+        else:
+            export, indices = GATHER[itemsize], as_int32_positions(indices)
+        if out.size < RELEASE_LOCK_MIN_ELEMENTS:
+            run = x.memory.store.short[export]
+            run(x.address, indices.address, out.address, batch, outer, size, inner, count)
+            return out
         chains = [
             [
                 (
@@ -98,10 +132,10 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
                 )
             ]
             for (b, batches), (o, outers), (c, counts) in iter_ranges(
-                sizes, out.size, ELEMENTWISE_PART.maximum
+                (batch, outer, count), out.size, ELEMENTWISE_PART.maximum
             )
         ]
-        run_chains(x, f"{name}_{itemsize}", chains, (x, indices, out), out.size)
+        run_chains(x, export, chains, (x, indices, out), out.size)
     return out
 
 

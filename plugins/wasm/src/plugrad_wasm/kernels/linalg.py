@@ -17,7 +17,15 @@ from plugrad.extend import (
 )
 from plugrad.kernels import linalg
 from plugrad_wasm.bits import fill
-from plugrad_wasm.declare import ExportNames, call, items_per_part, product_part, run_chains, table
+from plugrad_wasm.declare import (
+    RELEASE_LOCK_MIN_ELEMENTS,
+    ExportNames,
+    call,
+    items_per_part,
+    product_part,
+    run_chains,
+    table,
+)
 from plugrad_wasm.kernels.binary import multiply
 from plugrad_wasm.kernels.indexing import as_int32_positions
 from plugrad_wasm.kernels.movement import copy, read_strided, transpose
@@ -129,6 +137,11 @@ def run_matmul(
     if not work:
         return out
     export, rest = MATMUL[a.dtype], ()
+    if work < RELEASE_LOCK_MIN_ELEMENTS and epilogue is None:
+        _, rows, columns, depth, a_strides, b_strides, descriptor = plan
+        batch, sizes = store.descriptor(descriptor), (rows, columns, depth, *a_strides, *b_strides)
+        store.short[export](a.address, b.address, out.address, *sizes, batch.address)
+        return out
     if epilogue is not None:
         bias, *limits = epilogue
         export, rest = MATMUL_CLAMPED, (0 if bias is None else bias.address, *limits)

@@ -10,6 +10,7 @@ from plugrad.kernels import reduction
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART,
     PART_MULTIPLE_ELEMENTS,
+    RELEASE_LOCK_MIN_ELEMENTS,
     ExportNames,
     call,
     items_per_part,
@@ -30,7 +31,7 @@ Axes = tuple[int, ...]
 
 
 class ReductionLayout(NamedTuple):
-    """How adjacent axes are reduced: as a middle axis of size `reduced_shape`."""
+    """How adjacent axes are reduced: as a middle axis of size `reduced`."""
 
     outer: int
     reduced: int
@@ -64,16 +65,37 @@ def adjacent_groups(axes: Axes) -> list[Axes]:
     return found or [()]
 
 
+class ReductionPlan(NamedTuple):
+    """A reduction: the axes that go first, how the last adjacent ones are reduced, and the shape of the result."""
+
+    before: list[Axes]
+    layout: ReductionLayout
+    shape: Axes
+
+
+@lru_cache(maxsize=1024)
+def plan_reduction(shape: Axes, axes: Axes, keep_dims: bool) -> ReductionPlan:
+    """Return how to reduce axes: every group of adjacent ones takes one pass, over what the one before left."""
+    first, *before = adjacent_groups(axes)
+    left = reduced_shape(shape, tuple(axis for group in before for axis in group), True)
+    return ReductionPlan(
+        before, reduction_layout(left, first), reduced_shape(shape, axes, keep_dims)
+    )
+
+
 def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
     """Return the function (x, axes, keep_dims) that reduces the axes with an export of the module."""
     names, pitched_names = ExportNames(kernel), ExportNames(f"{kernel}_pitched")
 
     def function(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
-        groups = adjacent_groups(axes)
-        for group in groups[1:]:  # every group takes one pass, over what the last one left
+        before, layout, shape = plan_reduction(x.shape, axes, keep_dims)
+        for group in before:
             x = function(x, group, True)
-        outer, length, inner = reduction_layout(x.shape, groups[0])
-        out = x.memory.empty(reduced_shape(x.shape, axes, keep_dims), x.dtype)
+        outer, length, inner = layout
+        out = x.memory.empty(shape, x.dtype)
+        if x.size < RELEASE_LOCK_MIN_ELEMENTS:
+            x.memory.store.short[names[x.dtype]](x.address, out.address, *layout)
+            return out
         if outer == inner == 1 and x.size > PART_ELEMENTS and x.dtype in (float32, float64):
             if kernel in PART_NAMES:
                 reduce_row(kernel, x, out)

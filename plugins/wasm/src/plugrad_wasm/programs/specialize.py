@@ -6,12 +6,15 @@ calls, each with new memory for what it writes first.
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Any, cast
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from plugrad.extend import MOVING_KERNELS, count_elements, is_interruption, uint8
+from plugrad.extend import KERNELS, count_elements, is_interruption, uint8
+from plugrad.kernels import optimizers
 from plugrad_wasm.kernels.movement import VIEW_MIN_ELEMENTS
-from plugrad_wasm.memory import WasmArray, WasmView, size_class
+from plugrad_wasm.memory import WasmArray, WasmView, WasmWalk, size_class
 from plugrad_wasm.programs.layout import iter_blocks
 from plugrad_wasm.programs.recorder import Numbers, Once, Place, RecordingMemory
 from plugrad_wasm.programs.recording import End, describe_end, view_of
@@ -24,22 +27,33 @@ if TYPE_CHECKING:
     from plugrad_wasm.programs.recorder import Argument
 
 
-def may_read_lazily(kernel_name: str, specs: Sequence[Shaped | None]) -> bool:
-    """Return whether a kernel reads a few elements of an array that may be a walk over another one."""
-    return kernel_name in MOVING_KERNELS and any(
-        spec is not None and count_elements(spec.shape) >= VIEW_MIN_ELEMENTS for spec in specs
-    )
+def _count_own_references() -> int:
+    """Return how many references a function finds to an argument that only a variable of its caller has."""
+
+    def count(x: object) -> int:
+        return getrefcount(x)
+
+    x = object()
+    return count(x)
+
+
+OWN_REFERENCES: Final = _count_own_references()
 
 
 def specialize(
+    kernel_name: str,
     function: Implementation,
     specs: Sequence[Shaped | None],
     attrs: Mapping[str, Any],
+    free: Sequence[int],
     home: LinearMemory,
 ) -> Implementation | None:
     """Return a function that does what an implementation does with arrays of some shapes and dtypes.
 
+    `Backend.specialize` describes the arguments.
+
     None if that needs values, work that threads share, or nothing new: all results must lie in memory that is made.
+    A lazy array is left to the implementation, which may read it where it lies.
     """
     memory = RecordingMemory(home)
     arrays = [None if spec is None else memory.new_input(spec) for spec in specs]
@@ -62,7 +76,31 @@ def specialize(
     if not calls or len(inner) < len(ends):
         return None
     writer = _Writer(memory, [x is not None for x in arrays], calls, inner)
-    return writer.compile(returns_list=returns_list)
+    if sum(isinstance(call, Once) for call in calls) == 1:
+        for position, result in _pair_elements(kernel_name, len(specs), len(inner)):
+            if position in free and _is_same(specs[position], inner[result]):
+                writer.reuse_input(position, inner[result].block)
+    may_be_lazy = [i for i, x in enumerate(arrays) if x is not None and x.size >= VIEW_MIN_ELEMENTS]
+    return writer.compile(partial(function, **attrs), may_be_lazy, returns_list=returns_list)
+
+
+def _pair_elements(kernel_name: str, inputs: int, results: int) -> list[tuple[int, int]]:
+    """Return inputs and results of which a call reads each element before it writes the same one."""
+    kernel = KERNELS.get(kernel_name)
+    if kernel is None:
+        return []
+    if kernel.is_elementwise:
+        return [(i, 0) for i in range(inputs)]
+    lists = optimizers.LISTS.get(kernel)
+    count = (
+        (inputs - 1) // lists if lists else 0
+    )  # the coefficients, the variables, their gradients, and others
+    return [(1 + count + i, i) for i in range(min(count, results))]
+
+
+def _is_same(spec: Shaped | None, end: End) -> bool:
+    """Return whether a result has the shape and the dtype of an input."""
+    return spec is not None and (spec.shape, spec.dtype) == (end.shape, end.dtype)
 
 
 class _Writer:
@@ -89,8 +127,13 @@ class _Writer:
             nbytes = count_elements(end.shape) * end.dtype.itemsize
             if not end.offset and size_class(nbytes) == memory.capacities[end.block]:
                 self.whole.setdefault(end.block, end)
+        self.reused: dict[int, list[str]] = {}
+        """The inputs whose memory a block may take."""
         self.names: dict[str, Any] = {
+            "OWN": OWN_REFERENCES,
             "WasmArray": WasmArray,
+            "WasmWalk": WasmWalk,
+            "getrefcount": getrefcount,
             "held": (memory.store.held, memory.fixed),
             "host": self.store.host_view(),
             "memory": memory.home,
@@ -98,9 +141,21 @@ class _Writer:
             "view_of": view_of,
         }
 
-    def compile(self, *, returns_list: bool) -> Implementation:
-        """Return the function."""
-        lines = [f"def call({', '.join(self.parameters)}):"]
+    def reuse_input(self, position: int, block: int) -> None:
+        """Let a block take the memory of an input if nobody else refers to it when the function runs."""
+        if block in self.whole:
+            self.reused.setdefault(block, []).append(f"x{position}")
+
+    def compile(
+        self, general: Implementation, may_be_lazy: Sequence[int], *, returns_list: bool
+    ) -> Implementation:
+        """Return the function; for lazy arrays among the inputs that may be, it calls the general one."""
+        parameters = ", ".join(self.parameters)
+        lines = [f"def call({parameters}):"]
+        if may_be_lazy:
+            self.names["general"] = general
+            are_lazy = " or ".join(f"type(x{i}) is WasmWalk" for i in may_be_lazy)
+            lines.append(f"    if {are_lazy}: return general({parameters})")
         kept = {end.block for end in self.ends}
         for number, call in enumerate(self.calls):
             lines += self._make_blocks(iter_blocks(call))
@@ -121,7 +176,17 @@ class _Writer:
         known = {*self.owners, *self.memory.fixed}
         missing = [block for block in dict.fromkeys(blocks) if block not in known]
         self.owners |= {block: f"y{block}" for block in missing}
-        return [f"    y{block} = {self._format_block(block)}" for block in missing]
+        lines: list[str] = []
+        for block in missing:
+            word = "if"
+            for x in self.reused.get(block, ()):
+                lines.append(
+                    f"    {word} type({x}) is WasmArray and getrefcount({x}) == OWN: y{block} = {x}"
+                )
+                word = "elif"
+            indent = "    else: " if word == "elif" else "    "
+            lines.append(f"{indent}y{block} = {self._format_block(block)}")
+        return lines
 
     def _format_block(self, block: int) -> str:
         """Return the text of a new array for a block."""

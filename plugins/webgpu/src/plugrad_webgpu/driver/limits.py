@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import ArgumentValueError, BackendUnavailable, OutOfMemory, ShapeError
@@ -42,6 +43,11 @@ _PRIVATE_VARIABLE: Final = re.compile(
 _ARRAY_VALUE: Final = re.compile(r"=\s*(array\s*<[^;()]+>)\s*\(")
 _WORKGROUP_VARIABLE: Final = re.compile(r"var(?<!\wvar)\s*<\s*workgroup\s*>\s*\w+\s*:\s*([^;=]+);")
 _OPERATOR: Final = re.compile(r"[-+*/%&|^<>=!]+")
+_ELSE_IF: Final = re.compile(r"else(?<!\welse)\s+if\b")
+_STATEMENT_END: Final = re.compile(r"[;{}]")
+_BRACKET: Final = re.compile(r"[()\[\]{}]")
+_BRACKETS: Final = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
+"""How much deeper text is behind a bracket."""
 
 REMEDY: Final = "compute on the cpu backend, as in x.to('cpu')"
 
@@ -111,17 +117,17 @@ def _check_nesting(label: str, plain: str) -> None:
     Raises:
         ArgumentValueError: it is nested too deeply, or has too long a statement.
     """
-    depth = deepest = 0
-    for sign in re.findall(r"[()\[\]{}]", plain):
-        depth += 1 if sign in "([{" else -1
-        deepest = max(deepest, depth)
-    statements = re.split(r"[;{}]", plain)
+    depths = accumulate(map(_BRACKETS.__getitem__, _BRACKET.findall(plain)))
+    # Most statements are too short to have many operators, and most shaders have few arrays: nothing else is counted.
+    statements = _STATEMENT_END.split(plain)
+    long = [x for x in statements if len(x) > MAX_OPERATORS]
+    typed = statements if plain.count("array<") > MAX_NESTING else []
     counts = {
-        "brackets inside each other": (deepest, MAX_NESTING),
-        "branches after 'else if'": (len(re.findall(r"\belse\s+if\b", plain)), MAX_NESTING),
-        "arrays in one type": (max(x.count("array<") for x in statements), MAX_NESTING),
+        "brackets inside each other": (max(depths, default=0), MAX_NESTING),
+        "branches after 'else if'": (len(_ELSE_IF.findall(plain)), MAX_NESTING),
+        "arrays in one type": (max([x.count("array<") for x in typed], default=0), MAX_NESTING),
         "operators in one statement": (
-            max(len(_OPERATOR.findall(x)) if len(x) > MAX_OPERATORS else 0 for x in statements),
+            max([len(_OPERATOR.findall(x)) for x in long], default=0),
             MAX_OPERATORS,
         ),
     }
