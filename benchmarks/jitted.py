@@ -157,13 +157,22 @@ def in_torch(name: str) -> Callable[[], Any]:
 
 
 def in_torch_compile(name: str) -> Callable[[], Any]:
-    """Return a program, compiled by PyTorch."""
+    """Return a program, compiled by PyTorch; of loops, a step: unrolled, a hundred take more than seven minutes."""
     torch: Any = import_module("torch")
-    function, arrays = programs.PROGRAMS[name](programs.in_torch())
-    compiled, tensors = torch.compile(function), [*map(torch.from_numpy, arrays)]
+    namespace = programs.in_torch()
+    if name in LOOPS:
+        scan = namespace.scan
+        namespace = namespace._replace(
+            scan=lambda step, *rest: scan(torch.compile(step, dynamic=False), *rest)
+        )
+    function, arrays = programs.PROGRAMS[name](namespace)
+    compiled = function if name in LOOPS else torch.compile(function)
+    tensors = [*map(torch.from_numpy, arrays)]
     return lambda: compiled(*tensors)
 
 
+LOOPS = {"ode", "GRU", "LSTM", "monte carlo"}
+"""The programs with a loop of their own."""
 PEERS = {"jax": in_jax, "torch": in_torch, "torch.compile": in_torch_compile}
 WORK: dict[str, Callable[[], Work]] = {
     "D3": d3,

@@ -455,10 +455,14 @@ def test_the_fused_graph_tells_what_runs_as_one_and_the_planned_peak(backend):
 
     x = plugrad.ones(1000)
     graph = plugrad.make_graph(f, fused=True)(x)
-    assert graph.peak_bytes == plan_memory(plugrad.make_graph(f)(x)).peak_bytes == 4004
-    assert str(graph).endswith("planned peak: 4,004 bytes")
+    has_pack = x.backend.name == "cpu" and len(x.backend.kernels) > 1
+    # plugrad-native needs no array for a group that a sum reads; what is not planned as one takes two arrays.
+    peak = 4 if has_pack else 4004 if x.backend.name == "wasm" else 8000
+    assert graph.peak_bytes == peak
+    assert plan_memory(plugrad.make_graph(f)(x)).peak_bytes == 4004
+    assert str(graph).endswith(f"planned peak: {peak:,} bytes")
     assert "planned" not in str(plugrad.make_graph(f)(x))
-    if x.backend.name == "cpu" and len(x.backend.kernels) > 1:
+    if has_pack:
         assert "4 steps as one" in str(graph) or "2 steps as one" in str(graph)
     jitted = plugrad.jit(f)
     jitted(x)

@@ -80,7 +80,9 @@ def test_rows_are_walked_over_without_copies(monkeypatch, rng):
 def test_a_plan_says_which_operands_are_copied():
     def copied(shape, *operands):
         layouts = [(x.shape, x.strides) for x in operands]
-        return declare.plan_walk(shape, operands[0].itemsize, *layouts)[1]
+        plan = declare.plan_walk(operands[0].itemsize, *layouts)
+        assert plan.shape == shape
+        return plan.copies
 
     x = np.zeros((8, 8), "f4")
     assert copied((6, 6), x[1:7, 2:], x[:6, :6]) == (False, False)

@@ -83,15 +83,19 @@ def take(
         ArgumentError: `batch_dims` is not an integer.
         ArgumentValueError: an index in a list does not fit int32.
     """
-    x = as_tensor(x, "take", backend=first_backend(indices))
-    if axis is None and x.ndim != 1:
-        raise AxisError(f"take: axis is needed for a tensor with {x.ndim} axes (shape {x.shape})")
-    axis = normalize_axis(0 if axis is None else axis, x.ndim, name="take: axis")
+    if not isinstance(x, Tensor):
+        x = as_tensor(x, "take", backend=first_backend(indices))
+    array = x.array
+    rank = len(array.shape)
+    if axis is None and rank != 1:
+        raise AxisError(f"take: axis is needed for a tensor with {rank} axes (shape {x.shape})")
+    axis = normalize_axis(0 if axis is None else axis, rank, name="take: axis")
     positions = as_checked_positions(indices, x, axis, "take")
-    batch_dims = check_integer(batch_dims, "take", "batch_dims")
+    places = positions.array
+    if type(batch_dims) is not int:
+        batch_dims = check_integer(batch_dims, "take", "batch_dims")
     if batch_dims < 0:
         batch_dims += positions.ndim
-    array, places = x.array, positions.array
     attrs = _gather_attributes(
         array.shape, array.dtype, places.shape, places.dtype, axis, batch_dims
     )

@@ -70,11 +70,18 @@ def hashable_key(parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Return a hashable form of a key of integers and slices, for caches; None for any other key."""
     if SCALAR_KEY_TYPES.issuperset(map(type, parts)):
         return parts
-    if not BASIC_KEY_TYPES.issuperset(map(type, parts)):
-        return None
-    plain: list[Any] = [(p.start, p.stop, p.step) if type(p) is slice else p for p in parts]
-    bounds = [bound for part in plain if type(part) is tuple for bound in cast("Any", part)]
-    return tuple(plain) if SCALAR_KEY_TYPES.issuperset(map(type, bounds)) else None
+    plain: list[Any] = []
+    for part in parts:
+        if type(part) is slice:
+            start, stop, step = part.start, part.stop, part.step
+            if not SCALAR_KEY_TYPES.issuperset((type(start), type(stop), type(step))):
+                return None
+            plain.append((start, stop, step))
+        elif type(part) in SCALAR_KEY_TYPES:
+            plain.append(part)
+        else:
+            return None
+    return tuple(plain)
 
 
 def parse_key(key: Any) -> tuple[Any, ...]:

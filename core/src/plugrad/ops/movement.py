@@ -89,13 +89,20 @@ def permute_dims(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
         ArgumentError: `axes` is not a sequence.
     """
     x = as_tensor(x, "permute_dims")
-    rank = x.ndim
-    if axes is None:
-        perm = tuple(range(rank)[::-1])
-    else:
+    array = x.array
+    perm = None
+    if axes is not None:
+        rank = len(array.shape)
         given = as_list(axes, "permute_dims", "axes")
         perm = tuple([normalize_axis(a, rank, name="permute_dims: axes") for a in given])
-    return with_attributes(movement.transpose, x, perm=perm)
+    return movement.transpose.call(x, _transpose_attributes(array.shape, array.dtype, perm))
+
+
+@lru_cache(maxsize=1024)
+def _transpose_attributes(shape: Shape, dtype: object, perm: Shape | None) -> ValidatedAttributes:
+    """Return the validated attributes of a transposition to an order of axes; None reverses it."""
+    order = tuple(range(len(shape)))[::-1] if perm is None else perm
+    return movement.transpose.validate_attributes(Shaped(shape, as_dtype(dtype)), perm=order)
 
 
 def moveaxis(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ Exports: TypeAlias = Mapping[np.dtype[Any], Export]
 
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
+MAX_STEP: Final = 2**31 - 1
+"""The most bytes between two elements."""
 COMPLEX64: Final = np.dtype(np.complex64)
 FLOAT16: Final = np.dtype(np.float16)
 FLOAT32: Final = np.dtype(np.float32)
@@ -126,24 +128,27 @@ def binary_kernel(
             return implementation(
                 a.T, b.T
             ).T  # a number and an array whose axes lie in another order
-        if not are_equal:
+        if is_dense and (a.size == 1 or b.size == 1):
             shape = broadcast_shapes(shape, b.shape)
             size = count_elements(shape)
-        if not 0 < size < MAX_ELEMENTS:
-            return track_allocation(numpy_function(a, b))
-        out = empty(shape, result or dtype)
-        if is_dense and (a.size == 1 or b.size == 1):
+            if not 0 < size < MAX_ELEMENTS:
+                return track_allocation(numpy_function(a, b))
+            out = empty(shape, result or dtype)
             steps = int(a.size > 1), int(b.size > 1)
             places = (a, steps[0]), (b, steps[1]), (out, 1)
             parallel_for(run, places, size, *steps, work=size, multiple=BLOCK)
             return out
-        layouts = (a.shape, a.strides), (b.shape, b.strides)
-        descriptor, (copies_a, copies_b) = plan_walk(shape, dtype.itemsize, *layouts)
+        plan = plan_walk(dtype.itemsize, (shape, a.strides), (b.shape, b.strides))
+        if not 0 < plan.size < MAX_ELEMENTS:
+            return track_allocation(numpy_function(a, b))
+        out = empty(plan.shape, result or dtype)
+        copies_a, copies_b = plan.copies
         a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
         if is_dense:
-            parallel_walk(broadcast[dtype], ((a, 1), (b, 2), (out, 0)), descriptor, work=size)
+            places = (a, 1), (b, 2), (out, 0)
+            parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
         else:
-            broadcast[dtype](a, b, out, descriptor)
+            broadcast[dtype](a, b, out, plan.descriptor)
         return out
 
     return implementation
@@ -244,14 +249,21 @@ def broadcast_descriptor(shape: Shape, *operands: Shape) -> Array:
     return _describe_walk(shape, [broadcast_strides(shape, operand) for operand in operands])
 
 
-@lru_cache(maxsize=1024)
-def plan_walk(
-    shape: Shape, item_size: int, *layouts: tuple[Shape, Shape]
-) -> tuple[Array, tuple[bool, ...]]:
-    """Plan a loop over a shape to which operands with shapes, and strides in bytes, broadcast.
+class WalkPlan(NamedTuple):
+    """A loop over the shape to which operands broadcast."""
 
-    Return its descriptor, and which operands must be copied first, for it walks over rows of adjacent elements.
-    """
+    shape: Shape
+    size: int
+    descriptor: Array
+    """What C takes."""
+    copies: tuple[bool, ...]
+    """Which operands must be copied first, for the loop walks over rows of adjacent elements."""
+
+
+@lru_cache(maxsize=1024)
+def plan_walk(item_size: int, *layouts: tuple[Shape, Shape]) -> WalkPlan:
+    """Plan a loop over operands with shapes, and strides in bytes."""
+    shape = broadcast_shapes(*[sizes for sizes, _ in layouts])
     moved = [
         [0] * (len(shape) - len(sizes))
         + [0 if size == 1 else n for size, n in zip(sizes, strides, strict=True)]
@@ -261,14 +273,14 @@ def plan_walk(
     is_repeated = not any(each[last] for each in moved if shape)  # by all operands
     copied = [
         (bool(shape) and each[last] not in ((item_size,) if is_repeated else (0, item_size)))
-        or any(step % item_size or abs(step) >= MAX_ELEMENTS for step in each)
+        or any(step % item_size or abs(step) > MAX_STEP for step in each)
         for each in moved
     ]
     steps = [
         broadcast_strides(shape, sizes) if is_copied else [n // item_size for n in each]
         for each, is_copied, (sizes, _) in zip(moved, copied, layouts, strict=True)
     ]
-    return _describe_walk(shape, steps), tuple(copied)
+    return WalkPlan(shape, count_elements(shape), _describe_walk(shape, steps), tuple(copied))
 
 
 def _describe_walk(shape: Shape, strides: Sequence[list[int]]) -> Array:
@@ -333,7 +345,7 @@ def plan_reversal(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, 
     if (
         not steps
         or steps[-1] != -item_size
-        or any(step % item_size or abs(step) >= MAX_ELEMENTS for step in steps)
+        or any(step % item_size or abs(step) > MAX_STEP for step in steps)
     ):
         return None
     sizes, targets = [shape[axis] for axis in axes], broadcast_strides(shape, shape)
