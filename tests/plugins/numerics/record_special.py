@@ -63,29 +63,78 @@ FUNCTIONS = {
     "expit": (lambda x: 1 / (1 + mp.exp(-x)), spread(-40, 40)),
     "log_expit": (lambda x: -mp.log1p(mp.exp(-x)), spread(-40, 40)),
 }
+
+
+def uniform(*ranges, count=60):
+    """Return a column of numbers for each argument."""
+    return [RNG.uniform(*ends, count) for ends in ranges]
+
+
+def sizes(*ranges, count=25):
+    """Return a column of numbers of all sizes for each argument."""
+    return [np.array(wide(*ends, count)) for ends in ranges]
+
+
+def gamma_transition(least, most):
+    """Return parameters of these sizes, and numbers within a few standard deviations of their gamma distribution."""
+    (a,) = sizes((least, most))
+    return [a, np.maximum(a + np.sqrt(a) * RNG.normal(0, 2, a.size), a / 10)]
+
+
+def beta_transition(least, most):
+    """Return parameters of these sizes, and numbers within a few standard deviations of their beta distribution."""
+    a, b = sizes((least, most), (least, most))
+    mean = a / (a + b)
+    deviation = np.sqrt(mean * (1 - mean) / (a + b + 1))
+    return [
+        *(a, b),
+        np.clip(mean + deviation * RNG.normal(0, 2, a.size), mean / 10, 1 - (1 - mean) / 10),
+    ]
+
+
+def neighbours(least, most):
+    """Return pairs of numbers of relative distances down to one unit in the last place."""
+    (x,) = uniform((least, most))
+    return [x, x + np.maximum(x * np.array(wide(1e-16, 1, x.size)), np.spacing(x))]
+
+
+GAMMA_POINTS = [
+    *(uniform((0.1, 60), (0.1, 90)), uniform((0.01, 2), (0.001, 5), count=25)),
+    *(sizes((1e-6, 0.1), (1e-3, 5)), sizes((0.1, 20), (1e-20, 0.1))),
+    *(gamma_transition(0.5, 60), gamma_transition(60, 800)),
+]
+BETA_POINTS = [
+    *(uniform((0.1, 60), (0.1, 60)), sizes((1e-8, 1e5), (1e-8, 1e5))),
+    *(sizes((1e3, 9e5), (1e-3, 10)), uniform((0.5, 2), (0.5, 2), count=25)),
+]
 SEVERAL = {
-    "betaln": (lambda a, b: mp.log(mp.beta(a, b)), [(0.1, 60), (0.1, 60)], 16),
-    "beta": (mp.beta, [(0.1, 40), (0.1, 40)], 100),
-    "rel_entr": (lambda x, y: x * mp.log(x / y), [(0.1, 5), (0.1, 5)], 4),
-    "xlogy": (lambda x, y: x * mp.log(y), [(0.1, 5), (0.1, 5)], 4),
-    "xlog1py": (lambda x, y: x * mp.log1p(y), [(0.1, 5), (-0.9, 5)], 4),
-    "gammainc": (
-        lambda a, x: mp.gammainc(a, 0, x, regularized=True),
-        [(0.1, 60), (0.1, 90)],
-        500,
+    "betaln": (
+        lambda a, b: mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b),
+        [*BETA_POINTS, sizes((1e3, 1e8), (1e3, 1e8))],
     ),
-    "gammaincc": (
-        lambda a, x: mp.gammainc(a, x, mp.inf, regularized=True),
-        [(0.1, 60), (0.1, 90)],
-        500,
+    "beta": (mp.beta, BETA_POINTS),
+    "rel_entr": (
+        lambda x, y: x * mp.log(x / y),
+        [uniform((0.1, 5), (0.1, 5)), sizes((1e-8, 1e8), (1e-8, 1e8)), neighbours(0.1, 5)],
     ),
+    "kl_div": (
+        lambda x, y: x * mp.log(x / y) - x + y,
+        [uniform((0.1, 5), (0.1, 5)), sizes((1e-8, 1e8), (1e-8, 1e8)), neighbours(0.1, 5)],
+    ),
+    "xlogy": (lambda x, y: x * mp.log(y), [uniform((0.1, 5), (0.1, 5))]),
+    "xlog1py": (lambda x, y: x * mp.log1p(y), [uniform((0.1, 5), (-0.9, 5))]),
+    "gammainc": (lambda a, x: mp.gammainc(a, 0, x, regularized=True), GAMMA_POINTS),
+    "gammaincc": (lambda a, x: mp.gammainc(a, x, mp.inf, regularized=True), GAMMA_POINTS),
     "betainc": (
         lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True),
-        [(0.1, 60), (0.1, 60), (0, 1)],
-        600,
+        [
+            *(uniform((0.1, 60), (0.1, 60), (0, 1)), uniform((0.05, 2), (0.05, 2), (0, 1))),
+            *(sizes((0.1, 60), (0.1, 60), (1e-13, 0.1)), beta_transition(0.3, 60)),
+            *(beta_transition(60, 500), beta_transition(1, 500)),
+        ],
     ),
 }
-"""Functions of several numbers: where the numbers lie, and how many units in the last place are allowed."""
+"""Functions of several numbers, and the columns of their arguments."""
 AMPLITUDES = {"j0", "j1", "y0", "y1"}
 """The functions with unknown roots, whose error is compared with the size of the oscillation."""
 
@@ -148,10 +197,11 @@ if __name__ == "__main__":
             "size": [max(abs(float(s)), abs(float(v))) for s, v in zip(sizes, values, strict=True)],
         }
     (Path(__file__).parent / "special_values.json").write_text(json.dumps(found) + "\n", "utf-8")
+    mp.mp.dps = 90  # terms of relative entropies cancel
     several = {}
-    for name, (function, ranges, units) in SEVERAL.items():
-        arguments = [RNG.uniform(*ends, 80).tolist() for ends in ranges]
+    for name, (function, groups) in SEVERAL.items():
+        arguments = [np.concatenate(columns).tolist() for columns in zip(*groups, strict=True)]
         values = [float(function(*map(mp.mpf, each))) for each in zip(*arguments, strict=True)]
-        several[name] = {"arguments": arguments, "value": values, "units": units}
+        several[name] = {"arguments": arguments, "value": values}
     path = Path(__file__).parent / "special_values_of_several.json"
     path.write_text(json.dumps(several) + "\n", "utf-8")

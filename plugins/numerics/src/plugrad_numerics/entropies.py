@@ -6,10 +6,14 @@ from math import inf, log
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad_numerics.tables import elementwise
+from plugrad_numerics import double_double
+from plugrad_numerics.tables import elementwise, polynomial
 
 if TYPE_CHECKING:
     from plugrad import Tensor
+
+ARTANH = tuple(1 / (2 * k + 3) for k in range(17))
+"""The series of ``artanh(s) / s**3 - 1 / s**2`` in even powers of s, for s up to 1/3."""
 
 
 def xlogy(x: Any, y: Any) -> Tensor:
@@ -76,7 +80,7 @@ def _rel_entr(x: Tensor, y: Tensor) -> Tensor:
     is_inside = (x > 0) & (y > 0)
     has_nan = plugrad.isnan(x) | plugrad.isnan(y)
     safe_x, safe_y = (plugrad.where(is_inside, z, 1) for z in (x, y))
-    is_near = (safe_x < 2 * safe_y) & (safe_y < 2 * safe_x)  # then the difference is exact
+    is_near = _is_near(safe_x, safe_y)
     near = plugrad.log1p(plugrad.where(is_near, safe_x - safe_y, 0) / safe_y)
     found = safe_x * plugrad.where(is_near, near, plugrad.log(safe_x / safe_y))
     outside = plugrad.where(has_nan, x + y, plugrad.where((x == 0) & (y >= 0), 0.0, inf))
@@ -84,7 +88,7 @@ def _rel_entr(x: Tensor, y: Tensor) -> Tensor:
 
 
 def kl_div(x: Any, y: Any) -> Tensor:
-    """``x * log(x / y) - x + y``, a term of a divergence that is never negative.
+    """``x * log(x / y) - x + y``, a term of a divergence that is never negative, exact also for neighbouring numbers.
 
     >>> special.kl_div([0.0, 0.5], [0.5, 0.5])
     tensor([0.5, 0. ], dtype=float32)
@@ -92,13 +96,35 @@ def kl_div(x: Any, y: Any) -> Tensor:
     Raises:
         DTypeError: x or y holds complex numbers or strings.
     """
+    return elementwise("kl_div", _kl_div, x, y, refine=_refine_kl_div)
 
-    def compute(x: Tensor, y: Tensor) -> Tensor:
-        terms = _rel_entr(x, y)
-        is_finite = plugrad.isfinite(terms)
-        return plugrad.where(is_finite, terms - plugrad.where(is_finite, x - y, 0), terms)
 
-    return elementwise("kl_div", compute, x, y)
+def _kl_div(x: Tensor, y: Tensor) -> Tensor:
+    terms = _rel_entr(x, y)
+    is_finite = plugrad.isfinite(terms)
+    far = plugrad.where(is_finite, terms - plugrad.where(is_finite, x - y, 0), terms)
+    # The quotient is (1 + s) / (1 - s), whose logarithm is 2 * artanh(s); the terms that cancel are left out.
+    is_near = _is_near(x, y)
+    safe_x, safe_y = (plugrad.where(is_near, z, 1) for z in (x, y))
+    difference = safe_x - safe_y
+    s = difference / (safe_x + safe_y)
+    near = difference * s
+    near = near + near * ((1 + s) * s * polynomial(ARTANH, s * s))
+    return plugrad.where(is_near, near, far)
+
+
+def _refine_kl_div(x: Tensor, y: Tensor) -> Tensor:
+    is_far = (x > 0) & (y > 0) & ~_is_near(x, y)
+    safe_x, safe_y = (plugrad.where(is_far, z, plugrad.nan) for z in (x, y))
+    pair = double_double.from_number(safe_x)
+    quotient = double_double.divide(pair, double_double.from_number(safe_y))
+    product = double_double.multiply_number(double_double.log(quotient), safe_x)
+    return double_double.add(product, double_double.two_sum(safe_y, -safe_x)).value
+
+
+def _is_near(x: Tensor, y: Tensor) -> Tensor:
+    """Return where numbers are so near each other that their difference is exact."""
+    return (x > 0) & (x < 2 * y) & (y < 2 * x) & (x < 1e300)
 
 
 def expit(x: Any) -> Tensor:

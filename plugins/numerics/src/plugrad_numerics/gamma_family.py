@@ -11,7 +11,8 @@ from plugrad.extend import is_traced
 from plugrad_numerics.distribution import Distribution
 from plugrad_numerics.entropies import xlog1py, xlogy
 from plugrad_numerics.gamma_functions import betaln, digamma, gammaln
-from plugrad_numerics.incomplete import gammainc
+from plugrad_numerics.incomplete import gammainc, gammainc_values
+from plugrad_numerics.tables import elementwise
 
 if TYPE_CHECKING:
     from plugrad import Tensor
@@ -45,7 +46,7 @@ def draw_gamma(concentration: Tensor, source: Any) -> Tensor:
     if not concentration.is_being_differentiated() and not is_traced(concentration):
         return z
     # A change of the concentration moves z so that the part of numbers below it stays.
-    part = gammainc(concentration, z)
+    part = elementwise("gammainc", lambda a, x: gammainc_values(a, x)[0], concentration, z)
     density = plugrad.exp((a - 1) * plugrad.log(z) - z - gammaln(a))
     return z - (part - plugrad.stop_gradient(part)) / density
 

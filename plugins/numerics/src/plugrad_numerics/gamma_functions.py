@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad.extend import ArgumentError
+from plugrad_numerics import double_double
 from plugrad_numerics.tables import as_floats, elementwise, evaluate, polynomial
 
 if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad.extend import Scalar
+    from plugrad_numerics.double_double import DoubleDouble
 
 STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 """The series of log(gamma) in 1 / x of odd powers (DLMF 5.11.1)."""
@@ -21,6 +23,8 @@ TRIGAMMA: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 DIGAMMA_ROOT: Final = 1.4616321449683622, 9.549995429965697e-17
 """The root above 0, in two parts."""
 GAMMA_MAX: Final = 171.7
+REFINED_MAX: Final = 1e6
+"""Beyond, the logarithms of gamma functions are too large even for double-double arithmetic."""
 
 
 def gammaln(x: Any) -> Tensor:
@@ -202,7 +206,7 @@ def betaln(a: Any, b: Any) -> Tensor:
     Raises:
         DTypeError: a or b holds complex numbers or strings.
     """
-    return elementwise("betaln", betaln_values, a, b)
+    return elementwise("betaln", betaln_values, a, b, refine=_refine_betaln)
 
 
 def betaln_values(a: Tensor, b: Tensor) -> Tensor:
@@ -234,7 +238,23 @@ def beta(a: Any, b: Any) -> Tensor:
     Raises:
         DTypeError: a or b holds complex numbers or strings.
     """
-    return elementwise("beta", _beta, a, b)
+    return elementwise("beta", _beta, a, b, refine=_refine_beta)
+
+
+def _refine_beta(a: Tensor, b: Tensor) -> Tensor:
+    exponent, factor = _split_beta(a, b)
+    return double_double.multiply(double_double.exp(exponent), factor).value
+
+
+def _refine_betaln(a: Tensor, b: Tensor) -> Tensor:
+    exponent, factor = _split_beta(a, b)
+    return double_double.add(exponent, double_double.log(factor)).value
+
+
+def _split_beta(a: Tensor, b: Tensor) -> tuple[DoubleDouble, DoubleDouble]:
+    is_inside = (a > 0) & (b > 0) & (plugrad.maximum(a, b) < REFINED_MAX)
+    a, b = (plugrad.where(is_inside, z, plugrad.nan) for z in (a, b))
+    return double_double.split_beta(*map(double_double.from_number, (a, b)))
 
 
 def _beta(a: Tensor, b: Tensor) -> Tensor:

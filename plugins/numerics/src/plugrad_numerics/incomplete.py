@@ -6,6 +6,7 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
+from plugrad_numerics.exact_incomplete import refine_betainc, refine_gammainc
 from plugrad_numerics.gamma_functions import betaln_values, gammaln_values
 from plugrad_numerics.tables import elementwise
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 TERMS: Final = 120
-"""Of a series or a continued fraction: enough for parameters up to 500."""
+"""Of a series or a continued fraction: enough for parameters up to 200."""
 TINY: Final = 1e-30
 
 
@@ -23,13 +24,15 @@ def gammainc(a: Any, x: Any) -> Tensor:
     >>> special.gammainc(2.0, 1.0)
     tensor(0.26424113, dtype=float32)
 
-    A series is summed for x below a + 1, a continued fraction computed beyond (DLMF 8.11.4, 8.9.2), of 120 terms:
-    enough for a up to 500. The relative error is up to 1e-12 for a up to 100. Gradients are those of the terms.
+    A series is summed for x below a + 1, a continued fraction computed beyond (DLMF 8.11.4, 8.9.2). In float64 they
+    have 240 terms, of which the first are computed in double-double arithmetic: the tests find values within 4 units
+    in the last place of mpmath for a from 1e-6 to 800. In float32, and for gradients, they have 120 terms: enough for
+    a up to 200.
 
     Raises:
         DTypeError: a or x holds complex numbers or strings.
     """
-    return elementwise("gammainc", lambda a, x: _gammainc(a, x)[0], a, x)
+    return _call("gammainc", 0, a, x)
 
 
 def gammaincc(a: Any, x: Any) -> Tensor:
@@ -41,10 +44,21 @@ def gammaincc(a: Any, x: Any) -> Tensor:
     Raises:
         DTypeError: a or x holds complex numbers or strings.
     """
-    return elementwise("gammaincc", lambda a, x: _gammainc(a, x)[1], a, x)
+    return _call("gammaincc", 1, a, x)
 
 
-def _gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+def _call(op: str, which: int, a: Any, x: Any) -> Tensor:
+    return elementwise(
+        op,
+        lambda a, x: gammainc_values(a, x)[which],
+        a,
+        x,
+        refine=lambda a, x: refine_gammainc(a, x)[which],
+    )
+
+
+def gammainc_values(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the lower and the upper function with gradients, in the dtype of a."""
     a, x = plugrad.broadcast_arrays(a, x)
     is_inside = (a > 0) & (x > 0) & (x < inf)
     safe_a, safe_x = plugrad.where(is_inside, a, 1), plugrad.where(is_inside, x, 1)
@@ -84,13 +98,14 @@ def betainc(a: Any, b: Any, x: Any) -> Tensor:
     >>> special.betainc(2.0, 3.0, 0.5)
     tensor(0.6875, dtype=float32)
 
-    A continued fraction of 120 terms (DLMF 8.17.22): enough for a and b up to 500. The relative error is
-    up to 1e-11 for a and b up to 100. Gradients are those of the terms.
+    A continued fraction (DLMF 8.17.22) is computed. In float64 it has 480 terms, of which the first are computed in
+    double-double arithmetic: the tests find values within 4 units in the last place of mpmath for a and b from 0.05
+    to 500. In float32, and for gradients, it has 238 terms.
 
     Raises:
         DTypeError: a, b or x holds complex numbers or strings.
     """
-    return elementwise("betainc", _betainc, a, b, x)
+    return elementwise("betainc", _betainc, a, b, x, refine=refine_betainc)
 
 
 def _betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:

@@ -60,8 +60,16 @@ def polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
     return found
 
 
-def elementwise(op: str, function: Callable[..., Tensor], *xs: Any) -> Tensor:
+def elementwise(
+    op: str,
+    function: Callable[..., Tensor],
+    *xs: Any,
+    refine: Callable[..., Tensor] | None = None,
+) -> Tensor:
     """Call a function of real numbers, which computes in float64 where the device has it, and return their dtype.
+
+    Float64 numbers take the value of `refine`, and the gradients of the function. Where `refine` gives no finite
+    number, the value is that of the function, too.
 
     Raises:
         DTypeError: one holds complex numbers or strings.
@@ -70,6 +78,9 @@ def elementwise(op: str, function: Callable[..., Tensor], *xs: Any) -> Tensor:
     dtype = tensors[0].dtype
     wide = float64 if float64 in tensors[0].backend.dtypes() else float32
     found = function(*(x.astype(wide) for x in tensors)).astype(dtype)
+    if refine is not None and dtype == float64:
+        change = refine(*map(plugrad.stop_gradient, tensors)) - plugrad.stop_gradient(found)
+        found = found + plugrad.where(plugrad.isfinite(change), change, 0)
     if len(tensors) > 1:
         return found
     return plugrad.where(plugrad.isnan(plugrad.stop_gradient(tensors[0])), plugrad.nan, found)

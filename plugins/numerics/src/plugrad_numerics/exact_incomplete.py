@@ -1,0 +1,125 @@
+"""Incomplete gamma and beta functions in double-double arithmetic, without gradients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import plugrad
+from plugrad_numerics import double_double as dd
+from plugrad_numerics.double_double import DoubleDouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad import Tensor
+
+    Step: TypeAlias = Callable[[DoubleDouble, Tensor], DoubleDouble]
+
+TERMS: Final = 240
+"""Of a series or a continued fraction."""
+EXACT_TERMS: Final = 40
+"""Of these, the ones in double-double arithmetic; what is rounded in the others has little weight."""
+
+
+def _evaluate_backwards(
+    start: Tensor, step: Step, rounded_step: Callable[[Tensor, Tensor], Tensor]
+) -> DoubleDouble:
+    """Return the value of nested terms, of which step number n is a function of step number n + 1."""
+
+    def take_rounded(inner: Tensor, n: Tensor) -> Any:
+        return rounded_step(inner, n), None
+
+    def take(inner: tuple[Tensor, Tensor], n: Tensor) -> Any:
+        return tuple(step(DoubleDouble(*inner), n)), None
+
+    numbers = plugrad.arange(TERMS, 0, -1, dtype=start.dtype, device=start.device)
+    outer, _ = plugrad.scan(take_rounded, start, numbers[:-EXACT_TERMS])
+    pair, _ = plugrad.scan(take, (outer, plugrad.zeros_like(outer)), numbers[-EXACT_TERMS:])
+    return DoubleDouble(*pair)
+
+
+def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the lower and the upper incomplete gamma function, NaN at the edges."""
+    a, x = plugrad.broadcast_arrays(a, x)
+    is_inside = (a > 0) & (x > 0) & (x < 1e100) & (a < 1e100)
+    safe_a, safe_x = plugrad.where(is_inside, a, 1.0), plugrad.where(is_inside, x, 1.0)
+    is_low = safe_x < safe_a + 1
+    a_pair, x_pair = dd.from_number(safe_a), dd.from_number(safe_x)
+    log_gamma, product = dd.split_gamma(a_pair)
+    exponent = dd.add(dd.multiply_number(dd.log(x_pair), safe_a), dd.negate(log_gamma))
+    exponent = dd.add_number(exponent, -safe_x)
+    scale = dd.multiply(dd.exp(exponent), product)
+
+    small = plugrad.where(is_low, safe_x, 1.0)  # the series of DLMF 8.11.4
+
+    def add_term(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+        share = dd.divide(dd.multiply_number(inner, small), dd.two_sum(safe_a, n))
+        return dd.add_number(share, 1.0)
+
+    total = _evaluate_backwards(
+        plugrad.ones_like(safe_x), add_term, lambda inner, n: 1 + inner * small / (safe_a + n)
+    )
+    lower = dd.divide(dd.multiply(scale, total), a_pair)
+
+    large = plugrad.where(is_low, safe_a + 2, safe_x)  # the continued fraction of DLMF 8.9.2
+    distance = dd.add_number(dd.two_sum(large, -safe_a), 1.0)
+
+    def divide(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+        numerator = dd.multiply_number(dd.two_sum(n, -safe_a), n)
+        quotient = dd.divide(numerator, inner)
+        return dd.add(dd.add_number(distance, 2 * (n - 1)), dd.negate(quotient))
+
+    fraction = _evaluate_backwards(
+        distance.high + 2 * TERMS,
+        divide,
+        lambda inner, n: distance.high + 2 * (n - 1) - n * (n - safe_a) / inner,
+    )
+    upper = dd.divide(scale, fraction)
+    lower, upper = (
+        dd.where(is_low, lower, dd.add_number(dd.negate(upper), 1.0)),
+        dd.where(is_low, dd.add_number(dd.negate(lower), 1.0), upper),
+    )
+    nan = plugrad.nan
+    return plugrad.where(is_inside, lower.value, nan), plugrad.where(is_inside, upper.value, nan)
+
+
+def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """Return the incomplete beta function, NaN at the edges."""
+    a, b, x = plugrad.broadcast_arrays(a, b, x)
+    is_inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & (a < 1e100) & (b < 1e100)
+    a, b, x = (plugrad.where(is_inside, z, safe) for z, safe in ((a, 1.0), (b, 1.0), (x, 0.5)))
+    is_turned = x > (a + 1) / (a + b + 2)
+    rest = dd.two_sum(plugrad.ones_like(x), -x)
+    p, q = plugrad.where(is_turned, b, a), plugrad.where(is_turned, a, b)
+    z = dd.where(is_turned, rest, dd.from_number(x))
+    y = dd.where(is_turned, dd.from_number(x), rest)
+    log_beta, product = dd.split_beta(dd.from_number(p), dd.from_number(q))
+    logs = dd.add(dd.multiply_number(dd.log(z), p), dd.multiply_number(dd.log(y), q))
+    scale = dd.divide(dd.exp(dd.add(logs, dd.negate(log_beta))), product)
+    # The even part of the continued fraction of DLMF 8.17.22 (Didonato and Morris 1992, their equation 9).
+    distance = dd.add(dd.multiply_number(y, p), dd.negate(dd.multiply_number(z, q)))
+    distance = dd.add_number(distance, 1.0)
+    growth = dd.add_number(y, 1.0)
+    total = dd.two_sum(p, q)
+
+    def divide(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+        share = dd.divide(z, dd.two_sum(p, 2 * n - 1))
+        turn = dd.multiply(dd.multiply_number(dd.two_sum(q, -n), n), share)
+        numerator = dd.multiply(dd.two_sum(p, n - 1), dd.add_number(total, n - 1))
+        numerator = dd.multiply(dd.multiply(numerator, turn), share)
+        factor = dd.divide(dd.two_sum(p, n), dd.two_sum(p, 2 * n + 1))
+        denominator = dd.multiply(dd.add(distance, dd.multiply_number(growth, n)), factor)
+        return dd.divide(numerator, dd.add(dd.add_number(dd.add(denominator, turn), n), inner))
+
+    def divide_rounded(inner: Tensor, n: Tensor) -> Tensor:
+        share = z.high / (p + (2 * n - 1))
+        turn = n * (q - n) * share
+        factor = (p + n) / (p + (2 * n + 1))
+        denominator = (distance.high + n * growth.high) * factor + turn + n
+        return (p + (n - 1)) * (total.high + (n - 1)) * turn * share / (denominator + inner)
+
+    first = dd.divide(dd.multiply_number(distance, p), dd.two_sum(p, plugrad.ones_like(p)))
+    inner = _evaluate_backwards(plugrad.zeros_like(p), divide, divide_rounded)
+    found = dd.divide(scale, dd.add(first, inner))
+    found = dd.where(is_turned, dd.add_number(dd.negate(found), 1.0), found)
+    return plugrad.where(is_inside, found.value, plugrad.nan)
