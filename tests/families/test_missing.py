@@ -70,7 +70,46 @@ def test_nothing_is_left(backend):
         plugrad.nanmean([1j])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("axis", [None, 0, -1], ids=str)
+@pytest.mark.parametrize("name", ["nancumsum", "nancumprod"])
+def test_running_sums_and_products(name, axis, backend, rng):
+    x = numbers(rng, "float32")
+    expected = getattr(np, name)(x, axis=axis)
+    found = getattr(plugrad, name)(x, axis=axis)
+    assert (found.dtype, found.shape) == ("float32", expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, -1], ids=str)
+@pytest.mark.parametrize("name", ["nanargmax", "nanargmin"])
+def test_positions(name, axis, keepdims, backend, rng):
+    x = np.round(2 * numbers(rng, "float32"))  # with equal elements
+    x[0, 0, :2] = np.inf, -np.inf
+    expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+    found = getattr(plugrad, name)(x, axis=axis, keepdims=keepdims)
+    assert found.dtype == "int32"
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_positions_and_running_sums_at_edges(backend):
+    x = plugrad.asarray([[np.nan, np.nan], [np.nan, -np.inf]])
+    assert plugrad.nanargmax(x, axis=1).tolist() == plugrad.nanargmin(x, axis=1).tolist() == [-1, 1]
+    assert plugrad.nanargmax([3, 5]).item() == plugrad.nanargmin(np.nan).item() + 2 == 1
+    assert plugrad.nancumsum(np.nan).tolist() == [0]
+    assert plugrad.nancumsum([]).shape == plugrad.nancumprod(np.zeros((0, 3), "float32")).shape
+    assert plugrad.nancumsum([True, True]).tolist() == [1, 2]
+    assert plugrad.nancumprod([1, 2], dtype="float32").dtype == "float32"
+    assert plugrad.nancumsum(np.array([1j, np.nan], "complex64")).tolist() == [1j, 1j]
+    with pytest.raises(ShapeError):
+        plugrad.nanargmax([])
+    with pytest.raises(AxisError):
+        plugrad.nancumsum(x, axis=2)
+    with pytest.raises(DTypeError):
+        plugrad.nanargmin([1j])
+
+
+@pytest.mark.parametrize("name", [*NAMES, "nancumsum", "nancumprod"])
 def test_gradients(name, rng):
     y = numbers(rng, "float64")
     some = y[1:2]

@@ -109,7 +109,8 @@ each("nanvar nanstd", F, axis=0, correction=1.0, keepdims=True)
 each("nansum nanprod nanmax nanmin nanmean median nanmedian", F, axis=0, keepdims=True)
 each("quantile nanquantile", F, 0.5, axis=0, keepdims=True, method="linear")
 each("linalg.eig linalg.eigvals linalg.expm linalg.logm linalg.lu linalg.sqrtm", M)
-each("argmax argmin", F, axis=0, keepdims=True)
+each("argmax argmin nanargmax nanargmin", F, axis=0, keepdims=True)
+each("nancumprod nancumsum", F, axis=0, dtype="float32")
 each("diag", V)
 each(
     "unique_all unique_counts unique_inverse unique_values nonzero matrix_transpose stop_gradient",

@@ -237,6 +237,10 @@ if typing.TYPE_CHECKING:
         vecdot as vecdot,
     )
     from plugrad.ops.missing import (
+        nanargmax as nanargmax,
+        nanargmin as nanargmin,
+        nancumprod as nancumprod,
+        nancumsum as nancumsum,
         nanmax as nanmax,
         nanmean as nanmean,
         nanmin as nanmin,
@@ -495,7 +499,9 @@ _LAZY_EXPORTS = {
     "ops.histograms": "histogram",
     "ops.indexing": "gather_nd nonzero one_hot take take_along_axis unsorted_segment_sum",
     "ops.linalg": "diag dot matmul matrix_transpose tensordot tril triu vecdot",
-    "ops.missing": "nanmax nanmean nanmin nanprod nanstd nansum nanvar",
+    "ops.missing": (
+        "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar"
+    ),
     "ops.morphology": "dilation2d",
     "ops.movement": (
         "broadcast_arrays broadcast_shapes broadcast_to concat ensure_shape expand_dims flip "

@@ -1,4 +1,4 @@
-"""Reductions of the elements that are not NaN, which stands for missing values.
+"""Reductions and running sums of the elements that are not NaN, which stands for missing values.
 
 `axis` is one axis, several, or None for all; negative axes count from the end. These axes disappear
 from the shape; with ``keepdims=True`` they remain, with size 1. Elements that are NaN have the gradient 0. What has no
@@ -15,8 +15,10 @@ from plugrad.kernels import normalization
 from plugrad.ops.arguments import as_supported_dtype, as_tensor
 from plugrad.ops.attributes import check_finite, check_flag
 from plugrad.ops.binary import divide, where
+from plugrad.ops.movement import reshape
 from plugrad.ops.norms import sqrt_with_zero_gradient
-from plugrad.ops.reduction import all, max, min, prod, sum
+from plugrad.ops.reduction import all, any, argmax, argmin, max, min, prod, sum
+from plugrad.ops.scan import cumulative_prod, cumulative_sum
 from plugrad.ops.transfer import stop_gradient
 from plugrad.ops.unary import astype, isnan, logical_not, square
 from plugrad.types.arguments import explain_wrong_calls
@@ -176,6 +178,70 @@ def nanstd(
     return sqrt_with_zero_gradient(nanvar(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
+@explain_wrong_calls
+def nancumsum(x: TensorLike, *, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """The sums of all elements up to each one that are not NaN, along an axis, in the shape of x.
+
+    >>> plugrad.nancumsum([1.0, plugrad.nan, 3.0])
+    tensor([1., 1., 4.], dtype=float32)
+
+    Without an axis they are those of the flattened tensor. The dtype is as for `cumulative_sum`.
+
+    Raises:
+        AxisError: the axis is out of range.
+        DTypeError: x holds strings, or `dtype` is none.
+    """
+    return _accumulate(cumulative_sum, _fill(_convert(x, dtype, "nancumsum"), 0), axis)
+
+
+@explain_wrong_calls
+def nancumprod(x: TensorLike, *, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """The products of all elements up to each one that are not NaN, along an axis, in the shape of x.
+
+    >>> plugrad.nancumprod([2.0, plugrad.nan, 3.0])
+    tensor([2., 2., 6.], dtype=float32)
+
+    Without an axis they are those of the flattened tensor. The dtype is as for `cumulative_prod`.
+
+    Raises:
+        AxisError, DTypeError: as for `nancumsum`.
+    """
+    return _accumulate(cumulative_prod, _fill(_convert(x, dtype, "nancumprod"), 1), axis)
+
+
+@explain_wrong_calls
+def nanargmax(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The first position of the largest element along an axis that is not NaN, as int32; -1 where all are NaN.
+
+    >>> plugrad.nanargmax([[plugrad.nan, 5.0], [7.0, 4.0]], axis=1)
+    tensor([1, 0], dtype=int32)
+
+    Without an axis it is the position in the flattened tensor. NumPy raises where all are NaN.
+
+    Raises:
+        AxisError: the axis is out of range.
+        ShapeError: there are no elements along the axis.
+        DTypeError: x holds complex numbers or strings.
+        ArgumentError: `keepdims` is not a bool.
+    """
+    return _find(nanmax, argmax, "nanargmax", x, axis, keepdims)
+
+
+@explain_wrong_calls
+def nanargmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The first position of the smallest element along an axis that is not NaN, as int32; -1 where all are NaN.
+
+    >>> plugrad.nanargmin([[plugrad.nan, 5.0], [7.0, 4.0]], axis=1)
+    tensor([1, 1], dtype=int32)
+
+    Without an axis it is the position in the flattened tensor. NumPy raises where all are NaN.
+
+    Raises:
+        AxisError, ShapeError, DTypeError, ArgumentError: as for `nanargmax`.
+    """
+    return _find(nanmin, argmin, "nanargmin", x, axis, keepdims)
+
+
 def _convert(x: TensorLike, dtype: DTypeLike | None, op: str) -> Tensor:
     """Return x as a tensor, in a dtype if one is given."""
     x = as_tensor(x, op)
@@ -193,6 +259,28 @@ def _count(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
     """Return how many elements along axes are not NaN, in the dtype of x."""
     is_number = logical_not(isnan(stop_gradient(x)))
     return sum(is_number.astype(x.dtype), axis=axis, keepdims=keepdims)
+
+
+def _accumulate(function: Callable[..., Tensor], x: Tensor, axis: int | None) -> Tensor:
+    return function(reshape(x, (-1,))) if axis is None else function(x, axis=axis)
+
+
+def _find(
+    extreme: Callable[..., Tensor],
+    position: Callable[..., Tensor],
+    op: str,
+    x: TensorLike,
+    axis: int | None,
+    keepdims: bool,
+) -> Tensor:
+    """Return the first position of an extreme that is not NaN."""
+    x = stop_gradient(as_tensor(x, op))
+    if x.dtype.kind != "floating":
+        return position(x, axis=axis, keepdims=keepdims)
+    # Filled with the limit, a NaN would be found before an element that is infinite.
+    is_found = x == extreme(x, axis=axis, keepdims=True)
+    found = argmax(is_found.astype("int32"), axis=axis, keepdims=keepdims)
+    return where(any(is_found, axis=axis, keepdims=keepdims), found, -1)
 
 
 def _extreme(
