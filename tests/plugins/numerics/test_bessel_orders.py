@@ -25,9 +25,7 @@ def test_values_are_within_four_units_in_the_last_place(name, order):
         found = getattr(special, name)(float(order), x)
     assert found.dtype == "float64"
     units = np.abs(found.numpy() - expected) / np.spacing(size)
-    # I of a negative order is a difference, and crosses 0.
-    allowed = 100 if name in ("iv", "ive") and float(order) < 0 else 4
-    assert units.max() <= allowed, f"{name} of {x[units.argmax()]!r}: {units.max():.1f} units"
+    assert units.max() <= 4, f"{name} of {x[units.argmax()]!r}: {units.max():.1f} units"
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import cos, inf, nan, pi, sin
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -9,7 +10,7 @@ import numpy as np
 
 import plugrad
 from plugrad.extend import ArgumentError
-from plugrad_numerics import order_tables
+from plugrad_numerics import double_double as dd, order_tables
 from plugrad_numerics.tables import elementwise, evaluate_pieces, polynomial
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from plugrad_numerics.order_tables import Low
 
     Orders: TypeAlias = Sequence[float] | NDArray[Any]
+    Function: TypeAlias = Callable[..., Tensor]
 
 ORDER_MAX: Final = 64
 """The largest order, of either sign: its tables take seconds, those of orders up to 16 tenths of a second."""
@@ -62,7 +64,7 @@ def iv(v: float | Orders, x: Any) -> Tensor:
     >>> special.iv(2, [0.0, 1.0])
     tensor([0.        , 0.13574767], dtype=float32)
     """
-    return _call("iv", lambda v, x: _grow(_ive(v, x), _size(x)), v, x)
+    return _call("iv", lambda v, x: _grow(_ive(v, x), _size(x)), v, x, refine=_refine_iv)
 
 
 def ive(v: float | Orders, x: Any) -> Tensor:
@@ -71,7 +73,13 @@ def ive(v: float | Orders, x: Any) -> Tensor:
     >>> special.ive(2, [1.0, 1000.0])
     tensor([0.04993878, 0.01259202], dtype=float32)
     """
-    return _call("ive", lambda v, x: plugrad.where(_size(x) == inf, 0, _ive(v, x)), v, x)
+    return _call(
+        "ive",
+        lambda v, x: plugrad.where(_size(x) == inf, 0, _ive(v, x)),
+        v,
+        x,
+        refine=partial(_refine_iv, is_scaled=True),
+    )
 
 
 def kv(v: float | Orders, x: Any) -> Tensor:
@@ -93,9 +101,14 @@ def kve(v: float | Orders, x: Any) -> Tensor:
 
 
 def _call(
-    op: str, function: Callable[[float, Tensor], Tensor], v: float | Orders, x: Any
+    op: str,
+    function: Function,
+    v: float | Orders,
+    x: Any,
+    *,
+    refine: Function | None = None,
 ) -> Tensor:
-    """Return a function of one order, or of each of several."""
+    """Return a function of one order, or of each of several; those that are negative and not whole may be refined."""
     if isinstance(v, plugrad.Tensor):
         raise ArgumentError(f"{op}: v={v!r:.80} is a tensor; pass numbers or a NumPy array")
     try:
@@ -106,8 +119,17 @@ def _call(
         raise ArgumentError(
             f"{op}: v={v!r:.80} must be a number from -{ORDER_MAX} to {ORDER_MAX}, or an array of such numbers"
         )
+    if not ((orders < 0) & (orders != np.floor(orders))).any():
+        refine = None
+    return elementwise(
+        op, _join_orders(function, orders), x, refine=refine and _join_orders(refine, orders)
+    )
+
+
+def _join_orders(function: Function, orders: NDArray[Any]) -> Callable[[Tensor], Tensor]:
+    """Return a function of numbers, whose orders broadcast with them."""
     if not orders.ndim:
-        return elementwise(op, lambda x: function(float(orders), x), x)
+        return partial(function, float(orders))
 
     def compute(x: Tensor) -> Tensor:
         x = plugrad.broadcast_to(x, plugrad.broadcast_shapes(orders.shape, x.shape))
@@ -118,7 +140,7 @@ def _call(
             found = plugrad.where(is_it, function(float(order), plugrad.where(is_it, x, 1)), found)
         return found
 
-    return elementwise(op, compute, x)
+    return compute
 
 
 def _jv(v: float, x: Tensor) -> Tensor:
@@ -155,6 +177,21 @@ def _ive(v: float, x: Tensor) -> Tensor:
         other = _modified_second(-v, size) * plugrad.exp(-size)
         found = found - 2 / pi * _turn(v)[1] * plugrad.where(size == inf, 0, other)
     return plugrad.where(x < 0, nan, found)
+
+
+def _refine_iv(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
+    """Return I of a negative order near its root, where the terms of the connection formula cancel; NaN elsewhere."""
+    if v >= 0 or v == int(v):
+        return x * nan
+    limit = 4 - v  # a root is near -0.66 * v
+    x = plugrad.where((x > 0) & (x < limit), x, nan)
+    square = dd.two_product(x / 2, x / 2)
+    *terms, found = order_tables.modified_series(v, limit)
+    for c in terms[::-1]:
+        found = dd.add(dd.multiply(found, square), c)
+    exponent = dd.multiply_number(dd.log(dd.from_number(x / 2)), v)
+    exponent = dd.add_number(exponent, -x) if is_scaled else exponent
+    return dd.multiply(found, dd.exp(exponent)).value
 
 
 def _size(x: Tensor) -> Tensor:

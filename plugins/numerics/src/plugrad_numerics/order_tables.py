@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from plugrad_numerics.double_double import DoubleDouble, from_decimal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -22,6 +24,8 @@ PI: Final = Decimal(
 )
 LEAST_PART: Final = Decimal("1e-25")
 """What is added to a whole order, where the second solutions are a limit. It changes values by less than 1e-23."""
+ROUNDED: Final = Decimal("1e-30")
+"""The relative size of what is left out of series."""
 TAIL_PIECES: Final = 16
 DEGREE: Final = 16
 LOW_TERMS: Final = 14
@@ -70,6 +74,23 @@ def first_kind(order: float, *, is_modified: bool) -> Pieces:
             return found * (-x).exp() if is_modified else found
 
         return _interpolate(function, 0, large, _pieces_per_unit(order) * int(large))
+
+
+@lru_cache(maxsize=64)
+def modified_series(order: float, limit: float) -> list[DoubleDouble]:
+    """Return the coefficients of ``(x / 2)**-order`` times I in powers of ``x * x / 4``, enough for x below a limit."""
+    with localcontext(prec=_digits(order)):
+        v, z = Decimal(order), Decimal(limit) ** 2 / 4
+        term = 1 / _gamma(v + 1)
+        found: list[DoubleDouble] = []
+        largest, size, k = Decimal(0), abs(term), 0
+        while k <= abs(v) or size > largest * ROUNDED:
+            found.append(from_decimal(term))
+            largest = max(largest, size)
+            k += 1
+            term /= k * (k + v)
+            size = abs(term) * z**k
+        return found
 
 
 @lru_cache(maxsize=64)
