@@ -135,6 +135,19 @@ SEVERAL = {
     ),
 }
 """Functions of several numbers, and the columns of their arguments."""
+WHOLE_ORDERS = {
+    "polygamma": (
+        mp.psi,
+        (2, 3, 7, 60),
+        [*wide(1e-3, 1e3), *spread(0.1, 20), *spread(-4.95, -0.05, 20)],
+    ),
+    "expn": (
+        mp.workdps(400)(mp.expint),  # of large orders it is wrong in fewer digits
+        (2, 3, 7, 100),
+        [*wide(1e-8, 600), *spread(0.01, 3)],
+    ),
+}
+"""Functions with a whole order, the orders, and the numbers."""
 AMPLITUDES = {"j0", "j1", "y0", "y1"}
 """The functions with unknown roots, whose error is compared with the size of the oscillation."""
 
@@ -168,6 +181,8 @@ def bessel(name, order):
         *np.geomspace(32.1, 500, 8),
         *(0.5, 1, 2, 32, 64),
     ]
+    if name in ("iv", "ive") and order != int(order) < 0:
+        xs += list(np.linspace(-order / 2, -order, 12))  # a root is there
     xs = [float(x) for x in xs]
     values = [mp.re(function(order, mp.mpf(x))) for x in xs]
     sizes = [abs(v) for v in values]
@@ -205,3 +220,10 @@ if __name__ == "__main__":
         several[name] = {"arguments": arguments, "value": values}
     path = Path(__file__).parent / "special_values_of_several.json"
     path.write_text(json.dumps(several) + "\n", "utf-8")
+    orders = {}
+    for name, (function, whole, xs) in WHOLE_ORDERS.items():
+        xs = [float(x) for x in xs]
+        values = {n: [float(function(n, mp.mpf(x))) for x in xs] for n in whole}
+        orders[name] = {"x": xs, "values": values}
+    path = Path(__file__).parent / "special_values_of_orders.json"
+    path.write_text(json.dumps(orders) + "\n", "utf-8")

@@ -1,6 +1,7 @@
 """Special functions: within 4 units in the last place of mpmath on cpu, near it elsewhere, with gradients."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import scipy.special
 
 import plugrad
-from plugrad.errors import ArgumentError, DTypeError
+from plugrad.errors import ArgumentError, AxisError, DTypeError
 from plugrad.testing import check_gradient
 from plugrad_numerics import special
 
@@ -16,6 +17,9 @@ RECORDED = json.loads((Path(__file__).parent / "special_values.json").read_text(
 """What mpmath gives; `record_special.py` records it."""
 RECORDED_OF_SEVERAL = json.loads(
     (Path(__file__).parent / "special_values_of_several.json").read_text("utf-8")
+)
+RECORDED_OF_ORDERS = json.loads(
+    (Path(__file__).parent / "special_values_of_orders.json").read_text("utf-8")
 )
 
 
@@ -39,6 +43,85 @@ def test_functions_of_several_numbers_are_within_four_units_in_the_last_place(na
     units = np.where(is_normal, np.abs(found.numpy() - expected) / np.spacing(np.abs(expected)), 0)
     worst = units.argmax()
     assert units.max() <= 4, f"{name}{tuple(arguments[:, worst])} is off by {units.max():.1f} units"
+
+
+@pytest.mark.parametrize(
+    ("name", "n"), [(name, n) for name, of in RECORDED_OF_ORDERS.items() for n in of["values"]]
+)
+def test_functions_of_whole_orders_are_within_four_units_in_the_last_place(name, n):
+    recorded = RECORDED_OF_ORDERS[name]
+    x, expected = np.array(recorded["x"]), np.array(recorded["values"][n])
+    with plugrad.use("cpu"):
+        found = getattr(special, name)(int(n), x)
+    assert found.dtype == "float64"
+    units = np.abs(found.numpy() - expected) / np.spacing(np.abs(expected))
+    assert units.max() <= 4, f"{name}({n}, {x[units.argmax()]}) is off by {units.max():.1f} units"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 12, 40])
+@pytest.mark.parametrize("name", ["polygamma", "expn"])
+def test_whole_orders_in_single_precision(name, n, backend):
+    x = np.array([*EDGES, -2.3, 1e-2, 0.4, 0.9, 7.5, 40.0], "float32")
+    expected = getattr(scipy.special, name)(n, x.astype("float64"))
+    fits = ~(np.abs(expected) > 1e38) | np.isinf(expected)
+    found = getattr(special, name)(n, x)
+    assert found.dtype == "float32"
+    np.testing.assert_allclose(found.numpy()[fits], expected[fits], rtol=2e-4, atol=1e-36)
+    np.testing.assert_allclose(plugrad.jit(lambda x: getattr(special, name)(n, x))(x), found)
+
+
+def test_refined_whole_orders_in_wasm():
+    with plugrad.use("wasm"):
+        for name, recorded in RECORDED_OF_ORDERS.items():
+            found = getattr(special, name)(3, np.array(recorded["x"][::8]))
+            np.testing.assert_allclose(found, recorded["values"]["3"][::8], rtol=9e-16)
+
+
+def test_wrong_orders():
+    for n in (-1, 1.0, True, 2000, None):
+        with pytest.raises(ArgumentError, match="must be an integer from 0 to 100"):
+            special.polygamma(n, 1.0)
+        with pytest.raises(ArgumentError, match="must be an integer from 0 to 1000"):
+            special.expn(n, 1.0)
+    with pytest.raises(DTypeError, match="expn does not take complex64"):
+        special.expn(2, [1j])
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_logcumsumexp(axis, backend, rng):
+    x = rng.normal(0, 100, (5, 13)).astype("float32")
+    x[2, :4], x[3, 5], x[4, 3] = -np.inf, np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        expected = np.logaddexp.accumulate(x.astype("float64"), axis=axis)
+    found = special.logcumsumexp(x, axis=axis)
+    assert found.dtype == "float32"
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-5)
+    traced = plugrad.jit(lambda x: special.logcumsumexp(x, axis=axis))(x)
+    np.testing.assert_allclose(traced, found, rtol=2e-6, atol=2e-5)
+    rows = plugrad.vmap(special.logcumsumexp)(x)
+    np.testing.assert_allclose(rows, special.logcumsumexp(x), rtol=2e-6, atol=2e-5)
+
+
+def test_logarithms_of_sums_are_within_four_units_in_the_last_place(rng):
+    x = rng.uniform(-5, 20, (60, 50))
+    expected = np.log(np.cumsum(np.exp(x.astype(np.longdouble)), axis=1)).astype("float64")
+    with plugrad.use("cpu"):
+        running = special.logcumsumexp(x).numpy()
+        total = plugrad.log_sum_exp(plugrad.asarray(x), axis=1).numpy()
+    assert (np.abs(running - expected) <= 4 * np.spacing(np.abs(expected))).all()
+    assert (np.abs(total - expected[:, -1]) <= 4 * np.spacing(expected[:, -1])).all()
+
+
+def test_logcumsumexp_at_edges(backend):
+    assert special.logcumsumexp(np.zeros((2, 0), "float32")).shape == (2, 0)
+    assert special.logcumsumexp([3]).tolist() == [3]
+    gradient = plugrad.grad(lambda x: plugrad.sum(special.logcumsumexp(x)))([-np.inf, 0.0, 0.0])
+    np.testing.assert_allclose(gradient, [1, 1.5, 0.5], rtol=1e-5)
+    with pytest.raises(AxisError):
+        special.logcumsumexp([1.0], axis=1)
+    with pytest.raises(DTypeError, match="logcumsumexp does not take complex64"):
+        special.logcumsumexp([1j])
 
 
 @pytest.mark.parametrize("name", ["gammainc", "betainc", "betaln", "kl_div"])
@@ -218,7 +301,13 @@ def test_gradients(name):
         (special.betainc, ([0.6, 2.3], [1.4, 3.1], [0.3, 0.7])),
         (special.xlogy, ([0.6, 2.3], [1.4, 3.1])),
         (special.rel_entr, ([0.6, 2.3], [1.4, 3.1])),
-        (special.kl_div, ([0.6, 2.3], [1.4, 3.1])),
+        (special.kl_div, ([0.6, 2.3, 2.3], [1.4, 3.1, 0.4])),
+        (special.beta, ([0.6, 20.0], [1.4, 3.1])),
+        (partial(special.polygamma, 2), ([0.3, 7.2, 30.0, -1.3],)),
+        (partial(special.polygamma, 5), ([0.3, 7.2, 30.0],)),
+        (partial(special.expn, 2), ([0.3, 0.7, 2.2, 9.0],)),
+        (partial(special.expn, 5), ([0.3, 0.7, 2.2],)),
+        (special.logcumsumexp, ([0.6, 2.3, -1.4, 0.3, 5.0],)),
     ],
 )
 def test_gradients_for_all_arguments(function, arguments):

@@ -112,6 +112,15 @@ def divide(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
     return _normalize(quotient, rest / y.high)
 
 
+def power(x: DoubleDouble, n: int) -> DoubleDouble:
+    """Return a power of a whole exponent of 1 or more."""
+    found = x
+    for digit in f"{n:b}"[1:]:
+        found = multiply(found, found)
+        found = multiply(found, x) if digit == "1" else found
+    return found
+
+
 def from_number(x: Tensor) -> DoubleDouble:
     """Return a float64 number, exactly."""
     return DoubleDouble(x, plugrad.zeros_like(x))

@@ -171,6 +171,32 @@ def logit(x: Any) -> Tensor:
     return elementwise("logit", compute, x)
 
 
+def logcumsumexp(x: Any, *, axis: int = -1) -> Tensor:
+    """The logarithms of the sums of the exponentials up to each element, along an axis, without overflow.
+
+    >>> special.logcumsumexp([-1000.0, -1000.0, 0.0])
+    tensor([-1000.    ,  -999.3068,     0.    ], dtype=float32)
+
+    Each is the logarithm of a sum of sums of two, four, eight and so on, so the rounding errors grow with the
+    logarithm of the number of elements. The shape is that of x.
+
+    Raises:
+        AxisError: the axis is out of range.
+        DTypeError: x holds complex numbers or strings.
+    """
+
+    def compute(x: Tensor) -> Tensor:
+        x = plugrad.moveaxis(x, axis, -1)
+        step = 1
+        while step < x.shape[-1]:
+            sums = plugrad.logaddexp(x[..., step:], x[..., :-step])
+            x = plugrad.concat([x[..., :step], sums], axis=-1)
+            step *= 2
+        return plugrad.moveaxis(x, -1, axis)
+
+    return elementwise("logcumsumexp", compute, x)
+
+
 def log1mexp(x: Any) -> Tensor:
     """``log(1 - exp(x))`` of x below 0, exact also where that is near 0 or 1; -inf at 0, NaN above it.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from math import factorial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import plugrad
@@ -17,6 +20,11 @@ if TYPE_CHECKING:
 
 TERMS: Final = 240
 """Of a series or a continued fraction."""
+EXPN_TERMS: Final = 24
+EXPN_LOG_MAX: Final = 60
+"""The order from which on the term with a logarithm is too small."""
+EXPN_SMALL: Final = 0.5
+EULER_GAMMA: Final = Decimal("0.5772156649015328606065120900824024310421593")
 EXACT_TERMS: Final = 40
 """Of these, the ones in double-double arithmetic; what is rounded in the others has little weight."""
 
@@ -61,26 +69,61 @@ def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     )
     lower = dd.divide(dd.multiply(scale, total), a_pair)
 
-    large = plugrad.where(is_low, safe_a + 2, safe_x)  # the continued fraction of DLMF 8.9.2
-    distance = dd.add_number(dd.two_sum(large, -safe_a), 1.0)
-
-    def divide(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
-        numerator = dd.multiply_number(dd.two_sum(n, -safe_a), n)
-        quotient = dd.divide(numerator, inner)
-        return dd.add(dd.add_number(distance, 2 * (n - 1)), dd.negate(quotient))
-
-    fraction = _evaluate_backwards(
-        distance.high + 2 * TERMS,
-        divide,
-        lambda inner, n: distance.high + 2 * (n - 1) - n * (n - safe_a) / inner,
-    )
-    upper = dd.divide(scale, fraction)
+    upper = dd.divide(scale, _divide_upper(safe_a, plugrad.where(is_low, safe_a + 2, safe_x)))
     lower, upper = (
         dd.where(is_low, lower, dd.add_number(dd.negate(upper), 1.0)),
         dd.where(is_low, dd.add_number(dd.negate(lower), 1.0), upper),
     )
     nan = plugrad.nan
     return plugrad.where(is_inside, lower.value, nan), plugrad.where(is_inside, upper.value, nan)
+
+
+def _divide_upper(a: Any, x: Tensor) -> DoubleDouble:
+    """Return by what to divide ``exp(-x) * x**a`` for the upper gamma function, a continued fraction (DLMF 8.9.2)."""
+    distance = dd.add_number(dd.two_sum(x, -a), 1.0)
+
+    def divide(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+        quotient = dd.divide(dd.multiply_number(dd.two_sum(n, -a), n), inner)
+        return dd.add(dd.add_number(distance, 2 * (n - 1)), dd.negate(quotient))
+
+    return _evaluate_backwards(
+        distance.high + 2 * TERMS,
+        divide,
+        lambda inner, n: distance.high + 2 * (n - 1) - n * (n - a) / inner,
+    )
+
+
+def refine_expn(n: int, x: Tensor) -> Tensor:
+    """Return the exponential integral of order n of 2 or more, NaN at the edges."""
+    x = plugrad.where((x > 0) & (x < 1e100), x, plugrad.nan)
+    is_low = x < EXPN_SMALL
+    large = plugrad.where(is_low, 1.0, x)
+    high = dd.divide(dd.exp(dd.from_number(-large)), _divide_upper(1.0 - n, large))
+    small = plugrad.where(is_low, x, EXPN_SMALL)
+    with localcontext() as context:
+        context.prec = 50
+        *terms, last = (
+            dd.from_decimal(Decimal(c.numerator) / c.denominator) for c in expn_series(n)
+        )
+        low = dd.multiply_number(last, small)
+        for c in terms[:0:-1]:
+            low = dd.multiply_number(dd.add(low, c), small)
+        low = dd.add(low, terms[0])
+        if n <= EXPN_LOG_MAX:
+            harmonic = sum((Fraction(1, k) for k in range(1, n)), Fraction(0))
+            psi = Decimal(harmonic.numerator) / harmonic.denominator - EULER_GAMMA
+            head = dd.add(dd.negate(dd.log(dd.from_number(small))), dd.from_decimal(psi))
+            head = dd.multiply(head, dd.power(dd.from_number(-small), n - 1))
+            low = dd.add(low, dd.multiply(head, dd.from_decimal(1 / Decimal(factorial(n - 1)))))
+    return dd.where(is_low, low, high).value
+
+
+def expn_series(n: int) -> list[Fraction]:
+    """Return the coefficients of the exponential integral without the term that has a logarithm (DLMF 8.19.8)."""
+    return [
+        Fraction(0) if k == n - 1 else Fraction((-1) ** k, factorial(k) * (n - 1 - k))
+        for k in range(EXPN_TERMS)
+    ]
 
 
 def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:

@@ -2,11 +2,11 @@
 
 They are composed of ops, so they run on every backend and have gradients to any order. They compute in double
 precision where the device has it. There, the tests find these functions within 4 units in the last place of mpmath:
-gammaln and digamma above 0, gamma, trigamma, betaln, beta, gammainc, gammaincc, betainc, erfcx, erfc, erfinv, erfcinv,
-ndtr, log_ndtr, ndtri, Bessel functions, exponential integrals, zeta, log1mexp, logit, expit, log_expit, entr, rel_entr,
-kl_div, xlogy, xlog1py. The unit for J and Y is that of their amplitude, because they are 0 at places that are no
-floating-point numbers; near the root of Ei at 0.37 only the absolute error is small.
-jv, yv, iv, ive, kv and kve are as exact up to an order of 17, but for iv and ive of negative orders near their roots.
+gammaln and digamma above 0, gamma, trigamma, polygamma, betaln, beta, gammainc, gammaincc, betainc, erfcx, erfc,
+erfinv, erfcinv, ndtr, log_ndtr, ndtri, Bessel functions, exponential integrals, zeta, logcumsumexp, log1mexp, logit,
+expit, log_expit, entr, rel_entr, kl_div, xlogy, xlog1py. The unit for J and Y is that of their amplitude, because they
+are 0 at places that are no floating-point numbers; near the root of Ei at 0.37 only the absolute error is small.
+jv, yv, iv, ive, kv and kve are as exact up to an order of 17.
 Orders are numbers from -64 to 64 and have no gradient: the first call with an order computes tables for it, for tenths
 of a second up to an order of 16, for up to ten seconds at 64.
 """
@@ -39,6 +39,7 @@ from plugrad_numerics.entropies import (
     kl_div as kl_div,
     log1mexp as log1mexp,
     log_expit as log_expit,
+    logcumsumexp as logcumsumexp,
     logit as logit,
     rel_entr as rel_entr,
     xlog1py as xlog1py,
@@ -70,5 +71,7 @@ from plugrad_numerics.incomplete import (
 from plugrad_numerics.integrals import (
     exp1 as exp1,
     expi as expi,
+    expn as expn,
     zeta as zeta,
 )
+from plugrad_numerics.polygamma import polygamma as polygamma
