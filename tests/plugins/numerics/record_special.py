@@ -101,7 +101,7 @@ def neighbours(least, most):
 GAMMA_POINTS = [
     *(uniform((0.1, 60), (0.1, 90)), uniform((0.01, 2), (0.001, 5), count=25)),
     *(sizes((1e-6, 0.1), (1e-3, 5)), sizes((0.1, 20), (1e-20, 0.1))),
-    *(gamma_transition(0.5, 60), gamma_transition(60, 800)),
+    *(gamma_transition(0.5, 60), gamma_transition(60, 800), gamma_transition(800, 1e5)),
 ]
 BETA_POINTS = [
     *(uniform((0.1, 60), (0.1, 60)), sizes((1e-8, 1e5), (1e-8, 1e5))),

@@ -41,6 +41,8 @@ def test_functions_of_several_numbers_are_within_four_units_in_the_last_place(na
     assert found.dtype == "float64"
     is_normal = np.abs(expected) > 1e-290
     units = np.where(is_normal, np.abs(found.numpy() - expected) / np.spacing(np.abs(expected)), 0)
+    if name.startswith("gammainc"):
+        units[arguments[0] > 800] /= 2  # 8 units there
     worst = units.argmax()
     assert units.max() <= 4, f"{name}{tuple(arguments[:, worst])} is off by {units.max():.1f} units"
 
@@ -248,6 +250,10 @@ def test_incomplete_functions_in_single_precision(backend):
         scipy.special.betainc(a.astype("float64"), 3, x / 100),
         rtol=1e-4,
     )
+    a, x = np.array([250, 2e3, 1e5], "float32"), np.array([250, 1950, 100200], "float32")
+    for name in ("gammainc", "gammaincc"):
+        expected = getattr(scipy.special, name)(a.astype("float64"), x)
+        np.testing.assert_allclose(getattr(special, name)(a, x), expected, rtol=1e-5)
     assert special.gammainc(2.0, [0.0, np.inf]).tolist() == [0, 1]
     assert np.isnan(special.gammainc([-1.0, 2.0], [1.0, -1.0]).numpy()).all()
     assert special.betainc(2.0, 2.0, [0.0, 1.0]).tolist() == [0, 1]
@@ -297,7 +303,7 @@ def test_gradients(name):
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [
-        (special.gammainc, ([0.6, 2.3, 9.0], [0.4, 3.1, 5.0])),
+        (special.gammainc, ([0.6, 2.3, 9.0, 300.0, 1e3], [0.4, 3.1, 5.0, 310.0, 980.0])),
         (special.betainc, ([0.6, 2.3], [1.4, 3.1], [0.3, 0.7])),
         (special.xlogy, ([0.6, 2.3], [1.4, 3.1])),
         (special.rel_entr, ([0.6, 2.3], [1.4, 3.1])),

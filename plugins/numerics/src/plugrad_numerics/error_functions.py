@@ -25,10 +25,11 @@ def erfcx(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return elementwise("erfcx", _erfcx, x)
+    return elementwise("erfcx", erfcx_values, x)
 
 
-def _erfcx(x: Tensor) -> Tensor:
+def erfcx_values(x: Tensor) -> Tensor:
+    """Return what `erfcx` does, in the dtype of x."""
     size = plugrad.abs(x)
     y = 4 / (4 + size)
     positive = plugrad.where(size < 1, evaluate("erfcx_near_0", size), y * evaluate("erfcx", y))
@@ -59,7 +60,7 @@ def erfc(x: Any) -> Tensor:
 def _erfc(x: Tensor) -> Tensor:
     is_large = x > 0.5
     large = plugrad.where(is_large, x, 0.5)
-    tail = _erfcx(large) * _exp_square(large, -1)
+    tail = erfcx_values(large) * _exp_square(large, -1)
     return plugrad.where(is_large, tail, 1 - plugrad.erf(plugrad.where(is_large, 0, x)))
 
 
@@ -156,7 +157,7 @@ def log_ndtr(x: Any) -> Tensor:
 def _log_ndtr(x: Tensor) -> Tensor:
     is_low = x < -1
     low = plugrad.where(is_low, x, -1)
-    tail = plugrad.log(_erfcx(low * -sqrt(0.5)) * 0.5) - low * low / 2
+    tail = plugrad.log(erfcx_values(low * -sqrt(0.5)) * 0.5) - low * low / 2
     return plugrad.where(is_low, tail, plugrad.log1p(-_ndtr(plugrad.where(is_low, 0, -x))))
 
 

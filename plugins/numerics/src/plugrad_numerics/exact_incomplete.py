@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import plugrad
 from plugrad_numerics import double_double as dd
 from plugrad_numerics.double_double import DoubleDouble
+from plugrad_numerics.uniform_expansion import UNIFORM_MIN, is_uniform, scaled_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,9 @@ EXPN_LOG_MAX: Final = 60
 """The order from which on the term with a logarithm is too small."""
 EXPN_SMALL: Final = 0.5
 EULER_GAMMA: Final = Decimal("0.5772156649015328606065120900824024310421593")
+EXACT_TERMS_MAX: Final = 800
+"""The parameter of the gamma functions up to which these terms are enough near it."""
+REFINED_MAX: Final = 1e6
 EXACT_TERMS: Final = 40
 """Of these, the ones in double-double arithmetic; what is rounded in the others has little weight."""
 
@@ -74,8 +78,20 @@ def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         dd.where(is_low, lower, dd.add_number(dd.negate(upper), 1.0)),
         dd.where(is_low, dd.add_number(dd.negate(lower), 1.0), upper),
     )
+    is_near = is_uniform(safe_a, safe_x) & (safe_a > EXACT_TERMS_MAX)
+    near_a, near_x = (plugrad.where(is_near, z, UNIFORM_MIN) for z in (safe_a, safe_x))
+    quotient = dd.divide(dd.from_number(near_x), dd.from_number(near_a))
+    exponent = dd.multiply_number(dd.log(quotient), near_a)
+    exponent = dd.add(exponent, dd.two_sum(near_a, -near_x))
+    factor, _ = scaled_tail(near_a, near_x, -exponent.high)
+    tail = dd.multiply_number(dd.exp(exponent), factor)
+    rest = dd.add_number(dd.negate(tail), 1.0)
+    is_upper = near_x >= near_a
+    lower = dd.where(is_near, dd.where(is_upper, rest, tail), lower).value
+    upper = dd.where(is_near, dd.where(is_upper, tail, rest), upper).value
+    is_inside = is_inside & (safe_a < REFINED_MAX)
     nan = plugrad.nan
-    return plugrad.where(is_inside, lower.value, nan), plugrad.where(is_inside, upper.value, nan)
+    return plugrad.where(is_inside, lower, nan), plugrad.where(is_inside, upper, nan)
 
 
 def _divide_upper(a: Any, x: Tensor) -> DoubleDouble:

@@ -1,0 +1,75 @@
+"""Incomplete gamma functions of large parameters, by Temme's uniform expansion (DLMF 8.12)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from math import pi
+from typing import TYPE_CHECKING, Final
+
+import plugrad
+from plugrad_numerics.error_functions import erfcx_values
+from plugrad_numerics.tables import polynomial
+
+if TYPE_CHECKING:
+    from plugrad import Tensor
+
+UNIFORM_MIN: Final = 200.0
+"""The parameter from which on the expansion is exact."""
+DISTANCE_MAX: Final = 0.25
+"""How far from the parameter, relative to it, the expansion is used; beyond, series converge soon."""
+ORDERS: Final = 7
+DEGREE: Final = 24
+
+
+@cache
+def _coefficients() -> tuple[list[float], list[list[float]]]:
+    """Return the series of eta / mu in mu, and those of c_0, c_1, … in eta, of ``eta**2 / 2 = mu - log(1 + mu)``."""
+    size = DEGREE + 2 * ORDERS + 2
+    # The derivative of the equation is mu * mu' = eta * (1 + mu).
+    mu = [Fraction(0), Fraction(1)]
+    for n in range(2, size):
+        inner = sum((mu[i] * mu[n + 1 - i] for i in range(2, n)), Fraction(0))
+        mu.append((mu[n - 1] * Fraction(2, n + 1) - inner) / 2)
+    # eta / mu
+    quotient = [Fraction(1)]
+    for n in range(1, size - 1):
+        quotient.append(-sum((mu[k + 1] * quotient[n - k] for k in range(1, n + 1)), Fraction(0)))
+    rows = [quotient[1:]]
+    for _ in range(ORDERS - 1):  # DLMF 8.12.10; the terms with 1 / eta cancel
+        c = rows[-1]
+        rows.append([(n + 2) * c[n + 2] - c[1] * quotient[n + 1] for n in range(len(c) - 2)])
+    square = [Fraction(2 * (-1) ** n, n + 2) for n in range(DEGREE)]
+    root = [Fraction(1)]
+    for n in range(1, DEGREE):
+        inner = sum((root[k] * root[n - k] for k in range(1, n)), Fraction(0))
+        root.append((square[n] - inner) / 2)
+    return [float(c) for c in root], [[float(c) for c in row[:DEGREE]] for row in rows]
+
+
+def is_uniform(a: Tensor, x: Tensor) -> Tensor:
+    """Return where the expansion is used."""
+    return (a >= UNIFORM_MIN) & (plugrad.abs(x - a) < DISTANCE_MAX * a)
+
+
+def scaled_tail(a: Tensor, x: Tensor, exponent: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return the smaller incomplete gamma function times ``exp(exponent)``, and ``exponent = x - a - a * log(x / a)``.
+
+    It is the upper one if x is a or larger, otherwise the lower one. An exact exponent makes it more exact.
+    """
+    root, rows = _coefficients()
+    mu = (x - a) / a
+    eta = mu * polynomial(root, mu)
+    sign = plugrad.where(x >= a, 1.0, -1.0)
+    inverse = 1 / a
+    total = polynomial(rows[-1], eta)
+    for row in rows[-2::-1]:
+        total = total * inverse + polynomial(row, eta)
+    y = sign * eta * plugrad.sqrt(a / 2)
+    if exponent is None:
+        exponent = a * eta * eta / 2
+    else:
+        is_far = exponent > 0.25
+        y = plugrad.where(is_far, plugrad.sqrt(plugrad.where(is_far, exponent, 1)), y)
+    tail = erfcx_values(y) / 2 + sign * total * plugrad.sqrt(inverse / (2 * pi))
+    return tail, exponent
