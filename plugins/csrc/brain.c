@@ -14,7 +14,7 @@
 #define BLOCK_ROWS 256      // of a that meet a panel
 #define BLOCK_COLUMNS 384   // whose sums are kept while more pairs are added
 #define ROOM (2 * PANEL_PAIRS + 32)  // between copied rows, which do not share the places of a cache
-#define CROWDED 512
+#define CROWDED 2048        // rows that are multiples of so many halves apart share few places of a cache
 #define MOST_STEP (1 << 20)  // between rows that are read where they are
 
 // ---- tiles of sums in registers ----

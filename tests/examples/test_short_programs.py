@@ -90,7 +90,8 @@ def inputs(tmp_path, monkeypatch):
     save_file(weights, "model.safetensors")
     x = rng.normal(size=(200, 8)).astype("float32")
     hidden = np.maximum(x @ weights["0.weight"].T + weights["0.bias"], 0)
-    np.savez("data.npz", x=x, labels=np.argmax(hidden[:, :3], axis=1))
+    np.save("x.npy", x)
+    np.save("labels.npy", np.argmax(hidden[:, :3], axis=1))
 
 
 @pytest.mark.parametrize("name", LEARNED)

@@ -174,5 +174,5 @@ def test_the_native_pack_says_for_which_inputs_it_is_meant():
     table = import_module("plugrad_native.kernels").table
     add = next(config for config in table if config.kernel_name == binary.add.name)
     assert add.dtypes == dtypes("float16")
-    assert add.broadcast_dtypes == dtypes("float32", "float64")
+    assert add.broadcast_dtypes == dtypes("float32", "float64", "int32", "int64", "uint8")
     assert add.min_bytes == 1024

@@ -5,20 +5,20 @@ import numpy as np
 import plugrad
 import plugrad_nn as nn
 
-data = np.load("data.npz")
+x, labels = np.load("x.npy"), np.load("labels.npy")
 body = nn.Sequential(nn.Dense(32), plugrad.relu)
 weights = plugrad.load("model.safetensors")
 frozen = nn.convert.state_dict(weights, body, (8,), names={"2": None}).params
-features = body(frozen, data["x"])
+features = body(frozen, x)
 head = nn.Dense(3)
 params = head.init(0, (32,))
 adam = plugrad.optimizers.Adam(0.02)
 
 
 def loss():
-    return nn.losses.sparse_softmax_cross_entropy(data["labels"], head(params, features))
+    return nn.losses.sparse_softmax_cross_entropy(labels, head(params, features))
 
 
 for _ in range(120):
     adam.minimize(loss, nn.leaves(params))
-result = nn.metrics.accuracy(data["labels"], head(params, features)).item()
+result = nn.metrics.accuracy(labels, head(params, features)).item()

@@ -6,8 +6,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 torch.manual_seed(0)
-data = np.load("data.npz")
-x, labels = torch.tensor(data["x"]), torch.tensor(data["labels"])
+x, labels = torch.tensor(np.load("x.npy")), torch.tensor(np.load("labels.npy"))
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5))
 model.load_state_dict(load_file("model.safetensors"))
 features = model[:2](x).detach()

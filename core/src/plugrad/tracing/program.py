@@ -130,11 +130,14 @@ class Program:
 
     def run_with_variables(self, *arrays: Any) -> list[Any]:
         """Run the graph on arrays and on what the variables hold, which get their new values."""
+        return self._execute(self.run, [*arrays, *self._read_variables()])
+
+    def _read_variables(self) -> list[Any]:
+        """Return the arrays of the variables, to which nobody else may refer: `run_in_place` counts the references."""
         try:
-            held = [*map(get_array, self.variables)]
+            return [*map(get_array, self.variables)]
         except AttributeError:  # one is disposed
-            held = [*map(array_of, self.variables)]
-        return self._execute(self.run, [*arrays, *held])
+            return [*map(array_of, self.variables)]
 
     def planned_graph(self) -> Graph:
         """Return the graph as the device runs it, with the steps that run as one and the peak that was planned."""
