@@ -8,6 +8,7 @@ Relative errors are near 1e-31, those of `exp` and absolute ones of `log` near 1
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -43,14 +44,14 @@ class DoubleDouble(NamedTuple):
         return self.high + self.low
 
 
-def from_decimal(value: Decimal) -> DoubleDouble:
-    """Return the nearest number to a decimal one."""
+def from_fraction(value: Fraction) -> DoubleDouble:
+    """Return the nearest number to an exact one."""
     high = float(value)
-    return DoubleDouble(high, float(value - Decimal(high)))
+    return DoubleDouble(high, float(value - Fraction(high)))
 
 
-LOG_STEP: Final = from_decimal(Decimal("0.6931471805599453094172321214581765680755") / STEPS)
-LOG_ROOT_OF_2_PI: Final = from_decimal(Decimal("0.9189385332046727417803297364056176398614"))
+LOG_STEP: Final = from_fraction(Fraction("0.6931471805599453094172321214581765680755") / STEPS)
+LOG_ROOT_OF_2_PI: Final = from_fraction(Fraction("0.9189385332046727417803297364056176398614"))
 
 
 def two_sum(x: Any, y: Any) -> DoubleDouble:
@@ -136,9 +137,9 @@ def where(condition: Tensor, x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 @cache
 def _powers() -> tuple[np.ndarray[Any, Any], ...]:
     """Return the powers ``2**(j / 64)`` in two parts, and those of whole exponents."""
-    with localcontext() as context:
-        context.prec = 50
-        steps = [from_decimal(Decimal(2) ** (Decimal(j) / STEPS)) for j in range(STEPS)]
+    with localcontext(prec=50):
+        powers = [Decimal(2) ** (Decimal(j) / STEPS) for j in range(STEPS)]
+    steps = [from_fraction(Fraction(p)) for p in powers]
     highs, lows = np.array(steps).T
     return highs, lows, np.ldexp(1.0, np.arange(EXPONENT_MIN, 1024))
 
@@ -186,7 +187,7 @@ def split_gamma(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     tail = STIRLING[-1] * square + STIRLING[-2]
     for c in STIRLING[-3::-1]:
         tail = tail * square + c
-    correction = multiply(inverse, from_decimal(1 / Decimal(12)))
+    correction = multiply(inverse, from_fraction(Fraction(1, 12)))
     correction = add_number(correction, inverse.high * square * tail)
     found = multiply(add_number(shifted, -0.5), log(shifted))
     found = add(found, negate(shifted))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import factorial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -25,7 +24,7 @@ EXPN_TERMS: Final = 24
 EXPN_LOG_MAX: Final = 60
 """The order from which on the term with a logarithm is too small."""
 EXPN_SMALL: Final = 0.5
-EULER_GAMMA: Final = Decimal("0.5772156649015328606065120900824024310421593")
+EULER_GAMMA: Final = Fraction("0.5772156649015328606065120900824024310421593")
 EXACT_TERMS_MAX: Final = 800
 """The parameter of the gamma functions up to which these terms are enough near it."""
 REFINED_MAX: Final = 1e6
@@ -116,21 +115,16 @@ def refine_expn(n: int, x: Tensor) -> Tensor:
     large = plugrad.where(is_low, 1.0, x)
     high = dd.divide(dd.exp(dd.from_number(-large)), _divide_upper(1.0 - n, large))
     small = plugrad.where(is_low, x, EXPN_SMALL)
-    with localcontext() as context:
-        context.prec = 50
-        *terms, last = (
-            dd.from_decimal(Decimal(c.numerator) / c.denominator) for c in expn_series(n)
-        )
-        low = dd.multiply_number(last, small)
-        for c in terms[:0:-1]:
-            low = dd.multiply_number(dd.add(low, c), small)
-        low = dd.add(low, terms[0])
-        if n <= EXPN_LOG_MAX:
-            harmonic = sum((Fraction(1, k) for k in range(1, n)), Fraction(0))
-            psi = Decimal(harmonic.numerator) / harmonic.denominator - EULER_GAMMA
-            head = dd.add(dd.negate(dd.log(dd.from_number(small))), dd.from_decimal(psi))
-            head = dd.multiply(head, dd.power(dd.from_number(-small), n - 1))
-            low = dd.add(low, dd.multiply(head, dd.from_decimal(1 / Decimal(factorial(n - 1)))))
+    *terms, last = map(dd.from_fraction, expn_series(n))
+    low = dd.multiply_number(last, small)
+    for c in terms[:0:-1]:
+        low = dd.multiply_number(dd.add(low, c), small)
+    low = dd.add(low, terms[0])
+    if n <= EXPN_LOG_MAX:
+        psi = sum((Fraction(1, k) for k in range(1, n)), -EULER_GAMMA)
+        head = dd.add(dd.negate(dd.log(dd.from_number(small))), dd.from_fraction(psi))
+        head = dd.multiply(head, dd.power(dd.from_number(-small), n - 1))
+        low = dd.add(low, dd.multiply(head, dd.from_fraction(Fraction(1, factorial(n - 1)))))
     return dd.where(is_low, low, high).value
 
 

@@ -7,13 +7,14 @@ The series are DLMF 10.2.2 and 10.25.2, the connection formulas 10.2.3 and 10.27
 from __future__ import annotations
 
 from decimal import Decimal, getcontext, localcontext
+from fractions import Fraction
 from functools import lru_cache
 from math import ceil, factorial, log2
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from plugrad_numerics.double_double import DoubleDouble, from_decimal
+from plugrad_numerics.double_double import DoubleDouble, from_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ def modified_series(order: float, limit: float) -> list[DoubleDouble]:
         found: list[DoubleDouble] = []
         largest, size, k = Decimal(0), abs(term), 0
         while k <= abs(v) or size > largest * ROUNDED:
-            found.append(from_decimal(term))
+            found.append(from_fraction(Fraction(term)))
             largest = max(largest, size)
             k += 1
             term /= k * (k + v)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from fractions import Fraction
 from math import factorial, inf, pi
 from typing import TYPE_CHECKING, Any, Final
 
@@ -115,9 +115,9 @@ def _refine_polygamma(n: int, x: Tensor) -> Tensor:
     inverse = dd.divide(one, shifted)
     factor = dd.add_number(dd.from_number(_tail(n, inverse.high)), 1.0)
     found = dd.multiply(dd.power(inverse, n), factor)
-    found = dd.multiply(found, dd.from_decimal(1 / Decimal(n)))
+    found = dd.multiply(found, dd.from_fraction(Fraction(1, n)))
     for k in reversed(range(count)):
         term = dd.power(dd.divide(one, dd.two_sum(x, float(k))), n + 1)
         found = dd.add(found, dd.where(is_low, term, zero))
-    found = dd.multiply(found, dd.from_decimal(Decimal(factorial(n))))
+    found = dd.multiply(found, dd.from_fraction(Fraction(factorial(n))))
     return (-1) ** (n + 1) * found.value
