@@ -57,6 +57,27 @@ def test_rules_get_what_they_name(wave):
     assert (seen["x_spec"].shape, seen["speed_spec"].dtype) == ((), plugrad.float32)
 
 
+def test_a_list_behind_other_inputs_has_one_rule():
+    @kernel("Weighted", family="tests")
+    def weighted(x: Spec, *weights: Spec) -> Spec:
+        return Shaped(x.shape, x.dtype)
+
+    plugrad.register_kernel(KernelConfig("Weighted", "cpu", lambda x, *weights: x * sum(weights)))
+    specs = []
+
+    def rule_of_weights(dy, x, weights_spec):
+        specs.extend(weights_spec)
+        return [plugrad.sum(dy * x) for _ in weights_spec]
+
+    gradient(weighted, x=lambda dy, weights: dy * plugrad.add_n(weights), weights=rule_of_weights)
+    x, a, b = tensor([1.0, 2.0]), tensor(3.0), tensor(4.0)
+    gradients = plugrad.grads(lambda x, a, b: plugrad.sum(weighted(x, a, b)))(x, a, b)
+    assert [g.tolist() for g in gradients] == [[7.0, 7.0], 3.0, 3.0]
+    assert [spec.shape for spec in specs] == [(), ()]
+    second = plugrad.grad(plugrad.grad(lambda a: plugrad.sum(weighted(x * a, a, b))))(a)
+    assert second.item() == 6.0  # of sum(x) (a^2 + 4 a)
+
+
 def test_only_the_rules_of_differentiated_inputs_are_applied(wave):
     def never(dy):
         raise AssertionError

@@ -129,10 +129,14 @@ def make_application(
 ) -> Application:
     """Return the `Application` of a rule, given the values it needs and the inputs that calls save."""
     getters = tuple([_make_getter(kernel, need, saved) for need in needs])
-    if kernel.is_variadic:  # one rule, which returns a list of gradients
+    if (
+        kernel.takes_list and index == len(kernel.inputs) - 1
+    ):  # the rule returns a list of gradients
         return Application(
             None,
-            lambda call, dy, _, linked: enumerate(rule(*[g(call, dy, linked) for g in getters])),
+            lambda call, dy, _, linked: enumerate(
+                rule(*[g(call, dy, linked) for g in getters]), index
+            ),
         )
     if list(needs) == ["dy"]:
         return Application(index, rule)
@@ -156,12 +160,15 @@ def _make_getter(kernel: Kernel[..., Any], need: str, saved: Sequence[int]) -> G
         return lambda call, dy, linked: dict(call.attrs)
     if need in kernel.attributes:
         return lambda call, dy, linked: call.attrs[need]
-    if kernel.is_variadic and need.endswith("_spec"):
-        return lambda call, dy, linked: [call.spec(i) for i in range(len(call.shapes))]
     position = kernel.inputs.index("dy" if need == "dy_input" else need.removesuffix("_spec"))
+    is_list = kernel.takes_list and position == len(kernel.inputs) - 1
     if need.endswith("_spec"):
+        if is_list:
+            return lambda call, dy, linked: [
+                call.spec(i) for i in range(position, len(call.shapes))
+            ]
         return lambda call, dy, linked: call.spec(position)
-    if kernel.takes_list and position == len(kernel.inputs) - 1:
+    if is_list:
         return lambda call, dy, linked: [
             _saved_input(call, i, i, linked) for i in range(position, len(call.shapes))
         ]
