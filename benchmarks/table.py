@@ -46,7 +46,7 @@ def table(reports: list[dict[str, Any]]) -> str:
     )
     newest = max(reports, key=lambda report: report["date"])
     day = newest["date"].partition(" ")[0]
-    clock = "processor time" if newest.get("is_busy") else "time"
+    clock = "processor time" if newest.get("is_busy") else "wall-clock time"
     lines += [
         "",
         f"One thread of {newest['machine']}, {clock}, {day}; {others}. `make bench` measures, and "
