@@ -59,6 +59,13 @@ def test_tensors_that_are_disposed_are_an_error():
         f(x)
 
 
+def test_a_disposed_tensor_from_outside_is_an_error_when_it_is_returned():
+    x = plugrad.asarray([1.0, 2.0])
+    x.dispose()
+    with pytest.raises(DisposedTensor):
+        plugrad.jit(lambda y: x)(plugrad.ones(2))
+
+
 def test_a_variable_that_is_disposed_is_an_error():
     v = plugrad.Variable(X)
     f = plugrad.jit(lambda: v + 1)

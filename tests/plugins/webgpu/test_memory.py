@@ -12,7 +12,7 @@ import plugrad
 from plugrad.extend import KERNELS, BackendUnavailable, OutOfMemory, UnsupportedDtype, float32
 from plugrad.kernels import binary, creation, movement, signal
 from plugrad_webgpu import backend
-from plugrad_webgpu.memory.buffers import pooled_bytes
+from plugrad_webgpu.memory.buffers import Buffer, BufferRef, pooled_bytes
 from plugrad_webgpu.shaders.layout import size_class
 
 
@@ -43,6 +43,17 @@ def test_memory_in_use_returns_to_where_it_was(run, pool):
     del x, y
     after = run.backend.memory()
     assert (after.buffers, after.bytes) == (before.buffers, before.bytes)
+
+
+def test_a_buffer_that_dies_before_it_is_counted_leaves_nothing(run, pool):
+    before = run.backend.memory()
+    buffer = Buffer()
+    lease = BufferRef(buffer, pool._dead.append)  # an interrupt may come here
+    del buffer
+    assert pool._dead[-1] is lease
+    run.up(np.zeros(1000, np.float32))
+    assert run.backend.memory().buffers == before.buffers
+    assert not pool._dead or pool._dead[0] is not lease
 
 
 def test_arrays_that_share_a_buffer_count_once(run, pool):

@@ -165,6 +165,7 @@ class GraphTracer(Tracer):
 
     def lift(self, x: Tensor) -> Tensor:
         """Return a tensor for one from outside, which is a constant."""
+        array = x.array  # raises if the tensor has been disposed
         if x.backend is not self.target:
             self._check_origin(x)
         if x.node is not None and x.node.order < self.start:
@@ -172,7 +173,7 @@ class GraphTracer(Tracer):
                 f"the function that is being traced closes over a tensor of shape {x.shape} that is being "
                 f"differentiated outside of it, at {user_line()}; pass it as an argument"
             )
-        return Tensor(self.constant(x.array), self, x.node)
+        return Tensor(self.constant(array), self, x.node)
 
     def _check_origin(self, x: Tensor) -> None:
         """Raise unless a tensor has values, on the target.

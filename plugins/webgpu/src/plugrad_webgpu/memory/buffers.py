@@ -227,6 +227,14 @@ class BufferRef(ref[Buffer]):
     counted_bytes: int
     """The bytes that are counted as memory in use: 0 for a table of the device."""
 
+    def __getattr__(self, name: str) -> int | None:
+        """Return the value of an attribute before it is set: an interrupt may come first, and end the buffer."""
+        if name == "storage":
+            return None
+        if name == "counted_bytes":
+            return 0
+        raise AttributeError(name)
+
 
 class GpuArray:
     """A dense row-major array on the device; arrays of other shapes may share its buffer."""
