@@ -95,7 +95,7 @@ def _pull_layer_gradient(dys: Any, saved: list[Any], attrs: Attrs) -> GradientTh
         return mean(x, axis=axes, keepdims=True)
 
     def project(g: Tensor) -> Tensor:
-        """Return J g."""
+        """Return J g, where J is the Jacobian of the standardized rows; it is symmetric."""
         return normalization.layer_norm_gradient(g, x, **attrs)[0]
 
     h = cache(lambda: normalization.layer_norm(x, **attrs))

@@ -106,7 +106,7 @@ class Cpu(Backend):
     def join_implementations(
         self, config: KernelConfig, following: Implementation
     ) -> Implementation:
-        """Return a function that, for elementwise kernels, tests the bytes once, to choose and to count."""
+        """Return a function that runs `config` for the inputs that it is meant for, and `following` for others."""
         contract = KERNELS.get(config.kernel_name)
         if not _is_plain(contract) or len(contract.inputs) > 2:
             return super().join_implementations(config, following)

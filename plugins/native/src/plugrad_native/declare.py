@@ -193,12 +193,12 @@ def parallel_for(
     flat = [(x if x is None or not step else x.reshape(-1), step) for x, step in operands]
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
 
-    def part(first: int, last: int) -> Callable[[], object]:
+    def make_call(first: int, last: int) -> Callable[[], object]:
         arrays = [x if x is None or not step else x[first * step : last * step] for x, step in flat]
         others = (empty((scratch,), FLOAT32),) if scratch else ()
         return lambda: run(*arrays, last - first, *attributes, *others)
 
-    thread_pool.run([part(first, last) for first, last in pairwise(bounds)])
+    thread_pool.run([make_call(first, last) for first, last in pairwise(bounds)])
 
 
 def parallel_walk(
@@ -231,12 +231,12 @@ def parallel_walk(
     ]
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
 
-    def part(first: int, last: int) -> Callable[[], object]:
+    def make_call(first: int, last: int) -> Callable[[], object]:
         arrays = [x if x is None else x[first * step :] for x, step in flat]
         some = np.array((axes, last - first, *others), np.int32)
         return lambda: run(*arrays, some, *attributes)
 
-    thread_pool.run([part(first, last) for first, last in pairwise(bounds)])
+    thread_pool.run([make_call(first, last) for first, last in pairwise(bounds)])
 
 
 @lru_cache(maxsize=1024)

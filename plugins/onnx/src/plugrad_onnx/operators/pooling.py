@@ -49,7 +49,7 @@ def max_pool(
         if len(given.size) <= _MOST_AXES:
             largest, places = plugrad.max_pool_with_argmax(x, *how, **attrs)
             return largest, _places(places, x, storage_order)
-    window = _rounded_up(x.shape[1:-1], given) if ceil_mode else given
+    window = _extend_to_ceiling(x.shape[1:-1], given) if ceil_mode else given
     lowest = -math.inf if x.dtype.is_inexact else plugrad.iinfo(x.dtype).min
     taps = _taps(x, window, lowest)
     if outputs == 1:
@@ -82,7 +82,7 @@ def average_pool(
             dim_rounding_mode="ceil" if ceil_mode else "floor",
             count_include_pad=bool(count_include_pad),
         )
-    window = _rounded_up(spatial, given_window) if ceil_mode else given_window
+    window = _extend_to_ceiling(spatial, given_window) if ceil_mode else given_window
     total = reduce(plugrad.add, _taps(x, window, 0))
     return plugrad.divide(total, _counts(x, given_window, window, bool(count_include_pad)))
 
@@ -101,7 +101,7 @@ def lp_pool(
 ) -> Tensor:
     """Return the norm of each window."""
     window = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
-    window = _rounded_up(x.shape[1:-1], window) if ceil_mode else window
+    window = _extend_to_ceiling(x.shape[1:-1], window) if ceil_mode else window
     powers = plugrad.pow(plugrad.abs(x), like(p, x))
     return plugrad.pow(reduce(plugrad.add, _taps(powers, window, 0)), like(1 / p, x))
 
@@ -168,7 +168,7 @@ def _always_covers_pixels(x: Tensor, window: Window) -> bool:
     )
 
 
-def _rounded_up(spatial: Sequence[int], window: Window) -> Window:
+def _extend_to_ceiling(spatial: Sequence[int], window: Window) -> Window:
     """Return a window with so much more padding behind that the last position begins inside."""
     pads: list[tuple[int, int]] = []
     for size, extent, step, (low, high) in zip(

@@ -78,7 +78,7 @@ class _Pieces:
         self._waiting.append(call)
 
     def write(self, module: str, loops: Loops, work: int) -> None:
-        """Add loops of so many elementary steps in a module, after what waits."""
+        """Add loops that a module runs, after the waiting calls; `work` is the number of their elementary steps."""
         if self._waiting:
             loops = [(1, 1, self._waiting), *loops]
             self._waiting = []

@@ -124,7 +124,7 @@ class _Form(NamedTuple):
 
     @property
     def lengths(self) -> tuple[int, int, int]:
-        """The vectors of the queries, of the keys or values, and of the scores."""
+        """The lengths, in vectors of four, of a workgroup's arrays of queries, of keys or values, and of scores."""
         return (
             WORKGROUP_ROWS * self.stride,
             self.keys * max(self.stride, self.size),
