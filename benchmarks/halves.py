@@ -64,12 +64,12 @@ def gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 def gradient_in_torch(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the same in PyTorch."""
 
-    def of_first(x: Any, *others: Any) -> Any:
+    def call_first(x: Any, *others: Any) -> Any:
         x = x.detach().requires_grad_()
         (found,) = torch.autograd.grad(function(x, *others).sum(), x)
         return found
 
-    return of_first
+    return call_first
 
 
 def attend(q: Any, k: Any, v: Any) -> Any:

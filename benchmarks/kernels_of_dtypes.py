@@ -28,7 +28,7 @@ def theirs_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callab
     return lambda: function(*given)
 
 
-def of_floats(dtype: str, cases: Cases) -> None:
+def add_float_cases(dtype: str, cases: Cases) -> None:
     """Add cases of a dtype of floats. Arrays are float32, because NumPy does not have all of them."""
 
     def add(name: str, ours: Any, theirs: Any, *inputs: Any, **options: Any) -> None:
@@ -94,7 +94,7 @@ def of_floats(dtype: str, cases: Cases) -> None:
     )
 
 
-def of_integers(dtype: str, cases: Cases) -> None:
+def add_integer_cases(dtype: str, cases: Cases) -> None:
     """Add cases of a dtype of integers."""
     x, y = (cases.integers(1_000_000, high=60, dtype=dtype) for _ in range(2))
     rows = x.reshape(-1, cases.n(1000)) if not cases.quick else cases.integers(24, 24, dtype=dtype)
@@ -132,6 +132,9 @@ def of_integers(dtype: str, cases: Cases) -> None:
 
 
 FAMILIES: Final[dict[str, Callable[[Cases], None]]] = {
-    **{f"in {dtype}": partial(of_floats, dtype) for dtype in ("float64", "float16", "bfloat16")},
-    **{f"in {dtype}": partial(of_integers, dtype) for dtype in ("int32", "uint8")},
+    **{
+        f"in {dtype}": partial(add_float_cases, dtype)
+        for dtype in ("float64", "float16", "bfloat16")
+    },
+    **{f"in {dtype}": partial(add_integer_cases, dtype) for dtype in ("int32", "uint8")},
 }

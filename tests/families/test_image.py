@@ -248,11 +248,11 @@ def test_gradient_of_the_first_input(case, backend, rng):
     """Of the gradients' own gradients for boxes and transforms, `test_gradient` takes care."""
     fixed = case.draw(rng, "float64")[1:]
 
-    def of_first(x, **attrs):
+    def run_on_first(x, **attrs):
         rest = [y.astype(x.dtype) if y.dtype.kind == "f" else y for y in fixed]
         return case.op(x, *[plugrad.asarray(y, device=x.device) for y in rest], **attrs)
 
-    alone = Case(of_first, of_first, case.domains[:1], case.shapes[:1], case.attrs)
+    alone = Case(run_on_first, run_on_first, case.domains[:1], case.shapes[:1], case.attrs)
     alone.check_gradient(rng, backend)
 
 

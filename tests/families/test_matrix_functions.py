@@ -14,7 +14,7 @@ X = np.array([[0.3, 1.4, -0.2], [0.5, -0.6, 0.7], [-0.6, 0.1, 0.8]])
 """A matrix with different eigenvalues."""
 
 
-def raised(x):
+def raise_to_power(x):
     return linalg.fractional_matrix_power(x, 1.3)
 
 
@@ -99,7 +99,7 @@ def test_powers(power, backend):
 
 
 def test_no_logarithm(backend):
-    for function in (linalg.logm, raised):
+    for function in (linalg.logm, raise_to_power):
         assert np.isnan(function([[-1.0, 0.0], [0.0, 2.0]]).numpy()).all()
         with pytest.raises(ArgumentValueError, match="singular"):
             function([[0.0]])
@@ -109,7 +109,7 @@ def test_no_logarithm(backend):
             linalg.fractional_matrix_power([[2.0]], power)
 
 
-@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm, linalg.logm, raised])
+@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm, linalg.logm, raise_to_power])
 def test_nothing(function, backend):
     assert function(np.zeros((2, 0, 0), "float32")).shape == (2, 0, 0)
     assert function(np.zeros((0, 3, 3), "float32")).shape == (0, 3, 3)
@@ -130,7 +130,7 @@ def test_nothing(function, backend):
         (linalg.sqrtm, X + (3 + 1j) * np.eye(3)),
         (linalg.logm, X @ X.T + np.eye(3)),
         (linalg.logm, X + (3 + 1j) * np.eye(3)),
-        (raised, X + 3 * np.eye(3)),
+        (raise_to_power, X + 3 * np.eye(3)),
     ],
 )
 def test_gradients(function, x):
@@ -138,7 +138,7 @@ def test_gradients(function, x):
         check_gradient(function, plugrad.asarray(x))
 
 
-@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm, linalg.logm, raised])
+@pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm, linalg.logm, raise_to_power])
 def test_traced_and_batched(function, backend):
     x = plugrad.asarray(np.stack([X + 2 * np.eye(3), X.T + 3 * np.eye(3)]), dtype="float32")
     expected = function(x).numpy()

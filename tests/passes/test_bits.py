@@ -54,7 +54,7 @@ def halve_until_small(x):
     return plugrad.while_loop(lambda c: plugrad.any(c[0] > 0.1) & (c[1] < 5), body, start)[0]
 
 
-def widened(x):
+def widen(x):
     """Return numbers that have been of a wider dtype, where there is one."""
     return x.astype("float64").astype("float32") if "float64" in x.backend.dtypes() else x
 
@@ -88,7 +88,7 @@ UNARY = {
     "every other": lambda x: x[::2] if x.ndim else x,
     "whole": lambda x: x[...],
     "copied": lambda x: plugrad.asarray(x, dtype=x.dtype),
-    "wider and back": widened,
+    "wider and back": widen,
     "repeated": lambda x: plugrad.broadcast_to(x, (2, *x.shape)),
     "repeated as it is": lambda x: plugrad.broadcast_to(x, x.shape),
     "softmax": lambda x: plugrad.softmax(x) if x.ndim else x,

@@ -11,7 +11,7 @@ from plugrad.passes.simplify import simplify_graph
 X = plugrad.asarray(np.array([[1.0, -2, 3, 0.5, -0.0, 4], [0, -0.0, 7, -1, 2, 5]], "float32"))
 
 
-def padded(x, before, after, axis=1, **options):
+def pad_axis(x, before, after, axis=1, **options):
     sides = [(0, 0)] * x.ndim
     sides[axis] = before, after
     return plugrad.pad(x, sides, **options)
@@ -30,10 +30,10 @@ def gates(x):
     "function",
     [
         plugrad.grad(gates),
-        lambda x: padded(x, 0, 6) + padded(x * -1, 6, 0),
-        lambda x: padded(x, 2, 0, axis=0) + padded(x * -1, 0, 2, axis=0),
-        lambda x: padded(x, 12, 0) + (padded(x * 0, 0, 12) + padded(x * -1, 6, 6)),
-        lambda x: padded(x, 0, 6) + padded(x, 6, 0),
+        lambda x: pad_axis(x, 0, 6) + pad_axis(x * -1, 6, 0),
+        lambda x: pad_axis(x, 2, 0, axis=0) + pad_axis(x * -1, 0, 2, axis=0),
+        lambda x: pad_axis(x, 12, 0) + (pad_axis(x * 0, 0, 12) + pad_axis(x * -1, 6, 6)),
+        lambda x: pad_axis(x, 0, 6) + pad_axis(x, 6, 0),
     ],
 )
 def test_parts_that_fill_the_whole_are_joined(function, backend):
@@ -47,18 +47,18 @@ def test_parts_that_fill_the_whole_are_joined(function, backend):
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: padded(x, 0, 6),
-        lambda x: padded(x, 0, 7) + padded(x, 7, 0),  # a gap
-        lambda x: padded(x, 0, 5) + padded(x, 5, 0),  # they overlap
-        lambda x: padded(x, 0, 6) + padded(x, 0, 6),
-        lambda x: padded(x, 0, 6) + x[:, :1],
-        lambda x: padded(x[:1], 0, 6) + padded(x, 6, 0),  # one is repeated
-        lambda x: (y := padded(x, 0, 6)) + padded(x, 6, 0) + plugrad.sin(y),  # it is read again
-        lambda x: [y := padded(x, 0, 6), y + padded(x, 6, 0)],
-        lambda x: padded(x, 0, 6, constant_value=1) + padded(x, 6, 0),
-        lambda x: padded(x, 0, 6, constant_value=-0.0) + padded(x, 6, 0),
-        lambda x: padded(x, 0, 6) - padded(x, 6, 0),
-        lambda x: padded(x.T, 0, 4, axis=0)[:4, :2] + padded(x[:, :4].T, 0, 0, axis=0),
+        lambda x: pad_axis(x, 0, 6),
+        lambda x: pad_axis(x, 0, 7) + pad_axis(x, 7, 0),  # a gap
+        lambda x: pad_axis(x, 0, 5) + pad_axis(x, 5, 0),  # they overlap
+        lambda x: pad_axis(x, 0, 6) + pad_axis(x, 0, 6),
+        lambda x: pad_axis(x, 0, 6) + x[:, :1],
+        lambda x: pad_axis(x[:1], 0, 6) + pad_axis(x, 6, 0),  # one is repeated
+        lambda x: (y := pad_axis(x, 0, 6)) + pad_axis(x, 6, 0) + plugrad.sin(y),  # it is read again
+        lambda x: [y := pad_axis(x, 0, 6), y + pad_axis(x, 6, 0)],
+        lambda x: pad_axis(x, 0, 6, constant_value=1) + pad_axis(x, 6, 0),
+        lambda x: pad_axis(x, 0, 6, constant_value=-0.0) + pad_axis(x, 6, 0),
+        lambda x: pad_axis(x, 0, 6) - pad_axis(x, 6, 0),
+        lambda x: pad_axis(x.T, 0, 4, axis=0)[:4, :2] + pad_axis(x[:, :4].T, 0, 0, axis=0),
         lambda x: plugrad.pad(x, [(0, 2), (0, 6)]) + plugrad.pad(x, [(2, 0), (6, 0)]),
     ],
 )

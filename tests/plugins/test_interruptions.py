@@ -184,14 +184,14 @@ def test_what_appears_between_the_values_of_an_expression_is_an_interruption():
 def test_the_end_of_a_suspended_generator_is_an_interruption():
     found = []
 
-    def suspended():
+    def generate_once():
         try:
             yield
         except BaseException as error:
             found.append(is_interruption(error))
             raise
 
-    generator = suspended()
+    generator = generate_once()
     next(generator)
     generator.close()
     assert found == [True]

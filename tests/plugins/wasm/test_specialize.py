@@ -28,7 +28,7 @@ def numbers(*shape, **options):
     return numbers_on(*shape, device="wasm", **options)
 
 
-def specialized(kernel, *specs, free=(), **attrs):
+def specialize_kernel(kernel, *specs, free=(), **attrs):
     """Return the function for a kernel of float32 and some shapes, or None."""
     backend = open_backend("wasm")
     given = [Shaped(shape, float32) for shape in specs]
@@ -71,7 +71,7 @@ def test_rows(family):
 
 
 def test_what_is_decided_follows_from_the_shapes():
-    add = specialized("Add", (2, 3), (3,))
+    add = specialize_kernel("Add", (2, 3), (3,))
     x, y = numbers(2, 3), numbers(3, seed=1)
     np.testing.assert_array_equal(
         open_backend("wasm").to_numpy(add(x.array, y.array)), x.numpy() + y.numpy()
@@ -80,7 +80,7 @@ def test_what_is_decided_follows_from_the_shapes():
 
 def test_results_in_lists_and_what_reads_addresses_in_memory():
     x = numbers(5, 4)
-    step = specialized("ApplyGradientDescent", (1,), (5, 4), (5, 4))
+    step = specialize_kernel("ApplyGradientDescent", (1,), (5, 4), (5, 4))
     (made,) = step(plugrad.asarray([0.5]).array, x.array, x.array)
     backend = open_backend("wasm")
     np.testing.assert_array_equal(backend.to_numpy(made), x.numpy() * np.float32(0.5))
@@ -91,14 +91,14 @@ def test_results_in_lists_and_what_reads_addresses_in_memory():
     [("Reshape", (4, 3), {"shape": (12,)}), ("Transpose", (90, 80), {"perm": (1, 0)})],
 )
 def test_views_stay_views(kernel, shape, attrs):
-    assert specialized(kernel, shape, **attrs) is None
+    assert specialize_kernel(kernel, shape, **attrs) is None
 
 
 def test_lazy_arrays_are_read_where_they_lie():
     """A few elements of a transposed matrix are no reason to copy all of it."""
     x, y = numbers(300, 310), numbers(310, 300, seed=1)
-    add = specialized("Add", (310, 300), (310, 300))
-    some = specialized("Slice", (310, 300), begin=(1, 2), size=(3, 4), drop=())
+    add = specialize_kernel("Add", (310, 300), (310, 300))
+    some = specialize_kernel("Slice", (310, 300), begin=(1, 2), size=(3, 4), drop=())
     transposed = x.T.array
     read = open_backend("wasm").to_numpy
     np.testing.assert_array_equal(read(add(x.T.array, y.array)), x.numpy().T + y.numpy())
@@ -107,7 +107,10 @@ def test_lazy_arrays_are_read_where_they_lie():
 
 
 def test_a_result_takes_the_place_of_an_input_that_nobody_else_has():
-    negative, add = specialized("Neg", (3,), free=[0]), specialized("Add", (3,), (3,), free=[0, 1])
+    negative, add = (
+        specialize_kernel("Neg", (3,), free=[0]),
+        specialize_kernel("Add", (3,), (3,), free=[0, 1]),
+    )
     x = numbers(3).array
     assert negative(x) is x
     other = x
@@ -119,9 +122,9 @@ def test_a_result_takes_the_place_of_an_input_that_nobody_else_has():
     assert add(x, x) is not x
     y = numbers(3).array
     assert add(x, y) is x
-    assert specialized("Neg", (3,))(x) is not x
-    assert specialized("Less", (3,), (3,), free=[0])(x, y) is not x
-    assert specialized("Add", (2, 3), (3,), free=[1])(numbers(2, 3).array, x) is not x
+    assert specialize_kernel("Neg", (3,))(x) is not x
+    assert specialize_kernel("Less", (3,), (3,), free=[0])(x, y) is not x
+    assert specialize_kernel("Add", (2, 3), (3,), free=[1])(numbers(2, 3).array, x) is not x
 
 
 def test_what_is_read_later_keeps_its_values():
@@ -144,7 +147,7 @@ def test_what_is_read_later_keeps_its_values():
 
 
 def test_gradients_give_their_place_to_new_values():
-    step = specialized("ApplyMomentum", (3,), *[(4,)] * 6, free=[3, 4, 5])
+    step = specialize_kernel("ApplyMomentum", (3,), *[(4,)] * 6, free=[3, 4, 5])
     v, w, g, h, a, b = (numbers(4, seed=i).array for i in range(6))
     coefficients = plugrad.asarray([0.5, 0.5, 0.0]).array
     function = get_kernel("ApplyMomentum", "wasm").kernel_func.function
