@@ -130,7 +130,7 @@ class MPI(Collective):
             )
 
     def _wait(self, requests: list[Any], eager: float, timeout: float) -> bool:
-        """Return whether requests end within the timeout; for the first `eager` seconds they are polled without pause."""
+        """Return whether requests end within the timeout; for the first `eager` seconds they are polled."""
         start = time.monotonic()
         while not self._mpi.Request.Testall(requests):
             waited = time.monotonic() - start
