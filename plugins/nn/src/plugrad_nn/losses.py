@@ -107,7 +107,7 @@ def binary_focal_loss(
     alpha: float | None = None,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """The cross-entropy between labels 0 and 1 and the sigmoid of logits, less for easy examples (Lin et al., 2017).
+    """The binary cross-entropy of logits with easy examples down-weighted (Lin et al., 2017).
 
     With p the probability of the right label, the loss is ``-(1 - p)**gamma * log(p)``.
 
@@ -218,7 +218,7 @@ def contrastive_loss(labels: Any, distances: Any, *, margin: float = 1.0) -> Ten
 
 
 def triplet_loss(anchors: Any, positives: Any, negatives: Any, *, margin: float = 1.0) -> Tensor:
-    """The mean of what negatives lack to be farther from anchors than positives by a margin (Schroff et al., 2015).
+    """The mean of ``relu(d(anchor, positive) - d(anchor, negative) + margin)`` (Schroff et al., 2015).
 
     ``max(distance(anchor, positive) - distance(anchor, negative) + margin, 0)``, with Euclidean distances along the
     last axis.
@@ -244,7 +244,7 @@ def triplet_loss(anchors: Any, positives: Any, negatives: Any, *, margin: float 
 
 
 def _check_same_shape(op: str, first: Any, second: Any) -> tuple[Tensor, Tensor]:
-    """Return two tensors of one shape, which are on the device of the second one."""
+    """Return two tensors of equal shape on the device of the second one."""
     second = plugrad.asarray(second)
     if not isinstance(first, plugrad.Tensor):
         first = plugrad.asarray(first, dtype=second.dtype, device=second.backend)
@@ -263,7 +263,7 @@ def _distance(a: Tensor, b: Tensor) -> Tensor:
 def _check_labels_and_logits(
     op: str, labels: Any, logits: Any, ignore_index: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return labels and logits as tensors, and 1 where a label counts."""
+    """Return labels and logits as tensors, and which labels count."""
     logits = plugrad.asarray(logits)
     if not plugrad.isdtype(logits.dtype, "real floating"):
         raise DTypeError(f"{op}: logits are {logits.dtype}; they must be floating, such as float32")
