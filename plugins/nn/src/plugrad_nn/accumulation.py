@@ -51,7 +51,7 @@ class Accumulated:
     def minimize(
         self, function: Callable[[], Tensor], variables: Collection[Variable], examples: Tensor
     ) -> Tensor:
-        """Take a step with the gradients of a batch and of those before it; arguments are as for `accumulate`."""
+        """Take a step with this batch's and the accumulated gradients; arguments are as for `accumulate`."""
         value, pairs = self._add(function, variables, examples)
         count = self._count + examples
         self.optimizer.apply_gradients(

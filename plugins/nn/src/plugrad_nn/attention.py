@@ -348,7 +348,7 @@ def _alibi_penalties(keys: Tensor, positions: Tensor, heads: int) -> Tensor:
 
 
 def _alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the slopes of the paper: powers of 2 for a power of 2 of heads; otherwise also those of twice as many."""
+    """Return ALiBi's slopes, a geometric sequence; see the paper for numbers that are no power of 2."""
     whole = 1 << (heads.bit_length() - 1)
     slopes = 2.0 ** (-8 * np.arange(1, whole + 1) / whole)
     between = 2.0 ** (-4 * np.arange(1, 2 * whole + 1, 2) / whole)

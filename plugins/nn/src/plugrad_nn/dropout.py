@@ -130,7 +130,7 @@ class GaussianNoise(Layer):
 
 @dataclass(frozen=True, repr=False)
 class GaussianDropout(Layer):
-    """In training, each element times a random number around 1, with the variance of dropout (Srivastava et al., 2014).
+    """In training, each element times noise around 1 with the variance of dropout (Srivastava et al., 2014).
 
     >>> layer = nn.GaussianDropout(0.5)
     >>> layer({}, plugrad.ones((1, 2)))

@@ -137,7 +137,7 @@ def binary_focal_loss(
 
 
 def dice_loss(labels: Any, probabilities: Any, *, smooth: float = 1.0) -> Tensor:
-    """One minus the Dice coefficient of each example, averaged: how little two masks overlap (Milletari et al., 2016).
+    """One minus the mean Dice coefficient of the examples, the overlap of two masks (Milletari et al., 2016).
 
     >>> nn.losses.dice_loss([[1.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]], smooth=0.0)
     tensor(0.3333333, dtype=float32)
@@ -195,7 +195,7 @@ def kl_divergence(
 
 
 def contrastive_loss(labels: Any, distances: Any, *, margin: float = 1.0) -> Tensor:
-    """The mean of squared distances of equal pairs, and of what other pairs lack to a margin (Hadsell et al., 2006).
+    """The mean of squared distances of equal pairs, and of squared margin violations (Hadsell et al., 2006).
 
     ``labels * d**2 + (1 - labels) * max(margin - d, 0)**2``
 

@@ -60,7 +60,7 @@ class _Normalization(Layer):
 
 @dataclass(frozen=True, repr=False)
 class LayerNorm(_Normalization):
-    """Vectors along the last axis, standardized to mean 0 and variance 1, then scaled and shifted (Ba et al., 2016).
+    """Vectors along the last axis with mean 0 and variance 1, then scaled and shifted (Ba et al., 2016).
 
     >>> layer = nn.LayerNorm()
     >>> plugrad.round(layer(layer.init(0, (2,)), plugrad.asarray([[1.0, 3.0], [0.0, 200.0]])))
@@ -88,7 +88,7 @@ class LayerNorm(_Normalization):
 
 @dataclass(frozen=True, repr=False)
 class GroupNorm(_Normalization):
-    """Each group of an example's channels with mean 0 and variance 1, scaled and shifted (Wu and He, 2018).
+    """Groups of an example's channels with mean 0 and variance 1, then scaled and shifted (Wu and He, 2018).
 
     >>> layer = nn.GroupNorm(groups=2)
     >>> layer(layer.init(0, (8, 8, 6)), plugrad.ones((1, 8, 8, 6))).shape
@@ -142,7 +142,7 @@ class GroupNorm(_Normalization):
 
 @dataclass(frozen=True, repr=False)
 class BatchNorm(_Normalization):
-    """Each channel with mean 0 and variance 1, scaled and shifted (Ioffe and Szegedy, 2015).
+    """Channels with mean 0 and variance 1 over the batch, then scaled and shifted (Ioffe and Szegedy, 2015).
 
     In training, mean and variance are those of the batch, and their moving averages are put aside for
     `Training.commit`. In inference they are the moving averages.
@@ -219,7 +219,7 @@ class BatchNorm(_Normalization):
 
 @dataclass(frozen=True, repr=False)
 class InstanceNorm(_Normalization):
-    """Each channel of each example with mean 0 and variance 1, scaled and shifted (Ulyanov et al., 2016).
+    """Channels of each example with mean 0 and variance 1, then scaled and shifted (Ulyanov et al., 2016).
 
     >>> layer = nn.InstanceNorm()
     >>> layer(layer.init(0, (8, 8, 3)), plugrad.ones((2, 8, 8, 3))).shape

@@ -75,7 +75,7 @@ class _Recurrent(Layer):
         return tuple(plugrad.zeros((batch, self.units), dtype=dtype) for _ in range(self.states))
 
     def step(self, params: Params, x: Any, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Return the state after one more element of shape (batch, features); its first tensor is the output.
+        """Return the state after one time step of shape (batch, features); its first tensor is the output.
 
         Raises:
             ShapeError: the element does not have the features that the kernel takes.

@@ -79,7 +79,7 @@ class InverseTimeDecay:
 
 @dataclass(frozen=True)
 class PolynomialDecay:
-    """From `initial_learning_rate` to `end_learning_rate` in `decay_steps`, along a power of the remaining time.
+    """From `initial_learning_rate` to `end_learning_rate` in `decay_steps`, along a power of the remaining steps.
 
     ``(initial - end) * (1 - step / decay_steps) ** power + end``.
 

@@ -81,7 +81,7 @@ class Metric(ABC):
         return self.compute(**{name: +total for name, total in self.variables.items()})
 
     def add_up(self, sum_over_processes: Callable[[list[float]], list[float]]) -> None:
-        """Replace the sums by those of several processes, which a function of a list of numbers returns."""
+        """Replace the sums by their totals over processes, which a function of a list of numbers computes."""
         flat = plugrad.concat([total.reshape(-1) for total in self.variables.values()])
         found = sum_over_processes(flat.tolist())
         start = 0
@@ -139,7 +139,7 @@ class Accuracy(Metric):
 
 
 class ConfusionMatrix(Metric):
-    """How often each class was taken for each: rows are labels, and columns the classes of the largest logits.
+    """The number of examples for each label (row) and predicted class (column), that of the largest logit.
 
     >>> metric = nn.metrics.ConfusionMatrix(2)
     >>> metric.update([0, 0, 1], [[2.0, 1.0], [0.0, 3.0], [0.0, 1.0]])
@@ -402,7 +402,7 @@ class Perplexity(Metric):
 
 
 class BLEU:
-    """The score of translations against references, from 0 to 100, by the library sacrebleu: ``pip install sacrebleu``.
+    """The BLEU score of translations, from 0 to 100, computed by sacrebleu: ``pip install sacrebleu``.
 
     It compares texts, and so is not for `fit` and `evaluate`.
 

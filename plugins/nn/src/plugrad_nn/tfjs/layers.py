@@ -34,7 +34,7 @@ class Unsupported(Exception):
 
 
 class Rule(NamedTuple):
-    """How a Keras layer is read: the step that it becomes, and where its arguments stand in the configuration."""
+    """How a Keras layer is read: a function that makes our layer, and its arguments in the configuration."""
 
     make: Callable[..., Step]
     """A class, or a function of keyword arguments."""

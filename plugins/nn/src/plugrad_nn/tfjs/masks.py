@@ -22,7 +22,7 @@ class IsWord:
 
 @dataclass(frozen=True)
 class IsPresent:
-    """A mask that is false for the elements of sequences in which every feature equals `mask_value`."""
+    """A mask that is false for the elements of sequences in which every feature equals `value`."""
 
     value: float
 
