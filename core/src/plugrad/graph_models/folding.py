@@ -24,7 +24,7 @@ BIAS_ONLY: Final = {"list": {"s": ["Qmlhc0FkZA=="]}}
 
 
 def fold_batch_norms(nodes: Sequence[dict[str, Any]], weights: dict[str, Any]) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the nodes with normalizations in the filters and biases of convolutions, and change the weights.
+    """Fold batch normalizations into the convolutions before them; return the nodes and change the weights.
 
     ``(conv(x, w) + b - mean) * factor + offset`` is a convolution with ``w * factor`` and ``(b - mean) * factor +
     offset``, where factor is ``scale / sqrt(variance + epsilon)``. The result of the convolution must have no other
@@ -47,7 +47,7 @@ def fold_batch_norms(nodes: Sequence[dict[str, Any]], weights: dict[str, Any]) -
 def _fold(
     node: dict[str, Any], found: dict[str, Any], weights: dict[str, Any], uses: Counter[str]
 ) -> dict[str, Any] | None:
-    """Return the convolution that does what a normalization does after one; None if there is none."""
+    """Return a convolution that includes the normalization after it, or None if there is no such pair."""
     source, *vectors = node["input"]
     before = found.get(source)
     bias = None
@@ -82,7 +82,7 @@ def _fold(
 def _drop_unused(
     nodes: list[dict[str, Any]], weights: dict[str, Any], replaced: dict[str, Any], found: dict[str, Any]
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the nodes without those that nothing reads since a normalization was folded."""
+    """Return the nodes without those whose only reader was a folded normalization."""
     suspects = {_source(name) for name in replaced for name in found[name]["input"]}
     while suspects:
         uses = Counter(_source(name) for node in nodes for name in node.get("input", ()))
@@ -100,7 +100,7 @@ def _drop_unused(
 
 
 def _source(name: str) -> str:
-    """Return the node whose output a name is."""
+    """Return the name of the node of an output."""
     return name.removeprefix("^").partition(":")[0]
 
 

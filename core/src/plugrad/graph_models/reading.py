@@ -32,7 +32,7 @@ NUMBERS_OF_DTYPES: Final = {
 
 
 def read_graph(topology: Json) -> Graph:
-    """Return the graph of a model.
+    """Read the main graph of a model.
 
     Raises:
         DamagedFile: it is none.
@@ -47,7 +47,7 @@ def read_graph(topology: Json) -> Graph:
 
 
 def read_functions(topology: Json) -> dict[str, Graph]:
-    """Return the graphs that nodes run, by name.
+    """Read the functions of a model by name.
 
     Raises:
         DamagedFile: one is none, or runs itself.
@@ -75,7 +75,7 @@ def _read_function(name: str, signature: Json, function: Json) -> Graph:
 
 
 def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, Node]:
-    """Return nodes by name, after those that are known."""
+    """Read nodes by name, in addition to those that are known."""
     raw: dict[str, Json] = {}
     for item in items:
         name = _text(item.get("name"), "a node's name")
@@ -105,7 +105,7 @@ def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, N
 
 
 def _reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
-    """Return what ``node``, ``node:1`` or ``node:output:0`` stands for."""
+    """Parse an input: ``node``, ``node:1`` or ``node:output:0``."""
     name, *rest = _text(text, "a reference").split(":")
     node = nodes.get(name)
     if node is None:
@@ -123,7 +123,7 @@ def _reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
 
 
 def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> None:
-    """Check that all nodes, and those of the functions that they run, can be computed.
+    """Check that all nodes, including those of called functions, can be computed.
 
     Raises:
         UnsupportedModel: some cannot; each is named.
@@ -150,7 +150,7 @@ def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> No
 
 
 def _problem(node: Node) -> str:
-    """Return why a node cannot be computed; nothing if it can."""
+    """Return why a node cannot be computed, or None if it can."""
     if node.op in REFUSED:
         return REFUSED[node.op]
     if node.operator is None and node.op not in CONTROL | SOURCES:
@@ -161,7 +161,7 @@ def _problem(node: Node) -> str:
 
 
 def _check_node(node: Node, operator: Operator) -> None:
-    """Raise unless a node has the inputs and attributes that its operator needs."""
+    """Raise unless a node has the inputs and attributes that its operator requires."""
     most = None if operator.variadic else len(operator.kinds)
     count = len(node.inputs)
     if count < operator.required or (most is not None and count > most):
@@ -179,14 +179,14 @@ FUNCTIONS: Final = ("then_branch", "else_branch", "cond", "body", "f")
 
 
 def _called_functions(node: Node) -> list[str]:
-    """Return the names of the functions that a node runs."""
+    """Return the names of the functions that a node calls."""
     if node.operator is None or not node.operator.calls:
         return []
     return [str(node.attributes[n]) for n in FUNCTIONS if n in node.attributes]
 
 
 def _check_calls(graphs: Mapping[str, Graph]) -> None:
-    """Raise if a function runs itself, through others or at once."""
+    """Raise if a function calls itself, directly or through others."""
     calls = {
         name: {other for node in graph.nodes.values() for other in _called_functions(node)}
         & graphs.keys()
@@ -203,7 +203,7 @@ def _check_calls(graphs: Mapping[str, Graph]) -> None:
 
 
 def _attributes(items: Json, node: str) -> dict[str, Any]:
-    """Return the attributes of a node, decoded; their names are in lower case, as those of Python's parameters."""
+    """Decode the attributes of a node; their names become lower case, as Python's parameters are."""
     try:
         return {name.lower(): _attribute(value) for name, value in items.items()}
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
@@ -211,7 +211,7 @@ def _attributes(items: Json, node: str) -> dict[str, Any]:
 
 
 def _attribute(value: Any) -> Any:
-    """Return the value of an attribute: a number, a string, a dtype, a shape, the name of a function, or a list."""
+    """Decode an attribute: a number, string, dtype, shape, function name, or a list of these."""
     match value:
         case {"list": parts}:
             lists = cast("dict[str, list[Any]]", parts or {})
@@ -246,14 +246,14 @@ def _scalar(kind: str, value: Any) -> Any:
 
 
 def _string(value: Any) -> str:
-    """Return text of base64, or of a list of bytes."""
+    """Decode a string from base64 or from a list of bytes."""
     if isinstance(value, list):
         return bytes(cast("list[int]", value)).decode()
     return base64.b64decode(value, validate=True).decode()
 
 
 def dtype_name(value: Any) -> str:
-    """Return the name that TensorFlow.js has for a dtype of TensorFlow, which is a name or a number."""
+    """Return TensorFlow.js's name for a TensorFlow dtype, given by name or number."""
     name = NUMBERS_OF_DTYPES.get(value, value) if isinstance(value, int) else value
     if name not in DTYPES:
         raise DamagedFile(f"TensorFlow.js does not have the dtype {short_repr(value)}")
@@ -264,7 +264,7 @@ def dtype_name(value: Any) -> str:
 
 
 def _items(parent: Json, key: str) -> list[Json]:
-    """Return a list of objects."""
+    """Return the list of objects under a key."""
     return [_mapping(part, key) for part in _require_list(parent.get(key))]
 
 

@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int | None:
-    """Run what `add_arguments` has chosen.
+    """Run the subcommand that `add_arguments` has parsed.
 
     Raises:
         ArgumentValueError: a file cannot be read or written.
@@ -165,7 +165,7 @@ def _time_calls(call: Callable[[], Any], times: int) -> tuple[Any, list[float]]:
 def _inputs(
     proto: onnx.ModelProto, names: Sequence[str], arguments: Namespace
 ) -> dict[str, NDArray[Any]]:
-    """Return inputs by name: from files, else random; integers are 1, which is an index and a mask."""
+    """Return inputs by name: read from files if given, else random; integers are 1, a valid index and a valid mask."""
     files = _pairs(arguments.input, "--input")
     sizes = _pairs(arguments.size, "--size")
     for name in files:
@@ -197,7 +197,7 @@ def _pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def _nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
-    """Yield the nodes of a model, also those of graphs inside of others and of functions."""
+    """Yield all nodes of a model, including the nodes of subgraphs and of local functions."""
     waiting = [*proto.graph.node, *(node for f in proto.functions for node in f.node)]
     while waiting:
         node = waiting.pop()
@@ -207,7 +207,7 @@ def _nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
 
 
 def _signature(value: onnx.ValueInfoProto) -> dict[str, str]:
-    """Return name, dtype and shape of an input or output."""
+    """Return the name, dtype and shape of an input or output."""
     if not value.type.HasField("tensor_type"):
         kind = str(value.type.WhichOneof("value")).removesuffix("_type")
         return {"name": value.name, "dtype": kind, "shape": ""}
@@ -218,7 +218,7 @@ def _signature(value: onnx.ValueInfoProto) -> dict[str, str]:
 
 
 def _statistics(name: str, array: NDArray[Any]) -> dict[str, str]:
-    """Return name, dtype, shape and range of an array."""
+    """Return the name, dtype, shape and value range of an array."""
     numeric = array.size > 0 and array.dtype.kind in "biuf"
     values = [array.min(), array.mean(), array.max()] if numeric else []
     shown = [f"{float(value):.4g}" for value in values] or ["", "", ""]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """The values of names while a graph runs: arrays are on the host, tensors on the device.
+    """The values by name during the run of a graph: arrays are on the host, tensors on the device.
 
     Args:
         device: Where tensors lie.
@@ -59,7 +59,7 @@ class Scope:
         """Images in the other layout, as far as somebody has asked for it."""
 
     def inside(self, values: dict[str, Any], constant: set[str]) -> Scope:
-        """Return the scope of a graph inside of this one."""
+        """Return the scope of a subgraph, which also sees the values of this scope."""
         inner = Scope(
             self.device, ChainMap(values, self.values), self.constant | constant, self.copies
         )
@@ -67,7 +67,7 @@ class Scope:
         return inner
 
     def on_cpu(self, names: Sequence[str]) -> Scope:
-        """Return a scope on the cpu with some of the values; gradients pass the copies."""
+        """Return a scope with the named values copied to the cpu; gradients pass through the copies."""
         values = {name: _move_to_device(self.values[name], "cpu") for name in names if name}
         scope = Scope("cpu", values, self.constant, self.copies)
         scope.last = self.last & values.keys()
@@ -80,13 +80,13 @@ class Scope:
         (self.last.add if last else self.last.discard)(name)
 
     def release(self, name: str) -> None:
-        """Forget a value that nobody uses any more."""
+        """Forget a value after its last use."""
         self.values.pop(name, None)
         self.turned.pop(name, None)
         self.last.discard(name)
 
     def argument(self, name: str, kind: str) -> Any:
-        """Return a value as an operator wants it, with channels second."""
+        """Return a value in the layout that an operator expects, which has channels second."""
         value = self.values[name] if name else None
         if value is None:
             return None
@@ -117,7 +117,7 @@ class Scope:
         return self._turned_value(name, channels_last)
 
     def beside_images(self, name: str, rank: int) -> Any:
-        """Return what is combined with images whose channels come last, element by element."""
+        """Return an elementwise operand, transposed if needed to match images with channels last."""
         value = self.values[name] if name else None
         if value is None or value.ndim == 0 or name in self.last:
             return self.values[name] if name in self.last else self.argument(name, "Tensor")
@@ -138,7 +138,7 @@ class Scope:
     def _copy_to_device(
         self, name: str, layout: str, turn: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> plugrad.Tensor:
-        """Return an array on the device; constants are copied once."""
+        """Copy an array to the device; constants are copied only once."""
         array: NDArray[Any] = self.values[name]
         if name not in self.constant:
             return as_tensor(turn(array), self.device)
@@ -150,7 +150,7 @@ class Scope:
 
 
 def channels_last(x: plugrad.Tensor) -> plugrad.Tensor:
-    """Return images whose second axis has become the last one."""
+    """Move the channels of images from the second axis to the last one."""
     return plugrad.permute_dims(x, (0, *range(2, x.ndim), 1))
 
 
@@ -176,7 +176,7 @@ def _as_it_is(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def run_graph(graph: Graph, scope: Scope, arguments: Sequence[Any] = ()) -> list[Any]:
-    """Return the outputs of a graph inside of a node."""
+    """Run a subgraph of a node and return its outputs."""
     inner = scope.inside(dict(graph.constants), set(graph.constants))
     for name, argument in zip(graph.inputs, arguments, strict=False):
         inner.assign(name, argument)
@@ -186,7 +186,7 @@ def run_graph(graph: Graph, scope: Scope, arguments: Sequence[Any] = ()) -> list
 
 
 def evaluate(node: Node, scope: Scope) -> None:
-    """Compute the outputs of a node; on the host, if that has all its inputs.
+    """Compute the outputs of a node, on the host if all its inputs are there.
 
     It is computed on the cpu, too, if the device does not have the dtype of an input or of an output.
     """
@@ -205,7 +205,7 @@ def evaluate(node: Node, scope: Scope) -> None:
 
 
 def is_on_host(node: Node, scope: Scope) -> bool:
-    """Whether all inputs of a node are arrays, so that no device is needed."""
+    """Whether all inputs of a node are arrays, so that the device is not needed."""
     names = [*node.inputs, *node.captured]
     return node.operator.pure and all(_has_array(scope.values[n]) for n in names if n)
 
@@ -226,7 +226,7 @@ def _compute_on_host(node: Node, scope: Scope) -> list[Any]:
 
 
 def _compute_on_cpu(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
-    """Return the outputs of a node, of which those stay on the cpu whose dtype the device lacks."""
+    """Compute a node on the cpu; outputs whose dtype the device lacks stay there."""
     if scope.device.startswith("cpu"):
         return compute(node, scope)
     with plugrad.use("cpu"):
@@ -235,7 +235,7 @@ def _compute_on_cpu(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
 
 
 def _move_to_device(value: Any, device: str) -> Any:
-    """Return tensors on a device, as far as it has their dtype."""
+    """Copy tensors to a device; those whose dtype it lacks stay where they are."""
     if is_list(value):
         return [_move_to_device(part, device) for part in value]
     is_there = not isinstance(value, plugrad.Tensor) or lacks(device, value)
@@ -249,7 +249,7 @@ def _as_arrays(value: Any) -> Any:
 
 
 def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
-    """Return the outputs of a node, each with whether it is images whose channels come last.
+    """Compute the outputs of a node; each comes with a flag that says whether its channels are last.
 
     Raises:
         NodeFailed: its function raises an error that is none of plugrad's.
@@ -273,7 +273,7 @@ def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
 def _arguments(
     node: Node, operator: Operator, scope: Scope, keywords: dict[str, Any]
 ) -> tuple[list[Any], int]:
-    """Return what an operator takes, and the rank of its outputs if their channels come last, else 0."""
+    """Return the arguments of an operator, and the rank of its outputs if their channels are last, else 0."""
     names = node.inputs
     if operator.layout == "images":
         rest = [scope.argument(name, operator.kind(k)) for k, name in enumerate(names) if k]
@@ -292,7 +292,7 @@ def _arguments(
 
 
 def _fits(names: Sequence[str], scope: Scope, rank: int) -> bool:
-    """Whether no other value has more axes than images have."""
+    """Whether no other operand has more axes than the images."""
     return all(
         getattr(scope.values[name], "ndim", rank + 1) <= rank
         for name in names
@@ -301,7 +301,7 @@ def _fits(names: Sequence[str], scope: Scope, rank: int) -> bool:
 
 
 def _keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, Any]:
-    """Return the attributes of a node; its graphs are functions of their inputs."""
+    """Return the attributes of a node; subgraphs become functions."""
     keywords = dict(node.attributes)
     for name, graph in node.graphs.items():
         keywords[name] = _body(graph, scope)
@@ -314,7 +314,7 @@ def _body(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
 
 
 def _place_output(value: Any, device: str) -> Any:
-    """Return an output as a tensor on the device, on the cpu if the device lacks its dtype, or as an array."""
+    """Move an output to the device, to the cpu if the device lacks its dtype, or to an array if plugrad does."""
     if is_list(value):
         return [_place_output(part, device) for part in value]
     if value is None or (is_array(value) and is_stored_only(value.dtype)):
@@ -323,7 +323,7 @@ def _place_output(value: Any, device: str) -> Any:
 
 
 class Plan:
-    """What there is to do for inputs of one shape: constants, and the nodes that depend on inputs."""
+    """The work for inputs of one shape: precomputed constants, and the nodes that depend on the inputs."""
 
     def __init__(self, graph: Graph, device: str, trained: set[str]) -> None:
         self.graph = graph
@@ -336,7 +336,7 @@ class Plan:
         self.recorded = False
 
     def run(self, values: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs for inputs and trained weights, by name."""
+        """Compute the outputs from inputs and trainable weights by name."""
         scope = Scope(self.device, {}, set(self.constants), self.copies)
         scope.values.update(self.constants)
         scope.values.update(values)
@@ -352,7 +352,7 @@ class Plan:
         ]
 
     def _record(self, scope: Scope) -> None:
-        """Run all nodes, and keep those that must run again.
+        """Run all nodes, and keep those that later runs must repeat.
 
         What has only constants as inputs is constant, and so are shapes, as a plan is for one shape.
         """
@@ -378,7 +378,7 @@ class Plan:
 
 
 def _with_ends(nodes: Sequence[Node], kept: set[str]) -> list[tuple[Node, tuple[str, ...]]]:
-    """Return nodes, each with the names of the values that nobody uses after it."""
+    """Return each node with the names of the values whose last use it is."""
     steps: list[tuple[Node, tuple[str, ...]]] = []
     later = set(kept)
     for node in reversed(nodes):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def cast_to(x: Any, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Any:
-    """Return a tensor, or an array where plugrad lacks the dtype, with values in another dtype.
+    """Cast a tensor to another dtype; the result is an array if plugrad lacks the dtype.
 
     Args:
         x: A tensor, or an array of a dtype that plugrad lacks.
@@ -40,7 +40,7 @@ def cast_to(x: Any, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: 
 def round_to(
     array: NDArray[Any], dtype: np.dtype[Any], *, saturate: bool, round_mode: str = "up"
 ) -> NDArray[Any]:
-    """Return an array in any dtype, rounded as ONNX says."""
+    """Cast an array to any dtype with ONNX's rounding."""
     name = dtype.name
     if is_stored_only(array.dtype):
         array = array.astype(np.float32)
@@ -56,12 +56,12 @@ def round_to(
 
 
 def _text(value: Any) -> str:
-    """Return a number as ONNX writes it."""
+    """Format a number as ONNX does."""
     return str(value) if isinstance(value, np.integer | np.bool_ | str) else str(np.float32(value))
 
 
 def _small_integers(array: NDArray[Any], name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the low bits of integers."""
+    """Cast to integers of fewer than 8 bits by keeping the low bits."""
     bits = int(name[-1])
     whole = np.trunc(array).astype(np.int64) & ((1 << bits) - 1)
     if name[0] == "i":
@@ -70,7 +70,7 @@ def _small_integers(array: NDArray[Any], name: str, dtype: np.dtype[Any]) -> NDA
 
 
 def _small_floats(array: NDArray[Any], dtype: np.dtype[Any], saturate: bool) -> NDArray[Any]:
-    """Return numbers of 8 or 4 bits; what is too large is the largest number, or as the format says."""
+    """Cast to floats of 8 or 4 bits; values out of range saturate or become what the format specifies."""
     values = array.astype(np.float32)
     largest = np.float32(ml_dtypes.finfo(dtype).max)  # pyright: ignore[reportUnknownMemberType]
     if saturate or dtype.name.startswith("float4"):
@@ -79,7 +79,7 @@ def _small_floats(array: NDArray[Any], dtype: np.dtype[Any], saturate: bool) -> 
 
 
 def _exponents(array: NDArray[Any], round_mode: str, saturate: bool) -> NDArray[Any]:
-    """Return powers of two, of which only the exponent is stored."""
+    """Round to powers of two, stored as exponents only (float8e8m0)."""
     values = np.abs(array.astype(np.float32))
     bits = values.view(np.uint32)
     exponent = (bits >> 23).astype(np.int64)

@@ -33,7 +33,7 @@ LARGE: Final = 1 << 14
 
 
 class Field(NamedTuple):
-    """Where a field of a message lies: from `start` to `end`, its value from `value` on."""
+    """The position of a field in the bytes of a message: from `start` to `end`, with its value from `value` on."""
 
     number: int
     kind: int
@@ -43,12 +43,12 @@ class Field(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many bytes the value has."""
+        """The number of bytes of the value."""
         return self.end - self.value
 
 
 def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
-    """Return a model without the numbers of its large weights, and where these lie, by their place among all weights.
+    """Return the bytes of a model without its large weights, and the positions of these in the file, by weight index.
 
     Returns None if the file cannot be read in this way, since it is damaged, not regular, or unusual.
     """
@@ -67,7 +67,7 @@ def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
 
 
 def read(file: BufferedReader, field: Field, proto: onnx.TensorProto) -> NDArray[Any]:
-    """Return the numbers of a weight that `split` has left out.
+    """Read the numbers of a weight that `split` left out.
 
     Raises:
         ValueError: there are not as many numbers as its shape says.
@@ -87,7 +87,7 @@ def read(file: BufferedReader, field: Field, proto: onnx.TensorProto) -> NDArray
 
 
 def _without_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Field]]:
-    """Return the field of a graph without the numbers of large weights, and where these lie."""
+    """Return the field of a graph without the numbers of large weights, and their positions."""
     parts: list[bytes] = []
     places: dict[int, Field] = {}
     count = 0
@@ -107,7 +107,7 @@ def _without_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Fi
 
 
 def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
-    """Yield the fields of a message.
+    """Yield the fields of a protobuf message.
 
     Raises:
         ValueError: it is none.
@@ -131,7 +131,7 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
 
 
 def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
-    """Return a number that is written in groups of seven bits, the lowest first, and where it ends."""
+    """Decode a variable-length integer of protobuf (7 bits per byte, lowest first); return it and its end."""
     number = 0
     for place in range(start, min(end, start + 10)):
         byte = data[place]
@@ -142,7 +142,7 @@ def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
 
 
 def _encode_field(number: int, value: bytes) -> bytes:
-    """Return a field of bytes."""
+    """Encode a length-delimited field of protobuf."""
     head = [number << 3 | BYTES]
     size = len(value)
     while size >= 0x80:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def write_cond(writer: Writer, pair: tuple[Cond, Cond], names: dict[int, str]) -> list[str]:
-    """Write a choice between two functions."""
+    """Write a conditional as StatelessIf with two functions."""
     step, other = pair
     branches = [
         _function(writer, kind, (step.branches[place], other.branches[place]))
@@ -27,7 +27,7 @@ def write_cond(writer: Writer, pair: tuple[Cond, Cond], names: dict[int, str]) -
 
 
 def write_while(writer: Writer, pair: tuple[While, While], names: dict[int, str]) -> list[str]:
-    """Write a loop; what its body only reads goes around with the carry."""
+    """Write a loop as StatelessWhile; values that its body only reads are carried too."""
     step, other = pair
     condition = _function(writer, "cond", (step.condition, other.condition))
     count = len(step.carry)
@@ -40,7 +40,7 @@ def write_while(writer: Writer, pair: tuple[While, While], names: dict[int, str]
 
 
 def write_scan(writer: Writer, pair: tuple[Scan, Scan], names: dict[int, str]) -> list[str]:
-    """Write a loop over slices: a counter, the carry, what is stacked, the slices, and what the body reads.
+    """Write a scan as StatelessWhile, which carries a counter, the carry, the stacked outputs and the slices.
 
     What is stacked is a tensor that each round updates. TensorFlow.js has lists of tensors for this, but disposes of
     their elements when a round ends (as of 4.22), unless they are results of it, too.
@@ -68,7 +68,7 @@ def write_scan(writer: Writer, pair: tuple[Scan, Scan], names: dict[int, str]) -
 
 
 def _stacked_shapes(pair: tuple[Scan, Scan]) -> list[tuple[Sequence[int], Sequence[int]]]:
-    """Return the shapes, in both traces, of what is stacked."""
+    """Return the shapes of the stacked outputs in both traces."""
     shapes = [
         [(step.length, *step.body.specs[v].shape) for v in step.body.results[len(step.carry) :]]
         for step in pair
@@ -81,7 +81,7 @@ def _zeros(writer: Writer, dtype: str, first: Sequence[int], second: Sequence[in
 
 
 def _write_counter_condition(writer: Writer, length: int, count: int) -> str:
-    """Write the function that says whether a counter, its first argument, is below a number."""
+    """Write a function that returns whether its first argument, a counter, is below a number."""
     name = writer.name("scan_cond")
     inner = Writer(writer.sizes, f"{name}/", writer)
     arguments = [inner.name(f"x{place}") for place in range(count)]
@@ -91,7 +91,7 @@ def _write_counter_condition(writer: Writer, length: int, count: int) -> str:
 
 
 def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
-    """Write the function of one round, which updates so many stacked tensors."""
+    """Write the body of a scan, which updates `count` stacked tensors."""
     step, other = pair
     name = writer.name("scan_body")
     inner = Writer(writer.sizes, f"{name}/", writer)
@@ -122,7 +122,7 @@ def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
 def _function(
     writer: Writer, kind: str, pair: tuple[Graph, Graph], passed: Sequence[int] = ()
 ) -> str:
-    """Write a graph as a function, which also returns the arguments at some places; return its name."""
+    """Write a graph as a function that also returns the arguments in `passed`; return its name."""
     first = pair[0]
     name = writer.name(kind)
     inner = Writer(writer.sizes, f"{name}/", writer)
@@ -136,7 +136,7 @@ def _function(
 def _finish(
     writer: Writer, inner: Writer, name: str, arguments: Sequence[str], results: Sequence[str]
 ) -> None:
-    """Add a function to the file: every result is a node of its own, so that none is an argument itself."""
+    """Add a function to the model; each result gets an Identity node, so that none is an argument itself."""
     outputs = [inner.emit("Identity", [result]) for result in results]
     writer.functions.append(
         {
