@@ -43,7 +43,15 @@ def check(function, *args):
         assert comparable_bits(jitted(*args).numpy()) == comparable_bits(expected.numpy())
 
 
-SIZES = [(2, 1, 2), (3, 5, 7), (64, 128, 10), (5, 512, 8), (97, 513, 33), (130, 1100, 24), (4, 16, 16)]
+SIZES = [
+    (2, 1, 2),
+    (3, 5, 7),
+    (64, 128, 10),
+    (5, 512, 8),
+    (97, 513, 33),
+    (130, 1100, 24),
+    (4, 16, 16),
+]
 
 
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])

@@ -34,7 +34,9 @@ def fuse_epilogues(graph: Graph, is_included: Callable[[Call], bool]) -> Graph:
 
     >>> from plugrad.extend import fuse_epilogues
     >>> layer = lambda x, weights, bias: plugrad.relu(x @ weights + bias)
-    >>> graph = plugrad.make_graph(layer)(plugrad.ones((2, 3)), plugrad.ones((3, 4)), plugrad.ones(4))
+    >>> graph = plugrad.make_graph(layer)(
+    ...     plugrad.ones((2, 3)), plugrad.ones((3, 4)), plugrad.ones(4)
+    ... )
     >>> (step,) = fuse_epilogues(graph, lambda call: True).steps
     >>> step.kernel.name, step.attrs["activation"]
     ('_FusedMatMul', 'relu')
@@ -104,11 +106,10 @@ class _Epilogue:
 
 def _join(product: Call, bias: Value | None, output: Value, last: Call | None = None) -> Call:
     """Return a product with a bias and an activation, if any, that gives a value."""
-    alpha = {} if last is None else last.attrs
     attrs = {
         **product.attrs,
         "activation": "linear" if last is None else _ACTIVATIONS[last.kernel],
-        "leakyrelu_alpha": alpha.get("alpha", 0.2),
+        "leakyrelu_alpha": 0.2 if last is None else last.attrs.get("alpha", 0.2),
     }
     inputs = (*product.inputs, bias, None)
     return replace(
