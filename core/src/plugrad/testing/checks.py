@@ -35,7 +35,7 @@ PRECISE: Final = {
 
 
 class NotClaimed(Exception):
-    """The backend does not say that it can do this; the message says what."""
+    """Raised when the backend does not claim to support something; the message says what."""
 
 
 def require_kernel(kernel: Kernel[..., Any], backend: Backend) -> None:
@@ -60,7 +60,7 @@ def require_dtypes(names: Sequence[str] | set[str], backend: Backend) -> None:
 
 
 def is_implemented(kernel: Kernel[..., Any], backend: Backend) -> bool:
-    """Return whether a backend runs a kernel: it implements the kernel, or runs the kernel's body of ops."""
+    """Return whether a backend can run a kernel, by an implementation or by the kernel's body of ops."""
     return find_kernel(kernel.name, backend) is not None or find_composite(kernel) is not None
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Op:
-    """A function of tensors, and the same of arrays."""
+    """A function of tensors, with its counterpart for arrays."""
 
     name: str
     of_tensors: Callable[..., Any]

@@ -39,7 +39,7 @@ SUM_TOLERANCES: Final = {**TOLERANCES, "bfloat16": 3e-2}
 
 
 class Recording(HostLog):
-    """What functions on the host return in an untraced call."""
+    """Calls host functions in an untraced run, and records their values."""
 
     __slots__ = ("can_repeat", "values")
 
@@ -51,7 +51,7 @@ class Recording(HostLog):
         """Whether the function has said how to undo what it counted, so that calling it again is the same."""
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Call a function, and keep its value for the second run."""
+        """Call a function and record its value for the traced run."""
         undo = (active_log.get() or self).undo
         count = len(undo)
         value = function()
@@ -61,7 +61,7 @@ class Recording(HostLog):
 
 
 class Repetition(HostLog):
-    """Calls functions on the host a second time, but those of which nobody knows what they count."""
+    """Replays recorded host values in the traced run; functions that are safe to repeat are called again."""
 
     __slots__ = ("recording", "values")
 
@@ -72,7 +72,7 @@ class Repetition(HostLog):
         self.values: list[Any] = []
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Return what a function computes, or has computed."""
+        """Return the recorded value of a function, or call it again."""
         place, recording = len(self.values), self.recording
         is_known = place < len(recording.values) and not recording.can_repeat[place]
         value = recording.values[place] if is_known else function()
@@ -81,7 +81,7 @@ class Repetition(HostLog):
 
 
 class CheckedProgram(Program):
-    """A program that runs its function untraced, too, and compares what both compute."""
+    """A program that also runs its function untraced, and compares both results."""
 
     has_short_calls = False
 
@@ -118,7 +118,7 @@ class CheckedProgram(Program):
     def _run_untraced(
         self, tensors: Sequence[Tensor], recording: Recording
     ) -> tuple[Any, dict[Variable, Any]]:
-        """Return what the function returns, and what its variables become; they get their old values back."""
+        """Return the function's results and the new values of its variables, which are reset afterwards."""
         variables = [*dict.fromkeys((*self.variables, *self.updated))]
         before = [*map(array_of, variables)]
         scope, watched = active_scope(), watched_variables.set(None)
@@ -135,7 +135,7 @@ class CheckedProgram(Program):
             recording.take_back()
 
     def _compare_hosts(self, traced: Sequence[Any], untraced: Sequence[Any]) -> None:
-        """Raise unless generators drew and optimizers counted alike."""
+        """Raise unless both runs drew the same random numbers and counted the same iterations."""
         if len(traced) != len(untraced):
             raise self._difference(
                 f"computes {len(traced)} values on the host, such as states of generators and coefficients of "

@@ -22,7 +22,7 @@ TOLERANCES: Final = {
 
 
 def comparable_bits(array: NDArray[Any]) -> object:
-    """Return what two arrays of one shape and dtype have in common if they hold the same values, to the last bit.
+    """Return an array that is equal for two arrays exactly if they hold the same bits, where all NaNs count as one.
 
     NaN equals NaN: its sign and its payload carry no meaning (IEEE 754-2019, 6.2.3 and 6.3). Of two NaNs, processors
     pass on that of the first operand, and compilers exchange the operands of sums and products. 0 and -0 differ.
