@@ -5,10 +5,10 @@
     python benchmarks/run.py --peers wasm --reference cpu --busy
     python benchmarks/run.py few some uint8         functions of 8 and of 1000 elements, and those of a dtype
 
-One run, one thread: all peers take turns; those that change the kernels of others' programs take them with the reference
-alone. The ratio of the least times counts; absolute times on a shared
-machine do not. The values that the peers compute are compared first. A table is printed; `bench.json` and the
-page `bench.html` are written into the folder `outputs`.
+One run, one thread: all peers take turns; one that changes the kernels with which others' programs are compiled takes
+them with the reference alone. The ratio of the least times counts; absolute times on a shared machine do not. The
+values that the peers compute are compared first. A table is printed; `bench.json` and the page `bench.html` are
+written into the folder `outputs`.
 """
 
 from __future__ import annotations
