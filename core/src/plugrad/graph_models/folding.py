@@ -30,7 +30,7 @@ def fold_batch_norms(nodes: Sequence[dict[str, Any]], weights: dict[str, Any]) -
     offset``, where factor is ``scale / sqrt(variance + epsilon)``. The result of the convolution must have no other
     use, and all else must be constants of the model.
     """
-    uses = Counter(_source(name) for node in nodes for name in node.get("input", ()))
+    uses = Counter(_node_name(name) for node in nodes for name in node.get("input", ()))
     found = {node["name"]: node for node in nodes}
     replaced: dict[str, dict[str, Any]] = {}
     for node in nodes:
@@ -83,12 +83,12 @@ def _drop_unused(
     nodes: list[dict[str, Any]], weights: dict[str, Any], replaced: dict[str, Any], found: dict[str, Any]
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return the nodes without those whose only reader was a folded normalization."""
-    suspects = {_source(name) for name in replaced for name in found[name]["input"]}
+    suspects = {_node_name(name) for name in replaced for name in found[name]["input"]}
     while suspects:
-        uses = Counter(_source(name) for node in nodes for name in node.get("input", ()))
+        uses = Counter(_node_name(name) for node in nodes for name in node.get("input", ()))
         dead = {name for name in suspects if not uses[name]} - replaced.keys()
         suspects = {
-            _source(name)
+            _node_name(name)
             for node in nodes
             if node["name"] in dead
             for name in node.get("input", ())
@@ -99,7 +99,7 @@ def _drop_unused(
     return nodes
 
 
-def _source(name: str) -> str:
+def _node_name(name: str) -> str:
     """Return the name of the node of an output."""
     return name.removeprefix("^").partition(":")[0]
 

@@ -70,7 +70,7 @@ class _Run:
         self.waiting = {name: self._count(node) for name, node in self.nodes.items()}
         self.consumers: dict[str, list[tuple[str, int, int]]] = {name: [] for name in self.nodes}
         for node in nodes:
-            for slot, (source, port) in enumerate(_edges(node)):
+            for slot, (source, port) in enumerate(_find_inputs(node)):
                 if source not in self.fixed:
                     self.consumers[source].append((node.name, slot, port))
         self.arrived: dict[tuple[Context, str], dict[int, Any]] = {}
@@ -97,7 +97,7 @@ class _Run:
         return found
 
     def _count(self, node: Node) -> int:
-        return sum(source not in self.fixed for source, _ in _edges(node))
+        return sum(source not in self.fixed for source, _ in _find_inputs(node))
 
     def start(self) -> None:
         """Run nodes until no token is left."""
@@ -171,7 +171,7 @@ class _Run:
         node = self.nodes[name]
         values = [
             self.fixed[source][port] if source in self.fixed else tokens.get(slot, DEAD)
-            for slot, (source, port) in enumerate(_edges(node))
+            for slot, (source, port) in enumerate(_find_inputs(node))
         ]
         inputs = values[: len(node.inputs)]
         if node.op == "Merge":
@@ -228,6 +228,6 @@ class _Run:
         self._send(following, name, outputs)
 
 
-def _edges(node: Node) -> list[tuple[str, int]]:
+def _find_inputs(node: Node) -> list[tuple[str, int]]:
     """Return the inputs of a node: data inputs first, then control inputs with port -1."""
     return [(r.node, r.port) for r in node.inputs] + [(name, -1) for name in node.controls]

@@ -70,7 +70,7 @@ def _read_function(name: str, signature: Json, function: Json) -> Graph:
     results = _mapping(function.get("ret") or {}, "the results of a function")
     if any(part not in results for part in wanted):
         raise DamagedFile(f"function {name!r} does not have the results {', '.join(wanted)}")
-    outputs = [_reference(results[part], nodes) for part in wanted]
+    outputs = [_parse_reference(results[part], nodes) for part in wanted]
     return Graph(nodes, tuple(inputs), tuple(outputs))
 
 
@@ -86,13 +86,13 @@ def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, N
     nodes: dict[str, Node] = dict(known)
     for name, item in raw.items():
         op = _text(item.get("op"), f"the operator of node {name!r}")
-        attributes = _attributes(_mapping(item.get("attr") or {}, "attributes"), name)
+        attributes = _decode_attributes(_mapping(item.get("attr") or {}, "attributes"), name)
         nodes[name] = Node(name, op, (), (), attributes, OPERATORS.get(op))
     for name, item in raw.items():
         texts = [
             _text(text, f"an input of node {name!r}") for text in _require_list(item.get("input"))
         ]
-        inputs = [_reference(text, nodes) for text in texts if not text.startswith("^")]
+        inputs = [_parse_reference(text, nodes) for text in texts if not text.startswith("^")]
         controls = [text[1:] for text in texts if text.startswith("^")]
         missing = [other for other in controls if other not in nodes]
         if missing:
@@ -104,7 +104,7 @@ def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, N
     return nodes
 
 
-def _reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
+def _parse_reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
     """Parse an input: ``node``, ``node:1`` or ``node:output:0``."""
     name, *rest = _text(text, "a reference").split(":")
     node = nodes.get(name)
@@ -133,7 +133,7 @@ def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> No
     pending, seen = [*nodes], set[str]()
     while pending:
         node = pending.pop()
-        problem = _problem(node)
+        problem = _find_problem(node)
         if problem:
             problems[f"{node}"] = problem
         elif node.operator is not None:
@@ -149,7 +149,7 @@ def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> No
         raise UnsupportedModel("\n".join(["plugrad cannot run this model:", *lines]))
 
 
-def _problem(node: Node) -> str:
+def _find_problem(node: Node) -> str:
     """Return why a node cannot be computed, or None if it can."""
     if node.op in REFUSED:
         return REFUSED[node.op]
@@ -202,33 +202,35 @@ def _check_calls(graphs: Mapping[str, Graph]) -> None:
 # --- attributes -----------------------------------------------------------------------------------
 
 
-def _attributes(items: Json, node: str) -> dict[str, Any]:
+def _decode_attributes(items: Json, node: str) -> dict[str, Any]:
     """Decode the attributes of a node; their names become lower case, as Python's parameters are."""
     try:
-        return {name.lower(): _attribute(value) for name, value in items.items()}
+        return {name.lower(): _decode_attribute(value) for name, value in items.items()}
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise DamagedFile(f"an attribute of node {node!r} is damaged: {error}") from None
 
 
-def _attribute(value: Any) -> Any:
+def _decode_attribute(value: Any) -> Any:
     """Decode an attribute: a number, string, dtype, shape, function name, or a list of these."""
     match value:
         case {"list": parts}:
             lists = cast("dict[str, list[Any]]", parts or {})
-            return [_scalar(kind, part) for kind, several in lists.items() for part in several]
+            return [
+                _decode_scalar(kind, part) for kind, several in lists.items() for part in several
+            ]
         case {"func": {"name": name}}:
             return str(name)
         case {**kinds} if len(kinds) == 1:
             ((kind, part),) = kinds.items()
-            return _scalar(kind, part)
+            return _decode_scalar(kind, part)
         case _:
             return None
 
 
-def _scalar(kind: str, value: Any) -> Any:
+def _decode_scalar(kind: str, value: Any) -> Any:
     match kind:
         case "s":
-            return _string(value)
+            return _decode_string(value)
         case "i":
             return int(value)
         case "f":
@@ -245,7 +247,7 @@ def _scalar(kind: str, value: Any) -> Any:
             return None
 
 
-def _string(value: Any) -> str:
+def _decode_string(value: Any) -> str:
     """Decode a string from base64 or from a list of bytes."""
     if isinstance(value, list):
         return bytes(cast("list[int]", value)).decode()

@@ -138,7 +138,7 @@ KEYS: Final[Mapping[str, Key]] = {
             "dtypes), changed inputs and positions out of range are errors, and there are warnings when the "
             "gradient or the implementation of a kernel is replaced, and when a tensor that is being "
             "differentiated is read as a number or a text; functions of jit run untraced in each call, too, and other "
-            "bits are an error",
+            "bits are an error, or other values where the gradient of a loop adds",
             BOOLEAN,
             _parse_boolean,
             False,

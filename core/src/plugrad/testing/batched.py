@@ -13,7 +13,6 @@ from plugrad.ops.reduction import sum as total
 from plugrad.ops.unary import sin
 from plugrad.testing.checks import (
     PRECISE,
-    TOLERANCES,
     differentiated_inputs,
     is_differentiable,
     main_dtype,
@@ -23,6 +22,7 @@ from plugrad.testing.rows import ROW, TEXT
 from plugrad.tracing.jit import jit
 from plugrad.transforms.gradients import grads
 from plugrad.transforms.vmap import vmap
+from plugrad.types.bits import TOLERANCES
 from plugrad.types.dtype import string
 
 if TYPE_CHECKING:

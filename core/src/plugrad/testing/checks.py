@@ -14,6 +14,7 @@ from plugrad.registry.gradients import get_gradient
 from plugrad.registry.kernels import find_kernel
 from plugrad.testing.finite_differences import check_gradient
 from plugrad.testing.rows import ROW, TEXT, Array, Row
+from plugrad.types.bits import TOLERANCES
 from plugrad.types.dtype import as_dtype
 from plugrad.types.specs import Shaped
 
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
-TOLERANCES: Final = {
-    "float16": 4e-3,
-    "float32": 1e-5,
-    "float64": 1e-12,
-    "complex64": 1e-5,
-    "complex128": 1e-12,
-}
 PRECISE: Final = {
     "float64": "float64",
     "float32": "float32",

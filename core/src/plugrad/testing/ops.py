@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import plugrad
-from plugrad.testing.checks import TOLERANCES
 from plugrad.testing.lifecycle import main_number_dtype
 from plugrad.testing.rows import Array, in_double, numbers
+from plugrad.types.bits import TOLERANCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -91,7 +91,7 @@ class Scope:
         if value is None:
             return None
         if name in self.last:
-            value = self._turned_value(name, _channels_second)
+            value = self._transpose_value(name, _channels_second)
         if kind == "Values":
             return as_array(value)
         exotic = is_array(value) and is_stored_only(value.dtype)
@@ -99,11 +99,11 @@ class Scope:
             return value
         if is_array(value):
             return self._copy_to_device(
-                name, kind, _filters_last if kind == "Filter" else _as_it_is
+                name, kind, _move_filter_channels_last if kind == "Filter" else _keep_layout
             )
         if is_list(value):
             return [as_tensor(part, self.device) for part in value]
-        return _to_channels_last_filters(self.values[name]) if kind == "Filter" else value
+        return _permute_filter_channels_last(self.values[name]) if kind == "Filter" else value
 
     def images(self, name: str) -> Any:
         """Return images with channels last."""
@@ -113,22 +113,24 @@ class Scope:
         if value.ndim < 3:
             return self.argument(name, "Tensor")
         if is_array(value):
-            return self._copy_to_device(name, "images", _array_last)
-        return self._turned_value(name, channels_last)
+            return self._copy_to_device(name, "images", _move_channels_last)
+        return self._transpose_value(name, channels_last)
 
-    def beside_images(self, name: str, rank: int) -> Any:
+    def align_with_images(self, name: str, rank: int) -> Any:
         """Return an elementwise operand, transposed if needed to match images with channels last."""
         value = self.values[name] if name else None
         if value is None or value.ndim == 0 or name in self.last:
             return self.values[name] if name in self.last else self.argument(name, "Tensor")
         if is_array(value):
             shape = (1,) * (rank - value.ndim) + value.shape
-            return self._copy_to_device(name, "beside", lambda a: _array_last(a.reshape(shape)))
+            return self._copy_to_device(
+                name, "beside", lambda a: _move_channels_last(a.reshape(shape))
+            )
         if value.ndim == rank:
             return self.images(name)
         return channels_last(plugrad.reshape(value, (1,) * (rank - value.ndim) + value.shape))
 
-    def _turned_value(
+    def _transpose_value(
         self, name: str, turn: Callable[[plugrad.Tensor], plugrad.Tensor]
     ) -> plugrad.Tensor:
         if name not in self.turned:
@@ -158,20 +160,20 @@ def _channels_second(x: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.permute_dims(x, (0, x.ndim - 1, *range(1, x.ndim - 1)))
 
 
-def _array_last(array: NDArray[Any]) -> NDArray[Any]:
+def _move_channels_last(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(np.moveaxis(array, 1, -1))
 
 
-def _filters_last(array: NDArray[Any]) -> NDArray[Any]:
+def _move_filter_channels_last(array: NDArray[Any]) -> NDArray[Any]:
     order = (*range(2, array.ndim), 1, 0)
     return np.ascontiguousarray(np.transpose(as_computable(array), order))
 
 
-def _to_channels_last_filters(x: plugrad.Tensor) -> plugrad.Tensor:
+def _permute_filter_channels_last(x: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.permute_dims(x, (*range(2, x.ndim), 1, 0))
 
 
-def _as_it_is(array: NDArray[Any]) -> NDArray[Any]:
+def _keep_layout(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
@@ -256,8 +258,8 @@ def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
     """
     operator = node.operator
     try:
-        keywords = _keywords(node, operator, scope)
-        arguments, rank = _arguments(node, operator, scope, keywords)
+        keywords = _make_keywords(node, operator, scope)
+        arguments, rank = _make_arguments(node, operator, scope, keywords)
         result = operator.function(*arguments, **keywords)
     except PlugradError as error:
         error.add_note(f"In {node} of the model.")
@@ -270,7 +272,7 @@ def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
     return [(r, rank > 2 and isinstance(r, plugrad.Tensor) and r.ndim == rank) for r in results]
 
 
-def _arguments(
+def _make_arguments(
     node: Node, operator: Operator, scope: Scope, keywords: dict[str, Any]
 ) -> tuple[list[Any], int]:
     """Return the arguments of an operator, and the rank of its outputs if their channels are last, else 0."""
@@ -283,15 +285,15 @@ def _arguments(
     if rank and operator.layout == "shape":
         shape = scope.values[names[0]].shape
         return [SimpleNamespace(shape=(shape[0], shape[-1], *shape[1:-1]))], 0
-    if rank and operator.layout and _fits(names, scope, rank):
+    if rank and operator.layout and _have_no_more_axes(names, scope, rank):
         if operator.layout == "axis":
             axis = keywords.get("axis", 1) % rank
             keywords["axis"] = 0 if axis == 0 else rank - 1 if axis == 1 else axis - 1
-        return [scope.beside_images(name, rank) for name in names], rank
+        return [scope.align_with_images(name, rank) for name in names], rank
     return [scope.argument(name, operator.kind(k)) for k, name in enumerate(names)], 0
 
 
-def _fits(names: Sequence[str], scope: Scope, rank: int) -> bool:
+def _have_no_more_axes(names: Sequence[str], scope: Scope, rank: int) -> bool:
     """Whether no other operand has more axes than the images."""
     return all(
         getattr(scope.values[name], "ndim", rank + 1) <= rank
@@ -300,16 +302,16 @@ def _fits(names: Sequence[str], scope: Scope, rank: int) -> bool:
     )
 
 
-def _keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, Any]:
+def _make_keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, Any]:
     """Return the attributes of a node; subgraphs become functions."""
     keywords = dict(node.attributes)
     for name, graph in node.graphs.items():
-        keywords[name] = _body(graph, scope)
+        keywords[name] = _make_body(graph, scope)
     known = {"outputs": len(node.outputs), "opset": node.opset, "scope": scope}
     return keywords | {name: known[name] for name in operator.given}
 
 
-def _body(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
+def _make_body(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
     return lambda *arguments: run_graph(graph, scope, arguments)
 
 
@@ -373,11 +375,11 @@ class Plan:
         used = {n for node in remaining for n in (*node.inputs, *node.captured)}
         used.update(self.graph.outputs)
         self.constants = {name: value for name, value in constants.items() if name in used}
-        self.steps = _with_ends(remaining, {*self.graph.outputs, *self.constants})
+        self.steps = _attach_last_uses(remaining, {*self.graph.outputs, *self.constants})
         self.recorded = True
 
 
-def _with_ends(nodes: Sequence[Node], kept: set[str]) -> list[tuple[Node, tuple[str, ...]]]:
+def _attach_last_uses(nodes: Sequence[Node], kept: set[str]) -> list[tuple[Node, tuple[str, ...]]]:
     """Return each node with the names of the values whose last use it is."""
     steps: list[tuple[Node, tuple[str, ...]]] = []
     later = set(kept)

@@ -65,7 +65,7 @@ def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
         raise InvalidModel(f"Tensor {name!r}: shape {shape} has a negative size.")
     try:
         if proto.data_location == onnx.TensorProto.EXTERNAL:
-            data = _external(proto, folder, math.prod(shape), dtype)
+            data = _read_external(proto, folder, math.prod(shape), dtype)
             raw = onnx.TensorProto(data_type=proto.data_type, dims=proto.dims, raw_data=data)
             return numpy_helper.to_array(raw)
         return numpy_helper.to_array(proto)
@@ -115,7 +115,7 @@ def read_sparse(proto: onnx.SparseTensorProto, folder: Path | None) -> NDArray[A
     return dense.reshape(shape)
 
 
-def _external(
+def _read_external(
     proto: onnx.TensorProto, folder: Path | None, count: int, dtype: np.dtype[Any]
 ) -> bytes:
     """Read the bytes of a tensor from an external file in the model's folder."""

@@ -54,11 +54,11 @@ def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
     """
     try:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            graphs = [f for f in _fields(data, 0, len(data)) if f.number == GRAPH]
+            graphs = [f for f in _iter_fields(data, 0, len(data)) if f.number == GRAPH]
             if len(graphs) != 1 or graphs[0].kind != BYTES:
                 return None
             (graph,) = graphs
-            content, places = _without_weights(data, graph)
+            content, places = _strip_weights(data, graph)
             return b"".join((data[: graph.start], content, data[graph.end :])), places
     except (OSError, ValueError) as error:
         if is_interruption(error):
@@ -86,16 +86,16 @@ def read(file: BufferedReader, field: Field, proto: onnx.TensorProto) -> NDArray
     return array.reshape(shape)
 
 
-def _without_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Field]]:
+def _strip_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Field]]:
     """Return the field of a graph without the numbers of large weights, and their positions."""
     parts: list[bytes] = []
     places: dict[int, Field] = {}
     count = 0
-    for field in _fields(data, graph.value, graph.end):
+    for field in _iter_fields(data, graph.value, graph.end):
         if field.number != INITIALIZER or field.kind != BYTES:
             parts.append(data[field.start : field.end])
             continue
-        raw = [f for f in _fields(data, field.value, field.end) if f.number == RAW_DATA]
+        raw = [f for f in _iter_fields(data, field.value, field.end) if f.number == RAW_DATA]
         if len(raw) == 1 and raw[0].kind == BYTES and raw[0].size >= LARGE:
             places[count] = raw[0]
             rest = data[field.value : raw[0].start] + data[raw[0].end : field.end]
@@ -106,20 +106,20 @@ def _without_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Fi
     return _encode_field(GRAPH, b"".join(parts)), places
 
 
-def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
+def _iter_fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
     """Yield the fields of a protobuf message.
 
     Raises:
         ValueError: it is none.
     """
     while start < end:
-        key, value = _varint(data, start, end)
+        key, value = _decode_varint(data, start, end)
         kind = key & 7
         if kind == BYTES:
-            size, value = _varint(data, value, end)
+            size, value = _decode_varint(data, value, end)
             stop = value + size
         elif kind == VARINT:
-            stop = _varint(data, value, end)[1]
+            stop = _decode_varint(data, value, end)[1]
         elif kind in (FIXED64, FIXED32):
             stop = value + (8 if kind == FIXED64 else 4)
         else:
@@ -130,7 +130,7 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
         start = stop
 
 
-def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
+def _decode_varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
     """Decode a variable-length integer of protobuf (7 bits per byte, lowest first); return it and its end."""
     number = 0
     for place in range(start, min(end, start + 10)):

@@ -71,7 +71,7 @@ def reduction(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 
 @rule("ArgMax", "ArgMin")
-def position(writer: Writer, call: Calls, inputs: list[str]) -> str:
+def arg_extremum(writer: Writer, call: Calls, inputs: list[str]) -> str:
     """Write ArgMax or ArgMin."""
     return writer.emit(call.kernel, [inputs[0], writer.number(call.attrs["axis"], "int32")])
 
@@ -304,7 +304,7 @@ def mirror_pad(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 
 @rule("SpaceToBatchND", "BatchToSpaceND")
-def blocks(writer: Writer, call: Calls, inputs: list[str]) -> str:
+def move_blocks(writer: Writer, call: Calls, inputs: list[str]) -> str:
     """Write SpaceToBatchND or BatchToSpaceND."""
     pairs = call.attrs["paddings" if call.kernel == "SpaceToBatchND" else "crops"]
     given = [inputs[0], writer.integers(call.attrs["block_shape"]), _pairs(writer, pairs)]

@@ -18,7 +18,7 @@ def write_cond(writer: Writer, pair: tuple[Cond, Cond], names: dict[int, str]) -
     """Write a conditional as StatelessIf with two functions."""
     step, other = pair
     branches = [
-        _function(writer, kind, (step.branches[place], other.branches[place]))
+        _write_function(writer, kind, (step.branches[place], other.branches[place]))
         for place, kind in enumerate(("then", "else"))
     ]
     inputs = [names[value] for value in (step.flag, *step.operands)]
@@ -29,9 +29,9 @@ def write_cond(writer: Writer, pair: tuple[Cond, Cond], names: dict[int, str]) -
 def write_while(writer: Writer, pair: tuple[While, While], names: dict[int, str]) -> list[str]:
     """Write a loop as StatelessWhile; values that its body only reads are carried too."""
     step, other = pair
-    condition = _function(writer, "cond", (step.condition, other.condition))
+    condition = _write_function(writer, "cond", (step.condition, other.condition))
     count = len(step.carry)
-    body = _function(
+    body = _write_function(
         writer, "body", (step.body, other.body), passed=range(count, count + len(step.captured))
     )
     inputs = [names[value] for value in (*step.carry, *step.captured)]
@@ -86,7 +86,7 @@ def _write_counter_condition(writer: Writer, length: int, count: int) -> str:
     inner = Writer(writer.sizes, f"{name}/", writer)
     arguments = [inner.name(f"x{place}") for place in range(count)]
     result = inner.emit("Less", [arguments[0], inner.number(length, "int32")], T="int32")
-    _finish(writer, inner, name, arguments, [result])
+    _add_function(writer, inner, name, arguments, [result])
     return name
 
 
@@ -115,11 +115,11 @@ def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
     ]
     following = inner.emit("AddV2", [counter, inner.number(1, "int32")], T="int32")
     outputs = [following, *results[: len(carry)], *updated, *slices, *captured]
-    _finish(writer, inner, name, arguments, outputs)
+    _add_function(writer, inner, name, arguments, outputs)
     return name
 
 
-def _function(
+def _write_function(
     writer: Writer, kind: str, pair: tuple[Graph, Graph], passed: Sequence[int] = ()
 ) -> str:
     """Write a graph as a function that also returns the arguments in `passed`; return its name."""
@@ -129,11 +129,13 @@ def _function(
     arguments = [inner.name(f"x{place}") for place in range(len(first.arguments))]
     known: dict[Value, str] = dict(zip(first.arguments, arguments, strict=True))
     results = inner.graph(pair, known)
-    _finish(writer, inner, name, arguments, [*results, *(arguments[place] for place in passed)])
+    _add_function(
+        writer, inner, name, arguments, [*results, *(arguments[place] for place in passed)]
+    )
     return name
 
 
-def _finish(
+def _add_function(
     writer: Writer, inner: Writer, name: str, arguments: Sequence[str], results: Sequence[str]
 ) -> None:
     """Add a function to the model; each result gets an Identity node, so that none is an argument itself."""

@@ -130,7 +130,9 @@ def shift(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) ->
 
 
 @rule("MaxPoolWithArgmax")
-def pooling_with_places(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+def pooling_with_indices(
+    writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
+) -> None:
     """Write MaxPool with indices; ONNX counts them with channels before pixels."""
     window: Any = call.attrs["window"]
     rank = len(window.size)

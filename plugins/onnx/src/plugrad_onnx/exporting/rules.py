@@ -63,7 +63,7 @@ def reduction(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
 
 
 @rule("ArgMax", "ArgMin")
-def position(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+def arg_extremum(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write ArgMax or ArgMin."""
     kernel = call.calls[0].kernel.name
     found = writer.emit(kernel, inputs, axis=call.attrs["axis"], keepdims=0)
@@ -279,7 +279,7 @@ def resize(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -
 
 
 @rule("ZerosLike", "OnesLike")
-def filled(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+def full_like(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write one number expanded to the shape of a tensor."""
     value = np.array(call.calls[0].kernel.name == "OnesLike", np.dtype(call.dtype().name))
     writer.emit("Expand", [writer.constant(value), writer.emit("Shape", inputs)], outputs)
@@ -314,7 +314,7 @@ def mirror_pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str
 
 
 @rule("FloorDiv", "Mod")
-def floored(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+def floor_division(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
     """Write a quotient rounded down, or its remainder; ONNX rounds integer quotients towards zero."""
     kernel = call.calls[0].kernel.name
     if call.dtype().is_integer:

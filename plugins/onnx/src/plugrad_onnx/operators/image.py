@@ -68,7 +68,7 @@ def resize(
 ) -> Tensor:
     """Resize images (Resize): along each axis a product with a matrix of interpolation weights."""
     chosen = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
-    lengths, factors = _sizes(x, chosen, scales, sizes, keep_aspect_ratio_policy)
+    lengths, factors = _resolve_sizes(x, chosen, scales, sizes, keep_aspect_ratio_policy)
     crops = coordinate_transformation_mode == "tf_crop_and_resize"
     result = x
     for place, axis in enumerate(chosen):
@@ -78,7 +78,7 @@ def resize(
         part = (0.0, 1.0)
         if crops and roi is not None:
             part = (float(roi[place]), float(roi[place + len(chosen)]))
-        where = _coordinates(
+        where = _find_coordinates(
             size, lengths[place], factors[place], coordinate_transformation_mode, part
         )
         if mode == "nearest":
@@ -86,7 +86,7 @@ def resize(
             result = plugrad.take(result, as_tensor(indices, x.device), axis=axis)
         else:
             scale = min(factors[place], 1.0) if antialias else 1.0
-            weights = _weights(
+            weights = _interpolation_matrix(
                 where, size, scale, mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
             )
             result = _multiply_along(result, weights, axis)
@@ -129,7 +129,7 @@ def sample_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
         weights = [rest if o else 1 - rest for rest, o in zip(rests, offsets, strict=True)]
         weight = plugrad.expand_dims(reduce(plugrad.multiply, weights), axis=-1)
         places = [low + float(o) for low, o in zip(lows, offsets, strict=True)]
-        parts.append(weight * _pixels(images, places, x.shape[0], sizes))
+        parts.append(weight * _take_pixels(images, places, x.shape[0], sizes))
     result = reduce(plugrad.add, parts)
     result = plugrad.permute_dims(result, (0, result.ndim - 1, *range(1, result.ndim - 1)))
     return same_dtype(result, x)
@@ -149,7 +149,7 @@ def non_max_suppression(
     count = 0 if most is None else int(scalar(most))
     overlap = 0.0 if iou_threshold is None else float(scalar(iou_threshold))
     least = -math.inf if score_threshold is None else float(scalar(score_threshold))
-    corners = _corners(boxes, bool(center_point_box))
+    corners = _as_corners(boxes, bool(center_point_box))
     rows = [
         (batch, kind, box)
         for batch in range(scores.shape[0])
@@ -203,8 +203,8 @@ def max_roi_pool(
     for roi in rois:
         image, *corners = int(roi[0]), *(round(float(v) * spatial_scale) for v in roi[1:])
         x1, y1, x2, y2 = corners
-        rows = _bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2])
-        columns = _bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
+        rows = _find_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2])
+        columns = _find_bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
         zero = plugrad.zeros(x.shape[1:2], dtype=x.dtype, device=x.device)
         cells = [
             plugrad.max(x[image, :, a:b, c:d], axis=(1, 2)) if b > a and d > c else zero
@@ -215,7 +215,7 @@ def max_roi_pool(
     return plugrad.stack(results)
 
 
-def _bins(start: int, length: int, count: int, size: int) -> list[tuple[int, int]]:
+def _find_bins(start: int, length: int, count: int, size: int) -> list[tuple[int, int]]:
     """Return the bins of a region along an axis, clipped to the image."""
     step = length / count
     return [
@@ -275,7 +275,7 @@ def _resize_by_factors(x: Tensor, scales: list[float], mode: str) -> Tensor:
     )  # fmt: skip
 
 
-def _sizes(
+def _resolve_sizes(
     x: Tensor, axes: Sequence[int], scales: Values | None, sizes: Values | None, policy: str
 ) -> tuple[list[int], list[float]]:
     """Return the new sizes of axes and their scale factors."""
@@ -294,7 +294,7 @@ def _sizes(
     return wanted, factors
 
 
-def _coordinates(
+def _find_coordinates(
     size: int, length: int, factor: float, mode: str, part: tuple[float, float]
 ) -> NDArray[np.float64]:
     """Return the coordinates of new pixels in the old image."""
@@ -321,7 +321,7 @@ def _coordinates(
     )
 
 
-def _weights(
+def _interpolation_matrix(
     where: NDArray[np.float64],
     size: int,
     scale: float,
@@ -369,7 +369,9 @@ def _multiply_along(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
     return plugrad.moveaxis(plugrad.matmul(moved, weights), -1, axis)
 
 
-def _pixels(images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequence[int]) -> Tensor:
+def _take_pixels(
+    images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequence[int]
+) -> Tensor:
     """Return pixels at integer coordinates, 0 outside; each image is a row of pixels."""
     rank = len(sizes)
     first = np.arange(count).reshape((count,) + (1,) * rank) * math.prod(sizes)
@@ -388,7 +390,7 @@ def _pixels(images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequenc
     return plugrad.where(plugrad.expand_dims(inside, axis=-1), taken, like(0, taken))
 
 
-def _corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:
+def _as_corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:
     """Convert boxes to (y1, x1, y2, x2) in ascending order."""
     if centered:
         x, y, width, height = np.moveaxis(boxes, -1, 0)

@@ -48,10 +48,10 @@ def max_pool(
             return plugrad.pool(x, how[0], "max", *how[1:], **attrs)
         if len(given.size) <= _MOST_AXES:
             largest, places = plugrad.max_pool_with_argmax(x, *how, **attrs)
-            return largest, _places(places, x, storage_order)
+            return largest, _convert_indices(places, x, storage_order)
     window = _extend_to_ceiling(x.shape[1:-1], given) if ceil_mode else given
     lowest = -math.inf if x.dtype.is_inexact else plugrad.iinfo(x.dtype).min
-    taps = _taps(x, window, lowest)
+    taps = _extract_cells(x, window, lowest)
     if outputs == 1:
         return reduce(plugrad.maximum, taps)
     raise InvalidModel(
@@ -83,8 +83,8 @@ def average_pool(
             count_include_pad=bool(count_include_pad),
         )
     window = _extend_to_ceiling(spatial, given_window) if ceil_mode else given_window
-    total = reduce(plugrad.add, _taps(x, window, 0))
-    return plugrad.divide(total, _counts(x, given_window, window, bool(count_include_pad)))
+    total = reduce(plugrad.add, _extract_cells(x, window, 0))
+    return plugrad.divide(total, _count_elements(x, given_window, window, bool(count_include_pad)))
 
 
 @operator("LpPool", layout="images")
@@ -103,7 +103,7 @@ def lp_pool(
     window = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
     window = _extend_to_ceiling(x.shape[1:-1], window) if ceil_mode else window
     powers = plugrad.pow(plugrad.abs(x), like(p, x))
-    return plugrad.pow(reduce(plugrad.add, _taps(powers, window, 0)), like(1 / p, x))
+    return plugrad.pow(reduce(plugrad.add, _extract_cells(powers, window, 0)), like(1 / p, x))
 
 
 @operator("GlobalAveragePool", layout="images")
@@ -181,7 +181,7 @@ def _extend_to_ceiling(spatial: Sequence[int], window: Window) -> Window:
     return Window(window.size, window.strides, window.dilations, tuple(pads))
 
 
-def _taps(x: Tensor, window: Window, fill: float) -> list[Tensor]:
+def _extract_cells(x: Tensor, window: Window, fill: float) -> list[Tensor]:
     """Return for each cell of the window the elements under it at all positions."""
     padded = plugrad.pad(x, [(0, 0), *window.pads, (0, 0)], fill)
     count = [
@@ -200,7 +200,7 @@ def _taps(x: Tensor, window: Window, fill: float) -> list[Tensor]:
     return taps
 
 
-def _counts(x: Tensor, original: Window, window: Window, padding_counts: bool) -> Tensor:
+def _count_elements(x: Tensor, original: Window, window: Window, padding_counts: bool) -> Tensor:
     """Return the number of elements in each mean; padding that only rounds up is never counted."""
     ones = plugrad.ones((1, *x.shape[1:-1], 1), dtype=x.dtype, device=x.device)
     pads = window.pads
@@ -211,10 +211,10 @@ def _counts(x: Tensor, original: Window, window: Window, padding_counts: bool) -
             for before, after in zip(original.pads, window.pads, strict=True)
         )
     rest = Window(window.size, window.strides, window.dilations, pads)
-    return reduce(plugrad.add, _taps(ones, rest, 0))
+    return reduce(plugrad.add, _extract_cells(ones, rest, 0))
 
 
-def _places(places: Tensor, x: Tensor, storage_order: int) -> Tensor:
+def _convert_indices(places: Tensor, x: Tensor, storage_order: int) -> Tensor:
     """Convert flat indices of channels-last images to ONNX's flat indices.
 
     ONNX has the channels second, and counts the elements of all images.

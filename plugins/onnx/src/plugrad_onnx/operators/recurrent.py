@@ -85,9 +85,9 @@ def rnn(
     chosen = _choose_activations(
         activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta
     )
-    states = [_state(initial, layout)]
-    cells = _cells(w, r, b, None, hidden_size, chosen, clip, False)
-    return _over_sequences(_rnn_step, cells, x, lengths, states, direction, layout)
+    states = [_initial_state(initial, layout)]
+    cells = _make_cells(w, r, b, None, hidden_size, chosen, clip, False)
+    return _run_directions(_rnn_step, cells, x, lengths, states, direction, layout)
 
 
 @operator("GRU")
@@ -112,9 +112,9 @@ def gru(
     """Run a gated recurrent unit over sequences (GRU)."""
     names = activations or ["Sigmoid", "Tanh"] * w.shape[0]
     chosen = _choose_activations(names, activation_alpha, activation_beta)
-    states = [_state(initial, layout)]
-    cells = _cells(w, r, b, None, hidden_size, chosen, clip, bool(linear_before_reset))
-    return _over_sequences(_gru_step, cells, x, lengths, states, direction, layout)
+    states = [_initial_state(initial, layout)]
+    cells = _make_cells(w, r, b, None, hidden_size, chosen, clip, bool(linear_before_reset))
+    return _run_directions(_gru_step, cells, x, lengths, states, direction, layout)
 
 
 @operator("LSTM")
@@ -141,9 +141,9 @@ def lstm(
     """Run a long short-term memory over sequences (LSTM)."""
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * w.shape[0]
     chosen = _choose_activations(names, activation_alpha, activation_beta)
-    states = [_state(initial, layout), _state(initial_cell, layout)]
-    cells = _cells(w, r, b, peepholes, hidden_size, chosen, clip, bool(input_forget))
-    return _over_sequences(_lstm_step, cells, x, lengths, states, direction, layout)
+    states = [_initial_state(initial, layout), _initial_state(initial_cell, layout)]
+    cells = _make_cells(w, r, b, peepholes, hidden_size, chosen, clip, bool(input_forget))
+    return _run_directions(_lstm_step, cells, x, lengths, states, direction, layout)
 
 
 def _rnn_step(cell: Cell, x: Tensor, state: State) -> State:
@@ -190,7 +190,7 @@ def _add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
     return x if bias is None else x + bias
 
 
-def _state(initial: Tensor | None, layout: int) -> Tensor | None:
+def _initial_state(initial: Tensor | None, layout: int) -> Tensor | None:
     """Return an initial state with its directions first."""
     return plugrad.moveaxis(initial, 0, 1) if layout and initial is not None else initial
 
@@ -217,7 +217,7 @@ def _choose_activations(
     return chosen
 
 
-def _cells(
+def _make_cells(
     w: Tensor,
     r: Tensor,
     b: Tensor | None,
@@ -246,7 +246,7 @@ def _cells(
     ]
 
 
-def _over_sequences(
+def _run_directions(
     step: Step,
     cells: Sequence[Cell],
     x: Tensor,
@@ -264,7 +264,7 @@ def _over_sequences(
         backwards = direction == "reverse" or place == 1
         zeros = plugrad.zeros((x.shape[1], cell.size), dtype=x.dtype, device=x.device)
         state = tuple(zeros if first is None else first[place] for first in initial)
-        output, state = _in_one_direction(step, cell, x, ends, state, backwards)
+        output, state = _run_direction(step, cell, x, ends, state, backwards)
         outputs.append(output)
         last.append(state)
     result = plugrad.stack(outputs, axis=1)
@@ -275,7 +275,7 @@ def _over_sequences(
     return result, *states
 
 
-def _in_one_direction(
+def _run_direction(
     step: Step, cell: Cell, x: Tensor, ends: Tensor | None, state: State, backwards: bool
 ) -> tuple[Tensor, State]:
     """Return the outputs of all steps and the final state; after its end, a sequence keeps its state."""
