@@ -53,7 +53,7 @@ _WORKGROUP = re.compile(r"@workgroup_size\s*\(([^)]*)\)")
 
 
 def stencil(body: str, contract: Kernel[..., Any]) -> Callable[..., GpuArray]:
-    """Return an implementation that computes each element of the output by statements in WGSL.
+    """Return an implementation that computes each output element by WGSL statements.
 
     >>> from plugrad.extend import Shaped, Spec, kernel
     >>> from plugrad_webgpu import stencil
@@ -87,7 +87,7 @@ def load_wgsl_kernel(
     *,
     invocations: Callable[..., int] | None = None,
 ) -> Callable[..., GpuArray]:
-    """Return an implementation of a kernel that runs a compute shader in WGSL.
+    """Return an implementation of a kernel by a compute shader in WGSL.
 
     The source has one entry point, and may use the functions of snippets.wgsl, accurate.wgsl and
     complex.wgsl. These are declared for it:
@@ -137,7 +137,7 @@ def load_wgsl_kernel(
 
 
 class Interface(NamedTuple):
-    """What a shader is given: the same for all calls that differ in sizes and numbers only."""
+    """The inputs of a shader that are the same for all calls, apart from sizes and numbers."""
 
     inputs: tuple[tuple[str, DType, int], ...]
     """The name, the dtype and the number of axes of each."""
@@ -148,13 +148,13 @@ class Interface(NamedTuple):
 
     @property
     def shapes(self) -> list[tuple[str, int]]:
-        """The arrays that have axes, and how many."""
+        """The number of arrays that have axes."""
         ranks = [*((name, rank) for name, _, rank in self.inputs), ("output", self.rank)]
         return [(name, rank) for name, rank in ranks if rank]
 
     @property
     def declarations(self) -> str:
-        """The declarations that follow the source."""
+        """The WGSL declarations that are appended to the source."""
         arrays = [(name, "read", dtype) for name, dtype, _ in self.inputs]
         arrays.append(("output", "read_write", self.output))
         return "\n".join(
@@ -203,7 +203,7 @@ def _stencil_source(body: str, interface: Interface) -> str:
 
 
 def _reader_function(name: str, dtype: DType, rank: int) -> str:
-    """Return a function that reads an element of an array, and 0 outside."""
+    """Return a WGSL function that reads an element of an array, and 0 outside of it."""
     axes = range(rank)
     arguments = ", ".join(f"i{axis}: i32" for axis in axes)
     # A negative position is a large one as a u32.
@@ -280,7 +280,7 @@ def _implementation(
 def _attribute_numbers(
     kernel: str, name: str, value: Any, annotation: Any
 ) -> tuple[str, list[int] | list[float]]:
-    """Return the type of an attribute in WGSL and its numbers; where the contract says float, integers are floats.
+    """Return an attribute's WGSL type and its numbers; integers become floats where the contract says float.
 
     Raises:
         ArgumentError: it is neither a number nor a tuple of numbers.
@@ -310,7 +310,7 @@ def _attribute_numbers(
 
 
 def _read_source(source: object) -> object:
-    """Return the source, read from its file if it is a path.
+    """Return the source; a path is read from its file.
 
     Raises:
         ArgumentError: there is no such file.
@@ -328,7 +328,7 @@ def _read_source(source: object) -> object:
 
 
 def _check_source(contract: Kernel[..., Any], text: object, what: str) -> str:
-    """Return WGSL for a contract that a shader can implement.
+    """Return the source after a check that a shader can implement the contract.
 
     Raises:
         ArgumentError: it is not a string, or the contract takes a list of inputs.

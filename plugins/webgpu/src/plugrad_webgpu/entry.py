@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class WebGpuBackend(Backend):
-    """Arrays in the memory of one GPU, computed by WGSL shaders."""
+    """Arrays in GPU memory, computed by WGSL shaders."""
 
     name: ClassVar[str] = "webgpu"
     is_asynchronous: ClassVar[bool] = True
@@ -53,7 +53,7 @@ class WebGpuBackend(Backend):
 
     @property
     def active_device(self) -> Device:
-        """The device, once it is open.
+        """The opened device.
 
         Raises:
             BackendUnavailable: it is not open, or closed.
@@ -69,7 +69,7 @@ class WebGpuBackend(Backend):
 
     @property
     def gpu_device(self) -> GPUDevice:
-        """The device as wgpu's other users know it."""
+        """The wgpu-py device, for other users of wgpu."""
         return self.active_device.shared
 
     def probe(self) -> Probe:
@@ -120,7 +120,7 @@ class WebGpuBackend(Backend):
         return table_with_narrow_dtypes()
 
     def _max_host_elements(self) -> int:
-        """Return how many elements an array may have that stays on the host.
+        """Return the largest number of elements of an array that is kept on the host.
 
         Raises:
             BackendUnavailable: the setting is negative.
@@ -134,7 +134,7 @@ class WebGpuBackend(Backend):
         return most
 
     def dtypes(self) -> frozenset[DType]:
-        """Return the dtypes of arrays on the device, and string, whose arrays stay on the host."""
+        """Return the dtypes of arrays on the device, and string, whose arrays are on the host."""
         return DTYPES | {float16, string} | known_bfloat16()
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
@@ -156,11 +156,11 @@ class WebGpuBackend(Backend):
         return download(self.active_device, array)
 
     def read(self, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
-        """Yield flat parts of the values of arrays; the device brings the next part while the program uses one."""
+        """Yield flat parts of the values of arrays; the next part is transferred while the program uses one."""
         return read(self.active_device, arrays)
 
     def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return an implementation that also takes halves, as those of this package do."""
+        """Return an implementation that also accepts half-precision inputs."""
         from plugrad_webgpu.halves import with_halves  # not at the top, as in `open`
         from plugrad_webgpu.narrow import own_configs
 
@@ -169,7 +169,7 @@ class WebGpuBackend(Backend):
         return function if is_own or contract is None else with_halves(contract, function)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return an implementation that also takes bfloat16: on the host, it is computed in float32."""
+        """Return an implementation that also accepts bfloat16; on the host it computes in float32."""
         from plugrad_webgpu.halves import with_halves  # as above
         from plugrad_webgpu.narrow import own_configs
 
@@ -179,7 +179,7 @@ class WebGpuBackend(Backend):
         return with_halves(contract, function)
 
     def compile(self, graph: Graph) -> Callable[..., list[Any]] | None:
-        """Return a function that encodes what the kernels of a graph do; None if all its values stay on the host."""
+        """Return a function that encodes the recorded dispatches of a graph, or None if all values are on the host."""
         # Few programs are compiled.
         from plugrad_webgpu.recording.graphs import record_graph
 
@@ -204,11 +204,11 @@ class WebGpuBackend(Backend):
         self.active_device.pool.limit = limit
 
     def lose_device(self) -> None:
-        """Destroy the device of the library, for tests."""
+        """Destroy the wgpu device, for tests."""
         self.active_device.shared.destroy()
 
     def handle_interruption(self, *, is_deferrable: bool) -> str:
-        """Give the device up if a batch may have been cut in two: the library does not say where.
+        """Give the device up if an interruption may have cut a batch in two.
 
         What a handler of signals raises waits for the end of what may not be cut, and what a trace function raises does
         not.

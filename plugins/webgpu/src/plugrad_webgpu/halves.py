@@ -55,7 +55,7 @@ def _plan(program: Program, shape: Shape, dtype: DType) -> Plan:
 
 
 def with_halves(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
-    """Return an implementation that also takes float16 and bfloat16."""
+    """Return an implementation that also accepts float16 and bfloat16."""
     if kernel.name in SHARING:
         return function
     if kernel is unary.cast:

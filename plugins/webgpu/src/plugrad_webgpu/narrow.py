@@ -42,7 +42,7 @@ EXTRA_KERNELS: Final = (
 
 @cache
 def table_with_narrow_dtypes() -> KernelTable:
-    """Return the table of the kernels: all take halves, and those that compute in words other narrow dtypes, too."""
+    """Return the table of the kernels; all accept halves, and elementwise ones also other narrow dtypes."""
     in_words = {kernel.name for kernel in EXTRA_KERNELS} | {
         kernel.name
         for family in FAMILIES
@@ -62,5 +62,5 @@ def table_with_narrow_dtypes() -> KernelTable:
 
 @cache
 def own_configs() -> dict[str, KernelConfig]:
-    """Return what that table has, by the names of kernels."""
+    """Return the configurations of that table by kernel name."""
     return {config.kernel_name: config for config in table_with_narrow_dtypes()}

@@ -30,7 +30,7 @@ VECTOR_BYTES = 16  # kernels read and write vectors of four words
 
 
 def requirements(adapter: GPUAdapter) -> dict[str, Any]:
-    """Return the features and limits that plugrad needs of a device, as arguments for `request_device_sync`.
+    """Return the features and limits that plugrad requires, as arguments for `request_device_sync`.
 
     They are ``required_features`` and ``required_limits``; an app adds its own to them.
     """
@@ -40,7 +40,7 @@ def requirements(adapter: GPUAdapter) -> dict[str, Any]:
 
 
 def use_device(device: GPUDevice | None) -> None:
-    """Make ``"webgpu"`` compute on a device that the program has opened; None returns to a device of plugrad's own.
+    """Make ``"webgpu"`` compute on a device opened by the program; None returns to plugrad's own device.
 
     It is also called ``"webgpu:shared"``. The device must have what `requirements` says.
 
@@ -62,7 +62,7 @@ def use_device(device: GPUDevice | None) -> None:
 
 
 def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "float32") -> Tensor:
-    """Return a tensor whose values are in a buffer of the program; nothing is copied.
+    """Return a tensor on a buffer of the program, without a copy.
 
     The tensor keeps the buffer. It has what the buffer holds when work is submitted: what the program
     writes later shows in the tensor, and in what is computed from it afterwards.
@@ -115,7 +115,7 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
 
 
 def to_buffer(tensor: Tensor) -> GPUBuffer:
-    """Return the buffer of a tensor on webgpu; nothing is copied.
+    """Return the buffer of a tensor on webgpu, without a copy.
 
     The work that computes the values is submitted before, so commands that the program submits
     see them. The elements come first in the buffer, which may be larger. Other tensors may share it,
@@ -135,7 +135,7 @@ def to_buffer(tensor: Tensor) -> GPUBuffer:
 
 
 def _backend_with_buffer(buffer: GPUBuffer) -> WebGpuBackend:
-    """Return the open backend whose device has a buffer.
+    """Return the open backend whose device owns a buffer.
 
     Raises:
         ArgumentValueError: there is none.

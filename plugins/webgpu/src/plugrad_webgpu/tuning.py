@@ -44,7 +44,7 @@ REPEATS: Final = 5
 def tune(
     selector: str = "", problems: Iterable[tuple[int, Sizes]] = PROBLEMS, repeats: int = REPEATS
 ) -> dict[str, str]:
-    """Return the fastest tile for each kind of problem on a device, after keeping them in the user's cache.
+    """Measure and cache the fastest tile for each kind of problem on a device, and return them.
 
     Raises:
         BackendUnavailable: there is no such device.
@@ -61,7 +61,7 @@ def tune(
 
 
 def measure_tiles(device: Device, batch: int, sizes: Sizes, repeats: int) -> dict[str, float]:
-    """Return the least seconds that a product takes by each tile that is possible."""
+    """Return the minimum seconds that a product takes with each supported tile."""
     rows, depth, columns = sizes
     a = Matrices(full(device, (batch, rows, depth), 1, float32), batch, rows, depth)
     b = Matrices(full(device, (batch, depth, columns), 1, float32), batch, depth, columns)

@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 
 def floats_only(body: Body) -> dict[DType, Body]:
-    """Return a body that is for floats only."""
+    """Return a host body restricted to floats."""
     return dict.fromkeys(FLOATING, body)
 
 
 def integers_only(body: Body) -> dict[DType, Body]:
-    """Return a body that is for integers only."""
+    """Return a host body restricted to integers."""
     return dict.fromkeys(INTEGER, body)
 
 
 def maximum(a: Array, b: Any) -> Array:
-    """Return the larger elements: the second of two zeros, and NaN where one is NaN."""
+    """Return the larger elements; of equal zeros the second, and NaN where either is NaN."""
     return np.where((a > b) | (a != a), a, b)
 
 
 def minimum(a: Array, b: Any) -> Array:
-    """Return the smaller elements: the second of two zeros, and NaN where one is NaN."""
+    """Return the smaller elements; of equal zeros the second, and NaN where either is NaN."""
     return np.where((a < b) | (a != a), a, b)
 
 
 def clip(x: Array, least: float, most: float) -> Array:
-    """Return x within bounds."""
+    """Return x clipped to bounds."""
     return minimum(maximum(x, least), most)
 
 
@@ -55,12 +55,12 @@ def step(x: Array, alpha: float) -> Array:
 
 
 def relu(x: Array) -> Array:
-    """Return x, or 0 where that is larger."""
+    """Return max(x, 0)."""
     return maximum(x, 0)
 
 
 def relu6(x: Array) -> Array:
-    """Return x within 0 and 6."""
+    """Return x clipped to [0, 6]."""
     return clip(x, 0, 6)
 
 
@@ -75,7 +75,7 @@ def leaky_relu(x: Array, alpha: Any) -> Array:
 
 
 def make_cast(dtype: DType) -> dict[DType, Body]:
-    """Return a function that casts to a dtype: fractions are truncated, floats saturate, and NaN becomes 0."""
+    """Return a function that casts to a dtype: floats are truncated towards zero and saturate, and NaN becomes 0."""
 
     def cast(x: Array) -> Array:
         return x.astype(dtype)

@@ -119,7 +119,7 @@ class _Elementwise:
         self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula)
 
     def step(self, key: Any, arrays: Sequence[GpuArray], values: Sequence[float] = ()) -> Step:
-        """Make the step for inputs of these shapes and dtypes, compile it, keep it and return it."""
+        """Make, compile and cache the step for inputs of these shapes and dtypes."""
         if len(self.steps) >= MAX_CACHED_STEPS:
             self.steps.clear()
         made = self._make_step([x.shape for x in arrays], [x.dtype for x in arrays], values)
@@ -181,7 +181,7 @@ def _reading(shape: Shape, out: Shape, dtype: DType) -> Reading:
 
 
 def _specialize(kernel: _Elementwise) -> Callable[..., GpuArray]:
-    """Return the shortest function for the parameters of a kernel, since every call of a small op runs it."""
+    """Return the shortest function for the kernel's parameters, because every call of a small op runs it."""
     steps = kernel.steps
     attributes = kernel.attributes
 

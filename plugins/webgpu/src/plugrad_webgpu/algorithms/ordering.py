@@ -56,7 +56,7 @@ _clamp_positions = elementwise(
 
 
 def sorting_positions(x: GpuArray, *, descending: bool = False) -> GpuArray:
-    """Return the positions that sort the last axis, as int32; equal elements stay in their order.
+    """Return the int32 indices that sort the last axis stably.
 
     NaN counts as the largest number.
     """
@@ -68,13 +68,13 @@ def sorting_positions(x: GpuArray, *, descending: bool = False) -> GpuArray:
 
 
 def label_sorting_positions(labels: GpuArray, limit: int) -> GpuArray:
-    """Return the positions that sort all integers, as int32; those outside ``[0, limit)`` come last."""
+    """Return the int32 indices that sort all labels; labels outside ``[0, limit)`` come last."""
     keys = _clamp_positions(labels, limit=limit)
     return _sort_keys(reinterpret(keys, (math.prod(keys.shape),)), limit.bit_length())
 
 
 def _sort_keys(keys: GpuArray, bits: int) -> GpuArray:
-    """Return the positions that sort keys of which the lowest bits differ."""
+    """Return the indices that sort keys of which the lowest `bits` bits differ."""
     size, device = keys.shape[-1], keys.buffer.device
     if size <= SHORT_ROW_ELEMENTS:
         return device.launch(_rank_plan(keys.shape), keys)
@@ -84,7 +84,7 @@ def _sort_keys(keys: GpuArray, bits: int) -> GpuArray:
 
 
 def _radix_sort(keys: GpuArray, bits: int, before: GpuArray | None = None) -> GpuArray:
-    """Return the same by digits; positions with equal keys stay in the order that is given, if there is one."""
+    """Return the indices that sort keys by digits; equal keys keep the order `before`, if it is given."""
     device = keys.buffer.device
     for step in _passes(keys.shape, bits, before is not None):
         before = before or keys  # the first pass does not read it
@@ -109,7 +109,7 @@ def _merge_plan(shape: Shape) -> Plan:
 
 
 class _Pass(NamedTuple):
-    """The dispatches that sort by one digit."""
+    """The dispatches of one digit of a radix sort."""
 
     count_digits: Plan
     add_up: Plan

@@ -43,7 +43,7 @@ class Matrices:
 
 
 class Source(NamedTuple):
-    """How a shader finds the elements of the left operand of a product."""
+    """The WGSL by which a shader reads the left operand of a product."""
 
     name: str
     """The file shaders/templates/<name>.wgsl."""
@@ -86,7 +86,7 @@ class _EpilogueSource(NamedTuple):
 
 
 def multiply(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuArray:
-    """Return the products as an array (batch, rows, columns); a batch of one is used for every matrix."""
+    """Return matrix products as (batch, rows, columns); a batch of one is used for every matrix."""
     if b.columns == 1 < a.rows:
         # One row of the transposed product: its operands are read in whole vectors.
         row = Matrices(b.array, b.batch, 1, b.rows)
@@ -119,7 +119,7 @@ def _matrix_source(rows: int, columns: int, is_transposed: bool) -> Source:
 
 
 def product(a: Matrices, b: Matrices, source: Source, epilogue: Epilogue | None = None) -> GpuArray:
-    """Return the products of a left operand, which a source describes, and matrices.
+    """Return the products of a left operand, read by a source, and matrices.
 
     The columns of `a` are the elements of one run; `b` has the rows of all runs.
     """
@@ -283,7 +283,7 @@ def _program(
 
 
 def _sizes(tile: Tile, block: tuple[int, int], is_transposed: tuple[bool, bool]) -> dict[str, str]:
-    """Return the sizes of a tile, and what each invocation of a workgroup loads."""
+    """Return the sizes of a tile, and the number of elements that each invocation loads."""
     blocks, lines = block
     numbers = {
         "blocks": blocks,
@@ -323,7 +323,7 @@ def _store_statements(is_whole: bool) -> str:
 
 
 def _a_access(source: Source, is_transposed: bool, kind: str) -> dict[str, str]:
-    """Return how the left operand is read: vectors along the rows or along the sums, or their elements."""
+    """Return how the left operand is read: as vectors along rows or along the sum, or by elements."""
     guarded = f"select({kind}(), a[select(0u, u32(at), is_real)], is_real)"
     item = "a_item(run.start[{0}] + {1}, ({2} >= run.first[{0}]) & ({2} < run.end[{0}]))"
     if is_transposed:
@@ -343,7 +343,7 @@ def _a_access(source: Source, is_transposed: bool, kind: str) -> dict[str, str]:
 
 
 def _b_access(is_transposed: bool, is_whole: bool, depth_whole: bool, kind: str) -> dict[str, str]:
-    """Return how the right operand is read, likewise."""
+    """Return how the right operand is read: as vectors or by elements."""
     guarded = f"select({kind}(), b[select(0u, at, is_real)], is_real)"
     if is_transposed:
         column, end, row = "4u * vector + i", "parameters.columns", "column * parameters.depth"

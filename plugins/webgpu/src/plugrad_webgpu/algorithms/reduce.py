@@ -96,7 +96,7 @@ def reduction(
 
 
 class _Rule(NamedTuple):
-    """What a reduction computes for one dtype."""
+    """The expressions of a reduction for one dtype."""
 
     dtype: DType
     combine: str
@@ -107,7 +107,7 @@ class _Rule(NamedTuple):
 def _stages(
     rule: _Rule, shape: Shape, axes: tuple[int, ...], is_software: bool, has_subgroups: bool
 ) -> Iterator[Plan]:
-    """Yield the dispatches of a reduction: one or several for each run of reduced axes, last run first."""
+    """Yield the dispatches of a reduction: one or several for each group of reduced axes, the last group first."""
     groups = _groups(shape, axes)
     if not groups and rule.finish != "value":
         groups = [(math.prod(shape), 1, 1)]
@@ -169,7 +169,7 @@ def _stages(
 
 
 def _groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
-    """Return the runs of reduced axes, last first, each as (outer, size, inner)."""
+    """Return the groups of adjacent reduced axes as (outer, size, inner), the last group first."""
     sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [
         (is_reduced, math.prod(size for _, size in run))
@@ -187,7 +187,7 @@ def _groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
 
 
 def count_segments(outputs: int, length: int, is_row: bool, is_software: bool) -> int:
-    """Return the number of segments of a reduction: enough work for the device, and loops within bounds."""
+    """Return into how many segments to divide a reduction, for enough parallel work and bounded loops."""
     invocations, least = (
         (SOFTWARE_INVOCATIONS, SOFTWARE_STEPS) if is_software else (GPU_INVOCATIONS, GPU_STEPS)
     )
@@ -199,7 +199,7 @@ def count_segments(outputs: int, length: int, is_row: bool, is_software: bool) -
 
 
 def count_splits(steps: int, tiles: int, busy: int, least: int) -> int:
-    """Return the number of parts of the sums of a product: enough work for the device, and loops within bounds."""
+    """Return into how many parts to divide the sums of a product, for enough parallel work and bounded loops."""
     wanted = min(busy // max(tiles, 1), steps // least)
     return max(wanted, -(-steps // MAX_LOOP_STEPS), 1)
 

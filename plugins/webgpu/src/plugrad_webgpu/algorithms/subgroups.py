@@ -37,7 +37,7 @@ def subgroup_size(device: CommandRecorder) -> int:
 
 
 def uses_subgroups(device: CommandRecorder) -> bool:
-    """Return whether the invocations of a workgroup combine by subgroups what they have found.
+    """Return whether the invocations of a workgroup combine their results by subgroup operations.
 
     On software devices, where it takes longer, no invocation waits for another one anyway.
     """
@@ -47,7 +47,7 @@ def uses_subgroups(device: CommandRecorder) -> bool:
 def join_function(
     name: str, combine: str, kind: str, has_subgroups: bool, workgroup: int = WORKGROUP
 ) -> str:
-    """Return a function of WGSL that combines a value of each invocation of a workgroup.
+    """Return a WGSL function that combines one value of each invocation of a workgroup.
 
     Its arguments are the value, the place of the invocation in the workgroup, and the size of its subgroup.
 

@@ -29,7 +29,7 @@ CACHE_NAME = "plugrad-webgpu"
 
 
 class Tile(NamedTuple):
-    """The part of the output that an invocation ("direct") or a workgroup computes, and how."""
+    """The part of the output that an invocation ("direct") or a workgroup computes, and the algorithm."""
 
     schedule: Schedule
     rows: int
@@ -49,14 +49,14 @@ class Tile(NamedTuple):
 
     @property
     def workgroup(self) -> int:
-        """The invocations of a workgroup."""
+        """The number of invocations in a workgroup."""
         if self.schedule != "shared":
             return self.invocations
         return self.rows // self.down * (self.vectors // self.across)
 
     @property
     def shared_bytes(self) -> int:
-        """The shared memory that a workgroup needs."""
+        """The bytes of shared memory that a workgroup needs."""
         return 64 * self.steps * (self.rows + self.vectors) if self.schedule == "shared" else 0
 
 
@@ -79,7 +79,7 @@ NARROW_TILES: Final = ("narrow", "joined")
 def choose_tile(
     device: CommandRecorder, batch: int, sizes: Sizes, *, is_along: bool = False
 ) -> str:
-    """Return the name of the tile that suits a device and a problem: a measured one, or a likely one.
+    """Return the name of the best tile for a device and a problem: a measured one, or an estimate.
 
     Args:
         device: What computes the product.
@@ -116,12 +116,12 @@ def _choose_shared(device: CommandRecorder, batch: int, sizes: Sizes) -> str:
 
 
 def _count_tiles(tile: Tile, sizes: Sizes) -> int:
-    """Return how many whole tiles a product has."""
+    """Return the number of tiles that cover a product."""
     return (sizes[0] // (4 * tile.rows)) * (sizes[2] // (4 * tile.vectors))
 
 
 def is_possible(device: CommandRecorder, name: str) -> bool:
-    """Return whether a device can compute by a tile."""
+    """Return whether a device supports a tile."""
     tile = TILES[name]
     if tile.schedule == "broadcast":
         return device.subgroup == BROADCAST_SUBGROUP_SIZE
@@ -129,7 +129,7 @@ def is_possible(device: CommandRecorder, name: str) -> bool:
 
 
 def problem_kind(batch: int, sizes: Sizes) -> str:
-    """Return the key that problems of about these sizes share in the table of tiles.
+    """Return the key under which the table of tiles stores problems of about these sizes.
 
     >>> problem_kind(1, (500, 70, 512))
     '1 512 128 512'
@@ -138,14 +138,14 @@ def problem_kind(batch: int, sizes: Sizes) -> str:
 
 
 def load_tiles(info: Mapping[str, Any]) -> dict[str, str]:
-    """Return the measured tiles for an adapter, by the kind of problem; what the cache does not have is absent."""
+    """Return the measured tiles for an adapter by kind of problem, from the cache."""
     content = UserCache(CACHE_NAME).read(_adapter_key(info))
     found: dict[str, str] = json.loads(content) if content is not None else {}
     return {kind: name for kind, name in found.items() if name in TILES}
 
 
 def save_tiles(info: Mapping[str, Any], tiles: Mapping[str, str]) -> None:
-    """Keep measured tiles for an adapter, in addition to those that are kept."""
+    """Store measured tiles for an adapter in the cache, beside earlier ones."""
     UserCache(CACHE_NAME).write(
         _adapter_key(info), json.dumps({**load_tiles(info), **tiles}).encode()
     )

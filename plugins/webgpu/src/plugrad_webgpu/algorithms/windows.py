@@ -65,7 +65,7 @@ def fold_cells(
 
 
 def fold_stops(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape) -> GpuArray:
-    """Return images of a shape; each of their elements combines the values of all windows that cover it."""
+    """Return images of a shape, of which each element combines the values of all windows that cover it."""
     dy = inputs[0]
     step = _plan(fold, "stops", image, window, dy.dtype, dy.dtype)
     return dy.buffer.device.launch(step, *inputs)
@@ -74,7 +74,7 @@ def fold_stops(fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: 
 def fold_weights(
     fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
 ) -> GpuArray:
-    """Return a filter (height, width, channels), whose elements each are a sum over all windows."""
+    """Return a filter (height, width, channels), of which each element is a sum over all windows."""
     dy = inputs[0]
     device = dy.buffer.device
     rows = image[0] * math.prod(window.out)
@@ -125,18 +125,18 @@ def _plan(
 
 
 def _vector_width(image: Shape, dtype: DType) -> int:
-    """Return how many channels are one element of a shader."""
+    """Return how many channels form one vector in the shader."""
     return 4 if image[-1] % 4 == 0 and words_per_element(dtype) == 1 else 1
 
 
 def _window_overlap_periods(window: Window) -> Shape:
-    """Return the number of stops between windows that have a cell at the same place."""
+    """Return the distance, in positions, between windows that have a cell at the same pixel."""
     both = zip(window.dilations, window.strides, strict=True)
     return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
 
 
 def _check_steps(loop: Loop, size: Shape, window: Window) -> None:
-    """Raise unless an invocation can visit all cells of its window.
+    """Raise unless one invocation can visit all cells of a window.
 
     Raises:
         ArgumentValueError: there is too much of it.
@@ -160,7 +160,7 @@ def _count_steps(loop: Loop, size: Shape, window: Window) -> int:
 
 @lru_cache(maxsize=1024)
 def split_into_pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, ...]:
-    """Return windows that together have the cells of one, in row-major order, each within the steps of a loop.
+    """Return windows that partition the cells of one in row-major order, each within the limit of loop steps.
 
     Where a piece has no cell in any image, it is left out unless all have none.
     """
@@ -188,7 +188,7 @@ def split_into_pieces(window: Window, size: Shape, loop: Loop) -> tuple[Window, 
 def split_filter(
     filter: GpuArray, window: Window, size: Shape, loop: Loop
 ) -> Iterator[tuple[Window, GpuArray]]:
-    """Yield the pieces of a window, each with its part of a filter (height, width, ...)."""
+    """Yield the pieces of a window, each with its part of the filter (height, width, …)."""
     for piece in split_into_pieces(window, size, loop):
         ends = zip(window.padding, piece.padding, window.dilations, strict=True)
         begin = [(before - own) // dilation for (before, _), (own, _), dilation in ends]
@@ -231,7 +231,7 @@ def _program(
 
 @lru_cache(maxsize=1024)
 def shorten_strides(window: Window, size: Shape) -> Window:
-    """Return a window over images of a size, with the strides shortened that lead beyond the image from everywhere.
+    """Return a window with strides shortened where every step would leave the image.
 
     Raises:
         ArgumentValueError: a place that the window reaches is not a number of a shader.
@@ -249,6 +249,6 @@ def shorten_strides(window: Window, size: Shape) -> Window:
 
 
 def select_axes(window: Window, axes: slice) -> Window:
-    """Return a window with only some of its axes."""
+    """Return a window with only the given axes."""
     size, strides, padding, dilations, out = window
     return Window(size[axes], strides[axes], padding[axes], dilations[axes], out[axes])

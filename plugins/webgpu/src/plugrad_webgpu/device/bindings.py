@@ -24,7 +24,7 @@ MAX_BIND_GROUPS: Final = 4096
 
 
 class BindGroups:
-    """The bind groups of a device and their layouts; the caller holds the lock of the device."""
+    """The cache of bind groups and layouts of a device; the caller holds the device's lock."""
 
     def __init__(self, owner: Allocator, driver: Driver, raw: RawDevice) -> None:
         """Begin without groups, for the buffers of `owner`."""
@@ -40,7 +40,7 @@ class BindGroups:
         self._guests: list[tuple[Handle, list[ExternalBuffer]]] = []
 
     def layout(self, operands: int, outputs: int, has_table: bool = False) -> Layout:
-        """Return the layout of all programs with these numbers of operands."""
+        """Return the layout shared by all programs with these numbers of operands."""
         key = operands, outputs, has_table
         layout = self._layouts.get(key)
         if layout is None:
@@ -79,7 +79,7 @@ class BindGroups:
         return group
 
     def check_guests(self, guests: Iterable[ExternalBuffer]) -> None:
-        """Raise unless buffers that belong to other code can be used by the work that is submitted next.
+        """Raise unless external buffers are still valid for the next submission.
 
         Raises:
             ArgumentValueError: one has been destroyed, or is mapped.
@@ -95,7 +95,7 @@ class BindGroups:
                 )
 
     def end_batch(self, encoder: Handle) -> None:
-        """Check and forget the guests of the batch that an encoder holds; release all groups if there are many."""
+        """Check and forget the external buffers of a batch; release all bind groups if there are many."""
         if self._guests:
             self._check_and_forget_guests(encoder)
         if len(self._groups) > MAX_BIND_GROUPS + self.in_use:
@@ -112,7 +112,7 @@ class BindGroups:
             raise
 
     def release(self, storages: Iterable[Storage]) -> None:
-        """Release the groups of some buffers, which they keep alive."""
+        """Release the bind groups of buffers, which keep the buffers alive."""
         serials = {storage.serial for storage in storages}
         for key in [key for key in self._groups if not serials.isdisjoint(key)]:
             self.generation += 1

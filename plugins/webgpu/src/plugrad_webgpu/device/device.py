@@ -61,7 +61,7 @@ CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
 
 
 class Encoded(NamedTuple):
-    """A dispatch whose pipeline and bind group are made."""
+    """A dispatch with its pipeline and bind group."""
 
     pipeline: Handle
     group: Handle
@@ -120,11 +120,11 @@ class Device:
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """What makes several calls one, for other threads; entering it raises if the device refuses work."""
+        """The lock that makes several calls atomic; entering it raises if the device refuses work."""
         return self._lock
 
     def abandon(self, error: Callable[[], PlugradError]) -> Any:
-        """Refuse all further work with an error; return the lock that is no longer used."""
+        """Refuse all further work with an error; return the old lock."""
         self.is_abandoned = True
         lock, self._lock = self._lock, RefusingLock(error)
         self.pool.abandon(error)
@@ -134,7 +134,7 @@ class Device:
 
     @property
     def subgroup(self) -> int:
-        """The invocations of a subgroup, which may use each other's values; 0 if the device has no subgroups."""
+        """The number of invocations in a subgroup; 0 if the device has no subgroups."""
         if self._subgroup is None:
             self._subgroup = subgroup_size(self) if self._raw.has_subgroups else 0
         return self._subgroup
@@ -142,19 +142,19 @@ class Device:
     # --- memory
 
     def create_buffer(self, size: int) -> Handle | None:
-        """Return a new storage buffer, or None if the device has no memory."""
+        """Return a new storage buffer, or None if memory is exhausted."""
         self._has_large = self._has_large or size > self.part_bytes
         return self._raw.create_buffer(size)
 
     def release_buffers(self, storages: Sequence[Storage]) -> None:
-        """Give buffers back to the driver, which keeps them until the submitted work is done."""
+        """Return buffers to the driver, which keeps them until submitted work is done."""
         self.flush()
         self.groups.release(storages)
         for storage in storages:
             self._driver.release_buffer(storage.handle)
 
     def release_unused(self) -> bool:
-        """Give back what the device has compiled and pooled; return whether arrays still use some of its buffers.
+        """Release compiled programs and pooled buffers; return whether arrays still use buffers.
 
         All that is made again if it is needed. The library keeps a device as long as anything of it exists.
         """
@@ -176,12 +176,12 @@ class Device:
             return self.pool.usage.buffers > 0
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
-        """Return an array of undefined values."""
+        """Return an uninitialized array."""
         nbytes = stored_nbytes(shape, dtype)
         return GpuArray(shape, dtype, self.pool.take(self, size_class(nbytes)))
 
     def memory(self) -> Memory:
-        """Return the memory of the arrays, and what the pool keeps."""
+        """Return the memory of the arrays and of the pool."""
         # Calls that wait keep their inputs, of which the program may have released some.
         if not self.is_abandoned:
             self.finish_calls()
@@ -190,12 +190,12 @@ class Device:
     # --- work
 
     def prepare(self, program: Program, operands: int) -> None:
-        """Compile a program unless that has been done."""
+        """Compile a program unless it is compiled."""
         with self._lock:
             self.pipeline(program, operands)
 
     def forget(self, programs: Iterable[Program]) -> None:
-        """Release what was compiled for programs; one that is used again is compiled again."""
+        """Release compiled programs; if used again, they are compiled again."""
         with self._lock, uninterruptible:
             self.flush()
             for program in programs:
@@ -207,7 +207,7 @@ class Device:
                         self._driver.release_pipeline(pipeline)
 
     def finish_calls(self) -> None:
-        """Record the elementwise calls that wait."""
+        """Record all pending elementwise calls."""
         self.calls.finish_all()
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
@@ -217,11 +217,11 @@ class Device:
         return GpuArray(plan.shape, plan.dtype, buffer)
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
-        """Record a call that writes some elements of an array that is still being made."""
+        """Record a call that writes a part of an array under construction."""
         self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.writable_storage()])
 
     def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
-        """Submit the batch and a copy of bytes of an array to another one that is still being made."""
+        """Submit the batch, and copy bytes of an array to another one under construction."""
         self.copy_bytes(source.buffer.storage, start, target.buffer.writable_storage(), place, size)
 
     def copy_bytes(self, storage: Storage, start: int, own: Storage, place: int, size: int) -> None:
@@ -352,7 +352,7 @@ class Device:
                 self._raw.write(storage.handle, data, nbytes)
 
     def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> None:
-        """Copy an array, whose elements are stored as `stored`, to a dense host array, waiting for its values.
+        """Copy an array with elements stored as `stored` to a contiguous host array, waiting for its values.
 
         Raises:
             DeviceLost: the device does not return its values.
@@ -369,7 +369,7 @@ class Device:
                 np.copyto(values[start:end], part, casting="unsafe")
 
     def read(self, arrays: Iterable[GpuArray]) -> Generator[Any]:
-        """Yield the bytes of arrays, one after the other, in parts: each is memory that is valid until the next.
+        """Yield the bytes of arrays in parts; each part is valid until the next one.
 
         The device copies the next part while the program uses one.
 
@@ -392,7 +392,7 @@ class Device:
                 self._give_back(sent)
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int | bytes) -> GpuArray:
-        """Return an array that `make` computes from some sizes, from a cache.
+        """Return an array that `make` computes from sizes, cached.
 
         It is not counted as memory in use, and not kept if the device runs out of memory.
         """
@@ -422,14 +422,14 @@ class Device:
         return self._raw.handle_of(buffer)
 
     def lend(self, array: GpuArray) -> GPUBuffer:
-        """Return the buffer of an array for other users of the device, after submitting what computes it."""
+        """Submit the work that computes an array, and return its buffer for other users of the device."""
         with self._lock, uninterruptible:
             storage = array.buffer.writable_storage()
             self.flush()
             return self._raw.lend(storage.handle, storage.size, array)
 
     def check_guests(self, guests: Iterable[ExternalBuffer]) -> None:
-        """Raise unless buffers that belong to other code can be used by the work that is submitted next.
+        """Raise unless external buffers are still valid for the next submission.
 
         Raises:
             ArgumentValueError: one has been destroyed, or is mapped.
@@ -445,7 +445,7 @@ class Device:
         out: NDArray[Any] | None = None,
         stored: np.dtype[Any] | None = None,
     ) -> None:
-        """Submit the batch, wait, and fill an array, if one is given, with bytes of others that are stored so.
+        """Submit the batch, wait, and optionally fill a host array with the copied bytes.
 
         It does what `read` does for one part, in less time. An interrupt ends the wait. If the handler of
         the interrupt lets the program go on, it begins again.
@@ -487,7 +487,7 @@ class Device:
             return staging, size
 
     def _wait_for_values(self, staging: Any, size: int) -> Any:
-        """Wait for a transfer, and return the host memory with its bytes.
+        """Wait for a transfer, and return host memory with its bytes.
 
         Nothing is locked during the wait. An interrupt ends it. If the handler of the interrupt lets
         the program go on, so does the wait.
@@ -583,5 +583,5 @@ def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray,
 
 
 def parameter_words(parameters: bytes) -> NDArray[Any]:
-    """Return parameters that do not fit the immediates, as an array for a buffer."""
+    """Return parameters that exceed the immediates as an array for a buffer."""
     return np.frombuffer(parameters, np.uint32)

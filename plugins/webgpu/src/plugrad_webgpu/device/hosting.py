@@ -47,11 +47,11 @@ MAX_AXES: Final = 64
 
 
 class Host(CommandRecorder, Protocol):
-    """What arrays on the host need of a device: the calls that wait, dispatches, and copies to buffers."""
+    """What host arrays need from a device: pending calls, dispatches, and copies to buffers."""
 
     @property
     def calls(self) -> FusionQueue:
-        """The elementwise calls that wait."""
+        """The pending elementwise calls."""
         ...
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
@@ -64,7 +64,7 @@ class Host(CommandRecorder, Protocol):
 
 
 class HostArrays:
-    """The small arrays of a device that stay on the host, and the calls that the host computes."""
+    """The small arrays of a device that are kept on the host, and their computations."""
 
     def __init__(self, device: Host, pool: Pool, lock: AbstractContextManager[object]) -> None:
         """Begin with nothing on the host."""
@@ -79,11 +79,11 @@ class HostArrays:
         self._lock = RefusingLock(error)
 
     def has_room(self, shape: Shape) -> bool:
-        """Return whether an array of a shape stays on the host."""
+        """Return whether an array of a shape is kept on the host."""
         return len(shape) <= MAX_AXES and prod(shape) <= self.most > 0
 
     def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
-        """Return an array of values in one row, which nobody else writes to.
+        """Return an array that owns the given flat values.
 
         Raises:
             OutOfMemory: the memory limit does not allow it. The array counts as if it were on the device.
@@ -96,14 +96,14 @@ class HostArrays:
         return GpuArray(shape, dtype, buffer)
 
     def full(self, shape: Shape, value: complex, dtype: DType) -> GpuArray:
-        """Return an array in which every element is `value`, as in a cast."""
+        """Return an array filled with `value`, cast to a dtype."""
         made = _IGNORE_FLOAT_ERRORS.copy().run(
             np.full, prod(shape), as_parameter(value, dtype), dtype
         )
         return self.hold(made, shape, dtype)
 
     def try_compute(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
-        """Return the result of an elementwise call, or None if the device has to compute it.
+        """Return the result of an elementwise call, or None if the device must compute it.
 
         Raises:
             BackendUnavailable: an input belongs to another device.
@@ -130,14 +130,14 @@ class HostArrays:
         )
 
     def read_values(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
-        """Return a copy of the values of a hosted array, which its owner may write to."""
+        """Return a copy of a host array's values that the caller may change."""
         with self._lock:  # which a forked child may not enter
             # Chains end where values are read, so that a loop makes the same chains in each round.
             self._device.calls.finish_own()
             return values.reshape(shape).copy()
 
     def move_to_device(self, buffer: HostBuffer) -> None:
-        """Give a buffer a storage with its values.
+        """Copy a host buffer's values to a new storage on the device.
 
         Raises:
             OutOfMemory: the device does not allow it.
@@ -161,7 +161,7 @@ class HostArrays:
 
     @cached_property
     def _keeps_subnormals(self) -> bool:
-        """Whether the device computes with numbers below 1.2e-38, where others take or give 0.
+        """Whether the device computes with subnormal numbers (below 1.2e-38) instead of flushing them to 0.
 
         Adapters do not tell, so it is asked once for some sums, products and comparisons.
         """
@@ -181,7 +181,7 @@ _sums_and_products: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"
 
 
 def _has_subnormals(values: NDArray[Any]) -> bool:
-    """Return whether a number other than 0 has the exponent of 0."""
+    """Return whether there is a nonzero number with a zero exponent field."""
     if values.dtype != np.float32:
         return False
     exponents = values.view(np.uint32) & np.uint32(0x7F800000)
@@ -189,7 +189,7 @@ def _has_subnormals(values: NDArray[Any]) -> bool:
 
 
 def _ignore_float_errors() -> Context:
-    """Return a context in which NumPy neither warns nor raises: what 1 / 0 gives is defined."""
+    """Return a context in which NumPy neither warns nor raises for floating-point errors such as 1 / 0."""
     context = Context()
     context.run(np.seterr, all="ignore")
     return context

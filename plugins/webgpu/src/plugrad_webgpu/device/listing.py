@@ -34,11 +34,11 @@ KNOWN_WGPU: Final = (0, 32)
 
 
 class Adapter(Protocol):
-    """What is asked of an adapter before it is opened; wgpu-py's adapters have more."""
+    """The properties of an adapter that are needed before it is opened."""
 
     @property
     def info(self) -> Mapping[str, Any]:
-        """Its name, its type and its API, under wgpu-py's keys."""
+        """The name, type and API of the adapter, under wgpu-py's keys."""
         ...
 
     @property
@@ -75,7 +75,7 @@ def describe(adapter: Adapter, index: int) -> DeviceInfo:
 
 @contextmanager
 def without_wayland_warning() -> Generator[None, None, None]:
-    """Name a folder for sockets inside the block if none is named.
+    """Set a directory for Wayland sockets within the block if none is set.
 
     Without one, drivers that look for a Wayland display write errors to the terminal, although
     nothing here shows a window.
@@ -92,7 +92,7 @@ def without_wayland_warning() -> Generator[None, None, None]:
 
 @cache
 def list_adapters() -> tuple[Adapter, ...] | None:
-    """Return the usable adapters, or None if only wgpu-py knows them.
+    """Return the usable adapters, or None if only wgpu-py can list them.
 
     Raises:
         OSError: the library does not load.
@@ -111,7 +111,7 @@ LIBRARY: Final = {
 
 
 def _find_library() -> Path | None:
-    """Return the library that wgpu-py would load, or None if there is none or only wgpu-py knows which."""
+    """Return the path of the library that wgpu-py would load, or None if it cannot be found without wgpu-py."""
     try:
         known = version("wgpu").startswith("{}.{}.".format(*KNOWN_WGPU))
     except PackageNotFoundError:
@@ -171,14 +171,14 @@ class _AdapterInfo(ctypes.Structure):
 
 
 class ListedAdapter(NamedTuple):
-    """What an adapter said of itself."""
+    """The properties that an adapter has reported."""
 
     info: Mapping[str, Any]
     features: Collection[str]
 
 
 def _enumerate_adapters(library: ctypes.CDLL) -> list[ListedAdapter]:
-    """Return all adapters that the library finds; it keeps nothing open."""
+    """Return all adapters that the library lists; nothing is kept open."""
     create, release = library.wgpuCreateInstance, library.wgpuInstanceRelease
     enumerate_adapters = library.wgpuInstanceEnumerateAdapters
     create.restype, enumerate_adapters.restype = ctypes.c_void_p, ctypes.c_size_t
@@ -194,7 +194,7 @@ def _enumerate_adapters(library: ctypes.CDLL) -> list[ListedAdapter]:
 
 
 def _ask_adapter(library: ctypes.CDLL, handle: ctypes.c_void_p) -> ListedAdapter:
-    """Return what an adapter says of itself, and release it."""
+    """Return the properties of an adapter, and release it."""
     info = _AdapterInfo()
     try:
         library.wgpuAdapterGetInfo(handle, byref(info))

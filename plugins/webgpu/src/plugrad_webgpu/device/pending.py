@@ -53,7 +53,7 @@ Key = tuple[int, int]
 
 
 class LazyBuffer(Buffer):
-    """A buffer that has not been computed yet; accessing `storage` computes its chain.
+    """A buffer with a pending computation; access to `storage` runs its chain.
 
     When the values are recorded, the object becomes an ordinary buffer.
     """
@@ -72,7 +72,7 @@ class LazyBuffer(Buffer):
 
 
 class Chain:
-    """The calls of one thread on one number of elements that wait, in order."""
+    """Pending calls of one thread on arrays of one size, in order."""
 
     __slots__ = (
         "calls",
@@ -103,7 +103,7 @@ class Chain:
 
 
 class ChainRecorder(CommandRecorder, Protocol):
-    """What chains need of a device: recording their dispatches, and releasing what was compiled for them."""
+    """The part of a device that chains need."""
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
         """Add a dispatch to the batch."""
@@ -115,7 +115,7 @@ class ChainRecorder(CommandRecorder, Protocol):
 
 
 class FusionQueue:
-    """The elementwise calls of a device that wait, and the plans of the chains that were seen before."""
+    """The pending elementwise calls of a device, and the cached plans of chains."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class FusionQueue:
             return GpuArray(step.shape, step.dtype, buffer)
 
     def finish(self, chain: Chain) -> None:
-        """Record the calls of a chain whose results are needed, if that has not been done."""
+        """Record those calls of a chain whose results are needed, once."""
         with self._lock:
             if chain.is_open:
                 chain.is_open = False
@@ -214,14 +214,14 @@ class FusionQueue:
             chain.leaves = {}
 
     def finish_own(self) -> None:
-        """Record the calls of this thread that wait."""
+        """Record this thread's pending calls."""
         thread = get_ident()
         for chain in [*self._open.values()]:
             if chain.key[0] == thread:
                 self.finish(chain)
 
     def finish_all(self) -> None:
-        """Record all calls that wait.
+        """Record the pending calls of all threads.
 
         This may need memory, for which the pool asks to record all calls that wait.
         """
@@ -237,7 +237,7 @@ class FusionQueue:
     # --- joining a chain
 
     def _begin(self, key: Key, full: Chain | None, size: int) -> Chain:
-        """Return a new open chain for results of this size, after finishing the one before it."""
+        """Return a new chain for results of this size, after finishing the previous one."""
         if full is not None:
             self.finish(full)
         if len(self._open) >= MAX_OPEN_CHAINS or size >= LARGE_RESULT_BYTES:
@@ -277,7 +277,7 @@ class FusionQueue:
     # --- recording a chain
 
     def _record(self, chain: Chain, alive: list[int], leaves: list[Leaf]) -> None:
-        """Record the calls whose results are needed: at once, or each by itself."""
+        """Record the needed calls of a chain in one dispatch, or one by one."""
         members = chain.members
         pool = self._pool
         key = tuple([member for member, _ in members]), tuple(alive)
@@ -319,7 +319,7 @@ class FusionQueue:
                     passing.pop(reference, None)
 
     def _plan(self, key: tuple[tuple[Member, ...], tuple[int, ...]], leaves: list[Leaf]) -> Any:
-        """Return the plan of a chain and the numbers of the leaves that it binds, or None if there is no plan yet."""
+        """Return the plan of a chain and the leaves that it binds, or None for a chain without a plan."""
         members, alive = key
         numbers = sorted({~r for _, references in members for r in references if r < 0})
         place_of = {number: place for place, number in enumerate(numbers)}
@@ -355,7 +355,7 @@ class FusionQueue:
         return found
 
     def _program(self, form: Form) -> Program | None:
-        """Return the program of a chain, or None for a chain that was not seen before."""
+        """Return the program of a chain, or None on its first occurrence."""
         found = self._programs.get(form) or self._earlier.get(form)
         if found is None:
             if form not in self._seen:
@@ -372,7 +372,7 @@ class FusionQueue:
         return found
 
     def _begin_generation(self) -> None:
-        """Release the programs that were not used in this generation.
+        """Release the programs that were not used since the last generation began.
 
         Plans are made again in the next one, which shows the programs that it uses.
         """

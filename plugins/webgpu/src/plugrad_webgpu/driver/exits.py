@@ -25,7 +25,7 @@ _is_ending = False
 
 
 def wait_at_exit(lock: AbstractContextManager[object]) -> None:
-    """Make the interpreter's exit wait for the calls that hold a lock, as long as the lock exists."""
+    """Make the interpreter's exit wait for calls that hold a lock."""
     _processes_by_lock[lock] = os.getpid()
 
 
@@ -44,6 +44,6 @@ def _on_exit() -> None:
 
 
 def pause_if_exiting() -> None:
-    """Pause a thread if the interpreter is exiting, unless it is the exiting thread."""
+    """Pause a thread forever if the interpreter is exiting, except the exiting thread."""
     if _is_ending and threading.get_ident() != threading.main_thread().ident:
         sleep(PAUSE_SECONDS)

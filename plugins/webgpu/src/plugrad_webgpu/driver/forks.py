@@ -29,7 +29,7 @@ class Abandonable(Protocol):
 
 
 class RefusingLock:
-    """Takes the place of the lock of a device that cannot be used any more: entering it raises instead of waiting."""
+    """Replaces the lock of an unusable device: entering it raises instead of waiting."""
 
     def __init__(self, error: Callable[[], PlugradError]) -> None:
         """Raise what `error` returns."""
@@ -60,7 +60,7 @@ _objects: WeakSet[Abandonable] = WeakSet()
 
 
 def abandon_when_forked(thing: Abandonable) -> None:
-    """Call `thing.abandon(forked_error)` in every forked child, as long as the object lives."""
+    """Call `thing.abandon(forked_error)` in every forked child while the object lives."""
     _register_fork_handler()
     _objects.add(thing)
 

@@ -30,11 +30,11 @@ COMPUTE_STAGE: Final = 4
 
 
 class Layout(Protocol):
-    """The layout shared by all programs with the same numbers of operands: inputs first, outputs last."""
+    """The layout of all programs with the same numbers of operands: inputs first, outputs last."""
 
     @property
     def pipeline_layout(self) -> Handle:
-        """What pipelines are made with."""
+        """The pipeline layout for the creation of pipelines."""
         ...
 
     def bind(self, device: Handle, buffers: Sequence[BufferRange]) -> Handle:
@@ -42,7 +42,7 @@ class Layout(Protocol):
         ...
 
     def can_bind(self, device: Handle, buffers: Sequence[BufferRange]) -> bool:
-        """Return whether none of the buffers has been destroyed: to submit such a one aborts the process."""
+        """Return whether no buffer has been destroyed; submitting a destroyed one would abort the process."""
         ...
 
 
@@ -55,7 +55,7 @@ class OpenPass(Protocol):
         ...
 
     def end(self) -> Handle:
-        """Close the pass and return its encoder, which may still receive copies."""
+        """End the pass and return its encoder, which can still record copies."""
         ...
 
 
@@ -70,23 +70,23 @@ class RawDevice(Protocol):
     most_shared: int
 
     def create_buffer(self, size: int) -> Handle:
-        """Return a new buffer, or None if the device has no memory left."""
+        """Return a new buffer, or None if memory is exhausted."""
         ...
 
     def handle_of(self, buffer: GPUBuffer) -> Handle:
-        """Return the handle of a buffer of wgpu-py."""
+        """Return the native handle of a wgpu-py buffer."""
         ...
 
     def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
-        """Return a buffer for other code that uses wgpu-py; it keeps `array` alive, and that code cannot destroy it."""
+        """Return a wgpu-py buffer for other code, which keeps `array` alive and refuses to be destroyed."""
         ...
 
     def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
-        """Return the compute pipeline of a program; ArgumentValueError has the compiler's message."""
+        """Return a program's compute pipeline; ArgumentValueError carries the compiler's message."""
         ...
 
     def submit(self, encoder: Handle) -> None:
-        """Finish an encoder and submit it; an invalid batch raises instead of aborting the process."""
+        """Submit an encoder; an invalid batch raises instead of aborting the process."""
         ...
 
     def write(self, handle: Handle, data: object, size: int) -> None:
@@ -94,30 +94,30 @@ class RawDevice(Protocol):
         ...
 
     def staging(self, size: int) -> Any:
-        """Return memory of the host whose `values` transfers fill, or None if there is none."""
+        """Return host memory for a transfer, or None if memory is exhausted."""
         ...
 
     def give_back(self, staging: Any) -> None:
-        """Take back what `staging` returned."""
+        """Return memory from `staging` for reuse."""
         ...
 
     def fetch(self, encoder: Handle, staging: Any, parts: Sequence[BufferRange]) -> None:
-        """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later.
+        """Submit an encoder and copies of parts of buffers to host memory, where they arrive later.
 
         Without parts, the staging arrives when all work is done.
         """
         ...
 
     def submit_copy(self, encoder: Handle, source: BufferRange, target: BufferRange) -> None:
-        """Submit what `encoder` holds, if it is given, and a copy between buffers; both parts have one size."""
+        """Submit an encoder, if given, and a copy between equally long parts of buffers."""
         ...
 
     def wait_for(self, staging: Any, lock: AbstractContextManager[object]) -> bool:
-        """Return whether values have arrived, after waiting for them unless an interrupt comes first."""
+        """Wait for values, and return whether they have arrived; an interrupt ends the wait."""
         ...
 
     def release_staging(self) -> None:
-        """Give the memory for transfers back, except where values are on their way."""
+        """Release transfer memory that is not in use."""
         ...
 
 
@@ -146,7 +146,7 @@ class Driver(Protocol):
 
 
 def layout_entries(operands: int, outputs: int, has_table: bool) -> list[dict[str, Any]]:
-    """Return the entries of a layout of storage buffers, of which the last may have the parameters of a shader."""
+    """Return the layout entries of storage buffers; the last one may hold a shader's parameters."""
     kinds = ["read-only-storage"] * operands
     kinds[operands - has_table - outputs : operands - has_table] = ["storage"] * outputs
     return [
@@ -156,7 +156,7 @@ def layout_entries(operands: int, outputs: int, has_table: bool) -> list[dict[st
 
 
 def is_out_of_memory(failure: GPUError) -> bool:
-    """Return whether an error says that the device has no memory, which some drivers call an error of validation."""
+    """Return whether an error means exhausted memory, which some drivers report as a validation error."""
     return isinstance(failure, GPUOutOfMemoryError) or "Not enough memory" in str(failure)
 
 

@@ -28,7 +28,7 @@ SIGNALS: Final[list[int]] = sorted(_signal.valid_signals())
 
 
 class Uninterruptible:
-    """A block during which signals wait: their handlers are called at the end of the block, once for each signal.
+    """A block during which signals are held back; their handlers run at its end, once for each signal.
 
     Blocks may be nested, and other threads, in which Python calls no handlers, may enter them as well.
     """
@@ -63,7 +63,7 @@ class Uninterruptible:
         self._depth += 1
 
     def reset(self) -> bool:
-        """Leave all blocks of this thread, whose ends may have been cut off; return whether one was cut in two."""
+        """Leave all blocks of this thread whose ends were cut off; return whether there was one."""
         thread = threading.get_ident()
         was_cut = thread in self._cut_threads
         self._cut_threads.discard(thread)
@@ -74,7 +74,7 @@ class Uninterruptible:
 
     @property
     def must_end(self) -> bool:
-        """Whether a signal waits for the end of the block: what takes long stops for it.
+        """Whether a signal is held back, so that long work should stop.
 
         An inner block may go on; its end is not the end of the wait.
         """
@@ -102,7 +102,7 @@ class Uninterruptible:
             self._end()
 
     def _end(self) -> None:
-        """Put the handlers back, and call those of the signals that wait.
+        """Restore the handlers, and run those of held-back signals.
 
         Signals that arrive meanwhile wait as well, until the last handler is back. Nothing is called between the two
         halves of the assignment, so none is added to what is handled.
@@ -117,7 +117,7 @@ class Uninterruptible:
         self._waiting[number] = self._replaced[number]
 
     def _restore(self) -> None:
-        """Put the handlers back, also if one of them, which is back, raises meanwhile."""
+        """Restore the handlers, even if one of them raises meanwhile."""
         try:
             for number, handler in list(self._replaced.items()):
                 _signal.signal(number, handler)
@@ -128,7 +128,7 @@ class Uninterruptible:
 
 
 def _handle(waiting: Iterator[tuple[int, Any]]) -> None:
-    """Call handlers one after the other, also if one of them raises."""
+    """Run handlers one after another, even if one of them raises."""
     for number, handler in waiting:
         try:
             # As the interpreter does: with the frame that it interrupts.

@@ -53,7 +53,7 @@ REMEDY: Final = "compute on the cpu backend, as in x.to('cpu')"
 
 
 def check_operands(label: str, operands: int, most: int) -> None:
-    """Raise unless a device can bind the inputs and the output of a program.
+    """Raise unless a device can bind the operands of a program.
 
     Raises:
         ArgumentValueError: there are more than `most`.
@@ -66,7 +66,7 @@ def check_operands(label: str, operands: int, most: int) -> None:
 
 
 def check_parts(label: str, parts: int, most: int, part_bytes: int) -> None:
-    """Raise unless a device can bind the parts of the inputs and the output of a program.
+    """Raise unless a device can bind all parts of a program's operands.
 
     Raises:
         OutOfMemory: there are more than `most`.
@@ -79,7 +79,7 @@ def check_parts(label: str, parts: int, most: int, part_bytes: int) -> None:
 
 
 def check_groups(label: str, groups: int) -> None:
-    """Raise unless a grid can hold the workgroups of a program.
+    """Raise unless a grid can hold the workgroups.
 
     Raises:
         ShapeError: there are too many for a grid of two dimensions.
@@ -93,7 +93,7 @@ def check_groups(label: str, groups: int) -> None:
 
 
 def check_shader(label: str, source: str, shared_bytes: int, *, is_software: bool) -> None:
-    """Raise unless a device can be trusted with a shader.
+    """Raise if a shader could crash the driver or the process.
 
     Raises:
         ArgumentValueError: its text or its variables are beyond what compilers bear, or do not fit the device,
@@ -112,7 +112,7 @@ def check_shader(label: str, source: str, shared_bytes: int, *, is_software: boo
 
 
 def _check_nesting(label: str, plain: str) -> None:
-    """Raise unless a compiler can read a source without running out of stack, which ends the process.
+    """Raise if a source is nested so deeply that a compiler would overflow its stack, which ends the process.
 
     Raises:
         ArgumentValueError: it is nested too deeply, or has too long a statement.
@@ -140,7 +140,7 @@ def _check_nesting(label: str, plain: str) -> None:
 
 
 def _check_shared_memory(label: str, plain: str, most: int) -> None:
-    """Raise unless a workgroup has room for the variables of a shader, which some drivers do not check.
+    """Raise if the workgroup variables exceed shared memory, which some drivers do not check.
 
     Types whose size is not written in numbers are left to the compiler.
 
@@ -157,7 +157,7 @@ def _check_shared_memory(label: str, plain: str, most: int) -> None:
 
 
 def _check_private_memory(label: str, plain: str, *, is_software: bool) -> None:
-    """Raise unless a device compiles the arrays of one invocation in a short time.
+    """Raise if private arrays are so large that compilation would take very long.
 
     Compilers for processors make a chain of branches of each access to an array: 400 floats take 3 seconds and 512
     take 6, and the time grows with the square.
@@ -176,7 +176,7 @@ def _check_private_memory(label: str, plain: str, *, is_software: bool) -> None:
 
 
 def _sizes_in_bytes(kinds: Sequence[str], plain: str) -> list[int]:
-    """Return the sizes of types, which may refer to the structs and constants of a source."""
+    """Return the sizes of types in bytes; they may refer to structs and constants of the source."""
     if not kinds:
         return []
     structs, constants = dict(_STRUCT.findall(plain)), dict(_CONSTANT.findall(plain))
@@ -215,7 +215,7 @@ _WORD_BYTES: Final = {"f16": 2, "h": 2, "i64": 8, "u64": 8, "f64": 8}
 
 
 def _count(text: str, constants: dict[str, str], depth: int = 0) -> int:
-    """Return the value of a constant expression of whole numbers, or 0 if it is anything else."""
+    """Return the value of a constant integer expression, or 0 for anything else."""
 
     def number(word: re.Match[str]) -> str:
         if word[1]:
@@ -238,7 +238,7 @@ def _count(text: str, constants: dict[str, str], depth: int = 0) -> int:
 
 
 def _evaluate_integers(node: ast.AST) -> int:
-    """Return the value of an expression of whole numbers, given as Python's syntax tree."""
+    """Evaluate an integer expression, given as Python's syntax tree."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return node.value
     if isinstance(node, ast.BinOp):

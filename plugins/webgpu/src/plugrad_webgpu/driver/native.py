@@ -73,7 +73,7 @@ release_pipeline: Any = lib.wgpuComputePipelineRelease
 
 
 class BindLayout:
-    """The layout shared by all programs with the same numbers of operands: inputs first, outputs last."""
+    """The layout of all programs with the same numbers of operands: inputs first, outputs last."""
 
     __slots__ = ("_descriptor", "_entries", "_keep_alive", "pipeline_layout")
 
@@ -100,7 +100,7 @@ class BindLayout:
         return lib.wgpuDeviceCreateBindGroup(device, self._descriptor)
 
     def can_bind(self, device: Handle, buffers: Sequence[BufferRange]) -> bool:
-        """Return whether none of the buffers has been destroyed: to submit such a one aborts the process."""
+        """Return whether no buffer has been destroyed; submitting a destroyed one would abort the process."""
         self._fill(buffers)
         try:
             release_bind_group(libf.wgpuDeviceCreateBindGroup(device, self._descriptor))
@@ -116,7 +116,7 @@ class BindLayout:
 
 
 class LentBuffer(_api.GPUBuffer):
-    """A buffer of a tensor, in the hands of another user of wgpu."""
+    """A tensor's buffer for another user of wgpu."""
 
     def __init__(self, device: GPUDevice, handle: Handle, size: int, array: object) -> None:
         """Share a buffer, and keep its array."""
@@ -125,7 +125,7 @@ class LentBuffer(_api.GPUBuffer):
         self._array = array
 
     def destroy(self) -> None:
-        """Refuse: tensors use the buffer.
+        """Refuse, because tensors use the buffer.
 
         Raises:
             ArgumentValueError: always.
@@ -146,14 +146,14 @@ class Pass:
         self.handle: Handle = lib.wgpuCommandEncoderBeginComputePass(self.encoder, _PASS_DESCRIPTOR)
 
     def end(self) -> Handle:
-        """Close the pass and return its encoder, which may still receive copies."""
+        """End the pass and return its encoder, which can still record copies."""
         lib.wgpuComputePassEncoderEnd(self.handle)
         lib.wgpuComputePassEncoderRelease(self.handle)
         return self.encoder
 
 
 class Staging:
-    """Memory of the host that values go through, and whether the host may use it: those for it have arrived."""
+    """Host-visible memory for transfers, and its state: mapped, or in use by the device."""
 
     __slots__ = ("_callback", "_info", "_mode", "failure", "handle", "is_mapped", "size", "status")
 
@@ -172,14 +172,14 @@ class Staging:
         self._info.callback = self._callback
 
     def map(self, size: int) -> None:
-        """Begin to wait until the submitted work has used the first `size` bytes."""
+        """Start to map the first `size` bytes after the submitted work has used them."""
         self.status, self.failure = _PENDING, None
         self.is_mapped = True
         _called_back.add(self)
         lib.wgpuBufferMapAsync(self.handle, self._mode, 0, size, self._info[0])
 
     def has_arrived(self) -> bool:
-        """Return whether the values are here.
+        """Return whether the values have arrived.
 
         Raises:
             DeviceLost: they will not come.
@@ -203,12 +203,12 @@ class Staging:
         return ffi.buffer(lib.wgpuBufferGetConstMappedRange(self.handle, 0, size), size)
 
     def fill(self, data: Any, size: int) -> None:
-        """Copy `size` bytes to the memory, which is mapped, and let the device use them."""
+        """Copy `size` bytes to the mapped memory, and unmap it for the device."""
         ffi.memmove(lib.wgpuBufferGetMappedRange(self.handle, 0, size), data, size)
         self.unmap()
 
     def unmap(self) -> None:
-        """Let the device use the memory again: it may not be submitted before, which would abort the process."""
+        """Unmap the memory; submitting work that uses mapped memory would abort the process."""
         if self.is_mapped:
             lib.wgpuBufferUnmap(self.handle)
             self.is_mapped = False
@@ -243,7 +243,7 @@ class NativeDevice:
         self._uploads: list[Staging] = []
 
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
-        """Return a new buffer, or None if the device has no memory left."""
+        """Return a new buffer, or None if memory is exhausted."""
         self._buffer_descriptor.size = size
         self._buffer_descriptor.usage = usage
         try:
@@ -256,15 +256,15 @@ class NativeDevice:
             raise
 
     def handle_of(self, buffer: GPUBuffer) -> Handle:
-        """Return the handle of a buffer of wgpu-py, which does not show it."""
+        """Return the native handle of a wgpu-py buffer, which its API does not expose."""
         return buffer._internal
 
     def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
-        """Return a buffer for another user of wgpu, which keeps an array and cannot be destroyed."""
+        """Return a wgpu-py buffer for other code, which keeps `array` alive and refuses to be destroyed."""
         return LentBuffer(self.device, handle, size, array)
 
     def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
-        """Return the compute pipeline of a program, which may be anybody's.
+        """Return the compute pipeline of a program with untrusted source.
 
         Raises:
             ArgumentValueError: the shader does not compile; the message is the compiler's.
@@ -298,7 +298,7 @@ class NativeDevice:
             del text, label_text, entry_text  # the C structures only borrow these
 
     def submit(self, encoder: Handle) -> None:
-        """Finish an encoder and submit it; an invalid batch raises instead of aborting the process.
+        """Submit an encoder; an invalid batch raises instead of aborting the process.
 
         To finish it also checks the device. A lost one would abort the process a moment later, so nothing that takes
         time comes between the two.
@@ -334,7 +334,7 @@ class NativeDevice:
             start += part
 
     def _upload_staging(self) -> Staging | None:
-        """Return memory that the host may write to, or None if the device still reads all that there is."""
+        """Return mapped memory for an upload, or None if the device still reads all of it."""
         exits.pause_if_exiting()
         lib.wgpuDevicePoll(self.handle, False, NULL)
         for staging in self._uploads:
@@ -352,7 +352,7 @@ class NativeDevice:
         return self._upload_staging()
 
     def staging(self, size: int) -> Staging | None:
-        """Return memory for values, which `give_back` takes back, or None if there is none."""
+        """Return host memory for a transfer, or None if memory is exhausted."""
         self._take_back_late_ones()
         idle = self._idle
         for i in reversed(range(len(idle))):
@@ -365,7 +365,7 @@ class NativeDevice:
         return None if handle is None else Staging(handle, room)
 
     def give_back(self, staging: Staging) -> None:
-        """Keep memory for the next values, if none are on their way."""
+        """Keep transfer memory for reuse unless values are still on their way."""
         if staging.is_mapped and staging.status == _PENDING:
             # The library confuses a mapping that is cancelled with the next one of the same memory:
             # that reports the values too early or never. So nobody uses the memory until they arrive.
@@ -389,7 +389,7 @@ class NativeDevice:
             release_buffer(staging.handle)
 
     def fetch(self, encoder: Handle | None, staging: Staging, parts: Sequence[BufferRange]) -> None:
-        """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later."""
+        """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
         encoder = encoder or self._encoder()
         copy, end = lib.wgpuCommandEncoderCopyBufferToBuffer, 0
         for handle, start, size in parts:
@@ -402,7 +402,7 @@ class NativeDevice:
         staging.map(end)
 
     def submit_copy(self, encoder: Handle | None, source: BufferRange, target: BufferRange) -> None:
-        """Submit what `encoder` holds and a copy from one buffer to another."""
+        """Submit an encoder and a copy between buffers."""
         encoder = encoder or self._encoder()
         handle, start, size = source
         copy = lib.wgpuCommandEncoderCopyBufferToBuffer
@@ -413,7 +413,7 @@ class NativeDevice:
         return lib.wgpuDeviceCreateCommandEncoder(self.handle, _ENCODER_DESCRIPTOR)
 
     def wait_for(self, staging: Staging, lock: AbstractContextManager[object]) -> bool:
-        """Return whether values have arrived, after waiting for them unless an interrupt comes first.
+        """Wait for values, and return whether they have arrived; an interrupt ends the wait.
 
         The lock is held only while the library may call back.
         """

@@ -35,7 +35,7 @@ TYPES: Final = (
 
 
 def parse_types() -> None:
-    """Enter the types in cffi's table of those that it has parsed.
+    """Add the types to cffi's cache of parsed types.
 
     A cffi without the table parses each where it is used.
     """
@@ -52,6 +52,6 @@ def parse_types() -> None:
 
 
 def _as_parameter(text: str) -> str:
-    """Return a pointer to an array for an array, and other types as they are."""
+    """Return the type of a parameter: an array becomes a pointer."""
     element, bracket, length = text.partition("[")
     return f"{element}(*)[{length}" if bracket else text

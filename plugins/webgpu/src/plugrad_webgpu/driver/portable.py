@@ -56,7 +56,7 @@ def dispatch_workgroups(handle: Handle, x: int, y: int, z: int) -> None:
 
 
 def release_nothing(_handle: Handle) -> None:
-    """Do nothing: Python releases what nobody refers to."""
+    """Do nothing, because Python releases unreferenced objects."""
 
 
 release_bind_group: Final = release_nothing
@@ -89,7 +89,7 @@ class BindLayout:
         )
 
     def can_bind(self, device: Handle, buffers: Sequence[BufferRange]) -> bool:
-        """Return whether none of the buffers has been destroyed."""
+        """Return whether no buffer has been destroyed."""
         try:
             self.bind(device, buffers)
         except GPUError:
@@ -108,7 +108,7 @@ class Pass:
         self.handle: Handle = translate_errors(self.encoder.begin_compute_pass)
 
     def end(self) -> Handle:
-        """Close the pass and return its encoder."""
+        """End the pass and return its encoder."""
         self.handle.end()
         return self.encoder
 
@@ -140,7 +140,7 @@ class PortableDevice:
         self.most_shared: int = int(device.limits["max-compute-workgroup-storage-size"])
 
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
-        """Return a new buffer, or None if the device has no memory left."""
+        """Return a new buffer, or None if memory is exhausted."""
         try:
             return translate_errors(self.device.create_buffer, size=size, usage=usage)
         except GPUError as failure:
@@ -153,7 +153,7 @@ class PortableDevice:
         return buffer
 
     def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
-        """Refuse: nothing would keep the buffer from being destroyed.
+        """Refuse, because nothing would keep the buffer from being destroyed.
 
         Raises:
             ArgumentValueError: always.
@@ -191,18 +191,18 @@ class PortableDevice:
         translate_errors(self.device.queue.write_buffer, handle, 0, data, 0, size)
 
     def staging(self, size: int) -> Staging | None:
-        """Return memory for values, or None if there is none."""
+        """Return host memory for a transfer, or None if memory is exhausted."""
         buffer = self.create_buffer(_round_up_to_words(size), STAGING_USAGE)
         return None if buffer is None else Staging(buffer)
 
     def give_back(self, staging: Staging) -> None:
-        """Let the device have the memory, unless values are still on their way there."""
+        """Release transfer memory unless values are still on their way."""
         if staging.promise is not None:
             with suppress_failures(RuntimeError):  # it is not mapped if the wait has failed
                 staging.buffer.unmap()
 
     def fetch(self, encoder: Handle, staging: Staging, parts: Sequence[BufferRange]) -> None:
-        """Submit what `encoder` holds and copies of parts of buffers, one after the other; they arrive later."""
+        """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
         encoder = encoder or translate_errors(self.device.create_command_encoder)
         end = 0
         for handle, start, size in parts:
@@ -217,14 +217,14 @@ class PortableDevice:
         staging.promise = translate_errors(staging.buffer.map_async, MapMode.READ, 0, end)
 
     def submit_copy(self, encoder: Handle, source: BufferRange, target: BufferRange) -> None:
-        """Submit what `encoder` holds and a copy from one buffer to another."""
+        """Submit an encoder and a copy between buffers."""
         encoder = encoder or translate_errors(self.device.create_command_encoder)
         handle, start, size = source
         translate_errors(encoder.copy_buffer_to_buffer, handle, start, target[0], target[1], size)
         self.submit(encoder)
 
     def release_staging(self) -> None:
-        """Do nothing: memory is for one transfer."""
+        """Do nothing, because transfer memory is not reused."""
 
     def wait_for(self, staging: Staging, lock: AbstractContextManager[object]) -> bool:
         """Return True after waiting for values.
@@ -245,5 +245,5 @@ class PortableDevice:
 
 
 def _round_up_to_words(size: int) -> int:
-    """Return the bytes of whole words; a transfer has at least one."""
+    """Round a size up to whole words, at least one."""
     return max(-(-size // 4) * 4, 4)

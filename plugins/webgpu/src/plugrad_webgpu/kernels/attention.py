@@ -101,7 +101,7 @@ def attention_gradient(
 
 
 class _Form(NamedTuple):
-    """The sizes of a shader."""
+    """The sizes that a shader is compiled for."""
 
     keys: int
     """How many are in shared memory at a time."""
@@ -114,12 +114,12 @@ class _Form(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """The distance between rows of shared memory, in vectors."""
+        """The distance between rows in shared memory, in vectors."""
         return self.width | 1
 
     @property
     def columns(self) -> int:
-        """The vectors of values of an invocation."""
+        """The number of result vectors per invocation."""
         return -(-self.size // 8)
 
     @property
@@ -133,7 +133,7 @@ class _Form(NamedTuple):
 
 
 def _form(width: int, size: int, keys: int, shared_bytes: int) -> _Form | None:
-    """Return the largest shader that a device has room for, or None."""
+    """Return the largest shader form that fits a device, or None."""
     for at_a_time in (32, 16, 8):
         whole = (width % 4 == 0, size % 4 == 0)
         form = _Form(at_a_time, -(-width // 4), -(-size // 4), whole)
@@ -150,7 +150,7 @@ def _form(width: int, size: int, keys: int, shared_bytes: int) -> _Form | None:
 
 
 def _mask_steps(shape: Shape) -> tuple[int, int, int]:
-    """Return the steps of a mask from one matrix, row and key to the next; 0 where all have the same one."""
+    """Return the strides of a mask along matrices, rows and keys; 0 along broadcast axes."""
     rows, keys = shape[-2:]
     return (
         rows * keys if math.prod(shape[:-2]) > 1 else 0,
@@ -214,7 +214,7 @@ def _program(form: _Form, has_mask: bool) -> Program:
 
 
 def _vector(name: str, size: str, is_whole: bool) -> str:
-    """Return how a shader reads a vector of a row, which is filled up with zeros."""
+    """Return the WGSL that reads a vector of a row, padded with zeros."""
     if is_whole:
         return f"{name}[row * {size.upper()} + vector]"
     length = f"parameters.{size}"
@@ -236,7 +236,7 @@ def _store_statements(is_whole: bool) -> str:
 
 
 def _iter_query_groups(q: GpuArray, k: GpuArray) -> Iterator[tuple[GpuArray, int, int]]:
-    """Yield some queries, the number of the first one, and how many they are."""
+    """Yield groups of queries, with the index of the first query and the size of the group."""
     queries = q.shape[-2]
     height = max(1, _max_weights(q) // (math.prod(q.shape[:-2]) * k.shape[-2]))
     for first in range(0, queries, height):
@@ -256,7 +256,7 @@ def _slice_rows(x: GpuArray, first: int, count: int) -> GpuArray:
 
 
 def _mask_rows(mask: GpuArray | None, first: int, count: int) -> GpuArray | None:
-    """Return the rows of a mask for some queries, or the only one, which is for all of them."""
+    """Return the mask's rows for some queries; a single row serves all."""
     return mask if mask is None or mask.shape[-2] == 1 else _slice_rows(mask, first, count)
 
 

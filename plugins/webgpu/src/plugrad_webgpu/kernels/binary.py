@@ -33,7 +33,7 @@ SMALLER = per_real_dtype("minimum(a, b)", "min(a, b)", "min(a, b)", "minimum_i64
 def arithmetic(
     expression: str | dict[DType, str], body: Body | Mapping[DType, Body] | None = None
 ) -> Callable[..., GpuArray]:
-    """Return the implementation of an expression in `a` and `b`, the same for all dtypes or one for each."""
+    """Return the implementation of a WGSL expression in `a` and `b`, one for all dtypes or one for each."""
     table_of = numbers(expression) if isinstance(expression, str) else expression
     return elementwise(table_of, ("a", "b"), body=body)
 
@@ -41,13 +41,13 @@ def arithmetic(
 def comparison(
     operator: str, body: Body, more: Mapping[DType, str] | None = None
 ) -> Callable[..., GpuArray]:
-    """Return the implementation of a comparison; bools, which WGSL does not order, are compared as 0 and 1."""
+    """Return the implementation of a comparison; bools, which WGSL does not order, are compared as integers."""
     table_of = numbers(f"a {operator} b") | {bool_: f"u32(a) {operator} u32(b)"} | dict(more or {})
     return elementwise(table_of, ("a", "b"), result=bool_, body=body)
 
 
 def logic(expression: str, body: Body) -> Callable[..., GpuArray]:
-    """Return the implementation of an expression in the bools `a` and `b`."""
+    """Return the implementation of a WGSL expression in the bools `a` and `b`."""
     return elementwise({bool_: expression}, ("a", "b"), body=body)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def bits(expression: str, of_bools: str, body: Body) -> Callable[..., GpuArray]:
-    """Return the implementation of an expression in `a` and `b` for integers, and of another one for bools.
+    """Return the implementation of a WGSL expression for integers, and of another one for bools.
 
     NumPy has one function for both.
     """

@@ -30,7 +30,7 @@ UNSIGNED: Final = ("stops", "cells")
 def convolve(
     x: GpuArray, filter: GpuArray, *, window: Window, epilogue: Epilogue | None = None
 ) -> GpuArray:
-    """Return images cross-correlated with filters, each element with the epilogue applied."""
+    """Return the cross-correlation of images with filters, with the epilogue applied."""
     size = x.shape[1:-1]
     window = shorten_strides(window, size)
     *_, channels, out_channels = filter.shape
@@ -44,7 +44,7 @@ def convolve(
 def input_gradient(
     dy: GpuArray, filter: GpuArray, *, input_shape: Shape, window: Window
 ) -> GpuArray:
-    """Return the gradient for the images: a backward walk over the gradient of the output."""
+    """Return the gradient for the images."""
     size = input_shape[1:-1]
     window = shorten_strides(window, size)
     *_, channels, out_channels = filter.shape
@@ -57,7 +57,7 @@ def input_gradient(
 
 
 def filter_gradient(x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: Window) -> GpuArray:
-    """Return the gradient for the filters: the transposed patches times the gradient of the output."""
+    """Return the gradient for the filters: transposed patches times dy."""
     size = x.shape[1:-1]
     window = shorten_strides(window, size)
     *cells, channels, out_channels = filter_shape
@@ -72,7 +72,7 @@ def filter_gradient(x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: W
 def _patch_source(
     direction: Direction, window: Window, size: Shape, stops: Shape, channels: int
 ) -> tuple[Source, int]:
-    """Return how the patches of images of a size are read, and the elements of a run.
+    """Return the source that reads patches of images, and its vector length.
 
     A walk that goes backward stops at each pixel of the input.
     """
@@ -96,7 +96,7 @@ def _patch_source(
 
 @lru_cache(maxsize=1024)
 def _weight_source(window: Window, size: Shape, channels: int) -> Source:
-    """Return how the patches of images of a size are read along the stops."""
+    """Return the source that reads patches of images along window positions."""
     is_whole = channels % 4 == 0
     last = len(size) - 1
     return Source(

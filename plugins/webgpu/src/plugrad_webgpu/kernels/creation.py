@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Owner(Protocol):
-    """What these kernels use of the backend: its opened device."""
+    """The part of the backend that these kernels use: its opened device."""
 
     @property
     def active_device(self) -> Device:
@@ -31,7 +31,7 @@ class Owner(Protocol):
 
 @table.implements(creation.fill)
 def fill(backend: Owner, *, shape: Shape, value: Scalar, dtype: DType) -> GpuArray:
-    """Return an array in which every element is `value`."""
+    """Return an array filled with `value`."""
     require_dtype(dtype, DTYPES)
     device, shape = backend.active_device, tuple(shape)
     made = device.hosting.full if device.hosting.has_room(shape) else partial(full, device)
@@ -62,7 +62,7 @@ def _full_like(x: GpuArray, value: int) -> GpuArray:
 
 @table.implements(creation.range)
 def range(backend: Owner, *, start: float, stop: float, step: float, dtype: DType) -> GpuArray:
-    """Return start, start + step and so on, without stop."""
+    """Return start, start + step, … up to but excluding stop."""
     require_dtype(dtype, DTYPES)
     count: int = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape[0]
     values = start + step * np.arange(count, dtype=np.int64)
@@ -71,6 +71,6 @@ def range(backend: Owner, *, start: float, stop: float, step: float, dtype: DTyp
 
 @table.implements(creation.linspace)
 def linspace(backend: Owner, *, start: Scalar, stop: Scalar, num: int, dtype: DType) -> GpuArray:
-    """Return `num` values from start to stop, both included."""
+    """Return `num` equally spaced values from start to stop, both included."""
     require_dtype(dtype, DTYPES)
     return upload(backend.active_device, np.linspace(start, stop, num).astype(dtype), dtype)

@@ -35,7 +35,7 @@ sum_along: Final = reduction("a + b", {float32: 0})
 
 
 def repeat_channels(x: GpuArray, multiplier: int) -> GpuArray:
-    """Return channels-last images in which each channel is repeated."""
+    """Repeat each channel of channels-last images."""
     if multiplier == 1:
         return x
     copies = copy_view(x, (*x.shape, multiplier), View(0, (*contiguous_strides(x.shape), 0)))
@@ -54,7 +54,7 @@ def depthwise_conv2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArr
 def depthwise_conv2d_input_gradient(
     dy: GpuArray, filter: GpuArray, *, input_shape: Shape, window: Window
 ) -> GpuArray:
-    """Return the gradient for the images: dy times the filters, summed over the copies of each channel."""
+    """Return the gradient for the images, summed over the copies of each channel."""
     batch, height, width, channels = input_shape
     size = height, width
     image = (batch, *size, dy.shape[3])
@@ -70,6 +70,6 @@ def depthwise_conv2d_input_gradient(
 def depthwise_conv2d_filter_gradient(
     x: GpuArray, dy: GpuArray, *, filter_shape: Shape, window: Window
 ) -> GpuArray:
-    """Return, for each cell of the filters, the sum of dy times the pixels that the cell meets."""
+    """Return the gradient for the filters: sums of dy times the pixels under each cell."""
     x = repeat_channels(x, filter_shape[3])
     return reinterpret(fold_weights(CORRELATION, (x, dy), window, x.shape), filter_shape)

@@ -33,7 +33,7 @@ EXPRESSIONS: dict[Activation, str] = {
 
 @cache
 def make_elementwise_epilogue(activation: Activation, has_bias: bool) -> Callable[..., GpuArray]:
-    """Return a function of a result, its bias and its weights, as far as there are any."""
+    """Return an elementwise implementation of bias and activation, for the given operands."""
     expression, inputs = EXPRESSIONS[activation], ["x"]
     if has_bias:
         expression, inputs = re.sub(r"\bx\b", "(y + bias)", expression), ["y", "bias"]
@@ -65,7 +65,7 @@ def product_epilogue(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> Epilogue | None:
-    """Return the activation of a product plus the bias; None if these are not the same in all rows."""
+    """Return the epilogue of a product, or None if bias or weights differ between rows."""
     for x in (bias, weights):
         if x is not None and x.shape not in ((), (1,), (columns,)):
             return None

@@ -43,7 +43,7 @@ SCATTER_ROLES: tuple[Role, ...] = ("measure", "add")
 
 
 class Sampling(NamedTuple):
-    """How a shader finds the pixels that a result shows."""
+    """The WGSL by which a shader finds sampling points."""
 
     kind: PointKind
     interpolation: Interpolation
@@ -53,14 +53,14 @@ class Sampling(NamedTuple):
 
 
 class View(NamedTuple):
-    """Which points of images a result shows: arrays, and how the shader reads them."""
+    """Sampling points of images: their arrays, and the WGSL that reads them."""
 
     arrays: tuple[GpuArray, ...]
     sampling: Sampling
 
 
 def boxes_view(boxes: GpuArray, box_ind: GpuArray, method: Interpolation) -> View:
-    """Return the view of boxes in images."""
+    """Return the sampling points of boxes in images."""
     numbers = as_word_positions(box_ind, "the webgpu kernel CropAndResize (box_ind)")
     return View((boxes, numbers), Sampling("boxes", method, "nearest"))
 
@@ -68,13 +68,13 @@ def boxes_view(boxes: GpuArray, box_ind: GpuArray, method: Interpolation) -> Vie
 def transforms_view(
     transforms: GpuArray, interpolation: Interpolation, fill_mode: FillMode
 ) -> View:
-    """Return the view through transforms, one for each image or one for all."""
+    """Return the sampling points of transforms, one for each image or one for all."""
     step = 8 if transforms.shape[0] > 1 else 0
     return View((transforms,), Sampling("transforms", interpolation, fill_mode, step))
 
 
 def rotation_view(x: GpuArray, radians: float, center: tuple[float, ...]) -> View:
-    """Return the view of images that are rotated around a center, given in fractions of their size."""
+    """Return the sampling points of images rotated around a center, given as fractions of their size."""
     _, height, width, _ = x.shape
     sine, cosine = math.sin(radians), math.cos(radians)
     middle_x, middle_y = center[0] * width - 0.5, center[1] * height - 0.5
@@ -101,7 +101,7 @@ def crop_and_resize(
     method: Interpolation,
     extrapolation_value: float,
 ) -> GpuArray:
-    """Return the contents of boxes in images, resized; a box in no image contains zeros."""
+    """Return the contents of boxes resized; a box in no image gives zeros."""
     shape = (boxes.shape[0], *crop_size, image.shape[3])
     view = boxes_view(boxes, box_ind, method)
     return sample_images(cast(image, dtype=float32), view, shape, extrapolation_value)
@@ -111,7 +111,7 @@ def crop_and_resize(
 def crop_and_resize_image_gradient(
     dy: GpuArray, boxes: GpuArray, box_ind: GpuArray, *, image_shape: Shape, method: Interpolation
 ) -> GpuArray:
-    """Return the images' gradient: dy added to the pixels that its boxes show."""
+    """Return the gradient for the images: dy added to the sampled pixels."""
     return scatter_to_images(dy, boxes_view(boxes, box_ind, method), image_shape)
 
 
@@ -133,7 +133,7 @@ def rotate_with_offset(
 def rotate_with_offset_gradient(
     dy: GpuArray, *, radians: float, center: tuple[float, ...]
 ) -> GpuArray:
-    """Return the images' gradient: dy added to the pixels that the result shows."""
+    """Return the gradient for the images: dy added to the sampled pixels."""
     return scatter_to_images(dy, rotation_view(dy, radians, center), dy.shape)
 
 
@@ -161,7 +161,7 @@ def transform_image_gradient(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> GpuArray:
-    """Return the images' gradient: dy added to the pixels that the result shows."""
+    """Return the gradient for the images: dy added to the sampled pixels."""
     return scatter_to_images(dy, transforms_view(transforms, interpolation, fill_mode), image_shape)
 
 
@@ -169,7 +169,7 @@ def transform_image_gradient(
 
 
 def sample_images(images: GpuArray, view: View, shape: Shape, fill_value: Fill) -> GpuArray:
-    """Return a result whose pixels show points of images, and `fill_value` outside."""
+    """Return images sampled at points; `fill_value` outside."""
     device = images.buffer.device
     filling = _fill_channels(device, fill_value, shape[3])
     step = _plan("forward", view.sampling, images.shape, shape)
@@ -177,7 +177,7 @@ def sample_images(images: GpuArray, view: View, shape: Shape, fill_value: Fill) 
 
 
 def scatter_to_images(dy: GpuArray, view: View, images: Shape) -> GpuArray:
-    """Return images in which each pixel is the weighted sum of dy over the places that show it.
+    """Return images of which each pixel is the weighted sum of dy at the points that sample it.
 
     The sums do not depend on the order of the additions, which on a device is different each time.
     """
@@ -200,7 +200,7 @@ def _fill_channels(device: CommandRecorder, value: Fill, channels: int) -> GpuAr
 
 @lru_cache(maxsize=1024)
 def _plan(role: Role, sampling: Sampling, images: Shape, result: Shape) -> Plan:
-    """Return the plan with an invocation for each pixel of the result, or for some of its channels."""
+    """Return the plan with one invocation for each result pixel, or for some of its channels."""
     chunk = min(max(result[3], 1), CHANNELS_PER_INVOCATION)
     chunks = -(-result[3] // chunk)
     count = math.prod(result[:3]) * chunks

@@ -40,7 +40,7 @@ _saturated = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
 
 
 def as_word_positions(indices: GpuArray, what: str) -> GpuArray:
-    """Return positions as words. Those that do not fit one become its limits, which are out of range, too.
+    """Cast indices to 32 bits; those that do not fit saturate, which keeps them out of range.
 
     Raises:
         UnsupportedDtype: they are not integers.
@@ -83,7 +83,7 @@ def gather(x: GpuArray, indices: GpuArray, *, axis: int, batch_dims: int) -> Gpu
 def gather_gradient(
     dy: GpuArray, indices: GpuArray, *, shape: Shape, axis: int, batch_dims: int
 ) -> GpuArray:
-    """Return the sums of the parts of `dy` that were taken from each place."""
+    """Return zeros of `shape` with the slices of `dy` added at `indices`."""
     require_dtype(dy.dtype, SUMMED, "the webgpu kernel GatherV2Grad")
     size = shape[axis]
     batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
@@ -113,14 +113,14 @@ def one_hot(
 
 @table.implements(indexing.gather_nd)
 def gather_nd(params: GpuArray, indices: GpuArray) -> GpuArray:
-    """Return the parts at coordinates: a gather along the flattened axes."""
+    """Return the slices at coordinates, by a gather along the flattened axes."""
     depth = indices.shape[-1]
     rows = reinterpret(params, (math.prod(params.shape[:depth]), *params.shape[depth:]))
     return gather(rows, flat_positions(indices, params.shape), axis=0, batch_dims=0)
 
 
 def flat_positions(indices: GpuArray, shape: Shape) -> GpuArray:
-    """Return the place of each row of coordinates when the first axes of `shape` are flattened.
+    """Return the flat index of each coordinate row along the flattened first axes of `shape`.
 
     Rows with a coordinate out of range have a place that is out of range.
     """
@@ -142,7 +142,7 @@ def _places_program(depth: int, dtype: DType) -> Program:
 
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: int) -> GpuArray:
-    """Return the sum of the elements of each segment."""
+    """Return the sums of the slices with equal segment ids."""
     segment_ids = as_word_positions(segment_ids, "the webgpu kernel UnsortedSegmentSum")
     require_dtype(x.dtype, SUMMED, "the webgpu kernel UnsortedSegmentSum")
     shape = (num_segments, *x.shape[len(segment_ids.shape) :])
@@ -152,7 +152,7 @@ def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: in
 def segment_sums(
     x: GpuArray, labels: GpuArray, shape: Shape, segments: int, rows: int = 1
 ) -> GpuArray:
-    """Return the sums of the parts of `x` with each label, as an array of a shape.
+    """Return the sums of the slices of `x` with each label, as an array of a shape.
 
     There is a part for each label, and each of the rows of labels has segments of its own. Labels
     outside ``[0, segments)`` are dropped.
@@ -186,7 +186,7 @@ def segment_sums(
 def segment_counts(
     labels: GpuArray, shape: Shape, segments: int, rows: int, *, is_binary: bool
 ) -> GpuArray:
-    """Return how often each label occurs, or 1 for those that occur, as int32; otherwise as `segment_sums`."""
+    """Return as int32 the count of each label, or whether it occurs; see `segment_sums`."""
     device = labels.buffer.device
     output = full(device, shape, 0, int32)
     count = math.prod(labels.shape) if segments else 0

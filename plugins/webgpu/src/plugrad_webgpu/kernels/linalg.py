@@ -46,7 +46,7 @@ _total = reduce_complex_parts(add_parts)
 
 @table.implements(linalg.matmul)
 def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) -> GpuArray:
-    """Return the products of the matrices in the last two axes; the axes before them are broadcast."""
+    """Return the matrix products over the last two axes, with broadcast batch axes."""
     if a.dtype == complex64:
         return complex_matmul(
             transpose_matrices(a) if transpose_a else a, transpose_matrices(b) if transpose_b else b
@@ -61,7 +61,7 @@ def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) ->
 def products(
     a: GpuArray, b: GpuArray, transpose_a: bool, transpose_b: bool, epilogue: Epilogue | None = None
 ) -> GpuArray:
-    """Return the products of matrices of numbers, each element with the epilogue applied."""
+    """Return real matrix products with the epilogue applied."""
     batch = broadcast(a.shape[:-2], b.shape[:-2])
     left = _matrices(a, batch, transpose_a)
     right = _matrices(b, batch, transpose_b)
@@ -82,7 +82,7 @@ multiply_by_i: Final = elementwise({complex64: "complex_turned(x)"})
 
 
 def complex_matmul(a: GpuArray, b: GpuArray) -> GpuArray:
-    """Return the products of complex matrices as real ones.
+    """Return products of complex matrices, computed by real ones.
 
     A number x + iy of `a` is a row (x, y) of floats, and one of `b` is the matrix ((x, y), (-y, x)).
     """
@@ -105,7 +105,7 @@ def transpose_matrices(x: GpuArray) -> GpuArray:
 
 
 def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
-    """Return an operand as one matrix, or as one for each of the batch, copying it only if necessary."""
+    """Return an operand as one matrix or as one for each of the batch; it is copied only if necessary."""
     count = math.prod(x.shape[:-2])
     if count != 1 and x.shape[:-2] != batch:
         shape = (*batch, *x.shape[-2:])
@@ -119,7 +119,7 @@ def _matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
 
 @table.implements(linalg.einsum)
 def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
-    """Return the sums of products: of two operands at a time, by matrix products."""
+    """Return the Einstein summation, by matrix products of two operands at a time."""
     require_dtype(inputs[0].dtype, PRODUCTS, "the webgpu kernel Einsum")
     steps, last = contractions(equation, tuple(x.shape for x in inputs))
     operands = list(inputs)
@@ -136,7 +136,7 @@ def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
 
 
 def _prepare_operand(x: GpuArray, steps: Preparation) -> GpuArray:
-    """Return an operand after sums over axes, in a new order of the others, and in a shape."""
+    """Sum over axes of an operand, then transpose and reshape it, as `steps` says."""
     if steps.summed:
         x = _total(x, steps.summed, False)
     if steps.order:
@@ -146,7 +146,7 @@ def _prepare_operand(x: GpuArray, steps: Preparation) -> GpuArray:
 
 @table.implements(linalg.band_part)
 def band_part(input: GpuArray, num_lower: GpuArray, num_upper: GpuArray) -> GpuArray:
-    """Return the matrices with zeros outside a band around the diagonal."""
+    """Return the matrices with zeros outside a band of diagonals."""
     bounds = [
         as_word_positions(n, "webgpu, for the width of a band,") for n in (num_lower, num_upper)
     ]
@@ -183,7 +183,7 @@ def diag(x: GpuArray) -> GpuArray:
 
 @table.implements(linalg.diag_part)
 def diag_part(input: GpuArray) -> GpuArray:
-    """Return the diagonal."""
+    """Return the diagonals."""
     shape = input.shape[: len(input.shape) // 2]
     size = math.prod(shape)
     return reinterpret(copy_view(input, (size,), View(0, (size + 1,))), shape)

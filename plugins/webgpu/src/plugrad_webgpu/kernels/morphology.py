@@ -41,7 +41,7 @@ FOR_THE_LARGEST = gradient_fold("select(Element(), dy[stop], found[stop] == posi
 
 @table.implements(morphology.dilation2d)
 def dilation2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArray:
-    """Return the largest sum of each window."""
+    """Return the maximum of window plus filter at each position."""
     return reduce_max_parts(LARGEST[x.dtype], split_windows(x, filter, window))
 
 
@@ -49,7 +49,7 @@ def dilation2d(x: GpuArray, filter: GpuArray, *, window: Window) -> GpuArray:
 def dilation2d_input_gradient(
     x: GpuArray, filter: GpuArray, dy: GpuArray, *, window: Window
 ) -> GpuArray:
-    """Return dy at the first pixel with the largest sum of each window."""
+    """Return dy added at the pixel of each window that has the first maximum."""
     added = as_words(dy)
     inputs = added, first_largest(x, filter, window)
     total = sum_over_pieces(AT_THE_LARGEST[added.dtype], inputs, window, x.shape)
@@ -60,7 +60,7 @@ def dilation2d_input_gradient(
 def dilation2d_filter_gradient(
     x: GpuArray, filter: GpuArray, dy: GpuArray, *, window: Window
 ) -> GpuArray:
-    """Return the sums of dy at the first cell with the largest sum of each window."""
+    """Return the sums of dy at the cell of the filter that has the first maximum."""
     added = as_words(dy)
     inputs = added, first_largest(x, filter, window)
     total = fold_weights(FOR_THE_LARGEST[added.dtype], inputs, window, x.shape)
@@ -68,7 +68,7 @@ def dilation2d_filter_gradient(
 
 
 def first_largest(x: GpuArray, filter: GpuArray, window: Window) -> GpuArray:
-    """Return the position of the first pixel with the largest sum of each window."""
+    """Return the flat index of the pixel with the first maximum of each window."""
     parts = split_windows(x, filter, window)
     return reduce_argmax_parts(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts)
 

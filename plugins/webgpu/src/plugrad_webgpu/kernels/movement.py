@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @table.implements(movement.reshape)
 def reshape(x: GpuArray, *, shape: Shape) -> GpuArray:
-    """Return the same buffer under another shape."""
+    """Return the same buffer with another shape."""
     return reinterpret(x, movement.reshape.infer(x, shape=shape).shape if -1 in shape else shape)
 
 
@@ -40,7 +40,7 @@ def expand_dims(input: GpuArray, *, dim: int) -> GpuArray:
 
 @table.implements(movement.transpose)
 def transpose(x: GpuArray, *, perm: Shape) -> GpuArray:
-    """Return the array with its axes in another order."""
+    """Return the array with permuted axes."""
     return permute_axes(x, perm)
 
 
@@ -54,7 +54,7 @@ def broadcast_to(x: GpuArray, *, shape: Shape) -> GpuArray:
 
 @table.implements(movement.slice)
 def slice(x: GpuArray, *, begin: Shape, size: Shape, drop: Shape) -> GpuArray:
-    """Return the block that starts at `begin`, without some axes of size 1."""
+    """Return the block that starts at `begin`, without the axes in `drop`."""
     out = slice_block(x, begin, size)
     return reinterpret(out, reduced_shape(size, drop, keep_dims=False)) if drop else out
 
@@ -70,7 +70,7 @@ def strided_slice(x: GpuArray, *, begin: Shape, end: Shape, strides: Shape) -> G
 def strided_slice_gradient(
     dy: GpuArray, *, shape: Shape, begin: Shape, end: Shape, strides: Shape
 ) -> GpuArray:
-    """Return zeros, with the elements of `dy` at the places that the slice selects."""
+    """Return zeros with `dy` at the elements of the slice."""
     output = full(dy.buffer.device, shape, 0, dy.dtype)
     view = slice_view(shape, begin, strides)
     copy_into(output, view, dy)
@@ -81,7 +81,7 @@ def strided_slice_gradient(
 def strided_slice_update(
     tensor: GpuArray, updates: GpuArray, *, begin: Shape, end: Shape, strides: Shape
 ) -> GpuArray:
-    """Return a copy with the updates at the places that the slice selects."""
+    """Return a copy with the updates at the elements of the slice."""
     output = copy_array(tensor)
     view = slice_view(tensor.shape, begin, strides)
     copy_into(output, view, updates, slice_sizes(begin, end, strides))
@@ -90,7 +90,7 @@ def strided_slice_update(
 
 @table.implements(movement.concat)
 def concat(*inputs: GpuArray, axis: int) -> GpuArray:
-    """Return the arrays joined along an axis."""
+    """Return the arrays concatenated along an axis."""
     return concatenate(inputs, axis)
 
 
@@ -102,7 +102,7 @@ def pack(*inputs: GpuArray, axis: int) -> GpuArray:
 
 @table.implements(movement.unpack)
 def unpack(value: GpuArray, *, axis: int) -> list[GpuArray]:
-    """Return the parts of an array along an axis, without that axis."""
+    """Return the slices of an array along an axis, without that axis."""
     shape = (*value.shape[:axis], *value.shape[axis + 1 :])
     strides = contiguous_strides(value.shape)
     rest = (*strides[:axis], *strides[axis + 1 :])
@@ -125,7 +125,7 @@ def split(x: GpuArray, *, num_or_size_splits: Shape, axis: int) -> list[GpuArray
 
 @table.implements(movement.pad)
 def pad(x: GpuArray, *, paddings: Pairs, constant_value: Scalar) -> GpuArray:
-    """Return the array surrounded by elements of one value."""
+    """Return the array padded with a constant."""
     shape = tuple(b + n + a for n, (b, a) in zip(x.shape, paddings, strict=True))
     output = full(x.buffer.device, shape, constant_value, x.dtype)
     view = slice_view(shape, tuple(b for b, _ in paddings), (1,) * len(shape))
@@ -135,7 +135,7 @@ def pad(x: GpuArray, *, paddings: Pairs, constant_value: Scalar) -> GpuArray:
 
 @table.implements(movement.tile)
 def tile(x: GpuArray, *, reps: Shape) -> GpuArray:
-    """Return the array repeated along its axes: each axis becomes (repetitions, size)."""
+    """Return the array repeated along its axes, by a broadcast to (repetitions, size)."""
     strides = contiguous_strides(x.shape)
     shape = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
     view = View(0, tuple(n for stride in strides for n in (0, stride)))
@@ -145,7 +145,7 @@ def tile(x: GpuArray, *, reps: Shape) -> GpuArray:
 
 @table.implements(movement.reverse)
 def reverse(x: GpuArray, *, dims: Shape) -> GpuArray:
-    """Return the array with the order along the axes `dims` reversed."""
+    """Return the array reversed along the axes `dims`."""
     begin = tuple(n - 1 if axis in dims else 0 for axis, n in enumerate(x.shape))
     steps = tuple(-1 if axis in dims else 1 for axis in range(len(x.shape)))
     return copy_view(x, x.shape, slice_view(x.shape, begin, steps))

@@ -37,7 +37,7 @@ _sum = reduction("a + b", {float32: 0})
 
 
 class _Normalization:
-    """One of the two kernels: its programs, and its steps for rows that are too long for one loop.
+    """Softmax or log-softmax: its programs, and its stages for rows that are too long for one loop.
 
     Both kernels subtract its maximum from a row and sum the exponentials. They differ in the total
     that they compute from `sum`, and in the result.
@@ -146,7 +146,7 @@ def batch_norm(
     *,
     variance_epsilon: float,
 ) -> GpuArray:
-    """Return (x - mean) * factor + offset."""
+    """Return ``(x - mean) * factor + offset``, where the factor has the shape of the variance."""
     factor = _factor(variance, epsilon=variance_epsilon)
     if scale is not None:
         factor = _multiply(factor, scale)
@@ -174,7 +174,7 @@ def _rows_program(
     workgroup: int,
     has_subgroups: bool = False,
 ) -> Program:
-    """Return the program for rows of x, beside a scale, an offset and dy, as far as they are among the inputs."""
+    """Return the program for rows of x with those of scale, offset and dy that are among the inputs."""
     scale = " * scale[k]" if "scale" in inputs else ""
     element = _WIDTHS[width]["element"]
     g = f"dy[at]{scale}" if gradient else f"{element}()"
@@ -229,7 +229,7 @@ def _rows_plan(
 def _run_row_program(
     gradient: bool, axis: int, epsilon: float, **arrays: GpuArray | None
 ) -> GpuArray | None:
-    """Return the result of the program; None if there is none for these rows."""
+    """Run the row program, or return None if there is none for these rows."""
     given = {name: array for name, array in arrays.items() if array is not None}
     x = given["x"]
     device = x.buffer.device
@@ -239,7 +239,7 @@ def _run_row_program(
 
 
 def _standardize(x: GpuArray, axes: tuple[int, ...], epsilon: float) -> tuple[GpuArray, GpuArray]:
-    """Return x standardized over axes, and the factor 1 / sqrt(variance + epsilon)."""
+    """Return x standardized over axes, and ``1 / sqrt(variance + epsilon)``."""
     mean = _mean(x, axes, True)
     factor = _factor(_mean(_square(mean, x), axes, True), epsilon=epsilon)
     return _standardized(mean, factor, x), factor
@@ -254,7 +254,7 @@ def layer_norm(
     axis: int,
     variance_epsilon: float,
 ) -> GpuArray:
-    """Return the standardized rows, times the scale, plus the offset."""
+    """Return standardized rows times the scale plus the offset."""
     y = _run_row_program(False, axis, variance_epsilon, x=x, offset=offset, scale=scale)
     if y is not None:
         return y
@@ -267,7 +267,7 @@ def layer_norm(
 def layer_norm_gradient(
     dy: GpuArray, x: GpuArray, scale: GpuArray | None, *, axis: int, variance_epsilon: float
 ) -> list[GpuArray]:
-    """Return the gradients for x, for the offset and for the scale."""
+    """Return the gradients for x, offset and scale."""
     before, axes = tuple(range(axis)), tuple(range(axis, len(x.shape)))
     dx = _run_row_program(True, axis, variance_epsilon, x=x, dy=dy, scale=scale)
     if dx is None:
@@ -288,7 +288,7 @@ def batch_norm_training(
     axis: int,
     variance_epsilon: float,
 ) -> list[GpuArray]:
-    """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
+    """Return standardized channels times the scale plus the offset, with the means and the variances."""
     axes = tuple(i for i in range(len(x.shape)) if i != axis)
     mean = _mean(x, axes, True)
     variance = _mean(_square(mean, x), axes, True)
@@ -308,7 +308,7 @@ def batch_norm_gradient(
     axis: int,
     variance_epsilon: float,
 ) -> list[GpuArray]:
-    """Return the gradients for x, for the offset and for the scale."""
+    """Return the gradients for x, offset and scale."""
     axes = tuple(i for i in range(len(x.shape)) if i != axis)
     beside = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
     size = math.prod(x.shape[i] for i in axes)
@@ -335,7 +335,7 @@ _GRADIENT = "dy[i] * power(norms[i], -parameters.beta) - 2.0 * parameters.alpha 
 def local_response_normalization(
     x: GpuArray, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> GpuArray:
-    """Return x divided by a power of the sum of squares in its neighbourhood."""
+    """Return x divided by a power of the sum of squares over neighbouring channels."""
     how = depth_radius, float(bias), float(alpha), float(beta)
     return _map_with_neighbours(_SQUARES, _SCALED, how, {"x": x})
 
@@ -360,7 +360,7 @@ def local_response_normalization_gradient(
 def _map_with_neighbours(
     term: str, finish: str, how: tuple[int, float, float, float], arrays: dict[str, GpuArray]
 ) -> GpuArray:
-    """Return `finish` of each element i and of the sum of `term` over its neighbours k."""
+    """Return `finish` of each element and of the sum of `term` over its neighbouring channels."""
     x, (radius, *numbers) = arrays["x"], how
     rows, length = math.prod(x.shape[:-1]), x.shape[-1]
     if min(2 * radius + 1, length) > MAX_LOOP_STEPS:  # a window of the terms, in several pieces

@@ -50,7 +50,7 @@ IS_LARGER = dict.fromkeys(LOWEST_WGSL, "(value > best)") | {int64: "is_less_i64(
 
 
 def max_fold(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
-    """Return how to find the largest value of a window of the inputs, by dtype: NaN if there is one."""
+    """Return by dtype the fold that finds the maximum of a window; NaN if it contains NaN."""
     larger = IS_LARGER | {float32: "(value > best) | are_nan(value)"}
     return {
         dtype: Fold(
@@ -66,7 +66,7 @@ def max_fold(values: Mapping[DType, str], *inputs: str) -> dict[DType, Fold]:
 def argmax_fold(
     values: Mapping[DType, str], is_larger: Mapping[DType, str], *inputs: str
 ) -> dict[DType, Fold]:
-    """Return how to find the position of the first largest value of a window of the inputs; -1 without one."""
+    """Return by dtype the fold that finds the index of the first maximum of a window; -1 without one."""
     return {
         dtype: Fold(
             "var best = Element(); var found = Integers(-1);",
@@ -81,7 +81,7 @@ def argmax_fold(
 
 
 def gradient_fold(value: str) -> dict[DType, Fold]:
-    """Return how to add up a `value` of the gradients dy and of the positions found, by dtype."""
+    """Return by dtype the fold that sums a `value` of the gradients dy and of the indices found."""
     steps = dict.fromkeys(NUMBERS, f"sum += {value};") | {int64: f"sum = sum_i64(sum, {value});"}
     return {
         dtype: Fold(SUM, step, "sum", ("dy", "found"), "found") for dtype, step in steps.items()
@@ -113,14 +113,14 @@ _first_larger = elementwise(
 
 
 def max_pool(x: GpuArray, *, window: Window) -> GpuArray:
-    """Return the largest element of each window; NaN if the window contains NaN."""
+    """Return the maximum of each window; NaN if it contains NaN."""
     return window_maximum(x, window)
 
 
 def max_pool_gradient(
     dy: GpuArray, input: GpuArray, output: GpuArray, *, window: Window
 ) -> GpuArray:
-    """Gradient of max pooling: each window's gradient goes to its first largest element."""
+    """Return `dy` at the first maximum of each window."""
     inputs = dy, window_argmax(input, window)
     return sum_over_pieces(AT_THE_LARGEST[dy.dtype], inputs, window, input.shape)
 
@@ -131,7 +131,7 @@ def avg_pool(x: GpuArray, *, window: Window) -> GpuArray:
 
 
 def avg_pool_gradient(dy: GpuArray, input: GpuArray, *, window: Window) -> GpuArray:
-    """Gradient of average pooling: each window's gradient, divided evenly among its elements."""
+    """Return `dy` distributed evenly over each window."""
     if len(split_into_pieces(window, input.shape[1:-1], "stops")) == 1:
         return fold_stops(SHARES, (dy,), window, input.shape)
     shares = _quotient(dy, count_valid_cells(dy, window, input.shape[1:-1]))
@@ -142,19 +142,19 @@ def avg_pool_gradient(dy: GpuArray, input: GpuArray, *, window: Window) -> GpuAr
 def max_pool_with_argmax(
     x: GpuArray, *, window: Window, include_batch_in_index: bool
 ) -> tuple[GpuArray, GpuArray]:
-    """Return the largest elements and the position of the first cell with each; NaN is the largest."""
+    """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
     image_step = 0 if include_batch_in_index else math.prod(x.shape[1:])
     return window_maximum(x, window), window_argmax(x, window, image_step)
 
 
 @table.implements(pooling.pool)
 def pool(input: GpuArray, *, window: Window, pooling_type: pooling.PoolingType) -> GpuArray:
-    """Return the largest elements or the averages of windows of dilated cells."""
+    """Return the maxima or the averages of dilated windows."""
     return window_maximum(input, window) if pooling_type == "max" else window_average(input, window)
 
 
 def window_maximum(x: GpuArray, window: Window) -> GpuArray:
-    """Return the largest element of each window."""
+    """Return the maximum of each window."""
 
     def pool_few_axes(x: GpuArray, window: Window) -> GpuArray:
         return reduce_max_parts(LARGEST[x.dtype], split_windows(x, window))
@@ -163,7 +163,7 @@ def window_maximum(x: GpuArray, window: Window) -> GpuArray:
 
 
 def window_average(x: GpuArray, window: Window) -> GpuArray:
-    """Return the average over the cells of each window that lie in the image."""
+    """Return the average over those cells of each window that lie in the image."""
 
     def pool_few_axes(x: GpuArray, window: Window) -> GpuArray:
         size = x.shape[1:-1]
@@ -183,7 +183,7 @@ def window_sums(x: GpuArray, window: Window) -> GpuArray:
 def sum_over_pieces(
     fold: Fold, inputs: tuple[GpuArray, ...], window: Window, image: Shape
 ) -> GpuArray:
-    """Return images whose elements each are a sum over the windows that cover them."""
+    """Return images of which each element is a sum over the windows that cover it."""
     parts = split_into_pieces(window, image[1:-1], "stops")
     return reduce(add, (fold_stops(fold, inputs, part, image) for part in parts))
 
@@ -194,7 +194,7 @@ def split_windows(x: GpuArray, window: Window) -> list[Part]:
 
 
 def reduce_max_parts(largest: Fold, parts: list[Part]) -> GpuArray:
-    """Return the largest element of each window, which has been cut into parts."""
+    """Return the maximum of each window from the maxima of its parts."""
     found = (fold_cells(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
     return reduce(_larger, found)
 
@@ -202,7 +202,7 @@ def reduce_max_parts(largest: Fold, parts: list[Part]) -> GpuArray:
 def reduce_argmax_parts(
     find: Fold, largest: Fold, parts: list[Part], image_step: int = 0
 ) -> GpuArray:
-    """Return the position of the first largest element of each window, cut into parts; -1 without one."""
+    """Return the index of the first maximum of each window from its parts; -1 without one."""
     (window, inputs), *rest = parts
     found = fold_cells(find, inputs, window, int32, image_step)
     if rest:
@@ -215,13 +215,13 @@ def reduce_argmax_parts(
 
 
 def window_argmax(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
-    """Return the position of the first largest element of each window; -1 without one."""
+    """Return the index of the first maximum of each window; -1 without one."""
     parts = split_windows(x, window)
     return reduce_argmax_parts(FIRST_LARGEST[x.dtype], LARGEST[x.dtype], parts, image_step)
 
 
 def count_valid_cells(x: GpuArray, window: Window, size: Shape) -> GpuArray:
-    """Return how many cells of each window lie in an image of a size, for the device of x."""
+    """Return how many cells of each window lie in the image, on the device of x."""
     before = (start for start, _ in window.padding)
     numbers = (*size, *window.out, *before, *window.size, *window.strides, *window.dilations)
     return x.buffer.device.constant(_cells_inside, *numbers)
@@ -240,7 +240,7 @@ def _cells_inside(*numbers: int) -> NDArray[np.float32]:
 def pool_all_axes(
     pool_few_axes: Callable[[GpuArray, Window], GpuArray], x: GpuArray, window: Window
 ) -> GpuArray:
-    """Return the largest elements or the averages of windows over any number of axes.
+    """Return the maxima or the averages of windows over any number of axes.
 
     A window over many axes or of many cells is summarized along the last axes, and then along the others,
     because the largest element and the average of a box are those of its slices.

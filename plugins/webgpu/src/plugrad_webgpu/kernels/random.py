@@ -51,13 +51,13 @@ def _choose(rows: int, samples: int, classes: int) -> Plan:
 
 @table.implements(random.random_bits)
 def random_bits(state: GpuArray, *, shape: Shape) -> GpuArray:
-    """Return the words of the blocks in order."""
+    """Return the words of Philox's output blocks in order."""
     return state.buffer.device.launch(_draw(_BITS, shape, int32), state)
 
 
 @table.implements(random.random_normal)
 def random_normal(state: GpuArray, *, shape: Shape) -> GpuArray:
-    """Return pairs of normal numbers."""
+    """Return normally distributed numbers in pairs."""
     return state.buffer.device.launch(_draw(_NORMAL, shape, float32), state)
 
 
@@ -65,7 +65,7 @@ def random_normal(state: GpuArray, *, shape: Shape) -> GpuArray:
 def multinomial(
     logits: GpuArray, state: GpuArray, *, num_samples: int, normalized: bool
 ) -> GpuArray:
-    """Return the class in whose part of the running sums a uniform number lies."""
+    """Return for each uniform number the class whose interval of cumulative probability contains it."""
     rows, classes = logits.shape
     weights = cast(logits, dtype=float32)
     weights = _positive(weights if normalized else softmax(weights, dim=1))

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def rearrange(x: GpuArray, how: Rearrangement) -> GpuArray:
-    """Return the elements of an array, moved in blocks."""
+    """Return the elements of an array rearranged by blocks, as `how` describes."""
     return reinterpret(permute_axes(reinterpret(x, how.cells), how.order), how.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: GpuArray, *, block_shape: Shape, crops: Pairs) -> GpuArray:
-    """Return the blocks joined along the spatial axes, cropped."""
+    """Return blocks of the batch moved to the spatial axes, then cropped."""
     large = rearrange(x, joined_blocks(x.shape, block_shape))
     margins = ((0, 0), *crops, *((0, 0),) * (len(x.shape) - 1 - len(crops)))
     begin = tuple(before for before, _ in margins)
@@ -41,7 +41,7 @@ def batch_to_space_nd(x: GpuArray, *, block_shape: Shape, crops: Pairs) -> GpuAr
 
 @table.implements(rearrangement.space_to_batch_nd)
 def space_to_batch_nd(x: GpuArray, *, block_shape: Shape, paddings: Pairs) -> GpuArray:
-    """Return the cells of each block as elements of the batch."""
+    """Return blocks of the padded spatial axes moved to the batch."""
     if any(map(any, paddings)):
         margins = ((0, 0), *paddings, *((0, 0),) * (len(x.shape) - 1 - len(paddings)))
         x = pad(x, paddings=margins, constant_value=0)
@@ -50,13 +50,13 @@ def space_to_batch_nd(x: GpuArray, *, block_shape: Shape, paddings: Pairs) -> Gp
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: GpuArray, *, block_size: int, data_format: DataFormat) -> GpuArray:
-    """Return images in which groups of channels have become blocks of pixels."""
+    """Return groups of channels moved to blocks of pixels."""
     return rearrange(x, depth_in_blocks(x.shape, block_size, data_format))
 
 
 @table.implements(rearrangement.mirror_pad)
 def mirror_pad(x: GpuArray, *, paddings: Pairs, mode: MirrorMode) -> GpuArray:
-    """Return x surrounded by its mirror images, which are joined to it one axis after another."""
+    """Return x padded with its mirror image, one axis after another."""
     hidden = 1 if mode == "reflect" else 0
     for axis, (before, after) in enumerate(paddings):
         if before or after:

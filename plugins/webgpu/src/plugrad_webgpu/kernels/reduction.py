@@ -61,12 +61,12 @@ for _contract, _function in REDUCTIONS.items():
 
 @table.implements(contracts.max)
 def max(x: GpuArray, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> GpuArray:
-    """Return the largest element along the axes; NaN if there is one."""
+    """Return the maximum along the axes; NaN if there is one."""
     return max_along(x, reduction_indices, keep_dims)
 
 
 def make_arg_reduction(operator: str, of_longs: str) -> Callable[[GpuArray, int], GpuArray]:
-    """Return the search for the first extreme element, where NaN counts as extreme."""
+    """Return a function that finds the index of the first extreme element, where NaN counts as extreme."""
     ordered = f"value {operator} best"
     return position(
         {
@@ -84,13 +84,13 @@ argmin_along: Final = make_arg_reduction("<", "is_less_i64(value, best)")
 
 @table.implements(contracts.argmax)
 def argmax(x: GpuArray, *, axis: int) -> GpuArray:
-    """Return the first position of the largest element."""
+    """Return the index of the first maximum."""
     return argmax_along(x, axis)
 
 
 @table.implements(contracts.argmin)
 def argmin(x: GpuArray, *, axis: int) -> GpuArray:
-    """Return the first position of the smallest element."""
+    """Return the index of the first minimum."""
     return argmin_along(x, axis)
 
 
@@ -104,7 +104,7 @@ def bincount(x: GpuArray, weights: GpuArray | None, *, size: int) -> GpuArray:
 def dense_bincount(
     x: GpuArray, weights: GpuArray | None, *, size: int, binary_output: bool
 ) -> GpuArray:
-    """Return the counts of each row, or whether each count is not 0."""
+    """Return the counts of each row, or whether each is not 0."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
         return count_in_bins(x, weights, shape)
@@ -115,7 +115,7 @@ def dense_bincount(
 def count_in_bins(
     x: GpuArray, weights: GpuArray | None, shape: Shape, *, is_binary: bool = False
 ) -> GpuArray:
-    """Return the counts or the sums of the weights in bins, which are the last axis of `shape`."""
+    """Return counts or sums of weights in bins, which are the last axis of `shape`."""
     x = as_word_positions(x, "webgpu, for the numbers of bins,")
     rows, size = math.prod(shape[:-1]), shape[-1]
     if weights is not None:

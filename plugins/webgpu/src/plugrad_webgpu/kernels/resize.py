@@ -43,7 +43,7 @@ def resize_bilinear(
 def resize_bilinear_gradient(
     images: GpuArray, dy: GpuArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> GpuArray:
-    """Return dy distributed between columns, then between rows."""
+    """Return dy distributed to columns, then to rows."""
     for axis in (COLUMNS, ROWS):
         lengths = images.shape[axis], size[axis - 1]
         dy = _sum_along_axis(
@@ -56,7 +56,7 @@ def resize_bilinear_gradient(
 def resize_nearest_neighbor(
     images: GpuArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> GpuArray:
-    """Return the pixels that are shown; each word of an element is a channel, as far as this is concerned."""
+    """Return images resized by nearest neighbours; each word of an element is treated as a channel."""
     how = (align_corners, half_pixel_centers)
     *pixels, channels = images.shape
     words = reinterpret(images, (*pixels, channels * words_per_element(images.dtype)), uint32)
@@ -68,7 +68,7 @@ def resize_nearest_neighbor(
 def resize_nearest_neighbor_gradient(
     images: GpuArray, dy: GpuArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> GpuArray:
-    """Return the sums of dy over the columns that show the same column, then over rows."""
+    """Return for each pixel the sum of dy over the positions that it was copied to."""
     for axis in (COLUMNS, ROWS):
         lengths = images.shape[axis], size[axis - 1]
         dy = _sum_along_axis(
@@ -78,7 +78,7 @@ def resize_nearest_neighbor_gradient(
 
 
 class Places(NamedTuple):
-    """The position before each step along an axis, and the distance from there, a share of 1."""
+    """The source index below each position along an axis, and the fraction of the way to the next one."""
 
     low: NDArray[np.uint32]
     share: NDArray[np.float32]
@@ -90,7 +90,7 @@ How = tuple[bool, bool]
 
 
 def _run_resize(x: GpuArray, size: Pair, find: Find, how: How, element: str, mix: str) -> GpuArray:
-    """Return images whose pixels show points between the pixels of images."""
+    """Return images interpolated at the positions that `find` computes."""
     shape = (x.shape[0], *size, x.shape[3])
     channels, chunk, chunks, width = _chunks(shape[3])
     count = math.prod(shape[:3]) * chunks
@@ -103,7 +103,7 @@ def _run_resize(x: GpuArray, size: Pair, find: Find, how: How, element: str, mix
 
 @cache
 def _make_place_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
-    """Return the function that makes the places of rows and of columns, which a device keeps."""
+    """Return a function that computes the source positions of rows and columns, for the cache of the device."""
 
     def make(height: int, rows: int, width: int, columns: int, *how: bool) -> NDArray[np.uint32]:
         of_both = (*find(height, rows, *how), *find(width, columns, *how))
@@ -114,7 +114,7 @@ def _make_place_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
 
 @cache
 def _make_range_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
-    """Return the function that makes the places of an axis, and the steps that show each position."""
+    """Return a function that computes an axis's source positions, and the range of results that use each."""
 
     def make(length: int, count: int, reach: int, *how: bool) -> NDArray[np.uint32]:
         (low, share), positions = find(length, count, *how), np.arange(length)
@@ -127,7 +127,7 @@ def _make_range_table(find: Find) -> Callable[..., NDArray[np.uint32]]:
 def _sum_along_axis(
     dy: GpuArray, axis: int, length: int, count: int, find: Find, how: How, reach: int
 ) -> GpuArray:
-    """Return, for each position along an axis, the weighted sum of dy over the steps that show it.
+    """Return for each source index along an axis the weighted sum of dy over the results that use it.
 
     A step shows the positions from `low` to ``low + reach``.
     """
@@ -147,7 +147,7 @@ def _sum_along_axis(
 
 
 def _chunks(size: int) -> tuple[int, int, int, int]:
-    """Return how elements are divided: the vectors or elements, those of a chunk, the chunks, the width of a vector."""
+    """Return how elements are divided: total vectors or elements, per chunk, number of chunks, and vector width."""
     width = 4 if size % 4 == 0 else 1
     vectors = size // width
     chunk = min(max(vectors, 1), ITEMS_PER_INVOCATION)
@@ -170,7 +170,7 @@ def _gradient_program(element: str) -> Program:
 def _neighbour_places(
     length: int, count: int, align_corners: bool, half_pixel_centers: bool
 ) -> Places:
-    """Return the places between positions that a resized axis shows."""
+    """Return the source positions of bilinear interpolation along an axis."""
     steps = np.arange(count)
     places: NDArray[Any]
     if align_corners and count > 1:
@@ -187,7 +187,7 @@ def _neighbour_places(
 def _nearest_places(
     length: int, count: int, align_corners: bool, half_pixel_centers: bool
 ) -> Places:
-    """Return the positions that a resized axis shows."""
+    """Return the source indices of nearest-neighbour resizing along an axis."""
     steps = np.arange(count)
     if align_corners and count > 1:
         shown = (2 * steps * (length - 1) + count - 1) // (2 * (count - 1))

@@ -34,7 +34,7 @@ Role = Literal["totals", "rows", "blocks"]
 
 
 class Rule(NamedTuple):
-    """How running totals of one dtype are kept, in WGSL."""
+    """The WGSL that accumulates running totals of one dtype."""
 
     dtype: DType
     state: str
@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 
 
 class ScanLevel(NamedTuple):
-    """The dispatches for elements, or for the totals of blocks of elements, and so on."""
+    """The dispatches of one level: over elements, over totals of blocks, and so on."""
 
     totals: Plan | None
     """None where each row is one block."""
@@ -79,7 +79,7 @@ PRODUCTS = {t: Rule(t, STORAGE_TYPE[t], "a * b", "1") for t in (float32, int32, 
 def run_scan(
     rules: Mapping[DType, Rule], x: GpuArray, *, axis: int, exclusive: bool, reverse: bool
 ) -> GpuArray:
-    """Return the combination of the elements up to each one."""
+    """Return the cumulative combination along an axis."""
     require_dtype(x.dtype, rules, "the webgpu kernel of running totals")
     device = x.buffer.device
     levels = _levels(rules[x.dtype], x.shape, axis, exclusive, reverse, device.is_software)
@@ -94,7 +94,7 @@ def run_scan(
 
 
 def cumulative_sums(x: GpuArray, **attributes: Any) -> GpuArray:
-    """Return running sums; those of complex numbers are sums of their parts."""
+    """Return cumulative sums; those of complex numbers are computed by parts."""
     if x.dtype == complex64:
         return as_complex(run_scan(SUMS, as_float_pairs(x), **attributes))
     return run_scan(SUMS, x, **attributes)
@@ -141,7 +141,7 @@ def _iter_levels(
 
 
 def _block_size(columns: int, length: int, is_software: bool) -> int:
-    """Return the size of the blocks: enough blocks for the device, and loops within bounds."""
+    """Return the size of blocks, for enough parallel work and bounded loops."""
     invocations, least = (
         (SOFTWARE_INVOCATIONS, SOFTWARE_BLOCK_ELEMENTS)
         if is_software

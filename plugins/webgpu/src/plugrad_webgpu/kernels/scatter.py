@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @table.implements(scatter.scatter_nd)
 def scatter_nd(indices: GpuArray, updates: GpuArray, *, shape: Shape) -> GpuArray:
-    """Return the sums of the updates for each place."""
+    """Return zeros with the updates added at coordinates."""
     require_dtype(updates.dtype, SUMMED, "the webgpu kernel ScatterNd")
     rows = _coordinate_rows(indices)
     size = math.prod(shape[: rows.shape[-1]])
@@ -34,7 +34,7 @@ def scatter_nd(indices: GpuArray, updates: GpuArray, *, shape: Shape) -> GpuArra
 
 @table.implements(scatter.tensor_scatter_update)
 def tensor_scatter_update(tensor: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
-    """Return a copy with the updates; of several updates for one place, the last one stays."""
+    """Return a copy with the updates at coordinates; the last update of a place wins."""
     return _write_updates(_copy_broadcast(tensor, tensor.shape), _coordinate_rows(indices), updates)
 
 
@@ -46,13 +46,13 @@ def sparse_to_dense(
     *,
     output_shape: Shape,
 ) -> GpuArray:
-    """Return the values at the given places, and the default value elsewhere."""
+    """Return the values at coordinates, and the default value elsewhere."""
     output = _copy_broadcast(default_value, output_shape)
     return _write_updates(output, _coordinate_rows(sparse_indices), sparse_values)
 
 
 def _coordinate_rows(indices: GpuArray) -> GpuArray:
-    """Return rows of coordinates; without rows, each position is one."""
+    """Return rows of coordinates; a 1-d array of positions becomes rows of one coordinate."""
     if len(indices.shape) > 1:
         return indices
     return reinterpret(indices, (math.prod(indices.shape), 1))
@@ -64,7 +64,7 @@ def _copy_broadcast(x: GpuArray, shape: Shape) -> GpuArray:
 
 
 def _write_updates(output: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
-    """Return `output` after writing the updates, or the only one, at rows of coordinates."""
+    """Write updates to `output` at rows of coordinates, and return it; a single update is repeated."""
     device, shape = output.buffer.device, output.shape
     depth = indices.shape[-1]
     size = math.prod(shape[:depth])

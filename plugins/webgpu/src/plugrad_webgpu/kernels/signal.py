@@ -38,7 +38,7 @@ _MODULATE = Program("fft modulate", _SOURCE, entry_point="modulate")
 
 
 class PassOptions(NamedTuple):
-    """What the first and the last step of a transform do besides."""
+    """What the first and the last pass of a transform do in addition."""
 
     is_first: bool = True
     is_last: bool = True
@@ -47,7 +47,7 @@ class PassOptions(NamedTuple):
     divisor: int = 1
 
     def words(self) -> tuple[int | float, ...]:
-        """Return the parameters of a step."""
+        """Return the parameters of a pass."""
         scale = as_parts(np.float64(1 / self.divisor))
         return (*self[:-1], *scale.tolist(), 0)
 
@@ -56,7 +56,7 @@ class PassOptions(NamedTuple):
 
 
 def as_parts(numbers: NDArray[np.float64] | np.float64) -> NDArray[np.float32]:
-    """Return numbers as sums of two, the first of which has 12 bits, along a new last axis but one."""
+    """Split numbers into sums of two, of which the first has 12 bits, along a new second last axis."""
     leading = (np.asarray(numbers, np.float32).view(np.uint32) & np.uint32(0xFFFFF000)).view(
         np.float32
     )
@@ -64,7 +64,7 @@ def as_parts(numbers: NDArray[np.float64] | np.float64) -> NDArray[np.float32]:
 
 
 def as_complex_parts(numbers: NDArray[np.complex128]) -> NDArray[np.complex64]:
-    """Return complex numbers as sums of two, one after the other."""
+    """Split complex numbers into sums of two, one after the other."""
     real, imaginary = as_parts(numbers.real), as_parts(numbers.imag)
     return (real + 1j * imaginary).astype(np.complex64).reshape(-1)
 
@@ -75,12 +75,12 @@ def roots_of_unity(n: int) -> NDArray[np.complex64]:
 
 
 def chirp(n: int) -> NDArray[np.complex64]:
-    """Return the parts of the factors exp(-pi i t^2 / n) of the numbers of a row."""
+    """Return the split factors exp(-pi i t^2 / n) of Bluestein's algorithm."""
     return as_complex_parts(_chirp(n))
 
 
 def chirp_filter(n: int, size: int) -> NDArray[np.complex64]:
-    """Return the parts of the transform of what the products with the chirp are convolved with, over its size."""
+    """Return the split transform of Bluestein's convolution filter, over its size."""
     circle = np.zeros(size, np.complex128)
     circle[:n] = _chirp(n).conj()
     circle[size - n + 1 :] = circle[n - 1 : 0 : -1]
@@ -114,7 +114,7 @@ def _plan(
 
 
 def transform_small_factors(x: GpuArray, size: int, ends: PassOptions) -> GpuArray:
-    """Return the transforms of rows whose length has small factors."""
+    """Return the transforms of rows whose length has only small factors."""
     device, lead = x.buffer.device, x.shape[:-1]
     factors = device.constant(roots_of_unity, size)
     radices = fourier_stages(size, RADICES)[1] or (1,)
@@ -136,7 +136,7 @@ def transform_small_factors(x: GpuArray, size: int, ends: PassOptions) -> GpuArr
 def multiply_rows(
     x: GpuArray, factors: GpuArray, row: int, size: int, ends: PassOptions
 ) -> GpuArray:
-    """Return the products of rows with factors, as rows of another size."""
+    """Multiply rows by factors, and change their length."""
     step = _modulation(x.shape[:-1], size, row, ends)
     return x.buffer.device.launch(step, x, factors)
 
@@ -164,19 +164,19 @@ def transform_rows(x: GpuArray, *, is_inverse: bool) -> GpuArray:
 
 @table.implements(signal.fft)
 def fft(input: GpuArray) -> GpuArray:
-    """Return the transform of each row."""
+    """Return the Fourier transform of each row."""
     return transform_rows(input, is_inverse=False)
 
 
 @table.implements(signal.ifft)
 def ifft(input: GpuArray) -> GpuArray:
-    """Return the inverse transform of each row."""
+    """Return the inverse Fourier transform of each row."""
     return transform_rows(input, is_inverse=True)
 
 
 @table.implements(signal.rfft)
 def rfft(input: GpuArray) -> GpuArray:
-    """Return the first half of the transform of each row."""
+    """Return the non-negative frequencies of the Fourier transform of each row."""
     whole = transform_rows(cast(input, dtype=complex64), is_inverse=False)
     *lead, count = input.shape
     return slice_block(whole, (0,) * len(whole.shape), (*lead, count // 2 + 1))
@@ -184,7 +184,7 @@ def rfft(input: GpuArray) -> GpuArray:
 
 @table.implements(signal.irfft)
 def irfft(input: GpuArray, *, length: int) -> GpuArray:
-    """Return the rows whose transforms have these first halves; the others are their mirror images."""
+    """Return the real rows whose Fourier transforms have these non-negative frequencies."""
     *lead, _ = input.shape
     axis = len(lead)
     inner = slice_block(input, (*(0 for _ in lead), 1), (*lead, (length + 1) // 2 - 1))

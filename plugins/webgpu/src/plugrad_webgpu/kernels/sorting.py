@@ -29,7 +29,7 @@ BODIES = dict(host_bodies(sorting))
 def for_hardware(
     kernel: Kernel[..., Any],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that declares a function for hardware; a software device takes the host body.
+    """Return a decorator that declares a function for GPUs; software devices use the host body.
 
     So do complex numbers, whose order takes two keys.
     """
@@ -49,7 +49,7 @@ def for_hardware(
 
 @for_hardware(sorting.sort)
 def sort(x: GpuArray, *, axis: int, descending: bool) -> GpuArray:
-    """Return the elements in order along an axis."""
+    """Return the elements sorted along an axis."""
     rows = _move_axis_to_end(x, axis)
     return _move_axis_back(
         _take_in_rows(rows, sorting_positions(rows, descending=descending)), axis
@@ -58,7 +58,7 @@ def sort(x: GpuArray, *, axis: int, descending: bool) -> GpuArray:
 
 @for_hardware(sorting.argsort)
 def argsort(x: GpuArray, *, axis: int, descending: bool, stable: bool) -> GpuArray:
-    """Return the positions that sort an axis; equal elements always stay in their order."""
+    """Return the indices that sort an axis; the sort is always stable."""
     return _move_axis_back(
         sorting_positions(_move_axis_to_end(x, axis), descending=descending), axis
     )
@@ -66,7 +66,7 @@ def argsort(x: GpuArray, *, axis: int, descending: bool, stable: bool) -> GpuArr
 
 @for_hardware(sorting.top_k)
 def top_k(x: GpuArray, *, k: int, sorted: bool) -> tuple[GpuArray, GpuArray]:
-    """Return the largest elements along the last axis and their positions."""
+    """Return the k largest elements along the last axis and their indices."""
     places = slice_block(
         sorting_positions(x, descending=True), (0,) * len(x.shape), (*x.shape[:-1], k)
     )
@@ -89,7 +89,7 @@ def _move_axis_back(x: GpuArray, axis: int) -> GpuArray:
 
 
 def _take_in_rows(x: GpuArray, places: GpuArray) -> GpuArray:
-    """Return the elements at places within the rows."""
+    """Return the elements at indices within each row."""
     rows = math.prod(x.shape[:-1])
     parts = reinterpret(x, (rows, x.shape[-1])), reinterpret(places, (rows, places.shape[-1]))
     return reinterpret(gather(*parts, axis=1, batch_dims=1), places.shape)

@@ -227,7 +227,7 @@ CASTS = {
 
 @table.implements(unary.cast)
 def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
-    """Return the elements as another dtype."""
+    """Return the elements cast to another dtype."""
     if dtype == x.dtype:
         return x
     if dtype == WORD_DTYPE.get(x.dtype) and host_values(x) is None:
@@ -238,5 +238,5 @@ def cast(x: GpuArray, *, dtype: DType) -> GpuArray:
 
 @table.implements(unary.identity)
 def identity(x: GpuArray) -> GpuArray:
-    """Return the array itself: arrays never change."""
+    """Return x itself, because arrays are immutable."""
     return x

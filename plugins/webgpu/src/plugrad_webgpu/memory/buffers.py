@@ -38,7 +38,7 @@ SOFTWARE_POOLED_BYTES: Final = 1 << 28
 
 
 def pooled_bytes(largest: int, *, is_software: bool) -> int:
-    """Return what free buffers may take in any case; beyond, they take at most as much as those in use.
+    """Return how many bytes free buffers may always take; above that, at most as many as are in use.
 
     A step of a large network uses gigabytes for a moment, and new buffers are filled with zeros. How much memory a
     device has is unknown; a GPU has more than its largest buffer takes.
@@ -50,7 +50,7 @@ _serials = count()
 
 
 class Storage:
-    """A buffer of the device, which the pool reuses for one array after the other."""
+    """A buffer of the device, which the pool reuses."""
 
     __slots__ = ("freed_in", "handle", "owner", "serial", "size")
 
@@ -65,7 +65,7 @@ class Storage:
 
 
 class ExternalBuffer(Storage):
-    """A buffer that another user of the device owns; it is kept alive as long as an array uses it."""
+    """A buffer owned by another user of the device, kept alive while an array uses it."""
 
     __slots__ = ("buffer",)
 
@@ -79,32 +79,32 @@ class HostStore(Protocol):
     """The interface of the store of small arrays that stay on the host, for arrays and kernels."""
 
     def has_room(self, shape: Shape) -> bool:
-        """Return whether an array of a shape stays on the host."""
+        """Return whether an array of a shape is kept on the host."""
         ...
 
     def hold(self, values: NDArray[Any], shape: Shape, dtype: DType) -> GpuArray:
-        """Return an array of values in one row, which nobody else writes to."""
+        """Return an array that owns the given flat values."""
         ...
 
     def full(self, shape: Shape, value: complex, dtype: DType) -> GpuArray:
-        """Return an array in which every element is `value`, as in a cast."""
+        """Return an array filled with `value`, cast to a dtype."""
         ...
 
     def try_compute(self, step: Step, inputs: Sequence[GpuArray]) -> GpuArray | None:
-        """Return the result of an elementwise call, or None if the device has to compute it."""
+        """Return the result of an elementwise call, or None if the device must compute it."""
         ...
 
     def read_values(self, values: NDArray[Any], shape: Shape) -> NDArray[Any]:
-        """Return a copy of the values of a hosted array."""
+        """Return a copy of a host array's values."""
         ...
 
     def move_to_device(self, buffer: HostBuffer) -> None:
-        """Give a buffer a storage with its values."""
+        """Copy a host buffer's values to a new storage on the device."""
         ...
 
 
 class CommandRecorder(Protocol):
-    """The interface of a device, for arrays and kernels: its pool, the recording of calls, and transfers."""
+    """The device interface for arrays and kernels: the pool, the recording of calls, and transfers."""
 
     is_software: bool
     """Whether the device computes on the CPU."""
@@ -121,24 +121,24 @@ class CommandRecorder(Protocol):
 
     @property
     def subgroup(self) -> int:
-        """The invocations of a subgroup, or 0."""
+        """The number of invocations in a subgroup, or 0."""
         ...
 
     @property
     def hosting(self) -> HostStore:
-        """The small arrays that are on the host."""
+        """The store of small arrays on the host."""
         ...
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
-        """Return an array of undefined values."""
+        """Return an uninitialized array."""
         ...
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:
-        """Return an array that `make` computes from some sizes, from a cache."""
+        """Return an array that `make` computes from sizes, cached."""
         ...
 
     def prepare(self, program: Program, operands: int) -> None:
-        """Compile a program unless that has been done."""
+        """Compile a program unless it is compiled."""
         ...
 
     def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
@@ -150,11 +150,11 @@ class CommandRecorder(Protocol):
         ...
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
-        """Record a call that writes some elements of an array."""
+        """Record a call that writes a part of an array."""
         ...
 
     def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
-        """Copy bytes of an array to another one that is still being made."""
+        """Copy bytes of an array to another one under construction."""
         ...
 
     def upload(self, data: object, nbytes: int, shape: Shape, dtype: DType) -> GpuArray:
@@ -166,12 +166,12 @@ class CommandRecorder(Protocol):
         ...
 
     def read(self, arrays: Iterable[GpuArray]) -> Generator[Any]:
-        """Yield the bytes of arrays, one after the other, in parts: each is memory that is valid until the next."""
+        """Yield the bytes of arrays in parts; each part is valid until the next one."""
         ...
 
 
 class Buffer:
-    """A handle on a storage, which returns to the pool when the last array that shares the handle dies."""
+    """A handle of a storage, which returns to the pool when the last array with the handle is deleted."""
 
     __slots__ = ("__weakref__", "chain", "device", "dtype", "place", "ref", "storage")
 
@@ -185,7 +185,7 @@ class Buffer:
     place: int
 
     def writable_storage(self) -> Storage:
-        """Return the storage of the device for writing."""
+        """Return the storage for writing."""
         return self.storage
 
 
@@ -209,7 +209,7 @@ class HostBuffer(Buffer):
         return object.__getattribute__(self, name)
 
     def writable_storage(self) -> Storage:
-        """Return the storage of the device for writing; the values on the host become invalid."""
+        """Return the storage for writing; the values on the host become invalid."""
         storage = self.storage
         self.dtype = None
         return storage
@@ -219,7 +219,7 @@ AnyBuffer = TypeVar("AnyBuffer", bound=Buffer)
 
 
 class BufferRef(ref[Buffer]):
-    """A reference that survives its buffer: the storage to return to the pool, if there is one."""
+    """A weak reference to a buffer that remembers the storage to return to the pool."""
 
     __slots__ = ("counted_bytes", "storage")
 
@@ -237,7 +237,7 @@ class BufferRef(ref[Buffer]):
 
 
 class GpuArray:
-    """A dense row-major array on the device; arrays of other shapes may share its buffer."""
+    """A contiguous row-major array on the device; arrays of other shapes may share its buffer."""
 
     __slots__ = ("buffer", "dtype", "shape")
 
@@ -251,27 +251,27 @@ class GpuArray:
 
 
 class Allocator(Protocol):
-    """Where the buffers of a pool come from."""
+    """The interface that creates and releases the buffers of a pool."""
 
     batch: int
     """The number of the batch that is being recorded."""
 
     def create_buffer(self, size: int) -> Handle | None:
-        """Return a new buffer, or None if there is no memory."""
+        """Return a new buffer, or None if memory is exhausted."""
         ...
 
     def release_buffers(self, storages: Sequence[Storage]) -> None:
-        """Give buffers back to the driver, also if the batch that is being recorded uses them."""
+        """Return buffers to the driver, even if the recorded batch uses them."""
         ...
 
     def finish_calls(self) -> None:
-        """Record the calls that wait, so that they do not keep buffers."""
+        """Record pending calls, so that they do not hold buffers."""
         ...
 
 
 @dataclass
 class Usage:
-    """The counters of a pool, in bytes of whole buffers."""
+    """The memory counters of a pool, in bytes of whole buffers."""
 
     buffers: int = 0
     in_use: int = 0
@@ -315,7 +315,7 @@ class Pool:
     def take(
         self, device: CommandRecorder, size: int, *, oldest: bool = False, is_counted: bool = True
     ) -> Buffer:
-        """Return a buffer of a size class: the newest free one, or the oldest, which is likely to be idle.
+        """Return a buffer of a size class: the newest free one, or the oldest one, which is likely to be idle.
 
         Raises:
             OutOfMemory: the limit or the device does not allow it.
@@ -333,7 +333,7 @@ class Pool:
         *,
         is_counted: bool = True,
     ) -> AnyBuffer:
-        """Return a buffer that has no storage yet, counted as memory in use; the caller holds the lock.
+        """Return a buffer without storage, counted as memory in use; the caller holds the lock.
 
         Raises:
             OutOfMemory: the limit does not allow it, or the device has no buffers of this size.
@@ -367,7 +367,7 @@ class Pool:
         return buffer
 
     def count_passing(self, size: int) -> None:
-        """Count memory that is in use for a moment only; the caller holds the lock.
+        """Count memory that is in use only temporarily; the caller holds the lock.
 
         Raises:
             OutOfMemory: the limit does not allow it.
@@ -388,7 +388,7 @@ class Pool:
                 )
 
     def attach_storage(self, lease: BufferRef, size: int, *, oldest: bool = False) -> Storage:
-        """Return the storage of a buffer that was reserved; the caller holds the lock.
+        """Return the storage of a reserved buffer; the caller holds the lock.
 
         Raises:
             OutOfMemory: the device does not allow it.
@@ -413,14 +413,14 @@ class Pool:
         return storage
 
     def exclude_from_usage(self, buffer: Buffer) -> None:
-        """Stop counting a buffer as memory in use, until it dies: it holds a table of the device."""
+        """Stop counting a buffer as memory in use, because it holds a table of the device."""
         with self._lock, uninterruptible:
             self.usage.buffers -= 1
             self.usage.in_use -= buffer.ref.counted_bytes
             buffer.ref.counted_bytes = 0
 
     def _collect_dead(self) -> None:
-        """Take back the storages of the buffers that have died.
+        """Take back the storages of deleted buffers.
 
         No statement of the loop calls a function. So threads and signals come between two rounds and
         never within one, and each storage is taken back once.
@@ -442,18 +442,18 @@ class Pool:
             pass  # another thread was faster
 
     def trim(self) -> None:
-        """Give all free buffers back to the driver."""
+        """Return all free buffers to the driver."""
         with self._lock, uninterruptible:
             self._before_trim()
             self.release_free()
 
     def release_free(self) -> None:
-        """Give the buffers that are free now back to the driver; the caller holds the lock."""
+        """Return the currently free buffers to the driver; the caller holds the lock."""
         self._collect_dead()
         self._release(self._free_storages())
 
     def _keep_to_budget(self) -> None:
-        """Give buffers back that have been free for the longest if free ones take more than they may."""
+        """Return the buffers that have been free longest to the driver if free ones exceed the budget."""
         usage = self.usage
         most = max(self.budget, usage.in_use)
         if usage.pooled <= most:
@@ -516,7 +516,7 @@ def reinterpret(array: GpuArray, shape: Shape, dtype: DType | None = None) -> Gp
 
 
 def host_values(array: GpuArray) -> NDArray[Any] | None:
-    """Return the values of an array in one row if they are on the host, where nobody may write to them."""
+    """Return the flat read-only values of an array if they are on the host, else None."""
     buffer = array.buffer
     return buffer.values if type(buffer) is HostBuffer and buffer.dtype is array.dtype else None
 
@@ -527,10 +527,10 @@ def as_words(array: GpuArray) -> GpuArray:
 
 
 def as_float_pairs(array: GpuArray) -> GpuArray:
-    """Return complex numbers as floats: an axis of real and imaginary parts is added at the end."""
+    """View complex numbers as floats with a last axis of real and imaginary parts."""
     return reinterpret(array, (*array.shape, 2), float32)
 
 
 def as_complex(array: GpuArray) -> GpuArray:
-    """Return floats as complex numbers, the parts of which are on the last axis."""
+    """View floats whose last axis holds real and imaginary parts as complex numbers."""
     return reinterpret(array, array.shape[:-1], complex64)

@@ -38,14 +38,14 @@ BYTE_COPY_MIN_BYTES = (
 
 
 class View(NamedTuple):
-    """Where elements are in a buffer: the first one, and the distance between neighbours on each axis."""
+    """The position of elements in a buffer: the offset of the first one, and the strides."""
 
     start: int
     strides: Strides
 
 
 def copy_view(x: GpuArray, shape: Shape, source: View) -> GpuArray:
-    """Return a dense array of the elements of `x` at a view of this shape."""
+    """Return a contiguous array of the elements of `x` in a view."""
     values, hosting = host_values(x), x.buffer.device.hosting
     if values is not None and hosting.has_room(shape):
         return hosting.hold(_view_on_host(values, shape, source), shape, x.dtype)
@@ -59,12 +59,12 @@ def copy_view(x: GpuArray, shape: Shape, source: View) -> GpuArray:
 
 
 def copy_array(x: GpuArray) -> GpuArray:
-    """Return a copy that may be written to."""
+    """Return a copy that may be overwritten."""
     return copy_view(x, x.shape, View(0, contiguous_strides(x.shape)))
 
 
 def _view_on_host(values: NDArray[Any], shape: Shape, source: View) -> NDArray[Any]:
-    """Return the elements of a row at a view, in a row."""
+    """Return the elements of flat values in a view, flat again."""
     if 0 in shape:
         return values[:0]
     size = values.itemsize
@@ -73,7 +73,7 @@ def _view_on_host(values: NDArray[Any], shape: Shape, source: View) -> NDArray[A
 
 
 def copy_into(output: GpuArray, target: View, x: GpuArray, shape: Shape | None = None) -> None:
-    """Write all elements of `x`, broadcast to `shape`, to the places of `output` at a view of this shape."""
+    """Write `x`, broadcast to `shape`, to a view of `output`."""
     shape = x.shape if shape is None else shape
     device, source = x.buffer.device, View(0, broadcast_strides(x.shape, shape))
     run = _byte_range(shape, source, target, x.dtype) if device.is_software else None
@@ -84,28 +84,28 @@ def copy_into(output: GpuArray, target: View, x: GpuArray, shape: Shape | None =
 
 
 def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
-    """Return the block of a size that starts at `begin`; the array itself if that is the whole of it."""
+    """Return the block of a size at `begin`; the array itself if the block is all of it."""
     if size == x.shape:
         return x
     return copy_view(x, size, slice_view(x.shape, begin, (1,) * len(size)))
 
 
 def slice_view(shape: Shape, begin: Shape, steps: Shape) -> View:
-    """Return the view of an array that starts at `begin` and advances by `steps` along the axes."""
+    """Return the view of an array that starts at `begin` with the given steps along axes."""
     strides = contiguous_strides(shape)
     start = sum(b * stride for b, stride in zip(begin, strides, strict=True))
     return View(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
 
 
 def permute_axes(x: GpuArray, order: Shape) -> GpuArray:
-    """Return the array with its axes in another order."""
+    """Return the array with permuted axes."""
     strides = contiguous_strides(x.shape)
     shape = tuple(x.shape[axis] for axis in order)
     return copy_view(x, shape, View(0, tuple(strides[axis] for axis in order)))
 
 
 def concatenate(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
-    """Return the arrays joined along an axis."""
+    """Return the arrays concatenated along an axis."""
     first = inputs[0]
     size = sum(x.shape[axis] for x in inputs)
     shape = (*first.shape[:axis], size, *first.shape[axis + 1 :])
@@ -125,18 +125,18 @@ def concatenate(inputs: Sequence[GpuArray], axis: int) -> GpuArray:
 
 
 def full(device: CommandRecorder, shape: Shape, value: complex, dtype: DType) -> GpuArray:
-    """Return an array in which every element is `value`."""
+    """Return an array filled with `value`."""
     return device.launch(fill_plan(shape, value_words(value, dtype), dtype))
 
 
 def value_words(value: complex, dtype: DType) -> tuple[int, ...]:
-    """Return the bits of a value of a dtype as 32-bit words, one for each that an element takes."""
+    """Return the bits of a value as 32-bit words, as many as an element has."""
     bits = pack_parameters([as_parameter(value, dtype)])
     return tuple(int.from_bytes(bits[i : i + 4], "little") for i in range(0, len(bits), 4))
 
 
 class _ByteRange(NamedTuple):
-    """Bytes that lie together in the source and in the target."""
+    """Bytes that are contiguous in both source and target."""
 
     start: int
     place: int
@@ -145,7 +145,7 @@ class _ByteRange(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _byte_range(shape: Shape, source: View, target: View, dtype: DType) -> _ByteRange | None:
-    """Return what a copy moves if it is one long run, otherwise None."""
+    """Return the byte range of a copy that is one contiguous run, else None."""
     element = 4 * words_per_element(dtype)
     size = element * math.prod(shape)
     if size < BYTE_COPY_MIN_BYTES:
@@ -180,7 +180,7 @@ def _copy_plan(shape: Shape, source: View, target: View, dtype: DType) -> Plan:
 
 
 class _Copy(NamedTuple):
-    """What the invocations of a copy do: each moves one item, or some items that it finds by steps."""
+    """What each invocation of a copy does: it moves one item, or several items found by steps."""
 
     starts: tuple[int, ...]
     steps: tuple[int, ...]
@@ -190,7 +190,7 @@ class _Copy(NamedTuple):
 
 
 def _widths(lanes: int, loop: Loop, *starts: int) -> tuple[int, int]:
-    """Return how many elements of the source and of the target move at once: `lanes` of them, or one.
+    """Return how many elements of source and target move at once: `lanes` or one.
 
     One element of the source fills a vector of the target where the source repeats it.
     """
@@ -209,7 +209,7 @@ def _widths(lanes: int, loop: Loop, *starts: int) -> tuple[int, int]:
 def _copy_by_vectors(
     loop: Loop, starts: tuple[int, int], widths: tuple[int, int], words: int
 ) -> _Copy:
-    """Return the copy whose invocations each store one element or vector."""
+    """Return the copy in which each invocation stores one element or vector."""
     width = widths[1]
     kinds = [vector_type("u32", each * words) for each in widths]
     repeated = ", ".join(["source[source_at]"] * (width // widths[0]))
@@ -226,7 +226,7 @@ def _copy_by_vectors(
 
 
 def _copy_by_chunks(loop: Loop, starts: tuple[int, int], words: int) -> _Copy:
-    """Return the copy whose invocations each move some neighbours, since finding a place takes longer than moving."""
+    """Return the copy in which each invocation moves several neighbours, to save index arithmetic."""
     move = "destination[target_at + {0}u * parameters.target_step] = source[source_at + {0}u * parameters.source_step];"
     guarded = f"if (CHUNK * at0 + {{0}}u < parameters.length) {{{{ {move} }}}}".replace(
         "CHUNK", f"{ELEMENTS_PER_INVOCATION}u"
@@ -243,7 +243,7 @@ def _copy_by_chunks(loop: Loop, starts: tuple[int, int], words: int) -> _Copy:
 
 
 def _vector_axis(loop: Loop, starts: tuple[int, int]) -> int:
-    """Return the axis along which the source has vectors, if the target has them along axis 0; otherwise 0."""
+    """Return the axis along which the source is contiguous if the target is contiguous along axis 0, else 0."""
     source, target = loop.strides
     if 1 not in source[1:] or target[0] != 1:
         return 0
@@ -254,7 +254,7 @@ def _vector_axis(loop: Loop, starts: tuple[int, int]) -> int:
 
 
 def _copy_by_tiles(loop: Loop, starts: tuple[int, int], axis: int) -> _Copy:
-    """Return the copy whose invocations each turn a tile of four by four elements."""
+    """Return the copy in which each invocation transposes a tile of four by four elements."""
     sizes = tuple(n // 4 if i in (0, axis) else n for i, n in enumerate(loop.sizes))
     strides = tuple(
         tuple(n if i in (0, axis) else n // 4 for i, n in enumerate(of_array))
@@ -296,7 +296,7 @@ _FILL = Program("fill", partial(shader, "creation"))
 
 @lru_cache(maxsize=1024)
 def fill_plan(shape: Shape, words: tuple[int, ...], dtype: DType) -> Plan:
-    """Return the plan that writes the words of one element to all of an array."""
+    """Return the plan that fills an array with the words of one element."""
     vectors = -(-array_nbytes(shape, len(words)) // 16)
     pair = words * (2 // len(words))
     return plan(_FILL, (vectors, 0, *pair), vectors, shape, dtype)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Scratch:
-    """The shared buffers of a device by size class; the caller holds the lock of the device."""
+    """The shared scratch buffers of a device by size class; the caller holds the device's lock."""
 
     def __init__(self, device: CommandRecorder, pool: Pool) -> None:
         """Begin with no buffers."""
@@ -25,7 +25,7 @@ class Scratch:
         self._buffers: dict[int, list[Buffer]] = {}
 
     def take(self, sizes: Sequence[int]) -> list[Buffer]:
-        """Return different buffers of size classes, which are not counted as memory in use.
+        """Return distinct buffers of size classes, which do not count as memory in use.
 
         The caller keeps them until it has encoded what uses them: to make room, the pool may have them given back.
 

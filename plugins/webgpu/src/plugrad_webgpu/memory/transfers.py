@@ -52,7 +52,7 @@ def download(device: CommandRecorder, array: GpuArray) -> NDArray[Any]:
 
 
 def read(device: CommandRecorder, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
-    """Yield the values of arrays of one dtype in flat parts; each holds its values until the next is asked for."""
+    """Yield the values of arrays of one dtype in flat parts; each part is valid until the next one."""
     given = list(arrays)
     if any(array.dtype in HALVES for array in given):  # each begins in a word of its own
         for array in given:
@@ -75,7 +75,7 @@ def _read_halves(device: CommandRecorder, array: GpuArray) -> Generator[NDArray[
 
 
 def run_on_host(body: Callable[..., Any], x: GpuArray, **attributes: Any) -> Any:
-    """Run a function of host arrays, and return its result, one array or several, on the device."""
+    """Run a function of host arrays, and return its results on the device."""
     device = x.buffer.device
 
     def store_values(values: NDArray[Any]) -> GpuArray:

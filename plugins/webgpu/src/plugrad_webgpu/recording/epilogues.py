@@ -20,7 +20,7 @@ KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
 
 
 def attach_epilogues(graph: Graph) -> Graph:
-    """Return the graph with products and convolutions joined to what a shader does before it stores a result.
+    """Return the graph with products and convolutions merged with the epilogues that their shaders support.
 
     Kernels that a pack or the program has replaced are left alone.
     """
@@ -38,6 +38,6 @@ def attach_epilogues(graph: Graph) -> Graph:
 
 
 def _is_own(kernel: Kernel[..., Any], graph: Graph) -> bool:
-    """Return whether the device runs a kernel by this package's function."""
+    """Return whether the device runs a kernel by this package's implementation."""
     config = get_kernel(kernel.name, graph.backend.name)
     return config is not None and config.kernel_func is own_configs()[kernel.name].kernel_func

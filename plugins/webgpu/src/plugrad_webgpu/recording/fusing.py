@@ -26,7 +26,7 @@ fused_program = lru_cache(maxsize=1024)(program)
 
 
 class Group:
-    """Elementwise dispatches on one number of elements, none of which needs what another one waits for."""
+    """Elementwise dispatches on arrays of one size that can run in any order relative to waiting ones."""
 
     __slots__ = ("leaves", "loop", "made", "members", "weight")
 
@@ -40,7 +40,7 @@ class Group:
         """The shape along whose axes inputs are repeated, if any is."""
 
     def has_room(self, step: Step, reads: Sequence[Buffer], most: int) -> bool:
-        """Return whether a call can join a group that binds at most so many buffers."""
+        """Return whether a call can join a group that may bind at most `most` buffers."""
         if self.weight + step.weight > MAX_WEIGHT:
             return False
         if step.loop is not None and self.loop not in (None, step.loop):
@@ -48,7 +48,7 @@ class Group:
         return len(self.leaves.union(reads) - self.made) < most
 
     def add(self, dispatch: Dispatch, step: Step) -> None:
-        """Take a call in."""
+        """Add a call to the group."""
         self.members.append(dispatch)
         self.leaves.update([x for x in dispatch.reads if x not in self.made])
         self.made.update(dispatch.writes)
@@ -59,7 +59,7 @@ class Group:
 def fuse(
     work: Sequence[Dispatch | Copy], kept: Collection[StandIn], most: int
 ) -> list[Dispatch | Copy]:
-    """Return the work with fewer dispatches, in an order in which each comes after what it reads.
+    """Return the work with elementwise dispatches fused, in a valid order.
 
     Args:
         work: what was recorded.
@@ -115,7 +115,7 @@ def fuse(
 
 
 def _is_read_unchanged(reading: Reading, buffer: Buffer, group: Group) -> bool:
-    """Return whether a call reads a result of its group with the dtype and layout that it was written with."""
+    """Return whether a call reads a result of its group with the dtype and layout in which it was written."""
     made = next(m.step for m in group.members if m.writes[0] is buffer)
     return made is not None and made.dtype is reading.dtype and reading.strides is None
 
@@ -125,7 +125,7 @@ def _read_outside(
     readers: dict[Buffer, list[Dispatch | Copy]],
     kept: Collection[StandIn],
 ) -> set[StandIn]:
-    """Return the results of some calls that are read by others, or kept."""
+    """Return the results of calls that are read by other work, or kept."""
     inside = set(map(id, members))
     return {
         member.writes[0]
@@ -138,7 +138,7 @@ def _read_outside(
 def _merge_dispatches(
     members: Sequence[Dispatch], outside: set[StandIn], most: int
 ) -> list[Dispatch]:
-    """Return dispatches that compute elementwise calls: one if it can bind all buffers."""
+    """Return dispatches for elementwise calls: a single one if it can bind all buffers."""
     members = _find_needed(members, outside)
     if len(members) < 2:
         return [*members]
@@ -156,7 +156,7 @@ def _merge_dispatches(
 
 
 def _find_needed(members: Sequence[Dispatch], outside: set[StandIn]) -> list[Dispatch]:
-    """Return the calls without which what is read outside could not be computed."""
+    """Return the calls on which results read outside depend."""
     needed: set[Buffer] = {*outside}
     found: list[Dispatch] = []
     for member in reversed(members):
@@ -167,7 +167,7 @@ def _find_needed(members: Sequence[Dispatch], outside: set[StandIn]) -> list[Dis
 
 
 def _join(members: Sequence[Dispatch], outside: set[StandIn], most: int) -> Dispatch | None:
-    """Return the dispatch that computes several elementwise calls, or None if it would bind too many buffers."""
+    """Return one dispatch for several elementwise calls, or None if it would bind too many buffers."""
     places: dict[Buffer, int] = {}
     leaves: dict[tuple[Buffer, Reading], int] = {}
     calls: list[tuple[Step, References]] = []

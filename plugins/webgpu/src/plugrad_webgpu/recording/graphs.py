@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def record_graph(graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> Run:
-    """Return a function of the arguments' arrays and then the variables', which returns results and then updates."""
+    """Return a function from the arrays of arguments and variables to results and updates."""
     graph = attach_epilogues(graph)
     return Recording(graph, _Writer(graph, device, compile_body).write())
 
 
 class HostSteps:
-    """Steps that the host runs, one after the other."""
+    """Consecutive steps that the host runs."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class HostSteps:
 
 
 class Recording:
-    """The function that runs the parts of a graph."""
+    """A function that runs the parts of a graph: recorded segments and host steps."""
 
     def __init__(self, graph: Graph, parts: Sequence[Segment | HostSteps]) -> None:
         """Plan which arrays are kept until when."""
@@ -96,7 +96,7 @@ class Recording:
 
 
 class _Writer:
-    """Makes parts of a graph, step by step."""
+    """Builds the parts of a graph step by step."""
 
     def __init__(self, graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> None:
         self.graph = graph
@@ -136,20 +136,20 @@ class _Writer:
         return self.parts
 
     def _add_stand_in(self, value: Value) -> None:
-        """Let a new stand-in be the array of a value that comes from outside."""
+        """Create a stand-in for the array of a value that comes from outside."""
         shape, dtype = self.graph.specs[value]
         if dtype in STORED:
             array = self.arrays[value] = self.recorder.empty(shape, dtype)
             self.value_of[array.buffer] = value
 
     def _is_for_device(self, step: Step) -> bool:
-        """Return whether the device may run a step, as far as its kind and its dtypes tell."""
+        """Return whether the device may run a step, judged by its kind and dtypes."""
         values = [v for v in (*step.inputs, *step.outputs) if v is not None]
         has_dtypes = all(self.graph.specs[v].dtype in STORED for v in values)
         return has_dtypes and isinstance(step, Call | HostValue)
 
     def _record(self, step: Step) -> bool:
-        """Record a step, or return that the host has to run it."""
+        """Record a step; return whether the host must run it instead."""
         specs, recorder = self.graph.specs, self.recorder
         if isinstance(step, HostValue):
             (value,) = step.outputs
@@ -177,7 +177,7 @@ class _Writer:
         return True
 
     def _end_segment(self, index: int) -> None:
-        """Make a part of what has been recorded before a step."""
+        """Make a segment of the work recorded before step `index`."""
         work, self.recorder.work = self.recorder.work, []
         hosts, self.hosts = self.hosts, []
         made, self.made = self.made, {}
@@ -199,7 +199,7 @@ class _Writer:
             self.value_of.setdefault(array.buffer, value)
 
     def _end_host_steps(self, index: int) -> None:
-        """Make a part of the steps before a step that are left to the host."""
+        """Make a part of the host steps before step `index`."""
         steps, self.waiting = self.waiting, []
         if not steps:
             return
@@ -211,7 +211,7 @@ class _Writer:
 
 
 def _last_uses(graph: Graph) -> dict[Value, int]:
-    """Return the last step that reads each value; for what remains after the run, the number of steps."""
+    """Return for each value the index of the last step that reads it; the number of steps if it outlives the run."""
     last = {v: i for i, step in enumerate(graph.steps) for v in step.inputs if v is not None}
     ends = (*graph.results, *[value for _, value in graph.updates])
     return last | dict.fromkeys(ends, len(graph.steps))

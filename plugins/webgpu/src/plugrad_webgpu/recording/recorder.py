@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class NeedsValues(Exception):
-    """A kernel asks for something that only a device with values can give: it has to run at each call."""
+    """Raised when a kernel needs values, so that the host must run it at each call."""
 
 
 class StandIn(Buffer):
-    """The buffer of an array while its kernel is recorded: it has a size and no storage."""
+    """The placeholder of a buffer during recording: it has a size but no storage."""
 
     __slots__ = ("size",)
 
@@ -46,7 +46,7 @@ class StandIn(Buffer):
 
 
 class Known(StandIn):
-    """The stand-in for the buffer of an array that exists, whichever call runs."""
+    """The placeholder of an existing buffer, which is the same in every call."""
 
     __slots__ = ("array",)
 
@@ -55,7 +55,7 @@ class Known(StandIn):
 
 @dataclass(eq=False, slots=True)
 class Dispatch:
-    """One call of a program, on buffers of which some are stand-ins."""
+    """One call of a program on buffers, some of which are placeholders."""
 
     plan: Plan
     reads: tuple[Buffer, ...]
@@ -79,15 +79,15 @@ AnyStandIn = TypeVar("AnyStandIn", bound=StandIn)
 
 
 class NothingHosted:
-    """The small arrays on the host of a recorder: there are none."""
+    """A host store without arrays, for recording."""
 
     def has_room(self, _shape: Shape) -> bool:
-        """Return that there is no room for an array."""
+        """Return False, because no array is kept on the host."""
         return False
 
 
 class Recorder:
-    """Notes the dispatches and the copies that kernels ask for, in order."""
+    """Records the dispatches and copies that kernels request, in order."""
 
     def __init__(self, device: Device) -> None:
         """Begin with nothing noted, for a device whose schedules kernels choose."""
@@ -102,7 +102,7 @@ class Recorder:
 
     @property
     def active_device(self) -> Recorder:
-        """The device, for kernels without inputs, which get the backend instead."""
+        """The recorder itself, as the device of kernels without inputs, which get the backend."""
         return self
 
     @property
@@ -119,20 +119,20 @@ class Recorder:
         raise NeedsValues(name)
 
     def stand_in(self, size: int, kind: type[AnyStandIn] = StandIn) -> AnyStandIn:
-        """Return a new buffer of a size class."""
+        """Return a new placeholder of a size class."""
         buffer = kind()
         buffer.device = self  # type: ignore[assignment] - as far as kernels go, it is a device
         buffer.size = size
         return buffer
 
     def known(self, array: GpuArray) -> GpuArray:
-        """Return the stand-in for an array that exists already."""
+        """Return the placeholder for an existing array."""
         buffer = self.stand_in(0, Known)
         buffer.array = array
         return GpuArray(array.shape, array.dtype, buffer)
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
-        """Return an array of undefined values."""
+        """Return an array with a placeholder."""
         size = size_class(stored_nbytes(shape, dtype))
         return GpuArray(shape, dtype, self.stand_in(size))
 
@@ -141,10 +141,10 @@ class Recorder:
         return self.known(self.device.constant(make, *sizes))
 
     def prepare(self, program: Program, operands: int) -> None:
-        """Leave a program alone, which may become a part of another one."""
+        """Do nothing, because the program may be fused with others."""
 
     def call(self, step: Step, *inputs: GpuArray) -> GpuArray:
-        """Note an elementwise call."""
+        """Record an elementwise call."""
         made = self.launch(step.plan, *inputs)
         if step.joins:
             noted = self.work[-1]
@@ -153,21 +153,21 @@ class Recorder:
         return made
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
-        """Note one call of a program and return its output."""
+        """Record a call of a program and return its output."""
         buffer = self.stand_in(plan.size)
         self.work.append(Dispatch(plan, tuple([x.buffer for x in inputs]), (buffer,)))
         return GpuArray(plan.shape, plan.dtype, buffer)
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
-        """Note a call that writes some elements of an array that is still being made."""
+        """Record a call that writes a part of an array under construction."""
         self.work.append(Dispatch(plan, tuple([x.buffer for x in inputs]), (_being_made(output),)))
 
     def copy(self, source: GpuArray, start: int, target: GpuArray, place: int, size: int) -> None:
-        """Note a copy of bytes of an array to another one that is still being made."""
+        """Record a copy of bytes to an array under construction."""
         self.work.append(Copy((source.buffer,), (_being_made(target),), start, place, size))
 
     def download(self, array: GpuArray, out: NDArray[Any], stored: np.dtype[Any]) -> NoReturn:
-        """Refuse to give values.
+        """Raise, because a recording has no values.
 
         Raises:
             NeedsValues: always.

@@ -39,14 +39,14 @@ TURNS: Final = 8
 
 
 class HostCall(NamedTuple):
-    """A value that a function on the host computes at each call."""
+    """A host value, which a function computes at each call."""
 
     step: HostValue
     spec: Shaped
     buffer: StandIn
 
     def compute(self) -> NDArray[Any]:
-        """Return the value as it is stored on the device."""
+        """Return the value in the form stored on the device."""
         shape, dtype = self.spec
         try:
             values = compute_host_value(self.step.function, shape, dtype)
@@ -57,7 +57,7 @@ class HostCall(NamedTuple):
 
 
 class Turn:
-    """The buffers of the host values of one call."""
+    """The buffers of one call's host values."""
 
     def __init__(self, device: Device, hosts: Sequence[HostCall]) -> None:
         """Take buffers from the pool, which are not counted as memory in use."""
@@ -68,7 +68,7 @@ class Turn:
 
 
 class Segment:
-    """Dispatches that are fused, have places for what they make, and can be encoded."""
+    """Fused dispatches with assigned memory, which can be encoded."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Segment:
             values[value] = GpuArray(shape, dtype, buffers[number])
 
     def _write(self, written: Sequence[NDArray[Any]]) -> Turn:
-        """Copy host values to the buffers whose turn it is."""
+        """Copy host values to this call's buffers."""
         turn, device = next(self._turns), self.device
         if (
             turn.batch == device.batch
@@ -148,7 +148,7 @@ class Segment:
         return turn
 
     def _encode(self, found: Sequence[Storage]) -> None:
-        """Add the work for some buffers to the batch."""
+        """Encode the work for the given buffers into the batch."""
         device, groups = self.device, self.device.groups
         scratch = device.scratch.take(self.slots)  # which is kept until all is encoded
         storages = [*found, *[buffer.storage for buffer in scratch]]
@@ -164,7 +164,7 @@ class Segment:
             groups.in_use = 0
 
     def _find_commands(self, key: tuple[int, ...], storages: Sequence[Storage]) -> list[Command]:
-        """Return what encodes the work for some buffers."""
+        """Return the cached commands that encode the work for given buffers."""
         generation = self.device.groups.generation
         if generation != self._generation:
             self._generation = generation
@@ -178,7 +178,7 @@ class Segment:
         return commands
 
     def _make_commands(self, found: Sequence[Storage]) -> list[Command]:
-        """Return what encodes the work, in runs of dispatches that fit a batch."""
+        """Return commands that encode the work, in runs of dispatches that fit a batch."""
         device, places = self.device, self.places
         commands: list[Command] = []
         run: list[Encoded] = []

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Slots(NamedTuple):
-    """The slots of the buffers that some work makes and uses."""
+    """The memory slots of the buffers that recorded work creates and uses."""
 
     places: dict[Buffer, int]
     sizes: tuple[int, ...]
 
 
 def assign_slots(work: Sequence[Dispatch | Copy], others: Collection[Buffer]) -> Slots:
-    """Return the slots of all buffers that some work uses, but for known ones and others, which lie elsewhere."""
+    """Assign slots to all buffers of recorded work except known ones and `others`."""
     lives: dict[StandIn, list[int]] = {}
     for index, each in enumerate(work):
         for buffer in (*each.reads, *each.writes):

@@ -44,7 +44,7 @@ References = tuple[int, ...]
 
 
 class Formula(NamedTuple):
-    """What a call computes for each element."""
+    """The WGSL expression that a call computes for each element."""
 
     expression: str
     inputs: tuple[tuple[str, DType], ...]
@@ -55,7 +55,7 @@ class Formula(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Reading:
-    """How a call reads an input: the dtype, and the strides, or None where the input lies as the result does."""
+    """How a call reads an input: its dtype and strides; None if it is laid out like the result."""
 
     dtype: DType
     strides: Strides | None
@@ -68,7 +68,7 @@ reading: Callable[[DType, Strides | None], Reading] = lru_cache(maxsize=1024)(Re
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """One elementwise call for inputs of certain shapes and dtypes."""
+    """An elementwise call for inputs of certain shapes and dtypes."""
 
     formula: Formula
     readings: tuple[Reading, ...]
@@ -91,7 +91,7 @@ class Step:
 
 
 class Form(NamedTuple):
-    """All that the shader of a chain depends on."""
+    """Everything that determines the shader of a chain."""
 
     formulas: tuple[Formula, ...]
     references: tuple[References, ...]
@@ -102,7 +102,7 @@ class Form(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The shader of a chain, and what one call of it needs."""
+    """The form of a chain's shader, and the parameters of one call."""
 
     form: Form
     parameters: list[Number]
@@ -115,7 +115,7 @@ def laid_out(
     readings: Sequence[Reading],
     outputs: tuple[int, ...],
 ) -> Layout:
-    """Return the layout of a chain.
+    """Return the layout of a chain of calls.
 
     Args:
         shape: The shape along which leaves are repeated; if none is, any with this number of elements.
@@ -161,7 +161,7 @@ def laid_out(
 
 @cache
 def weight_of(expression: str) -> int:
-    """Return how much an expression adds to the time that compiling a chain takes: 1 for an addition."""
+    """Return the relative compile time of an expression; an addition is 1."""
     return min(1 + len(linked(expression)) // 200, MAX_WEIGHT // 4)
 
 
@@ -172,7 +172,7 @@ def single(form: Form) -> Program:
 
 
 def program(form: Form) -> Program:
-    """Return the program of a chain; its operands are the leaves and the outputs."""
+    """Return the program of a chain; its operands are the leaves followed by the outputs."""
     label = "; ".join(formula.expression for formula in form.formulas)
     return Program(label, partial(_source, form), outputs=len(form.outputs))
 
@@ -240,7 +240,7 @@ def _load(form: Form, number: int) -> str:
 
 
 def _calls(form: Form) -> tuple[list[str], list[str]]:
-    """Return the functions of the steps, equal ones once, and the statements that call them."""
+    """Return the WGSL functions of the steps, without duplicates, and the statements that call them."""
     names: dict[str, str] = {}
     values: list[str] = []
     for place, (formula, references) in enumerate(zip(form.formulas, form.references, strict=True)):
@@ -274,7 +274,7 @@ def _arguments(formula: Formula, references: References, lane: str) -> str:
 
 
 def _opaque_expression(stored: str, value: str, operator: str = OPERATORS[0]) -> str:
-    """Return an expression for the same value, which no compiler can see through."""
+    """Return an expression with the same value that compilers cannot simplify."""
     bits = {"f32": "u32", "vec2<f32>": "vec2<u32>"}.get(stored)
     if bits is None:  # the arithmetic of integers is exact
         return value

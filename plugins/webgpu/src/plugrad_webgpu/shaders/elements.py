@@ -94,11 +94,11 @@ HIGHEST: Final[dict[DType, int | float]] = {
 
 
 class Long(int):
-    """An integer of 64 bits, which takes two words."""
+    """A 64-bit integer as two words."""
 
 
 def vector_type(stored: str, width: int) -> str:
-    """Return the WGSL type of `width` stored elements side by side."""
+    """Return the WGSL type of `width` adjacent stored elements."""
     if width == 1:
         return stored
     # There are no vectors of vectors; a matrix, which is of floats, has its columns side by side.
@@ -107,12 +107,12 @@ def vector_type(stored: str, width: int) -> str:
 
 
 def words_per_element(dtype: DType) -> int:
-    """Return the number of 32-bit words that an element takes."""
+    """Return the number of 32-bit words of an element."""
     return 2 if dtype in (complex64, int64) else 1
 
 
 def stored_nbytes(shape: Sequence[int], dtype: DType) -> int:
-    """Return the bytes of an array in whole words; two halves share one.
+    """Return the size of an array in bytes of whole words; two halves share a word.
 
     >>> stored_nbytes((2, 3), float32), stored_nbytes((2, 3), complex64)
     (24, 48)
@@ -122,12 +122,12 @@ def stored_nbytes(shape: Sequence[int], dtype: DType) -> int:
 
 
 def narrow_expression(dtype: DType, expression: str) -> str:
-    """Return an expression whose value has a narrow dtype: integers wrap around."""
+    """Return an expression cast to a narrow dtype; integers wrap around."""
     return _NARROWED[dtype].format(expression) if dtype in WORD_DTYPE else expression
 
 
 def with_narrow_dtypes(expressions: Mapping[DType, str], result: DType | None) -> dict[DType, str]:
-    """Return a table of expressions that also has those for narrow dtypes, made of those for wide ones."""
+    """Return a table of expressions extended to narrow dtypes, which compute in wide ones."""
     table = dict(expressions)
     for dtype, wide in WORD_DTYPE.items():
         if wide in expressions and dtype not in expressions:

@@ -14,7 +14,7 @@ LARGE_BUFFER_STEP_BYTES = 1 << 20
 
 
 def array_nbytes(shape: Shape, words: int = 1) -> int:
-    """Return the number of bytes of an array whose elements take one word of four bytes, or several.
+    """Return the size of an array in bytes, given the words per element.
 
     >>> array_nbytes((2, 3)), array_nbytes((2, 3), words=2)
     (24, 48)
@@ -26,7 +26,7 @@ def array_nbytes(shape: Shape, words: int = 1) -> int:
 
 
 def size_class(nbytes: int) -> int:
-    """Return the size of the buffer that holds this many bytes: powers of two, then whole MiB.
+    """Return the size class of a buffer for this many bytes: powers of two, then whole MiB.
 
     >>> size_class(0), size_class(1000), size_class(3_000_000)
     (256, 1024, 3145728)
@@ -40,7 +40,7 @@ def size_class(nbytes: int) -> int:
 
 @lru_cache(maxsize=1024)
 def contiguous_strides(shape: Shape) -> Strides:
-    """Return the distance between neighbours on each axis of a dense row-major array.
+    """Return the strides of a contiguous row-major array.
 
     >>> contiguous_strides((2, 3, 4))
     (12, 4, 1)
@@ -65,7 +65,7 @@ def broadcast_strides(shape: Shape, out: Shape) -> Strides:
 
 
 class Loop(NamedTuple):
-    """Nested loops over several arrays: the sizes, and the strides of each array; innermost axis first."""
+    """Nested loops over several arrays: sizes and strides, innermost axis first."""
 
     sizes: tuple[int, ...]
     strides: tuple[Strides, ...]
@@ -77,7 +77,7 @@ class Loop(NamedTuple):
 
 
 def merge_axes(shape: Shape, *strides: Strides) -> Loop:
-    """Return the loop over `shape` with as few axes as the strides of the arrays allow, but at least one.
+    """Return the loop over `shape` with as few axes as the strides allow, at least one.
 
     >>> merge_axes((2, 3, 4), (12, 4, 1), (0, 4, 1))
     Loop(sizes=(12, 2), strides=((1, 12), (1, 0)))

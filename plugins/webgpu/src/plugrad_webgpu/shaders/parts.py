@@ -28,7 +28,7 @@ _ASSIGNED: Final = re.compile(r"(?:\.\w+|\[\w+\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)
 
 
 def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: int) -> str:
-    """Return the source of a shader whose operands are bound in several parts each.
+    """Return a shader's source with its operands bound in several parts each.
 
     Args:
         source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<f32>;``.
@@ -69,7 +69,7 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
 
 
 def _access_functions(name: str, kind: str, source: str) -> list[Callable[[int, int], str]] | None:
-    """Return functions of (count, elements) that write those of a shader which find elements, if that is possible."""
+    """Return generators of the WGSL functions that access elements of a split array, or None if impossible."""
     address = rf"(?:\batomic(\w+)\s*\(|[(,=]|\breturn\b)\s*&\s*{name}\b\s*(\[?)"
     operations = set(re.findall(address, source))
     atomic = _ATOMIC.fullmatch(kind)
@@ -92,7 +92,7 @@ def _access_functions(name: str, kind: str, source: str) -> list[Callable[[int, 
 
 
 def _load_function(name: str, kind: str, count: int, elements: int) -> str:
-    """Return a function of a shader that returns the element at an index.
+    """Return a WGSL function that loads the element at an index.
 
     It loads from every part and selects, because compilers follow each path of a branch wherever it is inlined. Outside
     a part, a checked load gives any value, which nobody uses.
@@ -107,7 +107,7 @@ def _load_function(name: str, kind: str, count: int, elements: int) -> str:
 def _access_function(
     name: str, called: str, result: str, value: str, call: str, count: int, elements: int
 ) -> str:
-    """Return a function of a shader that does something with the element at an index."""
+    """Return a WGSL function that accesses the element at an index."""
     cases = "".join(
         f"    {f'case {i}u' if i else 'default'} "
         f"{{ return {call.format(f'{name}_{i}[index - {i * elements}u]')}; }}\n"
@@ -117,7 +117,7 @@ def _access_function(
 
 
 def _replace_accesses(text: str, names: dict[str, tuple[int, int]]) -> str:
-    """Return WGSL in which the accesses of some arrays are replaced."""
+    """Replace the accesses of split arrays in WGSL by calls."""
     if not names:
         return text
     access = re.compile(rf"(?:\b(atomic\w+)\s*\(\s*&\s*)?(?<![\w.])({'|'.join(names)})\[")
@@ -150,7 +150,7 @@ def _assignment(name: str, index: str, rest: str, count: int, elements: int) -> 
 
 
 def find_closing_bracket(text: str, start: int) -> int:
-    """Return where the bracket is closed that is open at a place."""
+    """Return the position of the bracket that closes the one at `start`."""
     depth = 1
     for at in range(start, len(text)):
         depth += {"[": 1, "]": -1}.get(text[at], 0)
@@ -160,7 +160,7 @@ def find_closing_bracket(text: str, start: int) -> int:
 
 
 def _type_size(kind: str) -> int | None:
-    """Return the size of a number, a vector, a matrix of two rows or an array of WGSL; None for anything else."""
+    """Return the size of a WGSL number, vector, two-row matrix or array, or None for another type."""
     if _ATOMIC.fullmatch(kind):
         return 4
     array = _ARRAY.fullmatch(kind)

@@ -26,7 +26,7 @@ Grid = tuple[int, int, int]
 
 
 class Program:
-    """A compute shader: how to write its source, its entry point and its workgroup size.
+    """A compute shader: the writer of its source, its entry point and its workgroup size.
 
     The operands are the inputs, bound in order from 0, followed by the outputs, of which there is
     usually one.
@@ -54,7 +54,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """One call of a program: its parameters, its grid and its result."""
+    """A call of a program: its parameters, its grid and its result."""
 
     program: Program
     parameters: bytes

@@ -15,7 +15,7 @@ _REPEAT = re.compile(r"^( *)@repeat\((\w+), (\w+)\) ({\n(?s:.*?)^\1}|.*)$", re.M
 
 
 def shader(*names: str, **substitutions: str) -> str:
-    """Return the WGSL of the files ``templates/<name>.wgsl`` after substitution, followed by its snippets.
+    """Return the WGSL of template files after substitution, followed by the snippets they call.
 
     A line ``@repeat(i, 4) sum += a[$i];`` is written four times, with ``$i`` from 0 to 3, because
     some drivers keep an array that is indexed in a loop in memory. If the line ends with ``{``, the block is
@@ -25,7 +25,7 @@ def shader(*names: str, **substitutions: str) -> str:
 
 
 def fill_templates(*names: str, **substitutions: str) -> str:
-    """Return the WGSL of files after substitution, as `shader` does, without the snippets."""
+    """Return the WGSL of template files after substitution, without snippets."""
     text = "\n".join(_source(f"templates/{name}.wgsl") for name in names)
     return Template(_expand_repeats(text, substitutions)).substitute(substitutions)
 

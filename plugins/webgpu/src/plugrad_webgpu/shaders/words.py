@@ -24,7 +24,7 @@ fn vec4{0}_of_words(words: vec2<u64>) -> vec4<{0}> {{
 
 
 def load_by_long_words(source: str) -> str:
-    """Return the source of a shader that loads vectors as words of 64 bits, where it only loads them.
+    """Return a shader's source with read-only vectors loaded as 64-bit words.
 
     Args:
         source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;``.
@@ -48,7 +48,7 @@ def load_by_long_words(source: str) -> str:
 
 
 def _replace_loads(text: str, numbers: dict[str, str]) -> str:
-    """Return WGSL in which what is loaded from some arrays is taken apart."""
+    """Replace loads from arrays of 64-bit words by vectors unpacked from them."""
     access = re.compile(rf"(?<![\w.])({'|'.join(numbers)})\[")
     done: list[str] = []
     at = 0
