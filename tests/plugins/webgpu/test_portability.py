@@ -41,6 +41,7 @@ def recorded(make_runner):
         patch.setattr(NativeDevice, "create_pipeline", create_and_note)
         runner = make_runner()  # of a device that has compiled nothing yet
         runner.device.has_long_words = False  # which lavapipe has, and WebGPU does not know
+        runner.device.shared_bytes = 16_384  # what WebGPU guarantees
         for is_software in (True, False):
             runner.device.is_software = is_software
             for row in rows():
