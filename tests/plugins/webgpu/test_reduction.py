@@ -69,7 +69,7 @@ def test_segments_begin_with_pages(run, rng, monkeypatch, shape):
     assert {int(numbers[4]) * 4 % 1024 for numbers in recorded[::2]} == {0}
 
 
-@pytest.mark.parametrize(("rows", "dispatches"), [(128, 1), (2000, 2)])
+@pytest.mark.parametrize(("rows", "dispatches"), [(64, 1), (1000, 2)])
 def test_gpus_add_up_columns_in_few_dispatches(run, rng, monkeypatch, rows, dispatches):
     """A dispatch takes a GPU longer than a loop over the sums that are left."""
     monkeypatch.setattr(run.device, "is_software", False)
