@@ -241,7 +241,7 @@ def compile_variants(
         *("-I", str(SOURCES), "-I", str(EXTENSION), "-I", str(folder)),
     )
     sources = [SOURCES / f"{stem}.c" for stem in KERNELS]
-    parts = [*sources, table, EXTENSION / "extension.c", EXTENSION / "program.c"]
+    parts = [*sources, table, *sorted(EXTENSION.glob("*.c"))]
 
     def declared(source: Path) -> list[tuple[str, str, str]]:
         """Return the result, name and parameters of each kernel of a source: the same in all variants."""
