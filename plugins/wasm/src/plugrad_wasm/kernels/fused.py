@@ -32,7 +32,7 @@ CLAMPING_ACTIVATIONS: Final = {
 
 @lru_cache(maxsize=1024)
 def bias_descriptor(shape: Sizes, bias: Sizes, weights: Sizes) -> Sizes:
-    """Return the descriptor of a walk over a result of a shape, beside a bias and weights."""
+    """Return the descriptor of a walk over a result together with a bias and PReLU weights."""
     axes = merge_axes(shape, broadcast_strides(bias, shape), broadcast_strides(weights, shape))
     return (len(axes[0]), *axes[0], *axes[1], *axes[2])
 
@@ -44,7 +44,7 @@ def add_bias_and_activate(
     activation: Activation,
     alpha: float,
 ) -> WasmArray:
-    """Return the activation of y plus the bias; y is overwritten."""
+    """Add the bias to y in place, apply the activation, and return y."""
     if y.size and (bias is not None or activation != "linear"):
         operands = bias, weights
         shapes = (() if x is None else x.shape for x in operands)

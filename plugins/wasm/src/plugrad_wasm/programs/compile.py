@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
-    """Return a function of the arrays of arguments and variables, which returns results and updates.
+    """Return a function from the arrays of arguments and variables to results and updates, or None.
 
     None if there is nothing that can be recorded.
     """
@@ -56,7 +56,7 @@ def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
 
 
 class Recordable:
-    """Which steps of a graph can be recorded: calls of this backend's own implementations that need no values."""
+    """Decides which steps can be recorded: calls of this backend's own implementations that need no values."""
 
     def __init__(self, graph: Graph, home: LinearMemory) -> None:
         """Look at the steps of a graph."""
