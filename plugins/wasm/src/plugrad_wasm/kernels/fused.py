@@ -73,7 +73,8 @@ def matmul(
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and a.dtype is float32 and len(a.shape) == len(b.shape) == 2:
         plan = linalg.plan_matmul(a.shape, b.shape, transpose_a, transpose_b)
-        if plan.depth and (bias is None or bias.shape == plan.shape[1:]):
+        is_matrix = plan.rows > 1 and plan.columns > 1  # a vector has a kernel of its own
+        if is_matrix and plan.depth and (bias is None or bias.shape == plan.shape[1:]):
             return linalg.run_matmul(a, b, plan, (bias, *limits))
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
