@@ -177,7 +177,9 @@ class Tensor(Methods):
     else:
 
         def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-            return np.array(self._read("a conversion to a NumPy array"), dtype, copy=copy)
+            values = self._read("a conversion to a NumPy array")
+            is_copied = copy is None and config.get("writable_arrays")
+            return np.array(values, dtype, copy=True if is_copied else copy)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -188,14 +190,15 @@ class Tensor(Methods):
                 name="__array_interface__",
                 obj=self,
             )
-        values = np.asarray(values, order="C")
+        is_copied = config.get("writable_arrays")
+        values = np.array(values, order="C", copy=True if is_copied else None)
         # Not an address: whoever reads the data then keeps them alive, also when x is assigned to.
         return {
             "version": 3,
             "shape": values.shape,
             "typestr": values.dtype.str,
             "strides": values.strides,
-            "data": values.data.toreadonly(),
+            "data": values.data if is_copied else values.data.toreadonly(),
         }
 
     @property
