@@ -14,17 +14,6 @@
 enum node_kind { LOOP, REPEAT, CHOOSE, WHILE };
 enum tag { NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST };
 
-// A ufunc of NumPy, as its C API documents it.
-typedef void loop_of_numpy(char **arrays, const ptrdiff_t *sizes, const ptrdiff_t *steps, void *data);
-typedef struct {
-    object_head head;
-    int inputs, outputs, arrays, identity;
-    loop_of_numpy **loops;
-    void *const *data;
-    int loop_count, reserved;
-    const char *name, *types;
-} ufunc;
-
 typedef struct {
     const kernel *kernel;
     loop_of_numpy *loop; // or that of a ufunc, which takes so many arrays of these types
@@ -64,15 +53,7 @@ typedef struct {
     int64_t times;
 } node;
 
-typedef struct {
-    char *memory; // what PyMem_Malloc has returned
-    char **bases; // the address of each slot, and of the cells
-    value *cells;
-    Py_buffer *views;
-    char *arena;
-} workspace;
-
-typedef struct {
+struct program {
     int nodes, loops, cells, slots, inputs, outputs, constants, is_long;
     _Atomic(int) is_busy; // while a run uses `own`, which another thread may ask for
     int64_t arena_bytes;
@@ -85,7 +66,7 @@ typedef struct {
     int64_t *size;  // of each slot
     Py_buffer *constant;
     workspace own;
-} program;
+};
 
 // Return memory of zeros for so many items, at least one; NULL if there is none.
 static inline void *many(size_t count, size_t size) {
