@@ -210,14 +210,16 @@ static inline int subtract_usual(shorts a, shorts b, float_pair x, float_pair z,
 static inline int multiply_usual(shorts a, shorts b, [[maybe_unused]] float_pair x,
                                  [[maybe_unused]] float_pair z, shorts *y) {
     const unsigned_shorts m = magnitude(a), n = magnitude(b);
-    const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00, normal = infinity / 31 + 1;
+    const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
+    const unsigned_shorts above_denormal = (unsigned_shorts){} + 0x401;  // if it was not rounded up
     const float_pair wide = widened_pair(scaled_magnitudes(m)), narrow = scaled_magnitudes(n);
     const unsigned_shorts product =
         rounded_halves((float_pair){wide.low * narrow.low, wide.high * narrow.high});
     *y = (shorts)__builtin_elementwise_min(product, infinity) | ((a ^ b) & (short)0x8000);
-    const unsigned_shorts denormal = __builtin_elementwise_sub_sat(normal, product);
+    const unsigned_shorts denormal = __builtin_elementwise_sub_sat(above_denormal, product);
     const unsigned_shorts not_zero = __builtin_elementwise_min(m, n);
-    return !any_lane((ints)(is_special(__builtin_elementwise_max(m, n)) | __builtin_elementwise_min(denormal, not_zero)));
+    const unsigned_shorts is_tiny = __builtin_elementwise_min(denormal, not_zero);
+    return !any_lane((ints)(is_special(__builtin_elementwise_max(m, n)) | is_tiny));
 }
 SIMPLE(add, +)
 SIMPLE(multiply, *)
