@@ -45,7 +45,7 @@ def _parse_string(value: object) -> str:
 
 
 def _parse_names(value: object) -> tuple[str, ...]:
-    """Read a list of names, or one string of names separated by commas."""
+    """Parse a list of names, or one string of names separated by commas."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(
         isinstance(p, str) for p in cast("list[object]", parts)
@@ -55,7 +55,7 @@ def _parse_names(value: object) -> tuple[str, ...]:
 
 
 def _parse_bytes(value: object) -> int | None:
-    """Read a number of bytes: ``1048576``, ``"512MiB"``, ``"2GB"``, or ``"none"``."""
+    """Parse a number of bytes: ``1048576``, ``"512MiB"``, ``"2GB"``, or ``"none"``."""
     if value is None or value == "none":
         return None
     match = re.fullmatch(r"(\d+)\s*(|[KMGT]i?)B?", str(value))
@@ -138,7 +138,7 @@ KEYS: Final[Mapping[str, Key]] = {
             "dtypes), changed inputs and positions out of range are errors, and there are warnings when the "
             "gradient or the implementation of a kernel is replaced, and when a tensor that is being "
             "differentiated is read as a number or a text; functions of jit run untraced in each call, too, and other "
-            "bits are an error",
+            "bits are an error, or other values where the gradient of a loop adds",
             BOOLEAN,
             _parse_boolean,
             False,
@@ -192,6 +192,15 @@ KEYS: Final[Mapping[str, Key]] = {
             "convert",
         ),
         Key(
+            "writable_arrays",
+            "whether an array that NumPy makes of a tensor, as in np.asarray(x), is a copy that can be written to, "
+            "which some libraries in C ask for without writing; otherwise it is read-only, and on the CPU shares the "
+            "tensor's memory",
+            BOOLEAN,
+            _parse_boolean,
+            False,
+        ),
+        Key(
             "plugins.disable",
             "plugins that are listed but never loaded",
             "names of plugins or distributions, such as 'acme', 'plugrad-acme' or 'plugrad-acme::acme'",
@@ -217,7 +226,7 @@ KEYS: Final[Mapping[str, Key]] = {
 
 
 def may_be_suggested(name: str) -> bool:
-    """Return whether plugins may suggest a setting: not which plugins are loaded or preferred."""
+    """Return whether plugins may suggest a setting; they may not suggest which plugins are loaded or preferred."""
     return name != "packs" and not name.startswith("plugins.")
 
 
