@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.kernels import normalization
 from plugrad.ops.arguments import (
+    along_axis,
     as_supported_dtype,
     as_tensor,
     cast,
     supported_dtype,
-    with_attributes,
 )
 from plugrad.ops.attributes import check_finite, check_integer
 from plugrad.tensor.tensor import Tensor
@@ -40,9 +40,7 @@ def softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, normalization.softmax, "softmax")
-    return with_attributes(
-        normalization.softmax, x, dim=normalize_axis(axis, x.ndim, name="softmax: axis")
-    )
+    return along_axis(normalization.softmax, x, "softmax", axis)
 
 
 @explain_wrong_calls
@@ -59,8 +57,7 @@ def log_softmax(x: TensorLike, *, axis: int = -1) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, normalization.log_softmax, "log_softmax")
-    axis = normalize_axis(axis, x.ndim, name="log_softmax: axis")
-    return with_attributes(normalization.log_softmax, x, axis=axis)
+    return along_axis(normalization.log_softmax, x, "log_softmax", axis)
 
 
 @explain_wrong_calls

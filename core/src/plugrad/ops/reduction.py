@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
-from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast, with_attributes
+from plugrad.ops.arguments import (
+    along_axis,
+    as_supported_dtype,
+    as_tensor,
+    cast,
+    with_attributes,
+)
 from plugrad.ops.attributes import check_flag, check_integer
 from plugrad.ops.indexing import as_signed, first_backend
 from plugrad.types.arguments import explain_wrong_calls
@@ -26,7 +32,7 @@ from plugrad.types.dtype import (
     position_dtype,
     uint32,
 )
-from plugrad.types.shapes import normalize_axes, normalize_axis, reduced_shape
+from plugrad.types.shapes import normalize_axes, reduced_shape
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
@@ -394,14 +400,15 @@ def _run_arg_reduction(
     kernel: Kernel[..., Tensor], op: str, x: Tensor, axis: int | None, keepdims: bool
 ) -> Tensor:
     """Run a kernel that finds a position along one axis, or in the flattened tensor."""
-    keepdims = check_flag(keepdims, op, "keepdims")
-    sizes = x.shape
+    if keepdims is not False:
+        keepdims = check_flag(keepdims, op, "keepdims")
+    sizes = x.array.shape
     if axis is None:
-        kept = (1,) * len(sizes) if keepdims else ()
         flat = x if len(sizes) == 1 else with_attributes(movement.reshape, x, shape=(x.size,))
-        place = with_attributes(kernel, flat, axis=0)
+        place = along_axis(kernel, flat, op, 0)
     else:
-        axis = normalize_axis(axis, len(sizes), name=f"{op}: axis")
-        kept = reduced_shape(sizes, (axis,), keepdims) if keepdims else ()
-        place = with_attributes(kernel, x, axis=axis)
-    return with_attributes(movement.reshape, place, shape=kept) if kept else place
+        place = along_axis(kernel, x, op, axis)
+    if not keepdims:
+        return place
+    kept = reduced_shape(sizes, normalize_axes(axis, len(sizes)), keep_dims=True)
+    return with_attributes(movement.reshape, place, shape=kept)

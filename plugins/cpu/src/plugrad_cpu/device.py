@@ -48,6 +48,10 @@ FLOAT32: Final = np.dtype(np.float32)
 IGNORED_WARNINGS: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
+_unite_with_every_dtype: Final = lru_cache(maxsize=2)(EVERY_DTYPE.union)
+"""Every constant and every conversion asks for the dtypes, and a union takes as long as a small kernel."""
+
+
 class Cpu(Backend):
     """The backend ``"cpu"``. NumPy allocates the arrays, so the backend tracks them instead of allocating them."""
 
@@ -75,7 +79,7 @@ class Cpu(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return all dtypes."""
-        return EVERY_DTYPE | known_bfloat16()
+        return _unite_with_every_dtype(known_bfloat16())
 
     def from_numpy(self, array: Array) -> Array:
         """Return a copy."""
