@@ -381,10 +381,18 @@ def axis_attributes(
 def _axis_attributes(
     kernel: Kernel[..., Any], op: str, shape: Shape, dtype: object, axis: int, /, **attrs: Any
 ) -> ValidatedAttributes:
-    name = kernel.attributes[0]
-    kind: AxisOfFirstInput = kernel.annotations[name].__metadata__[0]
-    place = normalize_axis(axis, len(shape) + kind.extra_axes, name=f"{op}: axis")
-    return kernel.validate_attributes(Shaped(shape, as_dtype(dtype)), **{name: place}, **attrs)
+    attrs[kernel.attributes[0]] = axis_of(kernel, len(shape), axis, op)
+    return kernel.validate_attributes(Shaped(shape, as_dtype(dtype)), **attrs)
+
+
+def axis_of(kernel: Kernel[..., Any], rank: int, axis: int, op: str) -> int:
+    """Return an axis, the first attribute of a kernel, counted from the front, for a first input with `rank` axes.
+
+    Raises:
+        AxisError: it is out of range; the message begins with `op`.
+    """
+    kind: AxisOfFirstInput = kernel.annotations[kernel.attributes[0]].__metadata__[0]
+    return normalize_axis(axis, rank + kind.extra_axes, name=f"{op}: axis")
 
 
 @lru_cache(maxsize=4096)

@@ -14,6 +14,7 @@ from plugrad.ops.arguments import (
     along_axis,
     as_tensor,
     axis_attributes,
+    axis_of,
     checked_attributes,
     host_array,
     same_dtype,
@@ -203,9 +204,17 @@ def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
         ShapeError: x does not broadcast to the shape, or that is not a shape.
     """
     x = as_tensor(x, "broadcast_to")
-    return with_attributes(
-        movement.broadcast_to, x, shape=as_shape(shape, name="broadcast_to: shape")
-    )
+    array = x.array
+    sizes = (shape,) if type(shape) is int else as_sizes(shape, name="broadcast_to: shape")
+    attrs = _broadcast_attributes(array.shape, array.dtype, sizes)
+    return movement.broadcast_to.call(x, attrs)
+
+
+@lru_cache(maxsize=1024)
+def _broadcast_attributes(shape: Shape, dtype: object, sizes: Shape) -> ValidatedAttributes:
+    """Return the validated attributes of `broadcast_to` for a tensor of this shape and dtype."""
+    whole = as_shape(sizes, name="broadcast_to: shape")
+    return movement.broadcast_to.validate_attributes(Shaped(shape, as_dtype(dtype)), shape=whole)
 
 
 def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
@@ -283,9 +292,7 @@ def concat(arrays: Sequence[TensorLike], *, axis: int | None = 0) -> Tensor:
     if axis is None:
         parts = [movement.reshape(x, shape=(x.size,)) for x in parts]
         axis = 0
-    return run_join(
-        movement.concat, parts, normalize_axis(axis, parts[0].ndim, name="concat: axis")
-    )
+    return run_join(movement.concat, parts, axis, "concat")
 
 
 @explain_wrong_calls
@@ -306,30 +313,42 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
         ShapeError: the shapes differ.
     """
     parts = same_dtype(as_list(arrays, "stack", "arrays"), "stack")
-    return run_join(
-        movement.pack, parts, normalize_axis(axis, parts[0].ndim + 1, name="stack: axis")
-    )
+    return run_join(movement.pack, parts, axis, "stack")
 
 
-def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int) -> Tensor:
-    """Promote tensors to one dtype, and run a kernel that joins them."""
+def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int, op: str) -> Tensor:
+    """Run a kernel that joins tensors of one dtype along an axis.
+
+    Raises:
+        AxisError: the axis is out of range; the message begins with `op`.
+    """
     first = parts[0].array
+    shape = first.shape
     shapes = [x.array.shape for x in parts]
+    attributes = _join_attributes
+    if type(axis) is not int:  # True and 1.0 would be found in the cache, as 1
+        attributes = _join_attributes.__wrapped__
     count = len(shapes)
-    if shapes.count(first.shape) == count:
-        attrs = _join_attributes(kernel, (first.shape,), count, first.dtype, axis)
+    if shapes.count(shape) == count:
+        attrs = attributes(kernel, (shape,), count, first.dtype, axis, op)
     else:
-        attrs = _join_attributes(kernel, tuple(shapes), 1, first.dtype, axis)
+        attrs = attributes(kernel, tuple(shapes), 1, first.dtype, axis, op)
     return kernel.call(parts, attrs)
 
 
 @lru_cache(maxsize=1024)
 def _join_attributes(
-    kernel: Kernel[..., Tensor], shapes: tuple[Shape, ...], times: int, dtype: object, axis: int
+    kernel: Kernel[..., Tensor],
+    shapes: tuple[Shape, ...],
+    times: int,
+    dtype: object,
+    axis: int,
+    op: str,
 ) -> ValidatedAttributes:
     """Return the validated attributes of a join of tensors of these shapes, each so many times, and one dtype."""
+    place = axis_of(kernel, len(shapes[0]), axis, op)
     return kernel.validate_attributes(
-        *[Shaped(shape, as_dtype(dtype)) for shape in shapes * times], axis=axis
+        *[Shaped(shape, as_dtype(dtype)) for shape in shapes * times], axis=place
     )
 
 

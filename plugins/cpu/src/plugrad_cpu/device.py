@@ -48,8 +48,10 @@ FLOAT32: Final = np.dtype(np.float32)
 IGNORED_WARNINGS: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
 
 
-_unite_with_every_dtype: Final = lru_cache(maxsize=2)(EVERY_DTYPE.union)
-"""Every constant and every conversion asks for the dtypes, and a union takes as long as a small kernel."""
+@lru_cache(maxsize=2)
+def _unite_with_every_dtype(others: frozenset[DType]) -> frozenset[DType]:
+    """Return all dtypes; conversions ask for them, and making a set takes as long as a small kernel."""
+    return EVERY_DTYPE | others
 
 
 class Cpu(Backend):
