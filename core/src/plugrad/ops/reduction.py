@@ -64,7 +64,7 @@ def sum(
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_summable(x, "sum", dtype)
-    return _run_reduction(x, reduction.sum, "sum", axis, keepdims)
+    return run_reduction(x, reduction.sum, "sum", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -89,7 +89,7 @@ def prod(
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_summable(x, "prod", dtype)
-    return _run_reduction(x, reduction.prod, "prod", axis, keepdims)
+    return run_reduction(x, reduction.prod, "prod", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -108,7 +108,7 @@ def mean(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Ten
         ArgumentError: `keepdims` is not a bool.
     """
     x = as_supported_dtype(x, reduction.mean, "mean")
-    return _run_reduction(x, reduction.mean, "mean", axis, keepdims)
+    return run_reduction(x, reduction.mean, "mean", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -133,7 +133,7 @@ def max(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         # raises if the axis is empty, as for numbers
         return cast(max(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
     x = as_supported_dtype(x, reduction.max, "max")
-    return _run_reduction(x, reduction.max, "max", axis, keepdims)
+    return run_reduction(x, reduction.max, "max", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -158,7 +158,7 @@ def min(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         # raises if the axis is empty, as for numbers
         return cast(min(cast(x, int32), axis=axis, keepdims=keepdims), bool_)
     x = as_supported_dtype(x, reduction.min, "min")
-    return _run_reduction(x, reduction.min, "min", axis, keepdims)
+    return run_reduction(x, reduction.min, "min", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -176,7 +176,7 @@ def all(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "all"), bool_, "all")
-    return _run_reduction(x, reduction.all, "all", axis, keepdims)
+    return run_reduction(x, reduction.all, "all", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -194,7 +194,7 @@ def any(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = False) -> Tens
         ArgumentError: `keepdims` is not a bool.
     """
     x = cast(as_tensor(x, "any"), bool_, "any")
-    return _run_reduction(x, reduction.any, "any", axis, keepdims)
+    return run_reduction(x, reduction.any, "any", axis, keepdims)
 
 
 @explain_wrong_calls
@@ -345,7 +345,7 @@ _BOOL_DTYPES = equivalents(BOOL)
 _NARROW_DTYPES = equivalents(BOOL | {d for d in INTEGER if d.itemsize < int32.itemsize})
 
 
-def _run_reduction(
+def run_reduction(
     x: Tensor, kernel: Kernel[..., Tensor], op: str, axis: AxisLike, keepdims: bool
 ) -> Tensor:
     """Run a reduction kernel; its first attribute is the axes."""

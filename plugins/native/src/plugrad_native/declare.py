@@ -144,7 +144,7 @@ def binary_kernel(
         out = empty(plan.shape, result or dtype)
         copies_a, copies_b = plan.copies
         a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
-        if is_dense:
+        if is_dense and plan.size >= thread_pool.part_min_work:
             places = (a, 1), (b, 2), (out, 0)
             parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
         else:
