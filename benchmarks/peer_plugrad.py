@@ -40,10 +40,16 @@ def peers() -> list[Peer]:
 
 def peer(name: str, backend: str, jitted: Mapping[str, Callable[[], Step]] | None = None) -> Peer:
     """Return a backend that calls kernels one by one, or whose workloads are `jitted`."""
-    surroundings = partial(_using, backend, name == WITHOUT_PACKS)
-    finish = open_backend(backend).synchronize
-    steps = STEPS if jitted is None else jitted
-    return Peer(name, plugrad.__version__, steps, surroundings, finish, has_kernels=jitted is None)
+    is_without_packs = name == WITHOUT_PACKS
+    return Peer(
+        name,
+        plugrad.__version__,
+        STEPS if jitted is None else jitted,
+        partial(_using, backend, is_without_packs),
+        open_backend(backend).synchronize,
+        has_kernels=jitted is None,
+        changes_kernels=is_without_packs,
+    )
 
 
 @contextmanager

@@ -5,9 +5,10 @@
     python benchmarks/run.py --peers wasm --reference cpu --busy
     python benchmarks/run.py few some uint8         functions of 8 and of 1000 elements, and those of a dtype
 
-One run, one thread: all peers take turns. The ratio of the least times counts; absolute times on a shared
-machine do not. The values that the peers compute are compared first. A table is printed; `bench.json` and the
-page `bench.html` are written into the folder `outputs`.
+One run, one thread: all peers take turns; one that changes the kernels with which others' programs are compiled takes
+them with the reference alone. The ratio of the least times counts; absolute times on a shared machine do not. The
+values that the peers compute are compared first. A table is printed; `bench.json` and the page `bench.html` are
+written into the folder `outputs`.
 """
 
 from __future__ import annotations
@@ -149,15 +150,24 @@ class Run:
             name: measuring.Side(function, self.peers[name].surroundings, self.peers[name].finish)
             for name, function in functions.items()
         }
-        times = measuring.take_turns(sides, *self.how)
-        per_call = {
-            name: {"least": t.least / calls.get(name, 1), "median": t.median / calls.get(name, 1)}
-            for name, t in times.items()
-        }
-        reference = per_call.get(self.reference)
-        ratios = {
-            name: t["least"] / reference["least"] for name, t in per_call.items() if reference
-        }
+        is_apart = not self.peers[self.reference].changes_kernels
+        apart = [name for name in sides if is_apart and self.peers[name].changes_kernels]
+        turns = [[name for name in sides if name not in apart]]
+        turns += [[name for name in sides if name in (self.reference, other)] for other in apart]
+        per_call: dict[str, dict[str, float]] = {}
+        ratios: dict[str, float] = {}
+        for names in filter(None, turns):
+            times = measuring.take_turns({name: sides[name] for name in names}, *self.how)
+            found = {
+                name: {
+                    "least": t.least / calls.get(name, 1),
+                    "median": t.median / calls.get(name, 1),
+                }
+                for name, t in times.items()
+            }
+            if reference := found.get(self.reference):
+                ratios = {n: t["least"] / reference["least"] for n, t in found.items()} | ratios
+            per_call = found | per_call
         self.rows.append({**about, "ms": per_call, "ratios": ratios})
         self._print(self.rows[-1])
 

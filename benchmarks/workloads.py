@@ -65,6 +65,8 @@ class Peer(NamedTuple):
     """Waits for the work of all runs."""
     has_kernels: bool = False
     """Whether it takes part in the scan of kernels."""
+    changes_kernels: bool = False
+    """Whether its block changes the kernels of a device, so that programs of other peers would be compiled anew."""
 
 
 def uniform(seed: int, shape: tuple[int, ...], low: float = -1.0, high: float = 1.0) -> Array:

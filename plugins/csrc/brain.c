@@ -2,6 +2,9 @@
 //
 // A word holds elements 2k and 2k + 1 of a row of a, or of a column of b. Processors with AVX512-BF16 have an instruction that
 // multiplies words, and takes denormal numbers for 0; others multiply both elements in turn.
+//
+// This is compiled for vectors of 64 bytes only. With narrower ones, it takes less time to convert to float32 and to
+// multiply there, so half_products.py is not imported, and the extension would be larger for nothing (see WIDE_KERNELS).
 #include "gemm.h"
 #include "halves.h"
 
@@ -59,7 +62,7 @@ typedef void pair_tile(const half *data, const int *offsets, int runs, int lengt
     sum = multiply_add(SECOND_HALF(a), SECOND_HALF(b), multiply_add(FIRST(a), FIRST(b), sum))
 PAIR_TILES(separate, , ADD_IN_TURN)
 
-#ifdef __AVX512F__
+#ifdef __AVX512F__ // not where the build reads nothing but declarations
 #include <cpuid.h>
 
 typedef __bf16 brains __attribute__((vector_size(VECTOR_BYTES)));
@@ -76,8 +79,6 @@ static pair_tile *const *pair_tiles(void) {
     if (!known) known = has_instruction() ? 1 : -1;
     return known > 0 ? joined : separate;
 }
-#else
-static pair_tile *const *pair_tiles(void) { return separate; }
 #endif
 
 // ---- panels ----

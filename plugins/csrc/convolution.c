@@ -242,7 +242,7 @@ static void convolve_groups(const float *x, const float *filter, float *out, con
                     store_quad(target + k * rows, load_quad(places[p] + k));
         }
         multiply_groups(packed, filter, out_channels, SLAB, out + (ptrdiff_t)first * out_channels,
-                        out_channels, rows, out_channels, depth, bias, 0, least, most);
+                        out_channels, rows, out_channels, depth, 0, bias, least, most);
     }
 }
 

@@ -74,14 +74,13 @@ void pack_groups(matrix a, int rows, int depth, float *packed);
 // sums (rows x SLAB) += a (rows x GROUP, packed) * b (GROUP x SLAB), whose rows are `b_row` apart.
 void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows);
 
-// out (rows x columns, row stride `stride`) = start + a * b, within limits, for MOST_ROWS rows at most. Rows of
-// b are `b_row` apart, and SLAB columns are `b_slab` behind those before them. Rows of `start`, which may be
-// absent, are `start_row` apart: 0 for a bias. It may be `out`.
+// out (rows x columns, row stride `stride`) = or += a * b, plus a bias that may be absent, within limits, for MOST_ROWS
+// rows at most. Rows of b are `b_row` apart, and SLAB columns are `b_slab` behind those before them.
 void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
-                     ptrdiff_t stride, int rows, int columns, int depth, const float *start,
-                     ptrdiff_t start_row, float least, float most);
+                     ptrdiff_t stride, int rows, int columns, int depth, int accumulate,
+                     const float *bias, float least, float most);
 
-// out (rows x columns, dense) = bias + a * b, or out + a * b, within limits.
+// out (rows x columns, dense) = or += a * b, plus a bias that may be absent, within limits.
 void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int depth,
                      int accumulate, const float *bias, float least, float most);
 

@@ -12,13 +12,13 @@
 
 #define REPEATED(x, lane) __builtin_shufflevector(x, x, lane, lane, lane, lane)
 
-// to (rows x SLAB) = from + a (rows x GROUP, dense) * b (GROUP x SLAB), perhaps within limits. One vector of
-// columns is as much as the last slab needs if there are few. Eight rows are one round of the loop: the counter and the
-// addresses of a round compete with the products for the units of the processor.
-#define ADD_PRODUCTS(name, vectors, is_limited)                                                    \
+// to (rows x SLAB) = from + a (rows x GROUP, dense) * b (GROUP x SLAB), perhaps plus a bias and within limits. One
+// vector of columns is as much as the last slab needs if there are few. Eight rows are one round of the loop: the
+// counter and the addresses of a round compete with the products for the units of the processor.
+#define ADD_PRODUCTS(name, vectors, is_last)                                                       \
     static void name(const float *a, const float *b, ptrdiff_t b_row, const float *from,           \
-                     ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, float least,       \
-                     float most) {                                                                 \
+                     ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows,                    \
+                     const float *bias, float least, float most) {                                 \
         quad cells[GROUP][vectors];                                                                \
         for (int k = 0; k < GROUP; k++)                                                            \
             for (int j = 0; j < vectors; j++) cells[k][j] = load_quad(b + k * b_row + 4 * j);      \
@@ -31,7 +31,8 @@
                 quad sum = load_quad(from + 4 * j);                                                \
                 for (int k = 0; k < GROUP; k++)                                                    \
                     sum = multiply_add(factors[k], cells[k][j], sum);                              \
-                store_quad(to + 4 * j, is_limited ? limited(sum, least, most) : sum);              \
+                if (is_last) sum = limited(sum + load_quad(bias + 4 * j), least, most);            \
+                store_quad(to + 4 * j, sum);                                                       \
             }                                                                                      \
         }                                                                                          \
     }
@@ -39,28 +40,31 @@ ADD_PRODUCTS(add_products_of_eight, 2, 0)
 ADD_PRODUCTS(finish_products_of_four, 1, 1)
 ADD_PRODUCTS(finish_products_of_eight, 2, 1)
 
+static const float no_bias[SLAB] = {-0.f, -0.f, -0.f, -0.f, -0.f, -0.f, -0.f, -0.f};
+
 // The same for a part of b that is not whole.
 SHORT_LOOPS ONCE static void add_edge(const float *a, const float *b, ptrdiff_t b_row,
                                       const float *from, ptrdiff_t from_row, float *to,
                                       ptrdiff_t to_row, int rows, int width, int length,
-                                      float least, float most) {
+                                      const float *bias, float least, float most) {
     float edge[GROUP * SLAB] = {};
     for (int i = 0; i < length; i++)
         for (int j = 0; j < width; j++) edge[i * SLAB + j] = b[i * b_row + j];
     (width > 4 ? finish_products_of_eight : finish_products_of_four)(
-        a, edge, SLAB, from, from_row, to, to_row, rows, least, most);
+        a, edge, SLAB, from, from_row, to, to_row, rows, bias, least, most);
 }
 
 // The steps between the first and the last one: most, if the product is deep.
 void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows) {
-    add_products_of_eight(a, b, b_row, sums, SLAB, sums, SLAB, rows, 0, 0);
+    add_products_of_eight(a, b, b_row, sums, SLAB, sums, SLAB, rows, no_bias, 0, 0);
 }
 
-// to (rows x SLAB) = from + a * b, within limits, for `width` columns of b.
+// to (rows x SLAB) = from + a * b + bias, within limits, for `width` columns of b. The bias comes last, as if it were
+// added to a finished product, so it has SLAB numbers also where there are fewer columns.
 static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const float *from,
                           ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, int width,
-                          int depth, float least, float most) {
-    const int is_limited = least > -INFINITY || most < INFINITY;
+                          int depth, const float *bias, float least, float most) {
+    const int is_changed = bias != no_bias || least > -INFINITY || most < INFINITY;
     float sums[MOST_ROWS * SLAB];
     for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
         const int is_last = k + GROUP >= depth;
@@ -68,35 +72,38 @@ static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const
         const ptrdiff_t row = is_last ? to_row : SLAB;
         if (width < SLAB || k + GROUP > depth)
             add_edge(a, b, b_row, from, from_row, target, row, rows, width,
-                     smaller(GROUP, depth - k), is_last ? least : -INFINITY,
-                     is_last ? most : INFINITY);
+                     smaller(GROUP, depth - k), is_last ? bias : no_bias,
+                     is_last ? least : -INFINITY, is_last ? most : INFINITY);
         else if (from == sums && !is_last)
             add_products(a, b, b_row, sums, rows);
-        else if (is_last && is_limited)
-            finish_products_of_eight(a, b, b_row, from, from_row, target, row, rows, least, most);
+        else if (is_last && is_changed)
+            finish_products_of_eight(a, b, b_row, from, from_row, target, row, rows, bias, least,
+                                     most);
         else
-            add_products_of_eight(a, b, b_row, from, from_row, target, row, rows, least, most);
+            add_products_of_eight(a, b, b_row, from, from_row, target, row, rows, bias, least, most);
         from = sums, from_row = SLAB;
     }
 }
 
 SHORT_LOOPS void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab,
                                  float *out, ptrdiff_t stride, int rows, int columns, int depth,
-                                 const float *start, ptrdiff_t start_row, float least, float most) {
+                                 int accumulate, const float *bias, float least, float most) {
     const float zeros[SLAB] = {};
-    if (!start) start_row = 0;
     for (int left = 0; left < columns; left += SLAB, b += b_slab) {
         const int width = smaller(SLAB, columns - left);
-        const float *from = start ? start + left : zeros;
+        const float *from = accumulate ? out + left : zeros;
+        const ptrdiff_t from_row = accumulate ? stride : 0;
         if (width == SLAB) {
-            multiply_slab(a, b, b_row, from, start_row, out + left, stride, rows, SLAB, depth, least,
-                          most);
+            multiply_slab(a, b, b_row, from, from_row, out + left, stride, rows, SLAB, depth,
+                          bias ? bias + left : no_bias, least, most);
             continue;
         }
-        float edge[MOST_ROWS * SLAB];
+        float edge[MOST_ROWS * SLAB], last[SLAB] = {};
+        for (int j = 0; j < width && bias; j++) last[j] = bias[left + j];
         for (int i = 0; i < rows; i++)
-            for (int j = 0; j < width; j++) edge[i * SLAB + j] = from[i * start_row + j];
-        multiply_slab(a, b, b_row, edge, SLAB, edge, SLAB, rows, width, depth, least, most);
+            for (int j = 0; j < width; j++) edge[i * SLAB + j] = from[i * from_row + j];
+        multiply_slab(a, b, b_row, edge, SLAB, edge, SLAB, rows, width, depth,
+                      bias ? last : no_bias, least, most);
         for (int i = 0; i < rows; i++)
             for (int j = 0; j < width; j++) out[i * stride + left + j] = edge[i * SLAB + j];
     }
@@ -107,7 +114,7 @@ void multiply_into_slabs(const float *a, const float *b, float *out, int rows, i
     const float zeros[SLAB] = {};
     for (int left = 0; left < columns; left += SLAB, out += rows * SLAB)
         multiply_slab(a, b + left, columns, zeros, 0, out, SLAB, rows, smaller(SLAB, columns - left),
-                      depth, -INFINITY, INFINITY);
+                      depth, no_bias, -INFINITY, INFINITY);
 }
 
 void pack_groups(matrix a, int rows, int depth, float *packed) {
@@ -157,7 +164,7 @@ static void pack_slabs(matrix b, int depth, int columns, float *packed) {
 static void multiply_few(matrix a, const float *b, ptrdiff_t b_row, float *out, int rows, int columns,
                          int depth, int accumulate, const float *bias, float least, float most) {
     for (int i = 0; i < rows && !accumulate; i++)
-        for (int j = 0; j < columns; j++) out[i * columns + j] = bias ? bias[j] : 0;
+        for (int j = 0; j < columns; j++) out[i * columns + j] = 0;
     for (int k = 0; k < depth; k += GROUP, b += GROUP * b_row)
         for (int i = 0; i < rows; i++) {
             quad factors[GROUP];
@@ -171,8 +178,10 @@ static void multiply_few(matrix a, const float *b, ptrdiff_t b_row, float *out, 
                     store_quad(out + i * columns + j + v, sum);
                 }
         }
-    for (int i = 0; i < rows * columns; i += 4)
-        store_quad(out + i, limited(load_quad(out + i), least, most));
+    for (int i = 0; i < rows; i++, out += columns)
+        for (int j = 0; j < columns; j += 4)
+            store_quad(out + j, limited(load_quad(out + j) + load_quad(bias ? bias + j : no_bias),
+                                        least, most));
 }
 
 void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int depth,
@@ -199,14 +208,13 @@ void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int 
                                       a.column_stride};
                 pack_groups(lines, height, length, packed_a);
                 float *target = out + (ptrdiff_t)i * columns + left;
-                const int is_begun = accumulate || k > 0, is_last = k + length == depth;
+                const int is_last = k + length == depth;
                 multiply_groups(packed_a, has_rows ? cells.data : packed_b,
                                 has_rows ? b.row_stride : SLAB,
                                 has_rows ? SLAB : (ptrdiff_t)length * SLAB, target, columns, height,
-                                width, length,
-                                is_begun ? target : bias ? bias + left : NULL,
-                                is_begun ? columns : 0, is_last ? least : -INFINITY,
-                                is_last ? most : INFINITY);
+                                width, length, accumulate || k > 0,
+                                bias && is_last ? bias + left : NULL,
+                                is_last ? least : -INFINITY, is_last ? most : INFINITY);
             }
         }
     }

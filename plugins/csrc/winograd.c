@@ -85,11 +85,16 @@ static void transform_pixels(const float *const pixels[POINTS], int channels, fl
     }
 }
 
+// Four numbers of a bias that may be absent; -0 changes no sum.
+static inline quad load_bias(const float *bias, int j) {
+    return bias ? load_quad(bias + j) : -(quad){};
+}
+
 // One pixel of the results, by the definition.
 ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *filter,
                                 const float *zeros, const float *bias, float least, float most,
                                 int corner, int channels, int out_channels, float *out) {
-    for (int j = 0; j < out_channels; j++) out[j] = bias ? bias[j] : 0;
+    for (int j = 0; j < out_channels; j++) out[j] = 0;
     for (int i = 0; i < 9; i++) {
         const float *pixel = pixels[corner + i / 3 * 4 + i % 3];
         const float *weights = filter + (ptrdiff_t)i * channels * out_channels;
@@ -98,7 +103,7 @@ ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *
             for (int j = 0; j < out_channels; j++) out[j] += pixel[k] * weights[j];
     }
     for (int j = 0; j < out_channels; j += 4)
-        store_quad(out + j, limited(load_quad(out + j), least, most));
+        store_quad(out + j, limited(load_quad(out + j) + load_bias(bias, j), least, most));
 }
 
 // How far apart the matrices of the transforms are.
@@ -146,7 +151,7 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
             quad differences = {0};  // NaN where a result is not finite
             for (int j = 0; j < out_channels; j += 4) {
                 const float *source = products + (j / SLAB * count + t) * SLAB + j % SLAB;
-                const quad constant = bias ? load_quad(bias + j) : (quad){};
+                const quad constant = load_bias(bias, j);
                 quad points[POINTS], lines[8], results[4];
                 for (int i = 0; i < POINTS; i++)
                     points[i] = load_quad(source + i * step.products);

@@ -47,7 +47,6 @@ KERNELS = (
         "activation",
         "attention",
         "binary",
-        "brain",
         "casts",
         "convolution",
         "depthwise",
@@ -57,6 +56,10 @@ KERNELS = (
     *("indexing", "linalg", "lu", "movement", "optimizers", "random", "resize", "softmax"),
     *("sorting", "unary"),
 )
+WIDE_KERNELS = ("brain",)
+"""Sources for variants with wide vectors alone: the package calls what is in them in no other variant."""
+WIDE = 64
+"""The bytes of such vectors."""
 COMPILE = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
     *("-fvisibility=hidden", "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra"),
@@ -234,17 +237,24 @@ def compile_variants(
     """
     triple, variants = PLATFORMS[name]
     exported = EXPORTS.read_text("utf-8").split()
-    listed, table = folder / f"{name}-exports.h", folder / f"{name}-table.c"
+    listed = folder / f"{name}-exports.h"
     listed.write_text("".join(f"#define LISTED_{kernel} , LISTED\n" for kernel in exported))
     platform_flags = (
         *("-target", triple, "-include", str(listed)),
         *("-I", str(SOURCES), "-I", str(EXTENSION), "-I", str(folder)),
     )
-    sources = [SOURCES / f"{stem}.c" for stem in KERNELS]
-    parts = [*sources, table, EXTENSION / "extension.c", EXTENSION / "program.c"]
+    sources = [SOURCES / f"{stem}.c" for stem in (*KERNELS, *WIDE_KERNELS)]
+    tables = {variant: folder / f"{name}-{variant}-table.c" for variant in targets}
+
+    def sources_of(variant: str) -> list[Path]:
+        is_wide = variants[variant].vector_bytes >= WIDE
+        return [source for source in sources if is_wide or source.stem not in WIDE_KERNELS]
+
+    def parts_of(variant: str) -> list[Path]:
+        return [*sources_of(variant), tables[variant], *sorted(EXTENSION.glob("*.c"))]
 
     def declared(source: Path) -> list[tuple[str, str, str]]:
-        """Return the result, name and parameters of each kernel of a source: the same in all variants."""
+        """Return the result, name and parameters of each kernel of a source, whatever it is compiled for."""
         text = run_compiler(folder, *platform_flags, "-std=c23", "-E", "-P", str(source))
         return DECLARATION.findall(text)
 
@@ -264,7 +274,7 @@ def compile_variants(
 
     def link(variant: str) -> None:
         # For a baseline, so that what zig compiles to be linked is compiled once.
-        objects = [object_of(variant, part) for part in parts]
+        objects = [object_of(variant, part) for part in parts_of(variant)]
         run_compiler(folder, "-target", triple, *options, *objects, "-o", str(targets[variant]))
 
     options = [*LINK, "-s", "-Wl,--gc-sections", "-rtlib=none"]
@@ -273,11 +283,14 @@ def compile_variants(
     if "windows" in triple:
         options = [*LINK, "-s", "-Wl,--gc-sections", import_library(triple, folder)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        known = {kernel[1]: kernel for found in pool.map(declared, sources) for kernel in found}
-        if missing := sorted(set(exported) - known.keys()):
+        kernels = dict(zip(sources, pool.map(declared, sources), strict=True))
+        known = {kernel[1] for found in kernels.values() for kernel in found}
+        if missing := sorted(set(exported) - known):
             raise ValueError(f"{EXPORTS} lists functions that are in no source: {missing}")
-        table.write_text(table_of([known[name] for name in exported]))
-        list(pool.map(compile_part, [(v, part) for part in parts for v in targets]))
+        for variant, table in tables.items():
+            own = {kernel[1]: kernel for s in sources_of(variant) for kernel in kernels[s]}
+            table.write_text(table_of([own[name] for name in exported if name in own]))
+        list(pool.map(compile_part, [(v, part) for v in targets for part in parts_of(v)]))
         list(pool.map(link, targets))
 
 

@@ -10,6 +10,7 @@ from core.traced_values import X, same
 from plugrad import optimizers
 from plugrad.errors import TracingError
 from plugrad.extend import host_value, on_failure
+from plugrad.types.bits import TOLERANCES
 
 
 @pytest.fixture(autouse=True)
@@ -115,3 +116,35 @@ def test_functions_in_functions_gradients_and_loops():
     np.testing.assert_allclose(
         plugrad.grad(plugrad.jit(lambda x: plugrad.sum(x * x)))(x).numpy(), 2 * X.numpy()
     )
+
+
+def gradient_of_recurrence(factor):
+    """Return the gradient of a sum over the rounds of a loop: with respect to the matrix that all of them read."""
+
+    def loss(w, xs):
+        def step(h, x):
+            h = plugrad.tanh(x @ w + h @ w) * factor()
+            return h, h
+
+        return plugrad.sum(plugrad.scan(step, plugrad.zeros((8, 16), dtype=w.dtype), xs)[1] ** 2)
+
+    return plugrad.grad(loss)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_of_loops_may_add_in_another_order(backend, dtype, rng):
+    if dtype == "float64" and backend == "webgpu":
+        pytest.skip("WebGPU has no float64")
+    w, xs = (plugrad.asarray(rng.normal(size=n).astype(dtype)) for n in ((16, 16), (30, 8, 16)))
+    gradient = gradient_of_recurrence(lambda: 1)
+    traced, untraced = plugrad.jit(gradient)(w, xs).numpy(), gradient(w, xs).numpy()
+    largest = np.abs(untraced).max()
+    np.testing.assert_allclose(traced, untraced, 0, TOLERANCES[dtype] * largest)
+
+
+def test_another_value_in_the_gradient_of_a_loop_is_an_error(backend, rng):
+    w, xs = (plugrad.asarray(rng.normal(size=n).astype("f4")) for n in ((16, 16), (30, 8, 16)))
+    numbers = itertools.count(1)
+    changing = plugrad.jit(gradient_of_recurrence(lambda: 1 + 1e-3 * next(numbers)))
+    with pytest.raises(TracingError, match=r"element \[\d+, \d+\] of result number 0 as "):
+        changing(w, xs)

@@ -45,6 +45,17 @@ def test_mobilenet_computes_as_on_the_cpu(benchmark, backend):
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0, atol=1e-4 * scale)
 
 
+def test_turns_of_a_peer_without_packs_do_not_make_others_trace_anew(tmp_path):
+    peers = ["--peers", "cpu,cpu-jit,cpu without packs", "--reference", "cpu"]
+    more = ["--rounds", "10", "--outputs", str(tmp_path), "D3"]
+    run = [sys.executable, "-W", "error", str(BENCHMARKS / "run.py"), *peers, *more]
+    subprocess.run(run, check=True, capture_output=True)  # or there is a warning of 9 traces
+    report = json.loads((tmp_path / "bench.json").read_text("utf-8"))
+    (row,) = [row for row in report["rows"] if row["name"] == "D3"]
+    assert set(row["ratios"]) == {"cpu", "cpu-jit", "cpu without packs"}
+    assert row["ratios"]["cpu-jit"] < row["ratios"]["cpu"] == 1
+
+
 def test_a_quick_run_agrees_with_the_peers_and_writes_a_page(tmp_path):
     reference = "torch" if find_spec("torch") else "numpy"
     words = ["D4", "adds", "W1", "W8", "matmul 64", "max_pool 3", "Adam"]

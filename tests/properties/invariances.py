@@ -16,10 +16,11 @@ import numpy as np
 import plugrad
 from plugrad.errors import DTypeError, PlugradError, UnsupportedDtype
 from plugrad.kernels import random
-from plugrad.testing.checks import TOLERANCES, run
+from plugrad.testing.checks import run
 from plugrad.testing.edges import stretches
 from plugrad.testing.rows import INTEGERS, ROW, TEXT, Array, Row
 from plugrad.testing.tables import rows
+from plugrad.types.bits import TOLERANCES
 from plugrad.types.dtype import as_dtype
 from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shaped

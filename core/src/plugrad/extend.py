@@ -158,6 +158,7 @@ if typing.TYPE_CHECKING:
     from plugrad.passes.common import merge_common_calls as merge_common_calls
     from plugrad.passes.constants import fold_constants as fold_constants
     from plugrad.passes.dead import remove_dead_steps as remove_dead_steps
+    from plugrad.passes.epilogues import fuse_epilogues as fuse_epilogues
     from plugrad.passes.fusion import (
         fuse_groups as fuse_groups,
         fuse_regions as fuse_regions,
@@ -189,6 +190,7 @@ _LAZY_EXPORTS = {
     "passes.common": "merge_common_calls",
     "passes.constants": "fold_constants",
     "passes.dead": "remove_dead_steps",
+    "passes.epilogues": "fuse_epilogues",
     "passes.fusion": "fuse_groups fuse_regions fuse_steps",
     "passes.groups": "Group find_groups",
     "passes.memory": "MemoryPlan pack_memory plan_memory",

@@ -1,94 +1,9 @@
-// Programs, see program.h.
-#include "program.h"
+// Programs, see program.h: how they are made, and how they run.
+#include "nodes.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
-#include "table.h"
-
-#define LONG (1 << 18)           // bytes of all operands from which on other threads run
-#define CHECKED (1 << 22)        // bytes after which interrupts are answered
-#define LARGE_ARENA (1 << 18)    // bytes of an arena that the caller hands in
+#define CHECKED (1 << 22)     // bytes after which interrupts are answered
+#define LARGE_ARENA (1 << 18) // bytes of an arena that the caller hands in
 #define ALIGNMENT 64
-#define MOST_POINTERS 5 // of a ufunc
-#define MOST_LEVELS 32 // of nodes inside of nodes
-#define TEST_BYTES 64 // what a test of a flag counts towards CHECKED, so that empty loops are answered, too
-
-enum node_kind { LOOP, REPEAT, CHOOSE, WHILE };
-enum tag { NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST };
-
-// A ufunc of NumPy, as its C API documents it.
-typedef void loop_of_numpy(char **arrays, const ptrdiff_t *sizes, const ptrdiff_t *steps, void *data);
-typedef struct {
-    object_head head;
-    int inputs, outputs, arrays, identity;
-    loop_of_numpy **loops;
-    void *const *data;
-    int loop_count, reserved;
-    const char *name, *types;
-} ufunc;
-
-typedef struct {
-    const kernel *kernel;
-    loop_of_numpy *loop; // or that of a ufunc, which takes so many arrays of these types
-    void *data;
-    const char *types;
-    int arrays, is_matmul;
-} function;
-
-typedef struct {
-    const kernel *kernel;
-    loop_of_numpy *loop;
-    void *data;
-    int first, pointers; // the first argument, and the number of pointers of a ufunc
-} call;
-
-// A cell of the arguments that is an address.
-typedef struct {
-    int cell, slot;
-    int64_t offset, step, turn;
-} place;
-
-// A cell that is a number of items times a factor, plus another number.
-typedef struct {
-    int cell, factor, first;
-} multiple;
-
-// Calls that run block by block. The first `moving` of its places are others for each block or each time.
-typedef struct {
-    int64_t count, block, bytes;
-    int first_call, calls, first_place, places, moving, first_count, counts, first_position, positions;
-} loop;
-
-// A loop, or nodes that run several times, as one of two lists, or while a flag is true. What is inside it follows it.
-typedef struct {
-    int kind, loop, flag; // the number of the loop, or of the place of the flag
-    int middle, end;      // the first node of the second list, and the first one behind all that is inside
-    int64_t times;
-} node;
-
-typedef struct {
-    char *memory; // what PyMem_Malloc has returned
-    char **bases; // the address of each slot, and of the cells
-    value *cells;
-    Py_buffer *views;
-    char *arena;
-} workspace;
-
-typedef struct {
-    int nodes, loops, cells, slots, inputs, outputs, constants, is_long;
-    _Atomic(int) is_busy; // while a run uses `own`, which another thread may ask for
-    int64_t arena_bytes;
-    node *node;
-    loop *loop;
-    call *call;
-    place *place;
-    multiple *count, *position;
-    value *template;
-    int64_t *size;  // of each slot
-    Py_buffer *constant;
-    workspace own;
-} program;
 
 // ---- memory ----
 
@@ -174,13 +89,14 @@ typedef struct {
     const workspace *w;
     PyThreadState *state; // of the thread while others run
     int64_t bytes;        // since interrupts were answered
+    int answers;          // whether they are answered
 } run;
 
 // Count bytes, and answer interrupts from time to time; return whether none came. What never comes to that is short, and
 // keeps Python's lock.
 static int pass(run *r, int64_t bytes) {
     r->bytes += bytes;
-    if (r->bytes < CHECKED || !r->p->is_long) return 1;
+    if (r->bytes < CHECKED || !r->answers) return 1;
     r->bytes = 0;
     PyEval_RestoreThread(r->state);
     r->state = NULL;
@@ -221,433 +137,77 @@ static int run_nodes(run *r, int first, int end, int64_t time) {
     return 1;
 }
 
-// Run all nodes; return whether no interrupt came. During a long program, other threads of Python run.
-static int run_all(const program *p, const workspace *w) {
-    set_fixed_cells(p, w);
-    run r = {.p = p, .w = w, .state = p->is_long ? PyEval_SaveThread() : NULL};
-    const int is_done = run_nodes(&r, 0, p->nodes, 0);
-    if (r.state) PyEval_RestoreThread(r.state);
-    return is_done;
-}
-
 static PyObject *nothing(void) {
     Py_IncRef(&_Py_NoneStruct);
     return &_Py_NoneStruct;
 }
 
-static PyObject *run_program(PyObject *self, PyObject *const *arguments, ptrdiff_t count) {
-    program *p = PyCapsule_GetPointer(self, NULL);
+int open_run(PyObject *self, PyObject *const *arguments, ptrdiff_t count, program_run *r) {
+    program *p = r->p = PyCapsule_GetPointer(self, NULL);
+    r->held = 0;
+    r->w = &p->own;
     const int arrays = p->inputs + p->outputs, takes = arrays + !has_own_arena(p);
-    if (count != takes)
-        return PyErr_Format(PyExc_TypeError, "the program takes %d arrays, not %zd", takes, count);
-    workspace another, *w = &p->own;
-    const int is_own = !atomic_exchange(&p->is_busy, 1);
-    if (!is_own) {
-        w = &another;
-        if (!make_workspace(p, w)) return PyErr_NoMemory();
+    if (atomic_exchange(&p->is_busy, 1)) {
+        r->w = &r->another;
+        if (!make_workspace(p, r->w)) return PyErr_NoMemory() != NULL;
     }
-    int held = 0, is_done = 1;
-    for (; is_done && held < count; held++) {
-        const int slot = held < arrays ? 1 + held : 0;
-        Py_buffer *view = w->views + held;
+    if (count != takes) {
+        PyErr_Format(PyExc_TypeError, "the program takes %d arrays, not %zd", takes, count);
+        return 0;
+    }
+    for (; r->held < count; r->held++) {
+        const int held = r->held, slot = held < arrays ? 1 + held : 0;
+        Py_buffer *view = r->w->views + held;
         if (PyObject_GetBuffer(arguments[held], view,
                                held < p->inputs ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
             PyErr_Clear();
             PyErr_Format(PyExc_BufferError, "array %d of the program is not contiguous", held);
-            is_done = 0;
-            break;
+            return 0;
         }
-        w->bases[slot] = view->buf;
+        r->w->bases[slot] = view->buf;
         if (view->len != p->size[slot]) {
             PyErr_Format(PyExc_ValueError, "array %d of the program has %zd bytes instead of %zd", held,
                          view->len, (ptrdiff_t)p->size[slot]);
-            is_done = 0;
+            PyBuffer_Release(view);
+            return 0;
         }
     }
-    is_done = is_done && run_all(p, w);
-    while (held > 0) PyBuffer_Release(w->views + --held);
-    if (is_own)
-        p->is_busy = 0;
+    return 1;
+}
+
+void run_part_of_program(const program_run *r) {
+    set_fixed_cells(r->p, r->w);
+    run whole = {.p = r->p, .w = r->w};
+    run_nodes(&whole, 0, r->p->nodes, 0);
+}
+
+void close_run(program_run *r) {
+    while (r->held > 0) PyBuffer_Release(r->w->views + --r->held);
+    if (r->w == &r->p->own)
+        r->p->is_busy = 0;
     else
-        PyMem_Free(another.memory);
+        PyMem_Free(r->another.memory);
+}
+
+// Run all nodes; return whether no interrupt came. During a long program, other threads of Python run.
+static int run_all(const program *p, const workspace *w) {
+    set_fixed_cells(p, w);
+    run r = {.p = p, .w = w, .state = p->is_long ? PyEval_SaveThread() : NULL, .answers = p->is_long};
+    const int is_done = run_nodes(&r, 0, p->nodes, 0);
+    if (r.state) PyEval_RestoreThread(r.state);
+    return is_done;
+}
+
+PyObject *run_program(PyObject *self, PyObject *const *arguments, ptrdiff_t count) {
+    program_run r;
+    const int is_done = open_run(self, arguments, count, &r) && run_all(r.p, r.w);
+    close_run(&r);
     return is_done ? nothing() : NULL;
-}
-
-// ---- checks ----
-
-// What a table gives for an argument of a call: a number or a factor, or a place.
-typedef struct {
-    int64_t tag, number, step, bytes;
-    const int64_t *constant; // what lies there, if it is a constant
-} operand;
-
-typedef struct {
-    const int64_t *at, *end;
-    program *p;
-    operand given[MOST_ARGUMENTS], *operand; // of the call that is being read
-    const function *functions;
-    int function_count, calls, places, counts, positions;
-    const loop *loop; // the one that is being read
-    int64_t times;    // how often the innermost nodes that are repeated run
-} reader;
-
-static int is_wrong(const char *what) {
-    PyErr_Format(PyExc_ValueError, "the table of the program is wrong: %s", what);
-    return 0;
-}
-
-// Read a number between two limits.
-static int read(reader *r, int64_t least, int64_t most, int64_t *to) {
-    if (r->at == r->end) return is_wrong("it ends within a call");
-    *to = *r->at++;
-    return (*to >= least && *to <= most) || is_wrong("a number is out of range");
-}
-
-// Read the address that goes into a cell.
-static int read_place(reader *r, int cell, int is_written, int64_t *total) {
-    program *p = r->p;
-    const int64_t items = r->loop->count - 1, times = r->times - 1;
-    int64_t slot, offset, step, turn, bytes;
-    if (!read(r, 0, p->slots - 1, &slot) || !read(r, 0, p->size[slot], &offset)) return 0;
-    const int64_t size = p->size[slot], most = times ? size / times : size;
-    if (!read(r, 0, items ? size / items : size, &step) || !read(r, -most, most, &turn) ||
-        !read(r, 0, size, &bytes))
-        return 0;
-    if (is_written && slot != 0 && (slot <= p->inputs || slot > p->inputs + p->outputs))
-        return is_wrong("a call writes to an input or a constant");
-    const int64_t first = offset + (turn < 0 ? turn * times : 0);
-    const int64_t end = offset + (turn > 0 ? turn * times : 0) + step * items + bytes;
-    if (first < 0 || end > size) return is_wrong("a place does not lie inside its array");
-    p->place[r->places++] = (place){cell, (int)slot, offset, step, turn};
-    *total += step * items + bytes;
-    const int constant = (int)slot - 1 - p->inputs - p->outputs;
-    r->operand->step = step, r->operand->bytes = bytes;
-    if (constant >= 0 && !step && !turn && !offset) r->operand->constant = p->constant[constant].buf;
-    return 1;
-}
-
-// Read an operand of a kind into the cells from `cell` on.
-static int read_operand(reader *r, int kind, int cell, int64_t *total) {
-    program *p = r->p;
-    int64_t tag, number, start = 0;
-    if (!read(r, NUMBER, LIST, &tag)) return 0;
-    *r->operand = (operand){.tag = tag};
-    const int is_pointer =
-        kind == READ || kind == DESCRIPTOR || kind == STRIDED || kind == WRITTEN;
-    const int is_list = kind == ALL_READ || kind == ALL_WRITTEN;
-    switch (tag) {
-    case NUMBER:
-        if (is_pointer || is_list) return is_wrong("a number stands for an array");
-        if (kind == INTEGER ? !read(r, INT32_MIN, INT32_MAX, &number)
-                            : !read(r, INT64_MIN, INT64_MAX, &number))
-            return 0;
-        p->template[cell].integer = r->operand->number = number;
-        return 1;
-    case COUNT:
-    case POSITION:
-        if (kind != INTEGER) return is_wrong("a count stands for something else");
-        if (!read(r, 1, INT32_MAX / r->loop->count, &number)) return 0;
-        if (tag == POSITION && !read(r, 0, INT32_MAX - number * r->loop->count, &start)) return 0;
-        r->operand->number = number;
-        const multiple found = {cell, (int)number, (int)start};
-        if (r->loop->count <= r->loop->block)
-            p->template[cell].integer = tag == COUNT ? number * r->loop->count : start;
-        else if (tag == COUNT)
-            p->count[r->counts++] = found;
-        else
-            p->position[r->positions++] = found;
-        return 1;
-    case ABSENT: return kind == READ || is_wrong("an array is missing");
-    case PLACE:
-        if (!is_pointer) return is_wrong("an array stands for a number");
-        if (!read_place(r, cell, kind == WRITTEN, total)) return 0;
-        return kind != DESCRIPTOR ||
-               (r->operand->constant &&
-                is_descriptor((const int32_t *)r->operand->constant, r->operand->bytes)) ||
-               is_wrong("a descriptor is no constant, or it has more axes than there is room for");
-    default:
-        if (!is_list) return is_wrong("a list stands for something else");
-        if (!read(r, 0, r->end - r->at, &number)) return 0;
-        p->place[r->places++] = (place){cell, p->slots, (int64_t)(p->cells * sizeof(value)), 0, 0};
-        const int first = p->cells;
-        p->cells += (int)number;
-        for (int i = 0; i < number; i++)
-            if (!read(r, PLACE, PLACE, &tag) || !read_place(r, first + i, kind == ALL_WRITTEN, total))
-                return 0;
-        return 1;
-    }
-}
-
-// Whether some array of a call moves by steps that are not 0; functions may take one array for such a one if none does.
-static int has_steps(const reader *r, const need *needed) {
-    for (; needed->array; needed++)
-        if (needed->step && r->given[needed->step - 1].number) return 1;
-    return 0;
-}
-
-// The items that an array needs while a loop has n of its own; -1 if nobody can tell.
-static int64_t needed_items(const reader *r, const need *needed, int is_stepping, int64_t n) {
-    if (is_stepping && needed->step) { // arguments are counted from 1
-        const operand *step = r->given + (needed->step - 1);
-        if (step->tag == NUMBER && !step->number) return 1;
-    }
-    int64_t items = 1;
-    for (int i = 0; i < MOST_FACTORS && needed->factors[i]; i++) {
-        const operand *factor = r->given + (needed->factors[i] - 1);
-        const int64_t number = factor->tag == COUNT ? factor->number * n : factor->number;
-        if (factor->tag == POSITION || (number > 0 && __builtin_mul_overflow(items, number, &items)))
-            return -1;
-        if (number <= 0) return 0;
-    }
-    return items;
-}
-
-// Whether a place has so many bytes behind it while a loop has n items.
-static int has_bytes(const operand *given, int64_t n, int64_t items, int64_t item_bytes) {
-    return items >= 0 && items <= INT64_MAX / item_bytes &&
-           items * item_bytes <= given->step * (n - 1) + given->bytes;
-}
-
-// Whether the arrays of a call are as large as its numbers say. Needs grow at least as fast as what places have behind
-// them, so it is enough to look at the shortest and the longest block.
-static int are_large_enough(const reader *r, const need *needed) {
-    const int64_t longest = r->loop->count < r->loop->block ? r->loop->count : r->loop->block;
-    const int is_stepping = has_steps(r, needed);
-    for (; needed->array; needed++) {
-        const operand *given = r->given + (needed->array - 1);
-        if (given->tag != PLACE) continue;
-        for (int64_t n = 1;; n = longest) {
-            if (!has_bytes(given, n, needed_items(r, needed, is_stepping, n), needed->item_bytes))
-                return is_wrong("an array of a call has fewer items than its numbers say");
-            if (n == longest) break;
-        }
-    }
-    return 1;
-}
-
-// The bytes of an item by the number of its type in NumPy; 0 for what no loop of a program reads.
-static int bytes_of_type(int type) {
-    static const char bytes[] = {1, 1, 1, 2, 2, 4, 4, sizeof(long), sizeof(long), 8, 8, 4, 8, 0, 8, 16};
-    enum { HALF = 23 };
-    return type >= 0 && type < (int)sizeof bytes ? bytes[type] : type == HALF ? 2 : 0;
-}
-
-// Whether the arrays of a loop of NumPy are as large as its numbers say: an elementwise one, or products of matrices.
-static int are_ufuncs_large_enough(const reader *r, const function *f) {
-    const operand *count = r->given, *sizes = r->given + 1, *steps = r->given + 2;
-    const int64_t longest = r->loop->count < r->loop->block ? r->loop->count : r->loop->block;
-    const int64_t n = count->tag == COUNT ? count->number * longest : count->number;
-    const int is_elementwise = sizes->tag == ABSENT;
-    const int step_count = f->arrays + (is_elementwise ? 0 : 6);
-    if (count->tag == POSITION || !steps->constant || steps->bytes < step_count * 8 ||
-        (!is_elementwise && (!f->is_matmul || !sizes->constant || sizes->bytes < 4 * 8)))
-        return is_wrong("a loop of NumPy has no steps or sizes");
-    const int64_t *by = steps->constant, *size = sizes->constant;
-    const int axes[3][2] = {{1, 2}, {2, 3}, {1, 3}}; // of the matrices: rows, what is summed, columns
-    for (int i = 0; i < f->arrays; i++) {
-        const operand *given = r->given + 3 + i;
-        int64_t bytes = bytes_of_type(f->types[i]), behind = given->step * (longest - 1) + given->bytes;
-        if (!bytes || given->tag != PLACE) return is_wrong("a loop of NumPy has no array of numbers");
-        const int64_t most = (is_elementwise ? n : size[0]) - 1;
-        int is_wide = __builtin_mul_overflow(most > 0 ? most : 0, by[i], &behind) || by[i] < 0;
-        bytes += behind;
-        for (int axis = 0; !is_elementwise && axis < 2; axis++) {
-            const int64_t length = size[axes[i][axis]], step = by[3 + 2 * i + axis];
-            is_wide |= length < 1 || step < 0 || __builtin_mul_overflow(length - 1, step, &behind) ||
-                       __builtin_add_overflow(bytes, behind, &bytes);
-        }
-        if (is_wide || bytes < 0 || bytes > given->step * (longest - 1) + given->bytes)
-            return is_wrong("an array of a loop of NumPy has fewer items than its numbers say");
-    }
-    return 1;
-}
-
-static int read_call(reader *r, int64_t *total) {
-    program *p = r->p;
-    int64_t number;
-    if (!read(r, 0, r->function_count - 1, &number)) return 0;
-    const function *f = r->functions + number;
-    call *c = p->call + r->calls++;
-    *c = (call){f->kernel, f->loop, f->data, p->cells, f->arrays};
-    // A loop of NumPy takes a count, the sizes or nothing, the steps, and the arrays.
-    const int arguments = f->kernel ? f->kernel->count : 3 + f->arrays;
-    p->cells += arguments;
-    for (int i = 0; i < arguments; i++) {
-        const int kind = f->kernel ? f->kernel->kinds[i]
-                         : i == 0  ? INTEGER
-                         : i == arguments - 1 ? WRITTEN
-                                              : READ;
-        r->operand = r->given + i;
-        if (!read_operand(r, kind, c->first + i, total)) return 0;
-    }
-    return f->kernel ? are_large_enough(r, needs + f->kernel->first_need)
-                     : are_ufuncs_large_enough(r, f);
-}
-
-// Put the places of a loop that move in front of the others.
-static void sort_places(program *p, loop *l) {
-    const int is_one_block = l->count <= l->block;
-    for (int i = l->first_place; i < l->first_place + l->places; i++) {
-        const place found = p->place[i];
-        if (!found.turn && (!found.step || is_one_block)) continue;
-        p->place[i] = p->place[l->first_place + l->moving];
-        p->place[l->first_place + l->moving++] = found;
-    }
-}
-
-static int read_loop(reader *r, int64_t *total) {
-    program *p = r->p;
-    loop *l = p->loop + p->loops++;
-    int64_t calls;
-    *l = (loop){.first_call = r->calls,
-                .first_place = r->places,
-                .first_count = r->counts,
-                .first_position = r->positions};
-    if (!read(r, 1, INT32_MAX, &l->count) || !read(r, 1, INT32_MAX, &l->block) ||
-        !read(r, 1, r->end - r->at, &calls))
-        return 0;
-    r->loop = l;
-    for (l->calls = (int)calls; calls > 0; calls--)
-        if (!read_call(r, &l->bytes)) return 0;
-    l->places = r->places - l->first_place;
-    l->counts = r->counts - l->first_count;
-    l->positions = r->positions - l->first_position;
-    sort_places(p, l);
-    *total += l->bytes;
-    return 1;
-}
-
-// Read where a flag lies, which is one byte.
-static int read_flag(reader *r, node *n) {
-    static const loop one = {.count = 1, .block = 1};
-    int64_t tag, total = 0;
-    r->loop = &one;
-    *(r->operand = r->given) = (operand){.tag = PLACE};
-    n->flag = r->places;
-    return read(r, PLACE, PLACE, &tag) && read_place(r, 0, 0, &total) &&
-           (r->operand->bytes > 0 || is_wrong("a flag has no bytes"));
-}
-
-static int read_node(reader *r, int level, int64_t *total);
-
-static int read_nodes(reader *r, int64_t count, int level, int64_t *total) {
-    for (; count > 0; count--)
-        if (!read_node(r, level, total)) return 0;
-    return 1;
-}
-
-static int read_node(reader *r, int level, int64_t *total) {
-    program *p = r->p;
-    node *n = p->node + p->nodes++;
-    const int64_t times = r->times, left = r->end - r->at;
-    int64_t kind, first, second = 0, bytes = 0;
-    if (level == MOST_LEVELS) return is_wrong("it has too many levels");
-    if (!read(r, LOOP, WHILE, &kind)) return 0;
-    *n = (node){.kind = (int)kind, .loop = p->loops, .times = 1};
-    int is_read = 1;
-    switch (kind) {
-    case LOOP: is_read = read_loop(r, &bytes); break;
-    case REPEAT:
-        if (!read(r, 1, INT32_MAX, &n->times) || !read(r, 0, left, &first)) return 0;
-        r->times = n->times;
-        is_read = read_nodes(r, first, level + 1, &bytes);
-        r->times = times;
-        break;
-    default: // a choice has its flag first, and a loop behind the condition
-        if ((kind == CHOOSE && !read_flag(r, n)) || !read(r, 0, left, &first) ||
-            !read(r, 0, left, &second) || !read_nodes(r, first, level + 1, &bytes) ||
-            (kind == WHILE && !read_flag(r, n)))
-            return 0;
-        n->middle = p->nodes;
-        is_read = read_nodes(r, second, level + 1, &bytes);
-        bytes += kind == WHILE ? LONG : 0; // nobody knows how long it is
-    }
-    n->end = p->nodes;
-    if (is_read && bytes > (INT64_MAX / 2 - *total) / n->times) return is_wrong("it is too long");
-    *total += bytes * n->times;
-    return is_read;
-}
-
-// ---- making a program ----
-
-// Find the function that a name, or a ufunc and the number of one of its loops, stands for.
-static int find_function(PyObject *item, PyObject *ufunc_type, function *to) {
-    *to = (function){};
-    if (PyTuple_Size(item) != 2) {
-        PyErr_Clear();
-        const char *name = PyUnicode_AsUTF8AndSize(item, NULL);
-        if (!name) return 0;
-        to->kernel = find_kernel(name);
-        return to->kernel != NULL && (!to->kernel->has_result || is_wrong("a kernel returns a number"));
-    }
-    ufunc *u = (ufunc *)PyTuple_GetItem(item, 0);
-    PyObject *type = PyObject_Type((PyObject *)u);
-    const int is_ufunc = type == ufunc_type;
-    if (type) Py_DecRef(type);
-    const long long number = PyLong_AsLongLong(PyTuple_GetItem(item, 1));
-    if (!is_ufunc || u->outputs != 1 || u->arrays != u->inputs + 1 || u->arrays > MOST_POINTERS ||
-        number < 0 || number >= u->loop_count)
-        return is_wrong("a pair is not a ufunc of one result and the number of a loop");
-    *to = (function){.loop = u->loops[number], .data = u->data[number],
-                     .types = u->types + number * u->arrays, .arrays = u->arrays,
-                     .is_matmul = strcmp(u->name, "matmul") == 0};
-    return to->loop != NULL || is_wrong("a ufunc has no such loop");
 }
 
 static int64_t *words_of(PyObject *object, Py_buffer *view) {
     if (PyObject_GetBuffer(object, view, PyBUF_SIMPLE)) return NULL;
     return view->buf;
-}
-
-static void *many(size_t count, size_t size) {
-    void *memory = PyMem_Malloc((count + 1) * size);
-    if (memory) memset(memory, 0, (count + 1) * size);
-    return memory;
-}
-
-// Read the bytes of all slots, and hold the constants; return whether they are all right.
-static int read_slots(program *p, const Py_buffer *sizes, PyObject *constants) {
-    const int64_t *n = sizes->buf, count = sizes->len / (int64_t)sizeof *n;
-    const ptrdiff_t constant_count = PyTuple_Size(constants);
-    if (constant_count < 0) return 0;
-    if (count < 3 || n[1] < 0 || n[2] < 0 || n[1] > INT16_MAX || n[2] > INT16_MAX ||
-        count != 3 + n[1] + n[2] || n[0] < 0 || constant_count > INT16_MAX)
-        return is_wrong("the sizes of slots");
-    p->arena_bytes = n[0];
-    p->inputs = (int)n[1], p->outputs = (int)n[2];
-    p->slots = 1 + p->inputs + p->outputs + (int)constant_count;
-    p->size = many((size_t)p->slots, sizeof *p->size);
-    p->constant = many((size_t)constant_count, sizeof *p->constant);
-    if (!p->size || !p->constant) return PyErr_NoMemory() != NULL;
-    p->size[0] = n[0];
-    for (int i = 0; i < p->inputs + p->outputs; i++)
-        if ((p->size[1 + i] = n[3 + i]) < 0) return is_wrong("the sizes of slots");
-    for (; p->constants < constant_count; p->constants++) {
-        Py_buffer *view = p->constant + p->constants;
-        if (PyObject_GetBuffer(PyTuple_GetItem(constants, p->constants), view, PyBUF_SIMPLE)) return 0;
-        p->size[1 + p->inputs + p->outputs + p->constants] = view->len;
-    }
-    return 1;
-}
-
-static int read_program(program *p, const Py_buffer *words, const function *functions, int count) {
-    const size_t length = (size_t)words->len / sizeof(int64_t), most = length + MOST_ARGUMENTS + 8;
-    reader r = {.at = words->buf, .end = (const int64_t *)words->buf + length, .p = p,
-                .functions = functions, .function_count = count, .times = 1};
-    p->node = many(most, sizeof *p->node);
-    p->loop = many(most, sizeof *p->loop);
-    p->call = many(most, sizeof *p->call);
-    p->place = many(most, sizeof *p->place);
-    p->count = many(most, sizeof *p->count);
-    p->position = many(most, sizeof *p->position);
-    p->template = many(most, sizeof *p->template);
-    if (!p->node || !p->loop || !p->call || !p->place || !p->count || !p->position || !p->template)
-        return PyErr_NoMemory() != NULL;
-    int64_t total = 0;
-    while (r.at < r.end)
-        if (!read_node(&r, 0, &total)) return 0;
-    p->is_long = total >= LONG;
-    return make_workspace(p, &p->own) || PyErr_NoMemory() != NULL;
 }
 
 static PyMethodDef definition = {"program", run_program, METH_FASTCALL, NULL};
@@ -666,7 +226,8 @@ PyObject *make_program([[maybe_unused]] PyObject *module, PyObject *const *argum
         is_ready = find_function(PyTuple_GetItem(arguments[2], i), arguments[4], found + i);
     is_ready = is_ready && words_of(arguments[0], &words) && words_of(arguments[1], &sizes) &&
                read_slots(p, &sizes, arguments[3]) &&
-               read_program(p, &words, found, (int)functions);
+               read_table(p, &words, found, (int)functions) &&
+               (make_workspace(p, &p->own) || PyErr_NoMemory() != NULL);
     if (is_ready && count == 6) p->is_long = 0;
     if (words.obj) PyBuffer_Release(&words);
     if (sizes.obj) PyBuffer_Release(&sizes);

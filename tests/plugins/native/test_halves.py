@@ -1,11 +1,16 @@
 """Halves in C: every value is converted as ml_dtypes and NumPy do, and rows give what float32 gives, rounded."""
 
+import importlib.util
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import plugrad
 from plugrad_cpu.threads import thread_pool
+from plugrad_native import variants
 from plugrad_native.declare import MIN_BYTES
 from plugrad_native.halves import COMPARISONS, FUNCTIONS, OPERATIONS
 
@@ -277,3 +282,36 @@ def test_steps_and_arithmetic_of_every_value(half):
             function(other[1], x).numpy(),
             function(other[1].astype("float32"), wide).astype(half).numpy(),
         )
+
+
+VARIANT = """
+import sys
+from plugrad_native import variants
+loaded = variants.load_variant(sys.argv[1])
+variants.current_variant = lambda: loaded
+import numpy as np
+import plugrad
+rng = np.random.default_rng(0)
+a, b = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((70, 41), (41, 50)))
+with plugrad.use("cpu"):
+    halves = [plugrad.asarray(x).astype("bfloat16") for x in (a, b)]
+    expected = halves[0].astype("float32").numpy() @ halves[1].astype("float32").numpy()
+    found = plugrad.matmul(*halves).astype("float32").numpy()
+np.testing.assert_allclose(found, expected, rtol=2.0**-7, atol=2.0**-8)
+sys.stdout.write(str("plugrad_native.half_products" in sys.modules))
+"""
+
+
+@pytest.mark.parametrize("name", ["_v2", "_v3", "_v4", "_neon"])
+def test_every_variant_multiplies_bfloat16_and_only_wide_ones_have_c_for_it(name):
+    if importlib.util.find_spec(f"plugrad_native.{name}") is None:
+        pytest.skip("it is for another architecture")
+    level = variants.load_variant(variants.BASELINES[name == "_neon"]).level()
+    if level and int(name.removeprefix("_v")) > level:
+        pytest.skip("this processor has other instructions")
+    is_wide = variants.load_variant(name).VECTOR_BYTES == 64
+    run = subprocess.run([sys.executable, "-c", VARIANT, name], capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, str(is_wide)), run.stderr[-2000:]
+    if not is_wide:
+        with pytest.raises(AttributeError, match="matmul_bfloat16"):
+            variants.load_variant(name).kernel("matmul_bfloat16")

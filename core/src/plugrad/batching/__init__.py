@@ -12,7 +12,7 @@ from plugrad.settings import journal
 
 
 def declare(kernel_name: str) -> None:
-    """Import the rules of a kernel's family, unless the kernel is someone else's."""
+    """Import the rules of a kernel's family if the kernel is plugrad's own."""
     contract = get_contract(kernel_name)
     if (
         contract is not None

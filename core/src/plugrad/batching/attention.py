@@ -27,7 +27,7 @@ def _gradient(
 
 
 def _spread_mask(batch: Batch, mask: Tensor | None, position: int, q: Tensor) -> Tensor | None:
-    """Return a mask with all axes of the queries before the last two, or with none of them."""
+    """Return a mask whose leading axes are all those of the queries, or none."""
     if mask is None or (mask.ndim == 2 and not batch.is_batched[position]):
         return mask
     mask = with_rank(batch.spread(mask, position), q.ndim)

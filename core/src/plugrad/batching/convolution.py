@@ -73,7 +73,7 @@ def filter_gradient(
 
 
 def _rows(x: Tensor, window: Window) -> Tensor:
-    """Return a matrix for each example: what the cells of each window meet, a row for each window."""
+    """Return a matrix for each example with one row for each window: the elements under the window's cells."""
     n, images, *spatial, channels = x.shape
     folded = movement.reshape(x, shape=(n * images, *spatial, channels))
     edges = ((0, 0), *margins(tuple(spatial), window), (0, 0))
@@ -90,7 +90,7 @@ def _rows(x: Tensor, window: Window) -> Tensor:
 
 
 def _scatter_rows(rows: Tensor, shape: Shape, window: Window) -> Tensor:
-    """Return images to which each cell of each window is added: the gradient of `_rows`."""
+    """Add the elements of each window's row back to images: the transpose of `_rows`."""
     images, *spatial, channels = shape
     cells = cell_slices(window)
     edges = ((0, 0), *margins(tuple(spatial), window), (0, 0))
@@ -107,7 +107,7 @@ def _scatter_rows(rows: Tensor, shape: Shape, window: Window) -> Tensor:
 
 
 def _cells(shape: Shape, begin: Shape, end: Shape, window: Window) -> dict[str, Shape]:
-    """Return the attributes of the slice of padded images that one cell of a window meets."""
+    """Return the attributes of the slice of padded images that one cell of a window covers."""
     return {
         "begin": (0, *begin, 0),
         "end": (shape[0], *end, shape[-1]),

@@ -62,7 +62,7 @@ def _crop_gradient(
 
 
 def _numbers(batch: Batch, box_ind: Tensor, images: int) -> Tensor:
-    """Return the number of the image of each box among the images of all examples.
+    """Return the image index of each box among the images of all examples together.
 
     A number without an image stays one.
     """
@@ -79,7 +79,7 @@ def _numbers(batch: Batch, box_ind: Tensor, images: int) -> Tensor:
 
 
 def _transforms(batch: Batch, transforms: Tensor, images: int) -> Tensor:
-    """Return the transforms of the images of all examples."""
+    """Return one transform for each image of all examples."""
     if not batch.is_batched[1] and transforms.shape[0] == 1:
         return transforms
     spread = batch.spread(transforms, 1)

@@ -42,7 +42,7 @@ def _gather_nd(batch: Batch, params: Tensor, indices: Tensor) -> Tensor:
 
 
 def with_example(batch: Batch, indices: Tensor) -> Tensor:
-    """Return coordinates (n, …, K) with the number of the example before them."""
+    """Prepend the index of the example to coordinates of shape (n, …, K)."""
     if indices.dtype not in (int32, int64):  # a smaller one may not hold the number
         indices = unary.cast(indices, dtype=int32)
     numbers = batch.positions(indices, (*indices.shape[:-1], 1), indices.dtype)

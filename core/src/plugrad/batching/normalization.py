@@ -115,7 +115,7 @@ def _batch_norm_gradient(
 
 
 def _channels(batch: Batch, vectors: tuple[Tensor | None, ...]) -> list[Tensor | None]:
-    """Return vectors with an element for each channel of each example."""
+    """Return vectors with one element for each channel of each example."""
     return [
         None if v is None else merge_axis(batch.spread(v, i), -1) for i, v in enumerate(vectors)
     ]

@@ -13,12 +13,12 @@ from plugrad.types.specs import Shape
 
 
 def _depth_and_places(indices: Tensor) -> tuple[int, int]:
-    """Return the number of coordinates of shared indices, and of the axes of the places."""
+    """Return the number of coordinates in each row of shared indices, and the number of axes before the rows."""
     return (indices.shape[-1], indices.ndim - 1) if indices.ndim > 1 else (1, 1)
 
 
 def _coordinates(batch: Batch, indices: Tensor, position: int) -> Tensor:
-    """Return coordinates that begin with the number of the example."""
+    """Return coordinates with the index of the example prepended."""
     indices = batch.spread(indices, position)
     if indices.ndim == 2:  # vectors of positions
         indices = movement.reshape(indices, shape=(*indices.shape, 1))

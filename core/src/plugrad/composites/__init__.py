@@ -14,7 +14,7 @@ _loaded: Final[set[str]] = set()
 
 
 def load(kernel: Kernel[..., Any]) -> None:
-    """Import the bodies of a kernel's family, unless the kernel is someone else's."""
+    """Import the bodies of a kernel's family if the kernel is plugrad's own."""
     if kernel.family in _loaded:
         return
     if getattr(kernel.rule, "__module__", "") == f"plugrad.kernels.{kernel.family}":

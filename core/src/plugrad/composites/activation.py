@@ -11,14 +11,14 @@ SELU_ALPHA = 1.6732632423543772
 
 @composite(activation.selu)
 def selu(x: Tensor) -> Tensor:
-    """Return the scaled x where x > 0, and alpha times elu of it elsewhere."""
+    """Return scale * x where x > 0, else scale * alpha * (exp(x) - 1)."""
     y = activation.elu(x)
     return where(x > 0, x, y * SELU_ALPHA) * SELU_SCALE
 
 
 @composite(activation.leaky_relu)
 def leaky_relu(x: Tensor, *, alpha: float) -> Tensor:
-    """Return x times its step function, which is 1 or alpha."""
+    """Return x where x > 0, else ``alpha * x``."""
     return x * unary.step(x, alpha=alpha)
 
 

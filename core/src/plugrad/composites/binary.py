@@ -16,5 +16,5 @@ def squared_difference(a: Tensor, b: Tensor) -> Tensor:
 
 @composite(binary.add_n)
 def add_n(*inputs: Tensor) -> Tensor:
-    """Return the sum, from the first tensor to the last."""
+    """Return the sum of the inputs, added from the first to the last."""
     return reduce(binary.add, inputs)

@@ -18,7 +18,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 
 
 def give_body(kernel: Kernel[..., Tensor], product: Kernel[..., Tensor]) -> None:
-    """Give a fused kernel a body, given the kernel of the product in it."""
+    """Register the body of a fused kernel, given the kernel of the product inside it."""
 
     @composite(kernel)
     def body(

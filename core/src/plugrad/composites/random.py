@@ -30,7 +30,7 @@ MAX_COMPARED: Final = 1 << 24
 
 @composite(random.random_bits)
 def random_bits(state: Tensor, *, shape: Shape) -> Tensor:
-    """Return the words of the blocks in order; products of words are made of those of their halves."""
+    """Return the output words of Philox blocks in order; products of words are computed from half words."""
     count = prod(shape)
     blocks = -(-count // 4)
     steps = creation.range.on(state.backend, start=0, stop=blocks, step=1, dtype=int32)
@@ -52,7 +52,7 @@ def random_bits(state: Tensor, *, shape: Shape) -> Tensor:
 
 
 def _multiply(x: Tensor, factor: int) -> tuple[Tensor, Tensor]:
-    """Return the higher and the lower word of the products of words and a factor."""
+    """Return the high and the low word of the product of words and a factor."""
     x_high, x_low = x >> 16 & 0xFFFF, x & 0xFFFF
     high, low = factor >> 16, factor & 0xFFFF
     products = x_low * low
@@ -80,7 +80,7 @@ def random_normal(state: Tensor, *, shape: Shape) -> Tensor:
 
 @composite(random.multinomial)
 def multinomial(logits: Tensor, state: Tensor, *, num_samples: int, normalized: bool) -> Tensor:
-    """Return the number of the cumulative probabilities that a uniform number reaches."""
+    """Return for each uniform number the first class whose cumulative probability exceeds it."""
     weights = logits if normalized else exp(logits - greatest(logits, axis=1, keepdims=True))
     sums = cumulative_sum(where(weights > 0, weights, 0), axis=1)
     rows, classes = sums.shape

@@ -13,7 +13,7 @@ from plugrad.settings import journal
 
 
 def declare(kernel_name: str) -> None:
-    """Import the rules of a kernel's family, unless the kernel is someone else's."""
+    """Import the rules of a kernel's family if the kernel is plugrad's own."""
     contract = get_contract(kernel_name)
     if contract is not None and contract.rule.__module__ == f"plugrad.kernels.{contract.family}":
         # A journal of their own: these rules do not belong to the plugin whose code asks for them, and

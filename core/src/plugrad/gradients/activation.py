@@ -11,7 +11,7 @@ from plugrad.tensor.tensor import Tensor
 
 
 def sigmoid_vjp(dy: Tensor, y: Tensor) -> Tensor:
-    """Return the gradient for the argument of a sigmoid, whose result is y; it may be complex."""
+    """Return the gradient for the argument of a sigmoid with the result y, which may be complex."""
     if y.dtype.kind == "complex":
         return dy * y * (1 - y)
     return activation.sigmoid_gradient(dy, y)
@@ -58,7 +58,7 @@ gradient(activation.gelu_tanh, x=lambda dy, x: activation.gelu_tanh_gradient(dy,
 
 
 def _bound_for_gelu(x: Tensor) -> Tensor:
-    """Return x where the second derivatives of gelu are not 0, so that they are not 0 times infinity elsewhere."""
+    """Clip x to the range where gelu's second derivative is not 0, which avoids 0 times infinity outside."""
     return minimum(maximum(x, -GELU_ZERO_BEYOND), GELU_ZERO_BEYOND)
 
 

@@ -44,7 +44,7 @@ def _power_base(dy: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _power_exponent(dy: Tensor, a: Tensor, out: Tensor) -> Tensor:
-    """Return the gradient for the exponent, ``dy * out * log(a)``; for a base that has no logarithm it is 0."""
+    """Return the gradient for the exponent, ``dy * out * log(a)``; it is 0 where log(a) is undefined."""
     has_logarithm = not_equal(a, 0) if a.dtype.kind == "complex" else greater(a, 0)
     return dy * out * log(where(has_logarithm, a, 1))
 
@@ -53,7 +53,7 @@ gradient(binary.power, a=_power_base, b=_power_exponent)
 
 
 def _difference(a: Tensor, b: Tensor) -> Tensor:
-    """Return ``a - b``, and 0 where both are the same infinity."""
+    """Return ``a - b``, and 0 where both are equal infinities."""
     return where(logical_and(equal(a, b), isinf(a)), 0, a - b)
 
 
@@ -71,7 +71,7 @@ gradient(
 
 
 def _divisor(x: Tensor) -> Tensor:
-    """Return x, or where it is 0, infinity, so that quotients are 0."""
+    """Return x, with infinity in place of 0, so that quotients are 0 there."""
     return where(equal(x, 0), inf, x)
 
 

@@ -58,17 +58,17 @@ def diagonal(x: Tensor) -> Tensor:
 
 
 def column(x: Tensor) -> Tensor:
-    """Return a number for each matrix as a matrix of one element."""
+    """Reshape one number per matrix to a matrix of one element."""
     return movement.reshape(x, shape=(*x.shape, 1, 1))
 
 
 def column_vector(x: Tensor) -> Tensor:
-    """Return the last axis as matrices of one column."""
+    """Reshape vectors along the last axis to matrices with one column."""
     return movement.reshape(x, shape=(*x.shape, 1))
 
 
 def row(x: Tensor) -> Tensor:
-    """Return the last axis as matrices of one row."""
+    """Reshape vectors along the last axis to matrices with one row."""
     return movement.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
 
 
@@ -83,12 +83,12 @@ def constant_like(values: Array, x: Tensor) -> Tensor:
 
 
 def identity_like(x: Tensor) -> Tensor:
-    """Return the identity matrix in the size and dtype of the matrices `x`."""
+    """Return the identity matrix with the size and dtype of the matrices `x`."""
     return eye(x.shape[-1], dtype=x.dtype, device=x.backend)
 
 
 def zero_tolerance(x: Tensor) -> float:
-    """Return the fraction of the largest value below which a value counts as 0, which exceeds the rounding error."""
+    """Return the relative size below which a value counts as 0, somewhat above the rounding error."""
     return 32 * machine_epsilon(x)
 
 
@@ -112,7 +112,7 @@ def nan_where(is_undetermined: Tensor, matrices: Tensor) -> Tensor:
 
 
 def is_used(d: Tensor) -> Tensor:
-    """Return for each matrix whether a gradient is not 0 everywhere."""
+    """Return for each matrix whether its incoming gradient has a nonzero element."""
     return any(stop_gradient(d) != 0, axis=(-2, -1))
 
 
@@ -163,7 +163,7 @@ def _cofactors(x: Tensor) -> Tensor:
 
 
 def _minor(x: Tensor, first: int, second: int) -> Tensor:
-    """Return the products of an element of the next row and one of the row after it, in two other columns."""
+    """Return an element of the next row times one of the row after it, from two other columns."""
     return roll(x, (-1, -first), axis=(-2, -1)) * roll(x, (-2, -second), axis=(-2, -1))
 
 
@@ -210,7 +210,7 @@ def _cofactors_by_svd(x: Tensor) -> Tensor:
 
 
 def _adjugate(x: Tensor, is_inside: Tensor) -> Tensor:
-    """Return the adjugates of nearly diagonal matrices, exact to the first order in what is beside the diagonal.
+    """Return the adjugates of nearly diagonal matrices, exact to first order in the off-diagonal elements.
 
     The matrices consist of the rows and columns that are inside; what the result has elsewhere means nothing.
     """
@@ -228,7 +228,7 @@ def _adjugate(x: Tensor, is_inside: Tensor) -> Tensor:
 
 
 def _log_determinant(dy: list[Tensor], input: Tensor, outs: list[Tensor]) -> Tensor:
-    """Return the gradient through the logarithm; a complex determinant's sign turns, too.
+    """Return the gradient through the logarithm; for complex matrices also through the phase of the sign.
 
     It is NaN at singular matrices, or 0 if the result does not use them.
     """
@@ -317,7 +317,7 @@ def _distinct_pairs(is_tie: Tensor) -> Tensor:
 
 
 def _pairs_with_used_vectors(used: Tensor) -> Tensor:
-    """Return which pairs of vectors have at least one that is used."""
+    """Return the pairs of vectors of which at least one has a gradient."""
     return row(used) | column_vector(used)
 
 
@@ -327,7 +327,7 @@ def _has_gradient(d: Tensor, axis: int) -> Tensor:
 
 
 def _ambiguous_rotations(turned: Tensor, sizes: Tensor) -> Tensor:
-    """Return the pairs of vectors whose rotation into each other would change the result.
+    """Return the pairs of vectors that are not unique, and whose rotation into each other would change the result.
 
     `sizes` are those of the numbers of which the differences were computed.
     """
@@ -404,7 +404,7 @@ def _subtract_adjoint(x: Tensor) -> Tensor:
 def _depends_on_more_than_subspaces(
     dy: list[Tensor], by_u: Tensor, by_v: Tensor, is_tie: Tensor, is_open: Tensor
 ) -> Tensor:
-    """Return for each matrix whether a function of singular vectors depends on more than the subspaces that they span.
+    """Return for each matrix whether the result depends on singular vectors beyond the subspaces that they span.
 
     Where singular values are equal, U and V may turn together, and where they are 0 each by itself.
     """
@@ -422,14 +422,14 @@ def _depends_on_more_than_subspaces(
 def _depends_on_vectors_of_equal_values(
     dy: list[Tensor], by_u: Tensor, by_v: Tensor, is_tie: Tensor, is_open: Tensor
 ) -> Tensor:
-    """Return for each matrix whether a result also of singular values depends on vectors of equal ones, or of 0."""
+    """Return for each matrix whether the result depends on the vectors of equal or zero singular values."""
     used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (stop_gradient(dy[1]) != 0)
     pairs = _distinct_pairs(is_tie) & _pairs_with_used_vectors(used)
     return any(pairs, axis=(-2, -1)) | any(is_open & used, axis=-1)
 
 
 def _moves_null_space(free: Tensor, d: Tensor, is_zero: Tensor) -> Tensor:
-    """Return whether a gradient moves vectors of zero singular values out of their space; no rate is known for that."""
+    """Return whether a gradient rotates vectors of zero singular values out of their space, where it is undefined."""
     limits = 8 * free.shape[-2] * machine_epsilon(free) * norms(d)
     stays = all(abs(stop_gradient(free)) <= limits, axis=-2)
     return any(is_zero & ~stays, axis=-1)
@@ -442,7 +442,7 @@ gradient(decomposition.svd, input=_svd)
 
 
 def _qr(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
-    """Return the gradient; it is NaN if it depends on columns of Q that only complete a basis."""
+    """Return the gradient; it is NaN if it depends on columns of Q that only complete the basis."""
     q, r = outs
     rows, columns = q.shape[-2], r.shape[-1]
     d_q, d_r = (conj(d) for d in dy)
@@ -461,7 +461,7 @@ def _qr(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
 
 
 def _tall_qr(d_q: Tensor, d_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
-    """Return the gradient for as many columns as R has; NaN if one depends on those before it and is used."""
+    """Return the gradient for the leading columns, as many as R has; NaN if it uses linearly dependent columns."""
     constant = stop_gradient(r)
     limits = zero_tolerance(r) * sqrt(sum(abs(constant) ** 2, axis=-2))
     is_singular = any(abs(diagonal(constant)) <= limits, axis=-1)
@@ -500,7 +500,7 @@ def _triangular_solve(dy: Tensor, saved: list[Tensor], attrs: Mapping[str, Any])
 
 
 def _lu(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
-    """Return the gradient of the factors, whose order of rows is constant.
+    """Return the gradient of the factors; the permutation of rows is constant.
 
     A tall matrix determines L below the square part by that part's U, and a wide one U to the right by its L.
     """

@@ -76,7 +76,7 @@ def _transforms_gradient(
 def _positions_gradient(
     shown: Callable[[Tensor], Tensor], where_from: Tensor, dy: Tensor, interpolation: Interpolation
 ) -> Tensor:
-    """Return the gradient of the function `shown` for its argument `where_from`, the boxes or transforms."""
+    """Return the gradient of the sampling function `shown` for its argument `where_from`, the boxes or transforms."""
     if interpolation == "nearest":
         return creation.zeros_like(where_from)
     _, pull = vjp(lambda numbers: astype(shown(numbers), dy.dtype), where_from)

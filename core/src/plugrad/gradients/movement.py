@@ -50,7 +50,7 @@ def _scatter_slice(dy: Tensor, x_spec: Spec, begin: Shape, end: Shape, strides: 
 
 
 def _zero_slice(dy: Tensor, begin: Shape, end: Shape, strides: Shape) -> Tensor:
-    """Return dy, with zeros for the elements that were overwritten."""
+    """Return dy with zeros in the overwritten slice."""
     zero = creation.fill.on(dy.backend, shape=(), value=0, dtype=dy.dtype)
     return movement.strided_slice_update(dy, zero, begin=begin, end=end, strides=strides)
 

@@ -131,7 +131,7 @@ register_gradient(
 
 
 class _Channels:
-    """The channel axis of x: sums and averages per channel, and reshaping of vectors so that they broadcast to x."""
+    """The channel axis of x: sums and averages per channel, and vectors reshaped to broadcast with x."""
 
     def __init__(self, x: Tensor, axis: int) -> None:
         self.axes = tuple(i for i in range(x.ndim) if i != axis)
@@ -149,7 +149,7 @@ class _Channels:
 
 
 def _pull_batch(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
-    """Return the gradients for x, the offset and the scale, as thunks, given those of the three results."""
+    """Return thunks for the gradients of x, offset and scale, given the gradients of the three results."""
     x, scale, means, variances = saved
 
     found = cache(
@@ -220,7 +220,7 @@ register_gradient(
 
 
 def _sum_neighbours(x: Tensor, radius: int) -> Tensor:
-    """Return W(x): along the last axis, the product with a matrix that has ones in a band around its diagonal."""
+    """Return for each element of the last axis the sum over all elements within a radius."""
     channels = x.shape[-1]
     positions = creation.range.on(x.backend, start=0, stop=channels, step=1, dtype=int32)
     distances = abs(movement.reshape(positions, shape=(channels, 1)) - positions)

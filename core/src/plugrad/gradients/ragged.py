@@ -24,7 +24,7 @@ def _scatter_to_values(
     params_nested_splits: Sequence[Tensor],
     output_ragged_rank: int,
 ) -> Tensor:
-    """Sum dy, for each value, over the places that it was gathered to."""
+    """Sum for each value the elements of dy at all positions that it was gathered to."""
     count = params_dense_values_spec.shape[0]
     *_, places = ragged.ragged_gather(
         _arange_like(count, dy[-1]),
@@ -41,7 +41,7 @@ def _value_positions(
     row_partition_tensors: Sequence[Tensor],
     row_partition_types: tuple[str, ...],
 ) -> Tensor:
-    """Return the position of the value at each place of the dense tensor, and -1 in the gaps."""
+    """Return for each position of the dense tensor the index of its value, or -1 in the gaps."""
     if shape.ndim:
         axes = ragged.ragged_rank(row_partition_types) + 1
         shape = movement.slice(shape, begin=(0,), size=(axes,))
@@ -62,7 +62,7 @@ def _values_gradient(
     row_partition_tensors: Sequence[Tensor],
     row_partition_types: tuple[str, ...],
 ) -> Tensor:
-    """Return, for each value, dy at its place; 0 for values that were truncated."""
+    """Return for each value the element of dy at its position; 0 for truncated values."""
     places = _value_positions(shape, values_spec, row_partition_tensors, row_partition_types)
     return indexing.unsorted_segment_sum(dy, places, num_segments=values_spec.shape[0])
 
@@ -74,14 +74,14 @@ def _default_gradient(
     row_partition_tensors: Sequence[Tensor],
     row_partition_types: tuple[str, ...],
 ) -> Tensor:
-    """Return dy in the gaps; the tape sums it to the default value's shape."""
+    """Return dy in the gaps, and 0 elsewhere; the tape sums it to the default value's shape."""
     places = _value_positions(shape, values_spec, row_partition_tensors, row_partition_types)
     mask = movement.reshape(less(places, 0), shape=places.shape + (1,) * (dy.ndim - places.ndim))
     return where(mask, dy, 0)
 
 
 def _row_ids(outs: Sequence[Tensor]) -> Tensor:
-    """Return the number of the row of each value."""
+    """Return the row index of each value."""
     splits, values = outs
     places = _arange_like(count_elements(values.shape), values)
     return sorting.upper_bound(splits, places) - 1
@@ -93,7 +93,7 @@ def _starts_gradient(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
 
 
 def _deltas_gradient(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
-    """Return dy times the number k of the step, summed over each row."""
+    """Return dy times the index k within the row, summed over each row."""
     rows = _row_ids(outs)
     steps = _arange_like(rows.size, rows) - indexing.gather(outs[0], rows, axis=0)
     parts = dy[1] * unary.cast(steps, dtype=dy[1].dtype)

@@ -26,7 +26,7 @@ def _blocks_to_depth(dy: Tensor, x_spec: Spec, block_size: int, data_format: Ima
 
 
 def _fold_mirrored(dy: Tensor, x_spec: Spec, paddings: Pairs, mode: MirrorMode) -> Tensor:
-    """Return dy with the elements that were added to each axis mirrored back and added to their originals."""
+    """Return dy with the padding of each axis mirrored back and added to the elements that it copies."""
     hidden = 1 if mode == "reflect" else 0
     for axis, (before, after) in enumerate(paddings):
         size = x_spec.shape[axis]
@@ -51,7 +51,7 @@ def _slice_axis(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
 
 
 def _pad_axis(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
-    """Return zeros of `size` along an axis, with x in them from `begin` on."""
+    """Pad x with zeros to `size` along an axis, starting at `begin`."""
     around = (begin, size - begin - x.shape[axis])
     return movement.pad(x, paddings=tuple(around if i == axis else (0, 0) for i in range(x.ndim)))
 

@@ -28,7 +28,7 @@ def _mean_gradient(dy: Tensor, x_spec: Spec, axis: tuple[int, ...]) -> Tensor:
 
 
 def _extremum_gradient(dy: Tensor, x: Tensor, out: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Return dy at the extreme elements; equal elements share it evenly."""
+    """Return dy at the extreme elements, divided evenly among equal ones."""
     is_extreme = equal(x, _keep_axes(out, x.shape, axes)).astype(x.dtype)
     return (
         _keep_axes(dy, x.shape, axes)
@@ -38,7 +38,7 @@ def _extremum_gradient(dy: Tensor, x: Tensor, out: Tensor, axes: tuple[int, ...]
 
 
 def _product_gradient(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
-    """Return dy times the product of the other elements, which is correct even where elements are 0."""
+    """Return dy times the product of all other elements, also correct where elements are 0."""
     others = tuple(i for i in range(x.ndim) if i not in axis)
     order = (*others, *axis)
     rest = tuple(x.shape[i] for i in order[len(others) :])
@@ -75,7 +75,7 @@ def _multiply_others(x: Tensor) -> Tensor:
 
 
 def _gather_from_bins(dy: Tensor, x: Tensor, size: int) -> Tensor | None:
-    """Return, for each element of x, the part of dy for its bin; 0 for elements without a bin."""
+    """Return for each element of x the gradient of its bin; 0 for elements without a bin."""
     if size == 0:
         return None
     rows = dy.ndim - 1

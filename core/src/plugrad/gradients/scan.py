@@ -9,7 +9,7 @@ from plugrad.tensor.tensor import Tensor
 
 
 def _cumprod_gradient(dy: Tensor, x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """Return the gradient of the cumulative products, which is correct even where elements are 0.
+    """Return the gradient of the cumulative product, also correct where elements are 0.
 
     The product up to i has the factor x_k if k <= i:
     ``y_i = (x_0 … x_{k-1}) x_k (x_{k+1} … x_i)``. So dx_k is the product before k times s_k, with

@@ -11,7 +11,7 @@ from plugrad.types.specs import Spec
 def _weight_half_spectrum(
     x: Tensor, length: int, once: float, twice: float, dtype: DType
 ) -> Tensor:
-    """Conjugate half a spectrum, and weight it by `twice`, or by `once` for the elements without a mirror image."""
+    """Conjugate half a spectrum and multiply by `twice`, or by `once` for frequencies without a mirror image."""
     inner = creation.fill.on(x.backend, shape=((length + 1) // 2 - 1,), value=twice, dtype=dtype)
     return conj(x) * movement.pad(inner, paddings=((1, 1 - length % 2),), constant_value=once)
 

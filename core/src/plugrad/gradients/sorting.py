@@ -35,7 +35,7 @@ def _top_k_gradient(dy: list[Tensor], outs: list[Tensor], x_spec: Spec) -> Tenso
 
 
 def _unique_gradient(dy: list[Tensor], outs: list[Tensor], x_spec: Spec, axis: int) -> Tensor:
-    """Gradient of unique: dy of each distinct slice goes to its first occurrence."""
+    """Gradient of unique: dy of each unique slice goes to its first occurrence."""
     which = outs[1]
     order = sorting.argsort(which, axis=0)
     grouped = indexing.gather(which, order, axis=0)

@@ -10,7 +10,7 @@ from plugrad.types.specs import Spec
 
 
 def _default_gradient(dy: Sequence[Tensor], outs: Sequence[Tensor]) -> Tensor:
-    """Return dy of the added entries, which the tape sums, and 0 for the original entries."""
+    """Return dy of the added entries, and 0 for the original ones; the tape sums it."""
     places = outs[3]
     owners = indexing.unsorted_segment_sum(
         creation.ones_like(places), places, num_segments=outs[1].size

@@ -46,7 +46,7 @@ gradient(unary.erf, x=lambda dy, x: dy * (2 / sqrt(pi)) * exp(-x * x))
 
 
 def _mask_clipped(dy: Tensor, x: Tensor, clip_value_min: float, clip_value_max: float) -> Tensor:
-    """Return dy where x is between the bounds or equal to one, and 0 where it was clipped."""
+    """Return dy where x is within the bounds (inclusive), and 0 where it was clipped."""
     return where(
         logical_and(greater_equal(x, clip_value_min), less_equal(x, clip_value_max)), dy, 0
     )

@@ -27,7 +27,7 @@ MAX_LISTED: Final = 12
 
 
 class Line(NamedTuple):
-    """The line of the program that made a step."""
+    """The line of the user's program in which a step was traced."""
 
     file: str
     number: int
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """The call of a kernel."""
+    """A step that calls a kernel."""
 
     kernel: Kernel[..., Any]
     inputs: tuple[Value | None, ...]
@@ -54,7 +54,7 @@ class Call:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The graphs inside the step: none."""
+        """The subgraphs of the step: none."""
         return ()
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostValue:
-    """A value that a function on the host computes anew each time; see `plugrad.extend.host_value`."""
+    """A value that a host function computes anew in each run; see `plugrad.extend.host_value`."""
 
     function: Callable[[], Any]
     outputs: tuple[Value]
@@ -79,7 +79,7 @@ class HostValue:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The graphs inside the step: none."""
+        """The subgraphs of the step: none."""
         return ()
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class HostValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
-    """A loop: a graph that runs once for each slice of some values, and hands its carry on to the next time.
+    """A loop whose body runs once for each slice of its sequences and passes its carry to the next iteration.
 
     The arguments of the body are the carry, then the slices, then the captured values. Its results are the next carry,
     then what is stacked.
@@ -115,7 +115,7 @@ class Scan:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The graphs inside the step."""
+        """The subgraphs of the step: the body."""
         return (self.body,)
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cond:
-    """A choice: the graph that runs depends on a flag."""
+    """A conditional: a flag selects which of two graphs runs."""
 
     flag: Value
     branches: tuple[Graph, Graph]
@@ -139,12 +139,12 @@ class Cond:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The values that the choice reads."""
+        """The values that the conditional reads."""
         return (self.flag, *self.operands)
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The graphs inside the step."""
+        """The subgraphs of the step: both branches."""
         return self.branches
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class Cond:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class While:
-    """A loop that runs while a graph says so: both graphs take the carry and then the captured values."""
+    """A loop that runs while its condition graph returns true; both graphs take the carry, then the captured values."""
 
     condition: Graph
     body: Graph
@@ -169,7 +169,7 @@ class While:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The graphs inside the step."""
+        """The subgraphs of the step: the condition and the body."""
         return (self.condition, self.body)
 
     def __str__(self) -> str:
@@ -178,7 +178,7 @@ class While:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fused:
-    """Steps that a device runs as one; the passes of `plugrad.passes.fusion` make it, a trace does not."""
+    """Steps that a device runs as one; passes in `plugrad.passes.fusion` make it, tracing does not."""
 
     body: Graph
     """The steps. Its values have the numbers that they have outside: the inputs are its arguments, and the outputs its
@@ -187,17 +187,17 @@ class Fused:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The values that the steps read and none of them makes."""
+        """The values that the steps read from outside."""
         return self.body.arguments
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        """The values that the steps make and something outside reads."""
+        """The values of the steps that are read outside."""
         return self.body.results
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The graphs inside the step."""
+        """The subgraphs of the step: its body."""
         return (self.body,)
 
     def __str__(self) -> str:
@@ -209,7 +209,7 @@ Step: TypeAlias = Call | HostValue | Scan | Cond | While | Fused
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """What a function does on one device."""
+    """A traced function: the steps that it runs on one device."""
 
     backend: Backend
     """The device for which the function was traced."""
@@ -235,7 +235,7 @@ class Graph:
 
 
 def _lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[str]:
-    """Yield the lines of a graph as text; those of the graphs inside it are indented."""
+    """Yield the lines of a graph as text, with subgraphs indented."""
     specs = graph.specs
     arguments = ", ".join(f"%{value}: {format_spec(specs[value])}" for value in graph.arguments)
     yield f"{indent}{title} ({arguments})"
@@ -263,7 +263,7 @@ def format_spec(spec: Shaped) -> str:
 
 
 def constant_text(graph: Graph, value: Value) -> str:
-    """Return the number that a constant holds, or nothing if it has several elements."""
+    """Return the text of a scalar constant, or an empty string for a larger one."""
     shape = graph.specs[value].shape
     if prod(shape) != 1:
         return ""
@@ -275,7 +275,7 @@ def _values(values: Iterable[Value | None]) -> str:
 
 
 def _shorten_list(texts: Sequence[str]) -> str:
-    """Return a list in one line, without its middle if that is long."""
+    """Join texts to one line, with the middle left out if it is long."""
     if len(texts) <= MAX_LISTED:
         return ", ".join(texts)
     return f"{', '.join(texts[:3])}, … {len(texts) - 4} more …, {texts[-1]}"

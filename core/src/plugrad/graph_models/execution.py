@@ -25,7 +25,7 @@ Outputs = tuple[Any, ...]
 
 
 class Plan:
-    """The order of the nodes that outputs need, and which values nobody uses after each."""
+    """The execution order of the nodes that outputs need, and the values whose last use each node is."""
 
     def __init__(self, graph: Graph, outputs: tuple[Reference, ...]) -> None:
         self.nodes = graph.dependencies(outputs)
@@ -42,7 +42,7 @@ class Plan:
 
 
 def _check_order(nodes: Sequence[Node]) -> None:
-    """Raise if a node needs its own result."""
+    """Raise if a node depends on its own result."""
     done: set[str] = set()
     for node in nodes:
         if any(reference.node not in done for reference in node.inputs):
@@ -51,7 +51,7 @@ def _check_order(nodes: Sequence[Node]) -> None:
 
 
 class Runner:
-    """What a call of a model needs: its weights, its functions, and copies of constants on a device.
+    """Runs a model on one device: holds its weights, its functions, and copies of constants on the device.
 
     Args:
         weights: arrays, and the variables of those that are trained, by the names of their nodes.
@@ -140,7 +140,7 @@ class Runner:
         return cast("Outputs", tuple(result)) if isinstance(result, tuple) else (result,)
 
     def _source(self, node: Node, inputs: list[Any]) -> Outputs:
-        """Return the value of a node that the file or the call brings."""
+        """Return the value of a node that is a weight, a constant or an input."""
         if node.op == "PlaceholderWithDefault":
             return (inputs[0],)
         if node.op == "NoOp":
@@ -150,7 +150,7 @@ class Runner:
         return (self.weights[node.name],)
 
     def convert(self, value: Any, kind: str) -> Any:
-        """Return a value where an operator wants it."""
+        """Convert a value to the kind that an operator expects."""
         if kind == "Values":
             return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
         if kind == "Tensor":
@@ -158,7 +158,7 @@ class Runner:
         return value
 
     def on_device(self, value: Any) -> Any:
-        """Return an array as a tensor; a constant is copied once."""
+        """Convert an array to a tensor; a constant is copied only once."""
         if isinstance(value, Tensor):
             return value
         if not isinstance(value, np.ndarray):
@@ -176,7 +176,7 @@ def _copy_to(value: Any, backend: Backend) -> Tensor:
 
 
 def plan_for(graph: Graph, outputs: tuple[Reference, ...]) -> Plan:
-    """Return the plan for outputs of a graph, which is worked out once."""
+    """Return the plan for outputs of a graph; it is made once and cached."""
     if outputs not in graph.plans:
         graph.plans[outputs] = Plan(graph, outputs)
     return graph.plans[outputs]

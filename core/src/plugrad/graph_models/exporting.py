@@ -106,7 +106,7 @@ def _check_names(names: Sequence[str] | None, count: int) -> list[str]:
 def _build_document(
     function: Callable[..., Any], tensors: Sequence[Tensor], inputs: Sequence[str], dynamic: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what stands in the file, and the weights by name."""
+    """Return the content of model.json, and the weights by name."""
     sizes = SIZES if dynamic else (0, 0)
     traced = [[_repeat_rows(t, size) if dynamic else t for t in tensors] for size in sizes]
     make_graph = import_lazily("plugrad.tracing.jit").make_graph
@@ -161,7 +161,7 @@ def _describe_tensor(node: str, first: Any, second: Any) -> dict[str, Any]:
 
 
 def _repeat_rows(tensor: Tensor, size: int) -> Tensor:
-    """Return a tensor with so many rows, which repeat."""
+    """Return a tensor of `size` rows that repeats the rows of another one."""
     array = tensor.numpy()
     rows = np.arange(size) % len(array)
     return asarray(array[rows], dtype=tensor.dtype, device=tensor.backend)
@@ -171,7 +171,7 @@ def _check(
     function: Callable[..., Any], document: dict[str, Any], weights: dict[str, Any], tensors: Sequence[Tensor],
     inputs: Sequence[str],
 ) -> None:  # fmt: skip
-    """Compare the model with the function."""
+    """Compare the outputs of the model with those of the function."""
     returned: Any = function(*tensors)
     wanted: list[Any] = [*returned] if isinstance(returned, list | tuple) else [returned]
     topology = document["modelTopology"]

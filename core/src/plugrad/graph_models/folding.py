@@ -24,13 +24,13 @@ BIAS_ONLY: Final = {"list": {"s": ["Qmlhc0FkZA=="]}}
 
 
 def fold_batch_norms(nodes: Sequence[dict[str, Any]], weights: dict[str, Any]) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the nodes with normalizations in the filters and biases of convolutions, and change the weights.
+    """Fold batch normalizations into the convolutions before them; return the nodes and change the weights.
 
     ``(conv(x, w) + b - mean) * factor + offset`` is a convolution with ``w * factor`` and ``(b - mean) * factor +
     offset``, where factor is ``scale / sqrt(variance + epsilon)``. The result of the convolution must have no other
     use, and all else must be constants of the model.
     """
-    uses = Counter(_source(name) for node in nodes for name in node.get("input", ()))
+    uses = Counter(_node_name(name) for node in nodes for name in node.get("input", ()))
     found = {node["name"]: node for node in nodes}
     replaced: dict[str, dict[str, Any]] = {}
     for node in nodes:
@@ -47,7 +47,7 @@ def fold_batch_norms(nodes: Sequence[dict[str, Any]], weights: dict[str, Any]) -
 def _fold(
     node: dict[str, Any], found: dict[str, Any], weights: dict[str, Any], uses: Counter[str]
 ) -> dict[str, Any] | None:
-    """Return the convolution that does what a normalization does after one; None if there is none."""
+    """Return a convolution that includes the normalization after it, or None if there is no such pair."""
     source, *vectors = node["input"]
     before = found.get(source)
     bias = None
@@ -82,13 +82,13 @@ def _fold(
 def _drop_unused(
     nodes: list[dict[str, Any]], weights: dict[str, Any], replaced: dict[str, Any], found: dict[str, Any]
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the nodes without those that nothing reads since a normalization was folded."""
-    suspects = {_source(name) for name in replaced for name in found[name]["input"]}
+    """Return the nodes without those whose only reader was a folded normalization."""
+    suspects = {_node_name(name) for name in replaced for name in found[name]["input"]}
     while suspects:
-        uses = Counter(_source(name) for node in nodes for name in node.get("input", ()))
+        uses = Counter(_node_name(name) for node in nodes for name in node.get("input", ()))
         dead = {name for name in suspects if not uses[name]} - replaced.keys()
         suspects = {
-            _source(name)
+            _node_name(name)
             for node in nodes
             if node["name"] in dead
             for name in node.get("input", ())
@@ -99,8 +99,8 @@ def _drop_unused(
     return nodes
 
 
-def _source(name: str) -> str:
-    """Return the node whose output a name is."""
+def _node_name(name: str) -> str:
+    """Return the name of the node of an output."""
     return name.removeprefix("^").partition(":")[0]
 
 

@@ -27,14 +27,14 @@ ROOT: Final[Context] = ()
 
 
 class Dead:
-    """The value on the branch that a Switch has not chosen."""
+    """The value on the branch that a Switch has not taken."""
 
 
 DEAD: Final = Dead()
 
 
 class Computer(Protocol):
-    """What computes a node that is none of the control flow."""
+    """The interface that computes nodes other than control flow."""
 
     def compute(self, node: Node, inputs: list[Any]) -> Outputs:
         """Return the outputs of a node."""
@@ -44,7 +44,7 @@ class Computer(Protocol):
 def run_frames(
     nodes: Sequence[Node], values: Mapping[str, Outputs], computer: Computer, wanted: set[str]
 ) -> dict[str, Outputs]:
-    """Return the outputs of nodes of a graph that has control flow of version 1.
+    """Run a graph with TensorFlow 1 control flow (Switch, Merge, Enter, NextIteration, Exit) and return outputs.
 
     Raises:
         DamagedFile: the value of one of them never comes.
@@ -59,7 +59,7 @@ def run_frames(
 
 
 class _Run:
-    """The tokens that are on their way."""
+    """One run of such a graph, with the tokens that have not yet arrived at all inputs of a node."""
 
     def __init__(
         self, nodes: Sequence[Node], values: Mapping[str, Outputs], computer: Computer
@@ -70,7 +70,7 @@ class _Run:
         self.waiting = {name: self._count(node) for name, node in self.nodes.items()}
         self.consumers: dict[str, list[tuple[str, int, int]]] = {name: [] for name in self.nodes}
         for node in nodes:
-            for slot, (source, port) in enumerate(_edges(node)):
+            for slot, (source, port) in enumerate(_find_inputs(node)):
                 if source not in self.fixed:
                     self.consumers[source].append((node.name, slot, port))
         self.arrived: dict[tuple[Context, str], dict[int, Any]] = {}
@@ -85,7 +85,7 @@ class _Run:
     def _compute_fixed(
         self, nodes: Sequence[Node], values: Mapping[str, Outputs]
     ) -> dict[str, Outputs]:
-        """Compute what depends on constants and inputs alone, which is the same in every context."""
+        """Compute the nodes that depend only on constants and inputs, which are the same in every frame."""
         found = dict(values)
         for node in nodes:
             sources = [reference.node for reference in node.inputs]
@@ -97,10 +97,10 @@ class _Run:
         return found
 
     def _count(self, node: Node) -> int:
-        return sum(source not in self.fixed for source, _ in _edges(node))
+        return sum(source not in self.fixed for source, _ in _find_inputs(node))
 
     def start(self) -> None:
-        """Run until no token moves."""
+        """Run nodes until no token is left."""
         for name, node in self.nodes.items():
             if (name not in self.fixed and not self.waiting[name]) or (
                 node.op == "Merge" and name not in self.fixed and self._fixed_inputs(node)
@@ -123,7 +123,7 @@ class _Run:
         return [place for place, r in enumerate(node.inputs) if r.node in self.fixed]
 
     def _send(self, context: Context, name: str, outputs: Outputs) -> None:
-        """Bring the outputs of a node to those that wait for them."""
+        """Send the outputs of a node to its consumers."""
         if context == ROOT:
             self.results[name] = outputs
         is_dead = all(isinstance(value, Dead) for value in outputs)
@@ -150,7 +150,7 @@ class _Run:
     def _receive_merge(
         self, context: Context, node: Node, tokens: dict[int, Any], value: Any
     ) -> None:
-        """Let a Merge run when the first living value comes, or when all that can come are dead."""
+        """Run a Merge when its first live value arrives, or when all its inputs are dead."""
         if tokens.get(-1) is DEAD:  # it has run in this context
             return
         back = [
@@ -171,7 +171,7 @@ class _Run:
         node = self.nodes[name]
         values = [
             self.fixed[source][port] if source in self.fixed else tokens.get(slot, DEAD)
-            for slot, (source, port) in enumerate(_edges(node))
+            for slot, (source, port) in enumerate(_find_inputs(node))
         ]
         inputs = values[: len(node.inputs)]
         if node.op == "Merge":
@@ -228,6 +228,6 @@ class _Run:
         self._send(following, name, outputs)
 
 
-def _edges(node: Node) -> list[tuple[str, int]]:
-    """Return where values come from: outputs of nodes, and then the nodes that must have run, with port -1."""
+def _find_inputs(node: Node) -> list[tuple[str, int]]:
+    """Return the inputs of a node: data inputs first, then control inputs with port -1."""
     return [(r.node, r.port) for r in node.inputs] + [(name, -1) for name in node.controls]

@@ -37,7 +37,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
 def compute_on_host(
     op: str, inputs: Sequence[Any], attributes: Attributes
 ) -> tuple[Any, ...] | None:
-    """Return the outputs of an operator whose inputs are small arrays of numbers; None if a device must do it."""
+    """Compute an operator whose inputs are small arrays of numbers; return None if it needs a device."""
     function = ON_HOST.get(op)
     if function is None or not inputs or not all(map(_is_small, inputs)):
         return None
@@ -80,7 +80,7 @@ for _name, _compute in REDUCTIONS.items():
 
 @on_host("Div", "RealDiv")
 def divide(inputs: Sequence[Values], attributes: Attributes) -> Any:
-    """Return the quotient; that of integers is rounded down."""
+    """Return the quotient; integer quotients are rounded down."""
     a, b = inputs
     return np.floor_divide(a, b) if {a.dtype.kind, b.dtype.kind} == {"i"} else np.divide(a, b)
 
@@ -99,7 +99,7 @@ def change_dtype(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 @on_host("Pack")
 def pack(inputs: Sequence[Values], attributes: Attributes) -> Any:
-    """Join arrays along a new axis."""
+    """Stack arrays along a new axis."""
     return np.stack(inputs, axis=attributes.get("axis", 0))
 
 
@@ -111,14 +111,14 @@ def unpack(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 @on_host("ConcatV2")
 def concat(inputs: Sequence[Values], attributes: Attributes) -> Any:
-    """Join arrays along an axis, the last input."""
+    """Concatenate arrays along an axis, which is the last input."""
     *parts, axis = inputs
     return np.concatenate(parts, axis=int(axis.item()))
 
 
 @on_host("Reshape")
 def reshape(inputs: Sequence[Values], attributes: Attributes) -> Any:
-    """Return another shape."""
+    """Reshape an array."""
     return inputs[0].reshape(tuple(inputs[1].ravel()))
 
 
@@ -146,7 +146,7 @@ def gather(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 @on_host("Range")
 def arange(inputs: Sequence[Values], attributes: Attributes) -> Any:
-    """Return numbers at equal distances below an end; a long range is the device's."""
+    """Return equally spaced numbers below an end; a long range is left to the device."""
     start, stop, step = (x.item() for x in inputs)
     if step == 0 or abs((stop - start) / step) > MAX_ELEMENTS:
         return NotImplemented
@@ -155,7 +155,7 @@ def arange(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 @on_host("Fill")
 def fill(inputs: Sequence[Values], attributes: Attributes) -> Any:
-    """Return one value in a shape; a large one is the device's."""
+    """Return an array filled with one value; a large one is left to the device."""
     shape = tuple(int(size) for size in inputs[0].ravel())
     if any(size < 0 for size in shape) or prod(shape) > MAX_ELEMENTS:
         return NotImplemented
@@ -164,7 +164,7 @@ def fill(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 @on_host("Slice")
 def slice_(inputs: Sequence[Values], attributes: Attributes) -> Any:
-    """Return a part; a size of -1 is all that remains."""
+    """Return a slice; a size of -1 takes all remaining elements."""
     x, begins, sizes = inputs
     bounds = zip(begins.ravel().tolist(), sizes.ravel().tolist(), strict=True)
     return x[tuple(slice(b, None if n < 0 else b + n) for b, n in bounds)]
@@ -172,7 +172,7 @@ def slice_(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 @on_host("StridedSlice")
 def strided_slice(inputs: Sequence[Values], attributes: Attributes) -> Any:
-    """Return every so many elements of a part."""
+    """Return a slice with steps."""
     x, *bounds = inputs
     numbers = [bound.ravel().tolist() for bound in bounds]
     masks = {name: attributes.get(f"{name}_mask", 0) for name in MASKS}
@@ -193,6 +193,6 @@ def strided_slice(inputs: Sequence[Values], attributes: Attributes) -> Any:
 
 
 def truth(value: Any) -> bool:
-    """Return what a condition says: a number counts as true unless it is 0."""
+    """Return the truth of a condition: a number is true unless it is 0."""
     array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
     return bool(array.ravel()[0])

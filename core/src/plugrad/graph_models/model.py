@@ -89,7 +89,7 @@ def load_graph_model(folder: str | PathLike[str]) -> GraphModel:
 
 
 def model_path(folder: str | PathLike[str], op: str) -> str:
-    """Return the path of a model's file, given its folder or itself."""
+    """Return the path of model.json, given its folder or its own path."""
     path = check_path(folder, op)
     return os.path.join(path, FILE_NAME) if os.path.isdir(path) else path
 
@@ -137,22 +137,22 @@ class GraphModel:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs, in the order in which a call takes them."""
+        """The names of the inputs, in the order of a call's arguments."""
         return tuple(self._inputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of the outputs, in the order in which a call returns them."""
+        """The names of the outputs, in the order of a call's results."""
         return tuple(self._outputs)
 
     @property
     def weights(self) -> dict[str, NDArray[Any]]:
-        """The values of the weights now, by name, as arrays of NumPy."""
+        """The current values of the weights by name, as NumPy arrays."""
         trained = {name: variable.numpy() for name, variable in self._trained.items()}
         return {**self._weights, **trained}
 
     def variables(self, names: Iterable[str] | None = None) -> list[Variable]:
-        """The weights as variables on the active backend, which gradients and optimizers take.
+        """The weights as variables on the active backend, for gradients and optimizers.
 
         >>> import tempfile
         >>> folder, w = tempfile.mkdtemp(), plugrad.Variable([[1.0], [2.0]], name="w")
@@ -206,7 +206,7 @@ class GraphModel:
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
-        """Return outputs as a list, for inputs by name; their names need not be those of Python.
+        """Return outputs as a list; inputs are given by name, also names that are not Python identifiers.
 
         Args:
             inputs: tensors, or what `plugrad.asarray` takes, by name.
@@ -247,7 +247,7 @@ class GraphModel:
         quantization: str | None = None,
         shard_bytes: int = DEFAULT_SHARD_BYTES,
     ) -> None:
-        """Write the model with the weights that it has now into a folder.
+        """Write the model with its current weights to a folder.
 
         Args:
             folder: the folder, which is made if there is none.
@@ -274,14 +274,14 @@ class GraphModel:
         return f"GraphModel({', '.join(self._inputs)} -> {', '.join(self._outputs)})"
 
     def _runner(self, backend: Backend) -> Runner:
-        """Return what runs the model on a backend; constants lie on the device for which a trace is."""
+        """Return the runner for a backend; while tracing, constants are on the traced device."""
         while isinstance(backend, Tracer):
             backend = backend.target
         copies = self._copies.setdefault(backend, {})
         return Runner({**self._weights, **self._trained}, self._functions, copies, backend)
 
     def _find(self, name: str) -> Reference:
-        """Return the output or node of a name."""
+        """Return the output or the node with a name."""
         if name in self._outputs:
             return self._outputs[name]
         node, _, port = name.partition(":")
@@ -292,7 +292,7 @@ class GraphModel:
         return Reference(node, int(port or 0))
 
     def _convert_input(self, name: str, value: Any, backend: Backend) -> Tensor:
-        """Return an input as a tensor of the dtype and the shape that the model says."""
+        """Convert an input to a tensor and check it against the declared dtype and shape."""
         attributes = self._graph.nodes[self._inputs[name].node].attributes
         dtype = attributes.get("dtype", "float32")
         x = value if isinstance(value, Tensor) else asarray(value, device=backend)
@@ -316,7 +316,7 @@ class GraphModel:
 def _signature(
     document: Mapping[str, Any], graph: Graph
 ) -> tuple[dict[str, Reference], dict[str, Reference]]:
-    """Return the nodes of inputs and outputs by the names that the model gives them, or by their own."""
+    """Return the input and output nodes by the names of the signature, or by their own names without one."""
     metadata: dict[str, Any] = document.get("userDefinedMetadata") or {}
     found: dict[str, Any] = document.get("signature") or metadata.get("signature") or {}
     inputs = _named_tensors(found.get("inputs") or {}, graph)

@@ -37,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The nodes of a model, or of a function inside of it."""
+    """The nodes of a model or of one of its functions."""
 
     nodes: Mapping[str, Node]
     inputs: tuple[str, ...]
@@ -49,7 +49,7 @@ class Graph:
     """What has been worked out for outputs that somebody asked for."""
 
     def dependencies(self, outputs: Iterable[Reference]) -> list[Node]:
-        """Return the nodes that outputs depend on, in topological order as far as there is no loop.
+        """Return the nodes on which outputs depend, in topological order except for loops.
 
         Raises:
             KeyError: there is no node of a name.

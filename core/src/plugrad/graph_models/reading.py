@@ -32,7 +32,7 @@ NUMBERS_OF_DTYPES: Final = {
 
 
 def read_graph(topology: Json) -> Graph:
-    """Return the graph of a model.
+    """Read the main graph of a model.
 
     Raises:
         DamagedFile: it is none.
@@ -47,7 +47,7 @@ def read_graph(topology: Json) -> Graph:
 
 
 def read_functions(topology: Json) -> dict[str, Graph]:
-    """Return the graphs that nodes run, by name.
+    """Read the functions of a model by name.
 
     Raises:
         DamagedFile: one is none, or runs itself.
@@ -70,12 +70,12 @@ def _read_function(name: str, signature: Json, function: Json) -> Graph:
     results = _mapping(function.get("ret") or {}, "the results of a function")
     if any(part not in results for part in wanted):
         raise DamagedFile(f"function {name!r} does not have the results {', '.join(wanted)}")
-    outputs = [_reference(results[part], nodes) for part in wanted]
+    outputs = [_parse_reference(results[part], nodes) for part in wanted]
     return Graph(nodes, tuple(inputs), tuple(outputs))
 
 
 def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, Node]:
-    """Return nodes by name, after those that are known."""
+    """Read nodes by name, in addition to those that are known."""
     raw: dict[str, Json] = {}
     for item in items:
         name = _text(item.get("name"), "a node's name")
@@ -86,13 +86,13 @@ def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, N
     nodes: dict[str, Node] = dict(known)
     for name, item in raw.items():
         op = _text(item.get("op"), f"the operator of node {name!r}")
-        attributes = _attributes(_mapping(item.get("attr") or {}, "attributes"), name)
+        attributes = _decode_attributes(_mapping(item.get("attr") or {}, "attributes"), name)
         nodes[name] = Node(name, op, (), (), attributes, OPERATORS.get(op))
     for name, item in raw.items():
         texts = [
             _text(text, f"an input of node {name!r}") for text in _require_list(item.get("input"))
         ]
-        inputs = [_reference(text, nodes) for text in texts if not text.startswith("^")]
+        inputs = [_parse_reference(text, nodes) for text in texts if not text.startswith("^")]
         controls = [text[1:] for text in texts if text.startswith("^")]
         missing = [other for other in controls if other not in nodes]
         if missing:
@@ -104,8 +104,8 @@ def _read_nodes(items: Sequence[Json], known: Mapping[str, Node]) -> dict[str, N
     return nodes
 
 
-def _reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
-    """Return what ``node``, ``node:1`` or ``node:output:0`` stands for."""
+def _parse_reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
+    """Parse an input: ``node``, ``node:1`` or ``node:output:0``."""
     name, *rest = _text(text, "a reference").split(":")
     node = nodes.get(name)
     if node is None:
@@ -123,7 +123,7 @@ def _reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
 
 
 def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> None:
-    """Check that all nodes, and those of the functions that they run, can be computed.
+    """Check that all nodes, including those of called functions, can be computed.
 
     Raises:
         UnsupportedModel: some cannot; each is named.
@@ -133,7 +133,7 @@ def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> No
     pending, seen = [*nodes], set[str]()
     while pending:
         node = pending.pop()
-        problem = _problem(node)
+        problem = _find_problem(node)
         if problem:
             problems[f"{node}"] = problem
         elif node.operator is not None:
@@ -149,8 +149,8 @@ def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> No
         raise UnsupportedModel("\n".join(["plugrad cannot run this model:", *lines]))
 
 
-def _problem(node: Node) -> str:
-    """Return why a node cannot be computed; nothing if it can."""
+def _find_problem(node: Node) -> str:
+    """Return why a node cannot be computed, or None if it can."""
     if node.op in REFUSED:
         return REFUSED[node.op]
     if node.operator is None and node.op not in CONTROL | SOURCES:
@@ -161,7 +161,7 @@ def _problem(node: Node) -> str:
 
 
 def _check_node(node: Node, operator: Operator) -> None:
-    """Raise unless a node has the inputs and attributes that its operator needs."""
+    """Raise unless a node has the inputs and attributes that its operator requires."""
     most = None if operator.variadic else len(operator.kinds)
     count = len(node.inputs)
     if count < operator.required or (most is not None and count > most):
@@ -179,14 +179,14 @@ FUNCTIONS: Final = ("then_branch", "else_branch", "cond", "body", "f")
 
 
 def _called_functions(node: Node) -> list[str]:
-    """Return the names of the functions that a node runs."""
+    """Return the names of the functions that a node calls."""
     if node.operator is None or not node.operator.calls:
         return []
     return [str(node.attributes[n]) for n in FUNCTIONS if n in node.attributes]
 
 
 def _check_calls(graphs: Mapping[str, Graph]) -> None:
-    """Raise if a function runs itself, through others or at once."""
+    """Raise if a function calls itself, directly or through others."""
     calls = {
         name: {other for node in graph.nodes.values() for other in _called_functions(node)}
         & graphs.keys()
@@ -202,33 +202,35 @@ def _check_calls(graphs: Mapping[str, Graph]) -> None:
 # --- attributes -----------------------------------------------------------------------------------
 
 
-def _attributes(items: Json, node: str) -> dict[str, Any]:
-    """Return the attributes of a node, decoded; their names are in lower case, as those of Python's parameters."""
+def _decode_attributes(items: Json, node: str) -> dict[str, Any]:
+    """Decode the attributes of a node; their names become lower case, as Python's parameters are."""
     try:
-        return {name.lower(): _attribute(value) for name, value in items.items()}
+        return {name.lower(): _decode_attribute(value) for name, value in items.items()}
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise DamagedFile(f"an attribute of node {node!r} is damaged: {error}") from None
 
 
-def _attribute(value: Any) -> Any:
-    """Return the value of an attribute: a number, a string, a dtype, a shape, the name of a function, or a list."""
+def _decode_attribute(value: Any) -> Any:
+    """Decode an attribute: a number, string, dtype, shape, function name, or a list of these."""
     match value:
         case {"list": parts}:
             lists = cast("dict[str, list[Any]]", parts or {})
-            return [_scalar(kind, part) for kind, several in lists.items() for part in several]
+            return [
+                _decode_scalar(kind, part) for kind, several in lists.items() for part in several
+            ]
         case {"func": {"name": name}}:
             return str(name)
         case {**kinds} if len(kinds) == 1:
             ((kind, part),) = kinds.items()
-            return _scalar(kind, part)
+            return _decode_scalar(kind, part)
         case _:
             return None
 
 
-def _scalar(kind: str, value: Any) -> Any:
+def _decode_scalar(kind: str, value: Any) -> Any:
     match kind:
         case "s":
-            return _string(value)
+            return _decode_string(value)
         case "i":
             return int(value)
         case "f":
@@ -245,15 +247,15 @@ def _scalar(kind: str, value: Any) -> Any:
             return None
 
 
-def _string(value: Any) -> str:
-    """Return text of base64, or of a list of bytes."""
+def _decode_string(value: Any) -> str:
+    """Decode a string from base64 or from a list of bytes."""
     if isinstance(value, list):
         return bytes(cast("list[int]", value)).decode()
     return base64.b64decode(value, validate=True).decode()
 
 
 def dtype_name(value: Any) -> str:
-    """Return the name that TensorFlow.js has for a dtype of TensorFlow, which is a name or a number."""
+    """Return TensorFlow.js's name for a TensorFlow dtype, given by name or number."""
     name = NUMBERS_OF_DTYPES.get(value, value) if isinstance(value, int) else value
     if name not in DTYPES:
         raise DamagedFile(f"TensorFlow.js does not have the dtype {short_repr(value)}")
@@ -264,7 +266,7 @@ def dtype_name(value: Any) -> str:
 
 
 def _items(parent: Json, key: str) -> list[Json]:
-    """Return a list of objects."""
+    """Return the list of objects under a key."""
     return [_mapping(part, key) for part in _require_list(parent.get(key))]
 
 

@@ -58,7 +58,7 @@ REFUSED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A function, and what it takes."""
+    """A function that computes an operator, and its parsed signature."""
 
     name: str
     function: Callable[..., Any]
@@ -77,7 +77,7 @@ class Operator:
     """Whether it runs graphs of the model."""
 
     def kind(self, place: int, count: int) -> str:
-        """Return what an input of so many is to be."""
+        """Return the kind of the input at a place, out of `count` inputs."""
         if self.last and place == count - 1:
             return self.last
         return self.kinds[place] if place < len(self.kinds) else self.variadic
@@ -86,7 +86,7 @@ class Operator:
 def operator(
     *names: str, last: str = "", outputs: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare that a function computes operators.
+    """Register a function as the implementation of operators.
 
     Raises:
         RegistrationError: an operator has a function already, or an input has another annotation.
@@ -103,7 +103,7 @@ def operator(
 
 
 def on_host(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare that a function computes operators whose inputs are small arrays.
+    """Register a function as the host implementation of operators for small arrays.
 
     It is called with the inputs and the dict of all attributes.
     """
@@ -118,7 +118,7 @@ def on_host(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _parse_signature(
     name: str, function: Callable[..., Any], last: str, outputs: tuple[str, ...]
 ) -> Operator:
-    """Return what a signature says."""
+    """Return the inputs and attributes that a function's signature declares."""
     kinds: list[str] = []
     attributes: dict[str, bool] = {}
     required, variadic, calls = 0, "", False

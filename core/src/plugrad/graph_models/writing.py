@@ -25,7 +25,7 @@ TYPES: Final = {
 
 
 class Rule(Protocol):
-    """Writes the nodes for the call of a kernel."""
+    """A function that writes the nodes for a call of one kernel."""
 
     def __call__(self, writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str] | str:
         """Write nodes that compute a kernel of the inputs, the names of values; return the names of its outputs."""
@@ -41,7 +41,7 @@ STEPS: Final[dict[type, Callable[[Writer, Any, dict[int, str]], list[str]]]] = {
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Declare that a function writes kernels."""
+    """Register a function as the rule of kernels."""
 
     def declare(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, function))
@@ -51,7 +51,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 class Calls:
-    """The call of a kernel in both traces."""
+    """One call of a kernel as seen in both traces, which have different batch sizes."""
 
     def __init__(self, graphs: tuple[Graph, Graph], calls: tuple[Call, Call]) -> None:
         self.graphs = graphs
@@ -78,7 +78,7 @@ class Calls:
         return str(self.graphs[0].specs[value].dtype)
 
     def constant(self, place: int) -> NDArray[Any] | None:
-        """Return the value of an input that is a constant of the trace."""
+        """Return the value of an input that is a constant in the trace."""
         graph, value = self.graphs[0], self.calls[0].inputs[place]
         return graph.backend.to_numpy(graph.constants[value]) if value in graph.constants else None  # pyright: ignore[reportArgumentType]
 
@@ -88,7 +88,7 @@ class Calls:
 
 
 class Writer:
-    """Collects the nodes of one graph, and the weights of all.
+    """Collects the nodes of one graph, and the weights of all graphs.
 
     Args:
         sizes: the sizes of the batch in both traces.
@@ -111,7 +111,7 @@ class Writer:
         self._known: dict[bytes, str] = {}
 
     def name(self, wanted: str) -> str:
-        """Return a name that no node has yet."""
+        """Return a new unique node name."""
         base = self.prefix + "".join(c if c.isalnum() or c in "._/" else "_" for c in wanted)
         found, number = base, 0
         while found in self.taken:
@@ -128,7 +128,7 @@ class Writer:
         return found
 
     def constant(self, value: Any, name: str = "") -> str:
-        """Write an array and return its name; equal small ones are one."""
+        """Write an array as a constant and return its name; equal small arrays share one."""
         array = np.asarray(value)
         key = (
             f"{array.dtype}{array.shape}".encode() + array.tobytes()
@@ -150,7 +150,7 @@ class Writer:
         return self.constant(np.array(value, np.dtype(dtype)))
 
     def integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
-        """Write integers; those that differ between the traces are multiples of the batch's size."""
+        """Write integers; those that differ between the traces are computed as multiples of the batch size."""
         second = first if second is None else second
         if tuple(first) == tuple(second):
             return self.constant(np.array(first, np.int32))
@@ -161,7 +161,7 @@ class Writer:
         return self.emit("Pack", parts, axis=0, N=len(parts), T="int32")
 
     def shape(self, first: Sequence[int], second: Sequence[int]) -> str:
-        """Write a shape to reshape to, in which one size that depends on the batch is what remains."""
+        """Write a target shape of Reshape; one size that depends on the batch becomes −1."""
         different = [
             n for n, pair in enumerate(zip(first, second, strict=True)) if len({*pair}) > 1
         ]
@@ -170,7 +170,7 @@ class Writer:
         return self.integers(first, second)
 
     def _write_batch_multiple(self, first: int, second: int) -> str:
-        """Write a multiple of the size of the batch."""
+        """Write an integer as a multiple of the batch size."""
         factor, rest = divmod(first, self.sizes[0]) if self.sizes[0] else (0, 1)
         if rest or factor * self.sizes[1] != second or not self.batches:
             raise UnsupportedModel(
@@ -187,7 +187,7 @@ class Writer:
         return self.emit("Mul", [self._batch, self.number(factor, "int32")], T="int32")
 
     def array(self, first: NDArray[Any], second: NDArray[Any], name: str = "") -> str:
-        """Write a constant of both traces; if it grows with the batch, all its elements must be equal."""
+        """Write a constant of both traces; if its size depends on the batch, its elements must be equal."""
         if first.shape == second.shape:
             if not np.array_equal(first, second, equal_nan=first.dtype.kind == "f"):
                 raise UnsupportedModel("The values of a constant depend on the size of the batch.")
@@ -203,7 +203,7 @@ class Writer:
         )
 
     def graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
-        """Write the steps of a graph whose arguments have names; return the names of its results.
+        """Write the steps of a graph whose inputs have these names; return the names of its results.
 
         Raises:
             UnsupportedModel: something has no counterpart in TensorFlow.js, or the traces differ.
@@ -225,7 +225,7 @@ class Writer:
         return [names[value] for value in first.results]
 
     def _step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
-        """Write one step."""
+        """Write one step of the traces."""
         step, other = pair
         if type(step) is not type(other):
             raise UnsupportedModel("The function does other things for other sizes of the batch.")
@@ -267,7 +267,7 @@ def ports(name: str, count: int) -> list[str]:
 
 
 def tensorflow_dtype(dtype: str, where: str = "a weight") -> str:
-    """Return the name that files have for a dtype.
+    """Return TensorFlow's name for a dtype.
 
     Raises:
         UnsupportedModel: TensorFlow.js does not have it.
@@ -280,7 +280,7 @@ def tensorflow_dtype(dtype: str, where: str = "a weight") -> str:
 
 
 def _attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as JSON has them; T, Tidx, dtype and DstT are dtypes, and functions have names in a tuple."""
+    """Encode attributes for JSON; T, Tidx, dtype and DstT are dtypes, and a tuple holds a function name."""
     return {name: _attribute(name, value) for name, value in attrs.items()}
 
 
@@ -307,7 +307,7 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
 
 
 def shape_attribute(first: Sequence[int], second: Sequence[int]) -> dict[str, Any]:
-    """Return a shape as JSON has it; a size that differs between the traces is any."""
+    """Encode a shape for JSON; a size that differs between the traces becomes -1."""
     sizes = [a if a == b else -1 for a, b in zip(first, second, strict=True)]
     return {"shape": {"dim": [{"size": str(size)} for size in sizes]}}
 

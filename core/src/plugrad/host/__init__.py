@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementation]:
-    """Return the NumPy bodies of the kernels of a family, for a backend's table; most families have none.
+    """Return the NumPy implementations for a family's kernels, to put in a backend's table; most families have none.
 
     >>> from plugrad.extend import KernelTable, host_bodies
     >>> from plugrad.kernels import sparse
@@ -51,7 +51,7 @@ def host_bodies(contracts: ModuleType) -> Mapping[Kernel[..., Any], Implementati
 
 
 def format_values(values: NDArray[Any]) -> str:
-    """Format values for a message, without the middle of a long list.
+    """Format values for a message; a long list is shortened in the middle.
 
     >>> format_values(np.arange(100))
     '[0, 1, 2, ..., 97, 98, 99]'

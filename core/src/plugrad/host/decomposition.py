@@ -26,7 +26,7 @@ NOT_FACTORED_MESSAGE = "has no factors that could be found; its elements must be
 
 
 def cholesky(input: Array) -> Array:
-    """Return the lower triangular factors.
+    """Return the lower triangular factors L, where input = L Lᴴ.
 
     Raises:
         ArgumentValueError: a matrix is not positive definite.
@@ -44,7 +44,7 @@ def inverse(input: Array) -> Array:
 
 
 def solve(matrix: Array, rhs: Array) -> Array:
-    """Return the solutions.
+    """Return X, where matrix @ X = rhs.
 
     Raises:
         ArgumentValueError: a matrix is singular.
@@ -59,7 +59,7 @@ def determinant(input: Array) -> Array:
 
 
 def log_determinant(input: Array) -> list[Array]:
-    """Return signs and logarithms."""
+    """Return the signs and the logarithms of the absolute values of determinants."""
     with np.errstate(all="ignore"):
         sign, log = np.linalg.slogdet(input)
     return [_propagate_nan(sign, input), _propagate_nan(log, input)]
@@ -80,7 +80,7 @@ def eigh(input: Array) -> list[Array]:
 
 
 def svd(input: Array, *, full_matrices: bool) -> list[Array]:
-    """Return the three factors.
+    """Return U, the singular values, and Vᴴ.
 
     Raises:
         ArgumentValueError: the method does not converge.
@@ -89,12 +89,12 @@ def svd(input: Array, *, full_matrices: bool) -> list[Array]:
 
 
 def qr(input: Array, *, full_matrices: bool) -> list[Array]:
-    """Return both factors."""
+    """Return Q and R."""
     return list(np.linalg.qr(input, mode="complete" if full_matrices else "reduced"))
 
 
 def lu(input: Array) -> list[Array]:
-    """Return both factors, and the rows of the matrix in the order of the pivots.
+    """Return L, U and the permutation of rows.
 
     Panels of columns are eliminated one column after the other, and what is to the right of a panel by two products,
     in which nearly all of the work is done.
@@ -132,18 +132,18 @@ def lu(input: Array) -> list[Array]:
 
 
 def _pivot_sizes(x: Array) -> Array:
-    """Return what LAPACK compares: absolute values, of complex numbers the sums of those of both parts."""
+    """Return the sizes that LAPACK compares for pivots: absolute values, or |re| + |im| of complex numbers."""
     return np.abs(np.real(x)) + np.abs(np.imag(x))
 
 
 def triangular_solve(matrix: Array, rhs: Array, *, lower: bool, unit_diagonal: bool) -> Array:
-    """Return the solutions by substitution."""
+    """Return X, where matrix @ X = rhs for triangular matrices."""
     with np.errstate(all="ignore"):
         return _substitute(matrix, rhs, lower, unit_diagonal)
 
 
 def _substitute(matrix: Array, rhs: Array, lower: bool, unit_diagonal: bool) -> Array:
-    """Solve a triangular system in two halves; small ones row by row."""
+    """Solve a triangular system recursively by halves, small ones row by row."""
     n = matrix.shape[-1]
     if n > PANEL_COLUMNS:
         half = n // 2
@@ -176,7 +176,7 @@ def eig(input: Array) -> list[Array]:
 
 
 def _factor_batch(name: str, function: Any, input: Array) -> list[Array]:
-    """Factor each matrix; the batch axes are flattened, because NumPy refuses 64 axes."""
+    """Factor each matrix of a batch; batch axes are flattened, because NumPy has a limit of 64 axes."""
     batch, matrix = input.shape[:-2], input.shape[-2:]
     found = _call_lapack(name, NOT_FACTORED_MESSAGE, function, input.reshape(prod(batch), *matrix))
     return [x.reshape(*batch, *x.shape[1:]) for x in found]

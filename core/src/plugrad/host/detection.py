@@ -19,7 +19,7 @@ def non_max_suppression(
     iou_threshold: float,
     score_threshold: float,
 ) -> Array:
-    """Return the positions."""
+    """Return the indices of the selected boxes."""
     return _select_boxes(boxes, scores, max_output_size, iou_threshold, score_threshold)[0]
 
 
@@ -32,7 +32,7 @@ def non_max_suppression_padded(
     score_threshold: float,
     pad_to_max_output_size: bool,
 ) -> tuple[Array, Array]:
-    """Return the positions and their number."""
+    """Return the indices of the selected boxes, padded, and their number."""
     indices, _ = _select_boxes(boxes, scores, max_output_size, iou_threshold, score_threshold)
     count = np.array(len(indices), np.int32)
     if pad_to_max_output_size:
@@ -49,7 +49,7 @@ def non_max_suppression_with_score(
     score_threshold: float,
     soft_nms_sigma: float,
 ) -> tuple[Array, Array]:
-    """Return the positions and the scores."""
+    """Return the indices and the scores of the selected boxes."""
     return _select_boxes(
         boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma
     )
@@ -63,7 +63,7 @@ def _select_boxes(
     score_threshold: float,
     sigma: float = 0.0,
 ) -> tuple[Array, Array]:
-    """Return the positions and the scores of the selected boxes, the best ones first."""
+    """Return the indices and scores of the selected boxes, best first."""
     lows = np.minimum(boxes[:, :2], boxes[:, 2:])
     highs = np.maximum(boxes[:, :2], boxes[:, 2:])
     areas = (highs - lows).prod(axis=1)
@@ -89,7 +89,7 @@ def _select_boxes(
 def _intersection_over_union(
     lows: Array, highs: Array, areas: Array, one: np.intp, others: Array
 ) -> Array:
-    """Return the overlap of a box with others: the area of the intersection divided by that of the union."""
+    """Return the area of intersection over the area of union, for one box and others."""
     sides = np.minimum(highs[one], highs[others]) - np.maximum(lows[one], lows[others])
     common = np.maximum(sides, 0).prod(axis=1)
     covered = areas[one] + areas[others] - common

@@ -83,7 +83,7 @@ def centered_rmsprop(
     momentum: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return what `rmsprop` returns, and the mean gradient."""
+    """Return the results of `rmsprop`, and the mean gradient."""
     s = s * decay + g * g * others
     mean = mean * decay + g * others
     variance = np.maximum(s - mean * mean, 0)  # rounding may make it negative
@@ -124,21 +124,21 @@ def adamax(
     beta2: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return v, the average m of the gradients, and their greatest size u; `others` is ``1 - beta1``."""
+    """Return v, the average m of gradients, and their decayed maximum u; `others` is ``1 - beta1``."""
     m = m * beta1 + g * others
     u = np.maximum(u * beta2, np.abs(g) + epsilon)
     return v - m / u * rate, m, u
 
 
 def _choose(flag: Coefficient, one: Callable[[], Any], other: Any) -> Any:
-    """Return what a function returns if the flag is not 0, else `other`."""
+    """Return the result of `one` if the flag is not 0, else `other`."""
     if isinstance(flag, float):
         return one() if flag else other
     return binary.select(flag != 0, one(), other)
 
 
 def _scale(x: Any, factor: Coefficient) -> Any:
-    """Return ``x * factor``, which for the number 1 takes no time."""
+    """Return ``x * factor``; the number 1 is skipped."""
     return x if isinstance(factor, float) and factor == 1.0 else x * factor
 
 

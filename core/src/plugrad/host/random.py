@@ -30,13 +30,13 @@ BLOCKS_AT_A_TIME: Final = 16384
 
 
 def unpack_state(state: Array) -> tuple[int, int]:
-    """Return the key and the counter whose words are given."""
+    """Return the key and the counter of Philox from their words."""
     words = state.astype("<i4").tobytes()
     return int.from_bytes(words[:8], "little"), int.from_bytes(words[8:], "little")
 
 
 def philox(state: Array, count: int) -> Iterator[tuple[int, Array]]:
-    """Yield the blocks of a key and a counter, thousands at a time.
+    """Yield `count` output blocks of Philox, in groups of thousands.
 
     Each time they are the number of the first one, and an array of uint64 that is valid until the next: its four rows
     are words 0, 2, 1 and 3 of the blocks.
@@ -61,7 +61,7 @@ def philox(state: Array, count: int) -> Iterator[tuple[int, Array]]:
 
 
 def _write_counters(first: int, x: Array, y: Array) -> None:
-    """Write the words of consecutive counters: 0 and 2 to x, 1 and 3 to y."""
+    """Write the words of consecutive counters: words 0 and 2 to x, words 1 and 3 to y."""
     low = np.arange(x.shape[1], dtype="uint64")
     low += np.uint64(first % 2**64)
     high = np.full_like(low, (first >> 64) % 2**64)
@@ -72,7 +72,7 @@ def _write_counters(first: int, x: Array, y: Array) -> None:
 
 
 def random_bits(state: Array, *, shape: Shape) -> Array:
-    """Return the words of the blocks in order."""
+    """Return the words of Philox's output blocks in order."""
     count = prod(shape)
     words = np.empty((-(-count // 4), 4), "uint32")
     for first, blocks in philox(state, len(words)):
@@ -82,7 +82,7 @@ def random_bits(state: Array, *, shape: Shape) -> Array:
 
 
 def random_normal(state: Array, *, shape: Shape) -> Array:
-    """Return pairs of normal numbers by the transformation of Box and Muller."""
+    """Return normally distributed numbers in pairs by the Box–Muller transformation."""
     count = prod(shape)
     out = np.empty((-(-count // 4), 2, 2), "float32")
     for first, blocks in philox(state, len(out)):
@@ -114,7 +114,7 @@ def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
 
 
 def _write_normal_pairs(blocks: Array, out: Array) -> None:
-    """Write the pairs of blocks of words to an array with the axes (block, pair, number)."""
+    """Convert blocks of words to pairs of normal numbers, in an array with the axes (block, pair, number)."""
     words = blocks.astype("uint32")
     radius = _radius(words[:2])
     sine, cosine = _sine_and_cosine(words[2:])
@@ -163,7 +163,7 @@ def _sine_and_cosine(words: Array) -> tuple[Array, Array]:
 
 
 def multinomial(logits: Array, state: Array, *, num_samples: int, normalized: bool) -> Array:
-    """Return, for each uniform number, the class whose interval of the cumulative probabilities contains it."""
+    """Return for each uniform number the class whose interval of cumulative probability contains it."""
     # The result holds class numbers, so double precision does not change its dtype.
     weights = logits.astype("float64")
     if not normalized:

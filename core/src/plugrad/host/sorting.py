@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 
 def sort(x: Array, *, axis: int, descending: bool) -> Array:
-    """Return the elements in order."""
+    """Return the elements sorted along an axis."""
     is_for_radix = x.dtype.itemsize == 1 and x.shape[axis] >= RADIX_MIN_ELEMENTS
     kind = "stable" if is_for_radix else None
     y = np.sort(_sortable(x), axis, kind=kind).astype(x.dtype, copy=False)
@@ -27,13 +27,13 @@ RADIX_MIN_ELEMENTS: Final = 64
 
 
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
-    """Return the positions that sort the elements."""
+    """Return the indices that sort the elements along an axis."""
     dtype = position_dtype(x.shape[axis]).numpy
     return _sorting_positions(_sortable(x), axis, descending, stable).astype(dtype)
 
 
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
-    """Return the largest elements and their positions."""
+    """Return the k largest elements of the last axis and their indices."""
     places = _positions_of_largest(x, k)
     values = np.take_along_axis(x, places, -1)
     if sorted:
@@ -43,7 +43,7 @@ def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
 
 
 def _positions_of_largest(x: Array, k: int) -> Array:
-    """Return the positions of the k largest elements in the order of x; of equal elements, the first.
+    """Return the indices of the k largest elements in the order of x; of equal elements, the first.
 
     The k-th largest element comes from a partition: sorting all elements takes five times as long.
     """
@@ -64,7 +64,7 @@ def _positions_of_largest(x: Array, k: int) -> Array:
 
 
 def _sortable(x: Array) -> Array:
-    """Return float32 for float16, of which NumPy leaves NaN and infinities out of order on some processors."""
+    """Cast float16 to float32, because NumPy misplaces float16 NaN and infinities on some processors."""
     return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
@@ -77,17 +77,17 @@ def _sorting_positions(x: Array, axis: int, descending: bool, stable: bool) -> A
 
 
 def search_sorted(sorted_sequence: Array, values: Array, *, side: Side) -> Array:
-    """Return the positions at which to insert values."""
+    """Return the indices at which to insert values."""
     return _search_rows(sorted_sequence, values, side)
 
 
 def lower_bound(sorted_sequence: Array, values: Array) -> Array:
-    """Return the positions at which to insert values before equal elements."""
+    """Return the indices at which to insert values before equal elements."""
     return _search_rows(sorted_sequence, values, "left")
 
 
 def upper_bound(sorted_sequence: Array, values: Array) -> Array:
-    """Return the positions at which to insert values after equal elements."""
+    """Return the indices at which to insert values after equal elements."""
     return _search_rows(sorted_sequence, values, "right")
 
 
@@ -100,7 +100,7 @@ def _search_rows(sorted_sequence: Array, values: Array, side: Side) -> Array:
 
 
 def unique(x: Array, *, axis: int) -> tuple[Array, Array]:
-    """Return the distinct slices; elements are compared by number, so that NaN equals NaN, and -0.0 equals 0.0."""
+    """Return the unique slices; elements are compared by value, so that NaN equals NaN, and -0.0 equals 0.0."""
     axis %= x.ndim
     count = x.shape[axis]
     slices = np.moveaxis(_sortable(x), axis, 0).reshape(

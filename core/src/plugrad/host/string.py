@@ -31,13 +31,13 @@ def static_regex_replace(x: Array, *, pattern: str, rewrite: str, replace_global
 
 
 def string_to_hash_bucket_fast(input: Array, *, num_buckets: int) -> Array:
-    """Return the number of the bucket of each string."""
+    """Return the hash bucket of each string."""
     buckets = [fingerprint64(text.encode()) % num_buckets for text in input.flat]
     return np.array(buckets, np.int32).reshape(input.shape)
 
 
 def string_split(input: Array, delimiter: Array, *, skip_empty: bool) -> tuple[Array, Array, Array]:
-    """Return the pieces of all strings: their (row, place), their text, and the shape (rows, most places)."""
+    """Return the coordinates (row, column) of all pieces, the pieces, and the shape (rows, most pieces)."""
     characters = delimiter.item()
     cuts = re.compile(f"[{re.escape(characters)}]") if characters else None
     rows: list[list[str]] = []
@@ -63,7 +63,7 @@ def string_n_grams(
     pad_width: int,
     preserve_short_sequences: bool,
 ) -> tuple[Array, Array]:
-    """Return the n-grams of all rows, and where the n-grams of each row begin.
+    """Return the n-grams of all rows, and the index at which each row's n-grams begin.
 
     Raises:
         ArgumentValueError: the splits do not begin with 0, decrease, or do not end with the number of

@@ -37,7 +37,7 @@ def check_gradient(variable: Variable, gradient: Tensor) -> None:
 
 
 def check_transformed(function: Callable[..., Any], gradients: object, count: int) -> list[Tensor]:
-    """Return what a transform has made of gradients, as a list.
+    """Return the gradients from a transform as a list, checked.
 
     Raises:
         ArgumentError: it is not as many tensors.

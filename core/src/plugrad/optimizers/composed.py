@@ -42,7 +42,7 @@ def _move_by_moments(
 def _move_by_signs(
     v: Any, g: Any, m: Any, rate: Any, keep: Any, beta1: Any, others1: Any, beta2: Any, others2: Any
 ) -> tuple[Any, ...]:
-    """Return v after a step of one size for all elements, and the average m of the gradients."""
+    """Return v after a step of equal size for all elements, and the average m of gradients."""
     return v * keep - sign(m * beta1 + g * others1) * rate, m * beta2 + g * others2
 
 
@@ -95,7 +95,7 @@ class NAdam(Adam):
         return self.beta1 * (1 - 0.5 * 0.96 ** (step * self.momentum_decay))
 
     def _product(self, steps: int) -> float:
-        """Return the product of the momenta of the first steps, most of which are known from earlier steps."""
+        """Return the product of the momenta of the first `steps` steps; earlier products are cached."""
         key = self.beta1, self.momentum_decay
         if self._multiplied != key:
             self._multiplied, self._products = key, [1.0]
@@ -119,7 +119,7 @@ class NAdam(Adam):
 
 
 class RAdam(Adam):
-    """`Adam` without its divisor in the first steps, and with a corrected one later (Liu et al., 2020).
+    """`Adam` whose divisor is left out in the first steps and rectified later (Liu et al., 2020).
 
     The average s of squares is long enough to divide by when ``length = L - 2 * t * beta2**t / (1 - beta2**t)``, with
     ``L = 2 / (1 - beta2) - 1``, is more than 5. Before, a step is ``v -= lr * m``; then it is
@@ -159,7 +159,7 @@ class RAdam(Adam):
 
 
 class Lion(Optimizer):
-    """Steps of one size for all elements: ``v -= lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * v)``.
+    """Sign descent with momentum: ``v -= lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * v)``.
 
     See Chen et al., "Symbolic discovery of optimization algorithms" (2023). m is the moving average
     ``beta2 * m + (1 - beta2) * g`` of the gradient. The learning rate is 3 to 10 times smaller than that of `Adam`, and

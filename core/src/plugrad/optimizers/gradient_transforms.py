@@ -39,7 +39,7 @@ def clip_by_value(gradients: Sequence[Tensor], limit: float) -> list[Tensor]:
 
 
 def clip_by_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
-    """Return the gradients, of which each is scaled down if its own norm exceeds `max_norm`.
+    """Return the gradients, each scaled down if its own norm exceeds `max_norm`.
 
     >>> plugrad.optimizers.clip_by_norm([plugrad.asarray([3.0, 4.0]), plugrad.asarray(0.5)], 1.0)
     [tensor([0.6, 0.8], dtype=float32), tensor(0.5, dtype=float32)]
@@ -56,7 +56,7 @@ def clip_by_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
 
 
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
-    """Return the gradients, scaled down together if the norm of all their elements exceeds `max_norm`.
+    """Return the gradients, scaled down together if their joint norm exceeds `max_norm`.
 
     The norm is the square root of the sum of all squares, and the scale ``max_norm / norm`` (Pascanu
     et al., 2013).
@@ -78,7 +78,7 @@ def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Te
 
 
 def centralize(gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Return the gradients of weights less their mean for each output, and other gradients as they are.
+    """Return the gradients of weights minus their mean per output; other gradients are unchanged.
 
     The outputs of weights lie along their last axis, as those of layers do, and the mean is over all other axes (Yong
     et al., "Gradient centralization", 2020). What has fewer than two axes, such as a bias, is not centralized.
@@ -134,7 +134,7 @@ def add_noise(
 
 
 def _deviation_for(gradient: Tensor, deviation: float | Callable[[], float]) -> Tensor | float:
-    """Return a standard deviation; a function that returns one is asked in each call of a traced program."""
+    """Return a standard deviation; if it is a function, it is called in each run of a traced program."""
     if not callable(deviation):
         return _check_deviation(deviation)
     return host_value(

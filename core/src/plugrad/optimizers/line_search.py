@@ -45,7 +45,7 @@ def search(
     smallest: float,
     evaluations: int = MAX_EVALUATIONS,
 ) -> Point:
-    """Return a point along a line that fulfills the strong Wolfe conditions (algorithm 3.5).
+    """Return a point along a line that satisfies the strong Wolfe conditions (algorithm 3.5).
 
     If none is found, it is the lowest point that was, which may be the start.
 
@@ -81,7 +81,7 @@ def _zoom(
     evaluations: int,
     smallest: float,
 ) -> Point:
-    """Return a point between two, of which the low one is the lowest so far (algorithm 3.6)."""
+    """Return such a point between two steps, of which `low` is the best so far (algorithm 3.6)."""
     while evaluations > 0 and abs(high.step - low.step) > smallest:
         length = high.step - low.step
         part = (_interpolate(low, high) - low.step) / length
@@ -99,14 +99,14 @@ def _zoom(
 
 
 def _is_too_high(point: Point, start: Point) -> bool:
-    """Return whether a point does not bring the sufficient decrease (3.7a), or cannot be computed."""
+    """Return whether a point violates the sufficient decrease (3.7a), or is not finite."""
     if not point.is_finite:
         return True
     return point.value > start.value + SUFFICIENT_DECREASE * point.step * start.slope
 
 
 def _interpolate(a: Point, b: Point) -> float:
-    """Return the step at which the cubic through two values and slopes is least (3.59), or the middle."""
+    """Return the minimizer of the cubic through two values and slopes (3.59), or the middle."""
     middle = (a.step + b.step) / 2
     if not (a.is_finite and b.is_finite):
         return middle

@@ -60,7 +60,7 @@ class LossScale:
 
     @property
     def value(self) -> float:
-        """The factor of the next step; it is read on the host."""
+        """The current factor, read on the host."""
         return self.get_state()["scale"]
 
     def factor_on(self, backend: Backend) -> Variable:
@@ -68,7 +68,7 @@ class LossScale:
         return self._variables_on(backend)[0]
 
     def unscale(self, gradients: Sequence[Tensor], backend: Backend) -> tuple[list[Tensor], Tensor]:
-        """Return the gradients divided by the factor, and whether all of them are finite, a bool on their device.
+        """Return the gradients divided by the factor, and a bool tensor that says whether all are finite.
 
         The factor changes for the next step.
         """
@@ -85,7 +85,7 @@ class LossScale:
         return unscaled, is_finite
 
     def get_state(self) -> dict[str, float]:
-        """Return the factor and the number of good steps in a row, which `set_state` takes."""
+        """Return the factor and the number of finite steps in a row."""
         for factor, good_steps in self._variables.values():
             return {"scale": factor.item(), "good_steps": good_steps.item()}
         return dict(self._state)
@@ -109,7 +109,7 @@ class LossScale:
             good_steps.assign(found["good_steps"])
 
     def _variables_on(self, backend: Backend) -> tuple[Variable, Variable]:
-        """Return the variables with the factor and the number of good steps on a device."""
+        """Return the variables on a device that hold the factor and the number of finite steps."""
         found = self._variables.get(backend.label)
         if found is None:
             factor, good_steps = (

@@ -71,7 +71,7 @@ _Move: TypeAlias = tuple[Variable, Tensor, State]
 
 
 class _Group(NamedTuple):
-    """The coefficients of some variables."""
+    """The coefficients of a group of variables."""
 
     given: dict[str, Any]
     """Those that are theirs alone."""
@@ -82,7 +82,7 @@ class _Group(NamedTuple):
 
 
 class Optimizer(ABC):
-    """An object that moves variables against their gradients, and keeps a state for each variable.
+    """An object that updates variables along their gradients, and keeps a state for each variable.
 
     The set of variables may change from step to step. A subclass names in `_slot_names` the slots of a
     variable's state, and says what takes a step, with which coefficients: `_step` and `_coefficients`.
@@ -127,7 +127,7 @@ class Optimizer(ABC):
 
     @property
     def rate(self) -> float:
-        """The learning rate of the next step, for which a schedule is called with `iterations`.
+        """The learning rate of the next step; a schedule is called with `iterations`.
 
         Raises:
             ArgumentError: it is not a number.
@@ -145,7 +145,7 @@ class Optimizer(ABC):
         return type(self).__name__
 
     def with_transforms(self, *functions: Transform) -> Self:
-        """Let each step begin with functions of its gradients, one after the other, and return the optimizer.
+        """Apply functions to the gradients at the start of each step, in order; return the optimizer.
 
         >>> clip = lambda gradients: plugrad.optimizers.clip_by_global_norm(gradients, 1.0)
         >>> optimizer = plugrad.optimizers.SGD(0.1).with_transforms(
@@ -172,7 +172,7 @@ class Optimizer(ABC):
         return self
 
     def with_loss_scale(self, loss_scale: LossScale | None) -> Self:
-        """Let `minimize` differentiate losses times a factor, and skip steps whose gradients are not finite.
+        """Differentiate scaled losses in `minimize`, and skip steps whose gradients are not finite.
 
         A state that `get_state` returns has the factor, too. Return the optimizer.
 
@@ -190,7 +190,7 @@ class Optimizer(ABC):
         return self
 
     def set_group(self, variables: Collection[Variable], **coefficients: Any) -> None:
-        """Let some variables take their steps with coefficients of their own.
+        """Give some variables their own coefficients.
 
         >>> kernel, bias = plugrad.Variable(1.0), plugrad.Variable(1.0)
         >>> optimizer = plugrad.optimizers.AdamW(0.25, weight_decay=0.5)
@@ -234,7 +234,7 @@ class Optimizer(ABC):
         self._groups |= dict.fromkeys(found, _Group(coefficients, shared, member))
 
     def group_of(self, variable: Variable) -> dict[str, Any]:
-        """Return the coefficients that `set_group` gave to a variable.
+        """Return the coefficients that `set_group` has set for a variable.
 
         >>> w, optimizer = plugrad.Variable([1.0]), plugrad.optimizers.Adam()
         >>> optimizer.set_group([w], beta1=0.5)
@@ -247,7 +247,7 @@ class Optimizer(ABC):
     def minimize(
         self, function: Callable[[], Tensor], variables: Collection[Variable] = ()
     ) -> Tensor:
-        """Take one step to make a function smaller, and return its value before the step.
+        """Take one step to reduce a function, and return its value before the step.
 
         >>> w = plugrad.Variable([1.0])
         >>> plugrad.optimizers.SGD(0.1).minimize(lambda: plugrad.sum(w * w), [w])
@@ -276,7 +276,7 @@ class Optimizer(ABC):
         return value / factor
 
     def apply_gradients(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:
-        """Take one step: move each variable of the pairs (variable, gradient).
+        """Take one step with the given pairs (variable, gradient).
 
         With a loss scale, the gradients are those of the loss times its factor.
 
@@ -333,7 +333,7 @@ class Optimizer(ABC):
     def _transform_gradients(
         self, pairs: Sequence[tuple[Variable, Tensor]]
     ) -> Sequence[tuple[Variable, Tensor]]:
-        """Return pairs whose gradients have gone through the transforms.
+        """Return the pairs with transformed gradients.
 
         Raises:
             ArgumentError: a transform did not return as many tensors.
@@ -461,7 +461,7 @@ class Optimizer(ABC):
         return numbers
 
     def _find_group_optimizer(self, variable: Variable) -> Optimizer:
-        """Return what computes the coefficients of a variable: the optimizer, or that of its group."""
+        """Return the optimizer that computes a variable's coefficients: this one, or its group's."""
         group = self._groups.get(variable)
         if group is None:
             return self
@@ -479,7 +479,7 @@ class Optimizer(ABC):
         log: HostLog,
         condition: Tensor | None,
     ) -> None:
-        """Update variables of one dtype and device, and their slots; with the first of them, the step counts.
+        """Update variables of one dtype and device and their slots, and count the step with the first of them.
 
         Where a condition is False, all of them get the values that they have.
         """
@@ -497,7 +497,7 @@ class Optimizer(ABC):
     @property
     @abstractmethod
     def _step(self) -> Step:
-        """What takes a step: a kernel of `plugrad.kernels.optimizers`, or a formula of ops."""
+        """The update rule: a kernel of `plugrad.kernels.optimizers`, or a function of ops."""
 
     @abstractmethod
     def _coefficients(self, steps: int, rate: float) -> tuple[float, ...]:
@@ -541,7 +541,7 @@ def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
 def _group_by_kernel(
     moves: Sequence[_Move], members: Mapping[Variable, _Group]
 ) -> list[tuple[int, list[_Move]]]:
-    """Return groups of moves of one dtype, device and group of variables, which have taken equally many steps.
+    """Group moves by dtype, device, group of variables and number of steps taken.
 
     A variable that comes twice takes another step: its move belongs to a later group, and the number that comes with a
     group says how often its variables have come. A traced program holds as long as the same variables have taken
@@ -569,7 +569,7 @@ def _group_by_kernel(
 def _first_equal(
     ahead: Sequence[tuple[Variable, State, int]], members: Mapping[Variable, _Group]
 ) -> list[int]:
-    """Return for each variable the position of the first one of its group that has taken equally many steps."""
+    """Return for each variable the index of the first one in its group with the same number of steps."""
     counts = [state.steps + more for _, state, more in ahead]
     if not members and counts == counts[:1] * len(counts):  # in few lines: each traced call asks
         return [0] * len(counts)
@@ -579,7 +579,7 @@ def _first_equal(
 
 
 def _batches(moves: list[_Move]) -> Iterator[list[_Move]]:
-    """Yield moves whose variables have about `MAX_BATCH_ELEMENTS` elements together."""
+    """Yield batches of moves whose variables have about `MAX_BATCH_ELEMENTS` elements in total."""
     batch: list[_Move] = []
     size = 0
     for move in moves:
@@ -593,7 +593,7 @@ def _batches(moves: list[_Move]) -> Iterator[list[_Move]]:
 
 
 def _constructor_names(kind: type[Optimizer]) -> list[str]:
-    """Return the names of the arguments with which an optimizer is made, each of which is an attribute."""
+    """Return the names of an optimizer's constructor arguments, each of which is an attribute."""
     from inspect import signature  # not needed by programs without groups
 
     return list(signature(kind).parameters)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Pair(NamedTuple):
-    """A step, and by how much it has changed the gradient."""
+    """A step and the change of the gradient along it."""
 
     step: Tensor
     change: Tensor
@@ -127,7 +127,7 @@ class LBFGS:
         return value
 
     def _iterate(self, line: _Line) -> Tensor:
-        """Take steps along lines, each from the lowest point of the one before it."""
+        """Take line-search steps, each from the lowest point of the previous one."""
         value, gradient, largest = line.begin()
         self.has_converged = largest <= self.tolerance_gradient
         here = Point(0.0, float(value.item()), 0.0, gradient)
@@ -159,7 +159,7 @@ class LBFGS:
         return value
 
     def _learn(self, step: Tensor, change: Tensor, found: Point, slope: float) -> None:
-        """Keep a step and the change of the gradient, if the function is curved upwards along it."""
+        """Store a step and the change of the gradient if the curvature along it is positive."""
         if found.step * (found.slope - slope) > 0:
             self._pairs.append(_Pair(step, change, 1 / sum(step * change)))
 
@@ -180,7 +180,7 @@ class LBFGS:
 
 
 class _Line:
-    """A function of variables along a line, whose values are read as numbers."""
+    """The objective along a line, with values read as numbers."""
 
     def __init__(self, function: Callable[[], Tensor], variables: Sequence[Variable]) -> None:
         self.function = function
@@ -191,12 +191,12 @@ class _Line:
         self.evaluations = 0
 
     def begin(self) -> tuple[Tensor, Tensor, float]:
-        """Return the value and the gradient at the beginning, and its largest element."""
+        """Return the value and the gradient at the start, and the gradient's largest element."""
         value, gradient = self._differentiate()
         return value, gradient, self.max_norm(gradient)
 
     def aim(self, direction: Tensor, gradient: Tensor) -> tuple[float, float, float]:
-        """Set the direction, and return the slope along it, its largest element, and the sum of the gradient's."""
+        """Set the direction; return the slope along it, its largest element, and the 1-norm of the gradient."""
         self.direction = direction
         numbers = stack([sum(direction * gradient), max(abs(direction)), sum(abs(gradient))])
         slope, length, total = numbers.tolist()
@@ -211,11 +211,11 @@ class _Line:
         return Point(step, numbers[0], numbers[1], gradient)
 
     def at(self, step: float) -> Tensor:
-        """Return the values of all variables at a step."""
+        """Return the variables' values at a step along the line."""
         return self.place + self.direction * step
 
     def move(self, place: Tensor) -> None:
-        """Give the variables their values."""
+        """Set the variables to these values."""
         start = 0
         for variable in self.variables:
             part = place[start : start + variable.size]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def simplify_algebra(graph: Graph) -> Graph:
-    """Return the graph without calls that give back what they get, and with pairs of movements joined."""
+    """Return the graph without calls that return their input unchanged, and with pairs of movements merged."""
     rewriter = _Rewriter(graph)
     steps: list[Step] = []
     for original in graph.steps:
@@ -49,7 +49,7 @@ def simplify_algebra(graph: Graph) -> Graph:
 
 
 class _Rewriter:
-    """What is known of the values of a graph, up to the step that is being looked at."""
+    """What is known about the values of a graph up to the current step."""
 
     def __init__(self, graph: Graph) -> None:
         self.specs = graph.specs
@@ -60,7 +60,7 @@ class _Rewriter:
         self.has_changed = False
 
     def note(self, step: Call) -> None:
-        """Remember what a call makes."""
+        """Record a call as the maker of its outputs."""
         if step.returns_list:
             return
         (output,) = step.outputs
@@ -76,16 +76,16 @@ class _Rewriter:
             packed.add(output)
 
     def is_packed(self, value: Value | None) -> bool:
-        """Return whether a value is known to lie in memory as a new array would."""
+        """Return whether a value is known to be contiguous in memory."""
         return value in self.packed or (value is not None and prod(self.specs[value].shape) == 1)
 
     def maker(self, value: Value | None, kernel: Kernel[..., Any]) -> Call | None:
-        """Return the call of a kernel that makes a value, or None if something else does."""
+        """Return the call that computes a value if it is a call of `kernel`, else None."""
         step = None if value is None else self.makers.get(value)
         return step if step is not None and step.kernel is kernel else None
 
     def is_filled(self, value: Value | None, number: int) -> bool:
-        """Return whether all elements of a value are a real number, 0 or above."""
+        """Return whether all elements of a value are known to equal a non-negative number."""
         step = None if value is None else self.makers.get(value)
         if step is None:
             return False
@@ -113,14 +113,14 @@ def _drop_copy(rewriter: _Rewriter, step: Call) -> Call | Value:
 
 
 def _drop_if_unchanged(rewriter: _Rewriter, step: Call) -> Call | Value:
-    """Return the input of a call that would copy it, because it has the shape and the dtype already."""
+    """Replace a call by its input if the input already has the result's shape and dtype."""
     x = _first_input(step)
     is_same = rewriter.specs[x] == rewriter.specs[step.outputs[0]]
     return x if is_same and rewriter.is_packed(x) else step
 
 
 def _cancel_inverse(rewriter: _Rewriter, step: Call) -> Call | Value:
-    """Return x of f(f(x)), where f is its own inverse."""
+    """Replace f(f(x)) by x, for an f that is its own inverse."""
     inner = rewriter.maker(step.inputs[0], step.kernel)
     return (
         _first_input(inner) if inner is not None and rewriter.is_packed(inner.inputs[0]) else step
@@ -142,7 +142,7 @@ def _drop_difference_with_zero(rewriter: _Rewriter, step: Call) -> Call | Value:
 def _drop_neutral_number(
     rewriter: _Rewriter, step: Call, number: int, places: tuple[int, ...]
 ) -> Call | Value:
-    """Return the other input if the one at a place is a number that changes nothing.
+    """Replace a call by its other input if the input at one of `places` is a neutral number.
 
     Complex numbers are left alone: the product of inf and 1 + 0j has a part that is NaN.
     """
@@ -161,7 +161,7 @@ def _drop_neutral_number(
 
 
 def _reshape(rewriter: _Rewriter, step: Call) -> Call | Value:
-    """Join two reshapes, if one of them only adds or removes axes of size 1, which is a view of any array."""
+    """Merge two reshapes if one only adds or removes axes of size 1, which is a view of any array."""
     x = _first_input(step)
     shape: Shape = step.attrs["shape"]
     specs = rewriter.specs
@@ -181,7 +181,7 @@ def _long_axes(spec: Shaped) -> list[int]:
 
 
 def _transpose(rewriter: _Rewriter, step: Call) -> Call | Value:
-    """Join two transposes; one that leaves the axes where they are gives its input back."""
+    """Merge two transposes; replace an identity permutation by its input."""
     perm: Shape = step.attrs["perm"]
     inner = rewriter.maker(step.inputs[0], movement.transpose)
     if inner is not None:
@@ -193,7 +193,7 @@ def _transpose(rewriter: _Rewriter, step: Call) -> Call | Value:
 
 
 def _slice(rewriter: _Rewriter, step: Call) -> Call | Value:
-    """Return the input of a slice that takes all of it."""
+    """Replace a slice of everything by its input."""
     x = _first_input(step)
     return x if rewriter.specs[x] == rewriter.specs[step.outputs[0]] else step
 

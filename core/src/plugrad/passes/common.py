@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def merge_common_calls(graph: Graph) -> Graph:
-    """Return the graph in which the first of several equal calls stands for all of them.
+    """Return the graph with equal calls replaced by the first of them (common subexpression elimination).
 
     A kernel is a function of its inputs and attributes, so the others would compute the same bits. Host values are not
     calls of kernels: two of them stay two.
@@ -34,7 +34,7 @@ def merge_common_calls(graph: Graph) -> Graph:
 
 
 def find_call(step: Call, known: Mapping[Any, Call]) -> Call | None:
-    """Return an earlier call that computes the same as a call, or None; `known` has earlier calls by their keys."""
+    """Return an earlier call that computes the same as `step`, or None; `known` maps keys to earlier calls."""
     try:
         found = known.get(_key_of(step))
     except TypeError:  # an attribute of a graph that was made by hand is not hashable
@@ -43,7 +43,7 @@ def find_call(step: Call, known: Mapping[Any, Call]) -> Call | None:
 
 
 def note_call(step: Call, known: dict[Any, Call]) -> None:
-    """Add a call to those that are known, unless an equal one is there."""
+    """Add a call to `known` unless an equal one is there."""
     with suppress(TypeError):
         known.setdefault(_key_of(step), step)
 
@@ -53,7 +53,7 @@ def _key_of(step: Call) -> tuple[Any, ...]:
 
 
 def _are_same(attrs: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Return whether equal attributes are the same to the bit: 1, 1.0 and True are equal, and so are 0.0 and -0.0."""
+    """Return whether equal attributes are also identical: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     return attrs is others or all(
         x is y or (type(x) is type(y) and repr(x) == repr(y))
         for x, y in zip(attrs.values(), others.values(), strict=True)

@@ -26,7 +26,7 @@ _FILLED_LIKE: Final = frozenset({creation.ones_like, creation.zeros_like})
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Return the graph in which small results of calls with constant inputs are constants.
+    """Return the graph with small results of constant inputs replaced by constants.
 
     The device's own implementations compute them, so they have the bits that each call of the program would compute. A
     call that fails stays, and fails when the program runs.
@@ -53,7 +53,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def _is_small(step: Step, specs: Mapping[Value, Shaped]) -> bool:
-    """Return whether the results of a step may be kept as constants."""
+    """Return whether the results of a step are small enough to be stored as constants."""
     outputs = [specs[value] for value in step.outputs]
     return sum(prod(x.shape) * x.dtype.itemsize for x in outputs) <= FOLDED_MAX_BYTES
 
@@ -61,7 +61,7 @@ def _is_small(step: Step, specs: Mapping[Value, Shaped]) -> bool:
 def _constant_inputs(
     step: Call, constants: Mapping[Value, Any], specs: Mapping[Value, Shaped], backend: Backend
 ) -> list[Any] | None:
-    """Return the arrays of a call whose result does not depend on the arguments of the program; None if it does."""
+    """Return the input arrays of a call if all are constants, else None."""
     inputs = step.inputs
     if not inputs:
         return [backend] if _is_small(step, specs) else None
@@ -83,7 +83,7 @@ def _constant_inputs(
 def _call_or_none(
     step: Call, arrays: list[Any], functions: Mapping[str, Implementation]
 ) -> list[Any] | None:
-    """Return the outputs of a call, or None if it fails."""
+    """Return the outputs of a call, or None if it raises."""
     try:
         found = functions[step.kernel.name](*arrays, **step.attrs)
     except (

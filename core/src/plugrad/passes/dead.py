@@ -8,7 +8,7 @@ from plugrad.graph.graph import Call, Graph, HostValue, Step, Value
 
 
 def remove_dead_steps(graph: Graph, *, keeps_effects: bool = True) -> Graph:
-    """Return the graph without steps whose outputs reach neither a result nor a variable.
+    """Return the graph without steps that contribute to neither a result nor a variable.
 
     Host values stay unless `keeps_effects` is False, because their functions count: the next random number depends on
     how many were drawn.
@@ -29,12 +29,12 @@ def remove_dead_steps(graph: Graph, *, keeps_effects: bool = True) -> Graph:
 
 
 def has_effect(step: Step) -> bool:
-    """Return whether a step does more than compute its outputs: a host value, also inside a loop."""
+    """Return whether a step, or a step inside it, is a host value, which must run even if it is unused."""
     if type(step) is Call:
         return False
     return isinstance(step, HostValue) or any(map(has_effect, inner_steps(step)))
 
 
 def inner_steps(step: Step) -> tuple[Step, ...]:
-    """Return the steps of the graphs inside a step."""
+    """Return all steps in the subgraphs of a step."""
     return tuple(inner for graph in step.graphs for inner in graph.steps)

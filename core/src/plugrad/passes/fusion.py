@@ -47,7 +47,7 @@ def fuse_groups(
 
 
 def _without_circles(graph: Graph, groups: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
-    """Return groups without those that would change the order of steps with effects."""
+    """Return the groups whose fusion would not reorder steps with effects."""
     unit = {index: group[-1] for group in groups for index in group}
     makers = {v: unit.get(i, i) for i, step in enumerate(graph.steps) for v in step.outputs}
     before: dict[int, set[int]] = {}
@@ -64,7 +64,7 @@ def _without_circles(graph: Graph, groups: Sequence[tuple[int, ...]]) -> Sequenc
 
 
 def fuse_steps(graph: Graph, groups: Sequence[Sequence[int]]) -> Graph:
-    """Return the graph with some of its steps joined, each time several to one.
+    """Return the graph with each group of steps fused into one.
 
     >>> from plugrad.extend import fuse_steps
     >>> graph = plugrad.make_graph(lambda x: plugrad.sum(plugrad.exp(x * 2) + x))(plugrad.ones(3))
@@ -94,7 +94,7 @@ def fuse_steps(graph: Graph, groups: Sequence[Sequence[int]]) -> Graph:
 
 
 def fuse_regions(graph: Graph, is_included: Callable[[Step], bool]) -> Graph:
-    """Return the graph with all steps of a kind joined to as few steps as their order allows.
+    """Return the graph with all included steps fused into as few steps as their order allows.
 
     Steps with effects, such as host values, stay in their order; others keep no order but that of what they need.
 
@@ -131,7 +131,7 @@ def fuse_regions(graph: Graph, is_included: Callable[[Step], bool]) -> Graph:
 
 
 def _fuse_calls(graph: Graph, indices: Collection[int], read: dict[Value, set[int]]) -> Fused:
-    """Return some steps as one; constants that they read are the body's own."""
+    """Return several steps as one `Fused`; constants that they read become part of its body."""
     steps = [graph.steps[i] for i in indices]
     made = dict.fromkeys(value for step in steps for value in step.outputs)
     inputs = dict.fromkeys(v for step in steps for v in step.inputs if v is not None)
@@ -150,7 +150,7 @@ def _fuse_calls(graph: Graph, indices: Collection[int], read: dict[Value, set[in
 
 
 def _sort_topologically(units: Sequence[tuple[int, Step]]) -> list[Step]:
-    """Return steps in topological order; of several that are possible, the first one comes first.
+    """Sort steps topologically; among several possible next steps the earliest comes first.
 
     Those with effects stay in their order.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Calls that are one step, with all that they need from outside and give to it; by default elementwise ones."""
+    """Calls that can be fused into one step, with their external inputs and outputs; elementwise calls by default."""
 
     steps: tuple[int, ...]
     """The positions of the calls among the steps of the graph, in their order."""
@@ -35,7 +35,7 @@ def find_groups(
     fits: Callable[[Call, Sequence[Call]], bool] | None = None,
     min_calls: int = 2,
 ) -> tuple[Group, ...]:
-    """Return the largest groups of elementwise calls that may run at one point of the program.
+    """Return the largest groups of elementwise calls that can run at one point of the program.
 
     A call belongs to at most one group. Each group can run as one step: none of its calls needs what another step, or
     another group, makes of the results of the group.
@@ -64,7 +64,7 @@ def find_groups(
 
 
 class _Groups:
-    """Groups that grow as the steps of a graph are looked at in their order; two that a call reads may become one."""
+    """Groups that grow while the steps of a graph are visited in order; a call can merge the groups that it reads."""
 
     def __init__(self, graph: Graph, fits: Callable[[Call, Sequence[Call]], bool] | None) -> None:
         self._graph = graph
@@ -83,16 +83,16 @@ class _Groups:
         """The group of which each one that was joined has become a part."""
 
     def steps(self) -> list[list[int]]:
-        """Return the positions of the calls of each group, in the order of the first ones."""
+        """Return the step indices of each group, ordered by their first steps."""
         return sorted(sorted(members) for members in self._members.values())
 
     def pass_by(self, step: Step) -> None:
-        """Look at a step that is in no group."""
+        """Visit a step that belongs to no group."""
         needed = self._needed_by(step.inputs)
         self._needed.update((value, needed) for value in step.outputs)
 
     def add(self, index: int, call: Call) -> None:
-        """Let a call join the groups of its inputs, or begin one."""
+        """Add a call to a group that it reads, after merging such groups if possible, or start a new group."""
         makers = {self._root(self._made[v]) for v in call.inputs if v in self._made}
         needed = self._needed_by(v for v in call.inputs if v not in self._made)
         chosen = index
@@ -104,7 +104,7 @@ class _Groups:
                 chosen = self._join(maker, chosen)
 
     def _root(self, group: int) -> int:
-        """Return the group of which a group is a part."""
+        """Return the group into which a group was merged."""
         while group in self._parts:
             group = self._parts[group]
         return group
@@ -123,7 +123,7 @@ class _Groups:
         return {self._root(g) for g in self._read[group] | self._behind[group]} - {group}
 
     def _can_join(self, later: int, earlier: int) -> bool:
-        """Return whether two groups can be one: nothing that the later one needs comes between them.
+        """Return whether two groups can be merged: the later one needs nothing that runs between them.
 
         The earlier one does not need the later one: when a call reads both, it has not joined one that the other needs.
         """
@@ -140,7 +140,7 @@ class _Groups:
         return self._is_fitting(later, earlier)
 
     def _is_fitting(self, later: int, earlier: int) -> bool:
-        """Return whether each call of a group that reads what the earlier one makes may join both."""
+        """Return whether each call of the later group that reads from the earlier one may share a group with it."""
         both = sorted((*self._members[earlier], *self._members[later]))
         calls = [step for i in both if isinstance(step := self._graph.steps[i], Call)]
         made = {self._graph.steps[i].outputs[0] for i in self._members[earlier]}
@@ -152,7 +152,7 @@ class _Groups:
         )
 
     def _join(self, earlier: int, later: int) -> int:
-        """Make a group a part of an earlier one, which is returned."""
+        """Merge a group into an earlier one, which is returned."""
         self._members[earlier] += self._members.pop(later)
         self._read[earlier] |= self._read.pop(later)
         self._behind[earlier] |= self._behind.pop(later)
@@ -170,7 +170,7 @@ def _is_elementwise(call: Call) -> bool:
 
 
 def sort_units(before: Mapping[int, set[int]]) -> list[int]:
-    """Return numbers in an order in which those before each come first, the lowest first; none that is in a circle."""
+    """Sort numbers so that each comes after those in `before`; numbers in a cycle are left out."""
     after: dict[int, list[int]] = {}
     for index, others in before.items():
         for other in others:
@@ -189,7 +189,7 @@ def sort_units(before: Mapping[int, set[int]]) -> list[int]:
 
 
 def find_readers(graph: Graph) -> dict[Value, set[int]]:
-    """Return the positions of the steps that read each value; results and variables read after the last one."""
+    """Return for each value the indices of the steps that read it; results count as read after the last step."""
     read: dict[Value, set[int]] = {}
     for index, step in enumerate(graph.steps):
         for value in step.inputs:

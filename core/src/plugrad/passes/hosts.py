@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def return_hosts(graph: Graph) -> Graph:
-    """Return a graph whose further results are what its functions on the host compute, in their order.
+    """Return a graph whose additional results are the values of its host functions, in order.
 
     Those in the body of a loop are stacked by round. A choice gives those of both functions, zeros for the one that
     has not run. A loop of unknown length gives its last carry, because the number of its rounds is not known.
@@ -48,7 +48,7 @@ def return_hosts(graph: Graph) -> Graph:
 
 
 def return_hosts_from_both(yes: Graph, no: Graph, line: Line) -> tuple[Graph, Graph]:
-    """Return the graphs of a choice, both of which also return the host values of the first and then of the second."""
+    """Return both branches of a conditional with the host values of the first and then of the second as results."""
     first, second = return_hosts(yes), return_hosts(no)
     of_first = [first.specs[value] for value in first.results[len(yes.results) :]]
     of_second = [second.specs[value] for value in second.results[len(no.results) :]]
@@ -59,7 +59,7 @@ def return_hosts_from_both(yes: Graph, no: Graph, line: Line) -> tuple[Graph, Gr
 
 
 def _insert_zero_results(graph: Graph, zeros: Iterable[Shaped], place: int, line: Line) -> Graph:
-    """Return a graph with zeros among its results, from a position on."""
+    """Return a graph with zeros inserted among its results from an index on."""
     zeros, specs = list(zeros), dict(graph.specs)
     values = _new_values(specs, zeros)
     steps = list(graph.steps)
@@ -72,7 +72,7 @@ def _insert_zero_results(graph: Graph, zeros: Iterable[Shaped], place: int, line
 
 
 def _new_values(specs: dict[Value, Shaped], added: Iterable[Shaped]) -> list[Value]:
-    """Add values to the specs of a graph, and return them."""
+    """Append specs of new values to `specs`, and return the new values."""
     start = max(specs, default=-1) + 1
     new = dict(enumerate(added, start))
     specs.update(new)

@@ -25,7 +25,7 @@ ALIGNMENT_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """When the memory of each value of a graph is free again, and where in one block it may lie."""
+    """When the memory of each value becomes free, and its offset in one block."""
 
     storage: Mapping[Value, Value]
     """The value in whose memory a value lies: itself, what it is a view of, or the input whose place it takes."""
@@ -50,7 +50,7 @@ def plan_memory(
     places: Mapping[Value, Value] = MappingProxyType({}),
     scratch_bytes: Callable[[Step], int] = lambda step: 0,
 ) -> MemoryPlan:
-    """Return a plan of the memory that the steps of a graph need, before it runs.
+    """Plan the memory of all values of a graph before it runs.
 
     >>> from plugrad.extend import plan_memory
     >>> graph = plugrad.make_graph(lambda x: plugrad.exp(plugrad.sin(x * 2)))(plugrad.ones(1000))
@@ -116,7 +116,7 @@ def _nbytes(graph: Graph, value: Value) -> int:
 
 
 def _last_uses(graph: Graph, storage: Mapping[Value, Value]) -> dict[Value, int]:
-    """Return the position of the last step that reads or makes what lies in the memory of a value."""
+    """Return for each storage the index of the last step that reads or writes it."""
     last: dict[Value, int] = {}
     for index, step in enumerate(graph.steps):
         for value in (*step.inputs, *step.outputs):
@@ -136,7 +136,7 @@ def _free_input(
     last: Mapping[Value, int],
     whole: Set[Value],
 ) -> Value | None:
-    """Return the memory of an input that the output of an elementwise kernel may be written over, if there is any.
+    """Return the storage of an input that the step's output may overwrite, or None.
 
     The steps have made the input, which is `whole`: its elements are all that lies there, in their order. No other
     input of the step lies there, because it might be read in another order.
@@ -159,7 +159,7 @@ def _free_input(
 
 
 def _join(storage: dict[Value, Value], last: dict[Value, int], value: Value, place: Value) -> None:
-    """Let a value, and all that lies in its memory, lie in another one's."""
+    """Place a value, and all values in its storage, in the storage of another one."""
     for each, owner in storage.items():
         if owner == value:
             storage[each] = place
@@ -169,7 +169,7 @@ def _join(storage: dict[Value, Value], last: dict[Value, int], value: Value, pla
 def pack_memory(
     sizes: Mapping[int, int], first_uses: Mapping[int, int], last_uses: Mapping[int, int]
 ) -> tuple[dict[int, int], int]:
-    """Return where values lie in one block of memory, so that those that live at the same time do not overlap.
+    """Return an offset for each value such that values with overlapping lifetimes do not overlap in memory.
 
     >>> from plugrad.extend import pack_memory
     >>> pack_memory({0: 64, 1: 128, 2: 64}, {0: 0, 1: 1, 2: 2}, {0: 1, 1: 2, 2: 2})
@@ -207,7 +207,7 @@ def _peak(
     sizes: Mapping[Value, int],
     inside: list[int],
 ) -> int:
-    """Return the most bytes that live at one step."""
+    """Return the largest number of bytes alive at any step."""
     changes = [0] * (len(inside) + 2)
     for value, birth in births.items():
         changes[birth] += sizes[value]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def concatenate_padded(graph: Graph) -> Graph:
-    """Return the graph with concatenations instead of sums of arrays that are padded with zeros to parts of a whole.
+    """Return the graph with sums of zero-padded arrays that do not overlap replaced by concatenations.
 
     The parts follow each other along one axis and fill it, and nothing else reads the padded arrays. 0 is added to each
     part, because -0.0 + 0 is 0.0.
@@ -44,7 +44,7 @@ def concatenate_padded(graph: Graph) -> Graph:
 
 
 def _concatenate(step: Call, parts: Sequence[_Part], specs: dict[Value, Shaped]) -> list[Step]:
-    """Return the steps that make the value of a sum of its parts, whose values are added to the specs."""
+    """Return steps that compute a sum by concatenation of its parts; their new values are added to `specs`."""
     zero = max(specs) + 1
     spec = specs[zero] = Shaped((), specs[step.outputs[0]].dtype)
     attrs = {"shape": (), "value": 0, "dtype": spec.dtype}
@@ -59,7 +59,7 @@ def _concatenate(step: Call, parts: Sequence[_Part], specs: dict[Value, Shaped])
 
 
 class _Part(NamedTuple):
-    """An array that is padded along one axis."""
+    """An array that is zero-padded along one axis."""
 
     value: Value
     axis: int
@@ -68,7 +68,7 @@ class _Part(NamedTuple):
 
 
 class _Finder:
-    """Finds the padded arrays that a sum adds."""
+    """Finds the zero-padded arrays in a sum."""
 
     def __init__(
         self, calls: Mapping[Value, Call], specs: Mapping[Value, Shaped], uses: Counter[Value]
@@ -76,7 +76,7 @@ class _Finder:
         self.calls, self.specs, self.uses = calls, specs, uses
 
     def inner_sums(self, step: Call) -> list[Value]:
-        """Return the operands of a sum that are sums of the same shape, which nothing else reads."""
+        """Return those operands of a sum that are sums of the same shape and have no other reader."""
         if step.kernel is not binary.add:
             return []
         shape = self.specs[step.outputs[0]].shape
@@ -91,7 +91,7 @@ class _Finder:
         ]
 
     def find_parts(self, step: Call) -> list[_Part]:
-        """Return the parts that a sum puts together, in their order; an empty list if it adds anything else."""
+        """Return the padded parts of a sum in order, or an empty list if it has other operands."""
         shape = self.specs[step.outputs[0]].shape
         waiting, parts = [step], list[_Part]()
         while waiting:
@@ -117,7 +117,7 @@ class _Finder:
         return parts if parts[-1].after == 0 else []
 
     def _padded(self, step: Call) -> _Part | None:
-        """Return what a call pads with zeros along one axis, or None if it does not."""
+        """Return the part that a call pads with zeros along one axis, or None."""
         if step.kernel is not movement.pad:
             return None
         value, number = step.inputs[0], step.attrs.get("constant_value", 0)

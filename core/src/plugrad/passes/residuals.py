@@ -48,7 +48,7 @@ _CHEAP: Final[frozenset[Kernel[..., Any]]] = frozenset(
 
 
 def keep_residuals(graph: Graph) -> Graph:
-    """Return the graph in which loops keep what later loops over the same rounds would compute again.
+    """Return the graph with loops that store values which later loops over the same iterations would recompute.
 
     Only what is costly is kept, of one loop for another at most 16 MB.
 
@@ -142,7 +142,7 @@ def _find_same(first: Scan, then: Scan, stacked: Mapping[Value, Value]) -> dict[
 
 
 def _constant_key(x: Any) -> tuple[Any, ...]:
-    """Return what equal constants have in common: the bytes of small arrays of NumPy, else the identity."""
+    """Return a key that equal constants share: the bytes of small NumPy arrays, else the identity."""
     if isinstance(x, np.ndarray):
         array = cast("NDArray[Any]", x)  # whose dtype the test does not tell
         if array.nbytes <= _COMPARED_MAX_BYTES and not array.dtype.hasobject:
@@ -151,7 +151,7 @@ def _constant_key(x: Any) -> tuple[Any, ...]:
 
 
 def _find_repeated(first: Graph, then: Graph, same: dict[Value, Value]) -> dict[Value, Call]:
-    """Return the calls of the later body that the first one makes, too, by their outputs, which are added to `same`."""
+    """Return the calls of the second body that the first also makes, by output; they are added to `same`."""
     known: dict[Any, Call] = {}
     for step in first.steps:
         if isinstance(step, Call):
@@ -175,7 +175,7 @@ def _find_repeated(first: Graph, then: Graph, same: dict[Value, Value]) -> dict[
 def _choose(
     repeated: Mapping[Value, Call], needed: Iterable[Value | None], specs: Mapping[Value, Shaped]
 ) -> frozenset[Value]:
-    """Return what to keep so that nothing costly is computed again for the needed values: as few bytes as possible."""
+    """Choose the values to store so that no costly call is recomputed, with as few bytes as possible."""
     chosen: dict[Value, frozenset[Value]] = {}
 
     def nbytes(values: Iterable[Value]) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def rename_inputs(step: Step, names: Mapping[Value, Value]) -> Step:
-    """Return a step that reads other values in the place of some."""
+    """Return a step with some of its inputs replaced."""
     if not names or isinstance(step, HostValue) or names.keys().isdisjoint(step.inputs):
         return step
 
@@ -40,7 +40,7 @@ def rename_inputs(step: Step, names: Mapping[Value, Value]) -> Step:
 
 
 def rewritten(graph: Graph, steps: Sequence[Step], names: Mapping[Value, Value]) -> Graph:
-    """Return the graph with other steps, whose results and updates are read under other names."""
+    """Return the graph with new steps, and with renamed results and updates."""
     return replace(
         graph,
         steps=tuple(steps),
@@ -50,7 +50,7 @@ def rewritten(graph: Graph, steps: Sequence[Step], names: Mapping[Value, Value])
 
 
 def map_bodies(step: Step, change: Callable[[Graph], Graph]) -> Step:
-    """Return a step with a function applied to each graph inside it."""
+    """Return a step with a function applied to each of its subgraphs."""
     if isinstance(step, Call | HostValue):
         return step
     if isinstance(step, Cond):

@@ -7,7 +7,7 @@ from plugrad.passes.rewriting import map_bodies, rename_inputs, rewritten
 
 
 def remove_stops(graph: Graph) -> Graph:
-    """Return the graph without the steps that stand for `stop_gradient`, whose values are their inputs."""
+    """Return the graph without `stop_gradient` steps, which are replaced by their inputs."""
     names: dict[Value, Value] = {}
     steps: list[Step] = []
     has_changed = False

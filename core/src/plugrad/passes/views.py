@@ -28,7 +28,7 @@ STRIDED_VIEWS: Final[frozenset[Kernel[..., Any]]] = PACKED_VIEWS | {
 
 
 def find_storage(graph: Graph, views: Set[Kernel[..., Any]] = STRIDED_VIEWS) -> dict[Value, Value]:
-    """Return the value in whose memory each value lies: itself, or the first one of a row of views.
+    """Return for each value the value that owns its memory: itself, or the base of a chain of views.
 
     >>> from plugrad.extend import find_storage
     >>> graph = plugrad.make_graph(lambda x: plugrad.exp(x.reshape(2, 2).T))(plugrad.ones(4))

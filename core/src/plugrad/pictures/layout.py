@@ -51,7 +51,7 @@ class Arrangement(NamedTuple):
 
 @dataclass
 class _Item:
-    """An item of a row: a node, or the point where a long edge passes through."""
+    """An item of a row: a node, or a point through which a long edge passes."""
 
     row: int
     width: float
@@ -113,7 +113,7 @@ def _neighbours(edges: Sequence[Edge]) -> tuple[dict[int, list[int]], dict[int, 
 def _blocks(
     nodes: Sequence[Node], sources: dict[int, list[int]], targets: dict[int, list[int]]
 ) -> list[int]:
-    """Return the block of each node; all are in one if gradients are differentiated again."""
+    """Return the block (forward or gradient) of each node; there is only one for higher-order gradients."""
     blocks = [1 if node.is_backward else 0 for node in nodes]
     for i, node in enumerate(nodes):  # sources have smaller positions
         if not node.is_backward and any(blocks[s] for s in sources[i]):
@@ -141,7 +141,7 @@ def _rows(
     bottoms: dict[int, int] = {}
 
     def place_gradients(owner: int, top: int) -> int:
-        """Place what computes the gradient of a node: below what takes it. Return the last row."""
+        """Place the gradient nodes of a node below their consumers, and return the last row."""
         last = top
         for i in reversed(of[owner]):
             below = [rows[t] for t in targets[i] if blocks[t] == 1 and nodes[t].kind == "kernel"]
@@ -180,7 +180,7 @@ def _arrange_block(
     bends: dict[Edge, list[_Item]],
     offset: float,
 ) -> float:
-    """Set the x of the items of a block, from `offset` on, and return the width of the block."""
+    """Set the x positions of a block's items, starting at `offset`, and return its width."""
     rows: dict[int, list[_Item]] = defaultdict(list)
     near: dict[int, dict[int, list[_Item]]] = defaultdict(lambda: defaultdict(list))
     for i in inside:
@@ -221,7 +221,7 @@ def _arrange_block(
 
 
 def _place_in_row(row: Sequence[_Item], preferred_x: Callable[[_Item], float]) -> None:
-    """Set the x of a row's items as near as possible to the wished ones, in order and without overlaps.
+    """Set the x positions of a row's items as near as possible to preferred ones, without overlaps.
 
     Neighbours that would overlap form a group, which lies where the squares of the distances are least.
     """

@@ -80,7 +80,7 @@ def _css_class(node: Node) -> str:
 
 
 def _draw_legend(entries: Sequence[tuple[str, str]], *, has_saved: bool) -> tuple[list[str], float]:
-    """Return the elements of the legend, and where they end."""
+    """Return the elements of the legend and their total width."""
     parts: list[str] = []
     x = float(MARGIN)
     y = MARGIN
@@ -116,7 +116,7 @@ def _draw_box(node: Node, box: Box) -> str:
 
 
 def _draw_edge(nodes: Sequence[Node], places: Arrangement, edge: Edge) -> str:
-    """Return an edge as a curve with a head."""
+    """Return an edge as a curve with an arrowhead."""
     start, end = places.boxes[edge.source], places.boxes[edge.target]
     rises = places.rises[edge]
     if rises is None:
@@ -138,7 +138,7 @@ def _draw_edge(nodes: Sequence[Node], places: Arrangement, edge: Edge) -> str:
 
 
 def _cross_block_edge(start: Box, end: Box, is_backward: bool) -> str:
-    """Return an edge from block to block: dashed, from side to side."""
+    """Return a dashed edge between blocks, from side to side."""
     to_right = 1 if end.x > start.x else -1
     x, to_x = start.x + to_right * start.width / 2, end.x - to_right * (end.width / 2 + 7)
     bend = to_right * max(40.0, abs(to_x - x) / 2)

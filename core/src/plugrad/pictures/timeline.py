@@ -13,7 +13,7 @@ _PAGE = Path(__file__).with_name("profile.html")
 
 
 def profile_page(data: Mapping[str, Any]) -> str:
-    """Return the page that shows kernels, and events as lists of numbers; profile.html says which."""
+    """Return the HTML page of a profile; profile.html describes `data`."""
     # In a script, only "</script" and "<!--" would not be text.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return _PAGE.read_text("utf-8").replace("{{data}}", text)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Node:
-    """A box of the picture."""
+    """A box in the picture."""
 
     kind: str
     """"kernel", "argument", "constant", "variable", "result", "start" (of the gradient) or "gradient"."""
@@ -52,7 +52,7 @@ class Node:
 
 
 class Edge(NamedTuple):
-    """An array that flows from one node to another; nodes are given by their position."""
+    """An array that flows between two nodes, given by index."""
 
     source: int
     target: int
@@ -218,12 +218,12 @@ class _GraphBuilder:
         self._coefficients: dict[tuple[int, int], int] = {}
 
     def begin(self, kind: str, title: str, array: Any) -> None:
-        """Add a node that makes an array."""
+        """Add a node that produces an array."""
         self.makers[id(array)] = len(self.nodes)
         self.nodes.append(Node(kind, title, [describe_array(array)], is_backward=kind == "start"))
 
     def end(self, kind: str, title: str, array: Any) -> None:
-        """Add a node that takes an array; a gradient that no call has made is zero, and not drawn."""
+        """Add a node that consumes an array; a gradient that no call has computed is zero and not drawn."""
         maker = self.makers.get(id(array))
         if maker is None:
             return
@@ -267,7 +267,7 @@ class _GraphBuilder:
                 self.makers[id(x)] = here
 
     def _source(self, array: Any, backend: Backend) -> int:
-        """Return the node of an input; one is added if no call has made it."""
+        """Return the node that produces an input; one is added if no call has produced it."""
         known = self.makers.get(id(array))
         if known is not None:
             return known
@@ -281,7 +281,7 @@ class _GraphBuilder:
         return here
 
     def finish(self) -> GraphElements:
-        """Return the graph, in which what only gradients take belongs to them."""
+        """Return the graph, with nodes that only gradients use assigned to the gradients."""
         takers: dict[int, list[int]] = {}
         for source, target in self.edges:
             takers.setdefault(source, []).append(target)

@@ -51,7 +51,7 @@ def draw_traced(graph: Graph) -> GraphElements:
 
 
 def _title(step: Step) -> str:
-    """Return the name of a kernel, or what else a step is."""
+    """Return the title of a step: its kernel's name, or its kind."""
     if isinstance(step, Call):
         return step.kernel.name
     if isinstance(step, HostValue):
@@ -62,7 +62,7 @@ def _title(step: Step) -> str:
 
 
 def _details(graph: Graph, step: Step) -> list[str]:
-    """Return what the tooltip of a step says: inputs, attributes, the steps inside it, and its line."""
+    """Return a step's tooltip: inputs, attributes, inner steps and the user's line."""
     specs = graph.specs
     details = [f"input: {_describe(specs[value])}" for value in step.inputs if value is not None]
     if isinstance(step, Call):

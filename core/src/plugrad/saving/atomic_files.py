@@ -86,7 +86,7 @@ def replace_atomically(path: str, op: str) -> Generator[str]:
 
 @contextmanager
 def _workplace(folder: str, name: str) -> Generator[str]:
-    """Yield a new folder for what is written until it is complete, and remove it and those of killed processes.
+    """Yield a new folder for unfinished files; on exit remove it and those that killed processes left.
 
     It is a folder, because libraries make temporary files of their own beside the one that they write. No two
     processes share it. Its name stays within the 255 bytes that file systems allow.
@@ -105,7 +105,7 @@ def _workplace(folder: str, name: str) -> Generator[str]:
 
 
 def _remove_abandoned(folder: str, name: str) -> None:
-    """Remove the folders that processes left that were killed while they wrote a file of this name."""
+    """Remove the folders of processes that were killed while they wrote a file of this name."""
     partial = re.compile(rf"\.{re.escape(name[:50])}\.[0-9a-f]{{12}}\.partial")
     for found in filter(partial.fullmatch, os.listdir(folder)):
         place = os.path.join(folder, found)

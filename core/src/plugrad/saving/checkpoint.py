@@ -40,7 +40,7 @@ CODE_OF_DTYPE: Final = {dtype: code for code, dtype in DTYPE_OF_CODE.items() if 
 
 
 def save(path: str | PathLike[str], tree: Any) -> None:
-    """Write a nested container of tensors to a safetensors file, which takes the place of an old one at once.
+    """Write a nested container of tensors to a safetensors file, which replaces an old one atomically.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
@@ -96,7 +96,7 @@ def save(path: str | PathLike[str], tree: Any) -> None:
 
 
 def _write(path: str, arrays: Mapping[str, StoredArray], metadata: Mapping[str, str]) -> None:
-    """Write arrays in the order in which their backends deliver the values.
+    """Write arrays in the order in which their backends deliver them.
 
     The library's own function wants all of them on the host.
     """
@@ -221,7 +221,7 @@ def _is_path(x: object) -> bool:
 
 
 def _import_safetensors() -> Any:
-    """Return the safetensors library, which is imported only when it is needed."""
+    """Import safetensors on first use and return it."""
     try:
         import safetensors
     except ModuleNotFoundError:

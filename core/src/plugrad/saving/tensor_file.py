@@ -45,7 +45,7 @@ MAX_AXES: Final = 64
 
 
 class _Place(NamedTuple):
-    """Where the values of a tensor are in the file, and what they are."""
+    """The position, dtype and shape of a tensor in the file."""
 
     start: int
     end: int
@@ -54,7 +54,7 @@ class _Place(NamedTuple):
 
 
 class TensorFile(Mapping[str, "NDArray[Any]"]):
-    """The arrays of an open file by name; each is read when it is asked for. `metadata` are texts by name."""
+    """The arrays of an open file by name, each read on access. `metadata` holds texts by name."""
 
     def __init__(self, file: BufferedReader) -> None:
         """Read the header, and check that the values of all tensors fill the rest of the file.
@@ -133,7 +133,7 @@ def _checked_metadata(metadata: object) -> dict[str, str]:
 
 
 def _place(name: str, entry: Any) -> _Place:
-    """Return where a tensor is, as an entry of the header says it."""
+    """Return the place of a tensor, parsed from its header entry."""
     match entry:
         case {
             "dtype": str(code),

@@ -50,7 +50,7 @@ DEFAULT_SHARD_BYTES: Final = 4 * 2**20
 def encode_weights(
     weights: Mapping[str, TensorLike], *, quantization: str | None = None
 ) -> tuple[bytes, list[dict[str, Any]]]:
-    """The bytes of all weights, one after the other, and for each the spec with its name, shape and dtype.
+    """The bytes of all weights concatenated, and a spec with name, shape and dtype for each.
 
     >>> data, specs = plugrad.tfjs.encode_weights({"w": [1.0, 2.0], "s": ["hi"]})
     >>> len(data), specs[1]
@@ -106,7 +106,7 @@ def decode_weights(
     *,
     device: DeviceLike | None = None,
 ) -> dict[str, Tensor]:
-    """The weights by name that `specs` describe; quantized ones have the dtype that they had before.
+    """The weights by name that `specs` describe; quantized ones are converted back to their original dtype.
 
     >>> quantization = {"dtype": "uint8", "scale": 0.5, "min": -1.0}
     >>> spec = {"name": "w", "shape": [3], "dtype": "float32", "quantization": quantization}
@@ -156,7 +156,7 @@ def _decode_arrays(
 
 
 def _decode_weight(data: memoryview, spec: Any) -> tuple[str, NDArray[Any], int]:
-    """Decode the weight at the beginning of `data`: return its name, its values and the number of bytes read."""
+    """Decode the weight at the start of `data`; return its name, its values and the number of bytes read."""
     match spec:
         case {"name": str(name), "shape": [*shape], "dtype": str(dtype)} if all(
             type(n) is int and n >= 0 for n in shape
@@ -198,7 +198,7 @@ def _decode_weight(data: memoryview, spec: Any) -> tuple[str, NDArray[Any], int]
 
 
 def _is_known_quantization(quantization: Any, dtype: str) -> bool:
-    """Return whether a quantization is one for weights of a dtype."""
+    """Return whether a quantization is supported for weights of a dtype."""
     match quantization:
         case None:
             return True
@@ -211,7 +211,7 @@ def _is_known_quantization(quantization: Any, dtype: str) -> bool:
 
 
 def _is_float(value: object) -> bool:
-    """Return whether a value of JSON is a number that a float holds; an integer may have any number of digits."""
+    """Return whether a JSON number can be converted to a float; an integer may have any number of digits."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 1000)
 
 
@@ -246,7 +246,7 @@ def write_weights(
     quantization: str | None = None,
     shard_bytes: int = DEFAULT_SHARD_BYTES,
 ) -> None:
-    """Write weights as a manifest, a JSON file, and the files beside it that the manifest names.
+    """Write weights as a JSON manifest and the binary files that it lists.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights_manifest.json")
@@ -283,7 +283,7 @@ def write_model(
     quantization: str | None = None,
     shard_bytes: int = DEFAULT_SHARD_BYTES,
 ) -> None:
-    """Write a ``model.json`` with its weights in the files beside it.
+    """Write a ``model.json`` and its weights in files beside it.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.json")
@@ -328,7 +328,7 @@ def _write_shards(
     shard_bytes: int,
     document: Callable[[list[Any]], Any],
 ) -> None:
-    """Write weights, and then the file that a function makes of their manifest."""
+    """Write weight files, then the JSON file that `document` makes from their manifest."""
     shard_bytes = check_integer(shard_bytes, op, "shard_bytes", least=1)
     data, specs = encode_weights(weights, quantization=quantization)
     folder, name = os.path.split(path)
@@ -373,7 +373,7 @@ def read_weights(
 def read_model(
     path: str | PathLike[str], *, device: DeviceLike | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What stands in a ``model.json``, and the weights by name; see `write_model` for an example.
+    """The content of a ``model.json``, and its weights by name; see `write_model` for an example.
 
     Args:
         path: the file.
@@ -393,7 +393,7 @@ def read_model(
 
 
 def read_arrays(op: str, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """Return what stands in a model or a manifest, and the weights as arrays.
+    """Return the content of a model or manifest, and its weights as arrays.
 
     Raises:
         DamagedFile, OSError: as for `read_weights`.
@@ -409,7 +409,7 @@ def read_arrays(op: str, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
 
 
 def _read_groups(op: str, text: bytes, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """Read the weights from the files that the manifest at `path` names."""
+    """Read the weights from the files that the manifest at `path` lists."""
     try:
         weights: dict[str, NDArray[Any]] = {}
         document, groups = _parse_groups(text)

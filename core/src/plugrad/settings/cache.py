@@ -53,7 +53,7 @@ class UserCache:
         return None
 
     def read(self, key: str | bytes) -> bytes | None:
-        """Return the content that was written under a key, or None."""
+        """Return the content stored under a key, or None."""
         file = self._file(key)
         try:
             data = file.read_bytes() if file is not None and _is_private(file) else b""
@@ -65,7 +65,7 @@ class UserCache:
         return content if data[:DIGEST_BYTES] == _content_digest(key, content) else None
 
     def write(self, key: str | bytes, content: bytes) -> None:
-        """Write `content` under a key; readers in other processes see all of it or none."""
+        """Store `content` under a key; readers in other processes see all of it or nothing."""
         file = self._file(key)
         if file is None:
             return
@@ -110,7 +110,7 @@ def cache_directories() -> Iterator[Path]:
 
 
 def _is_private(path: Path) -> bool:
-    """Return whether a file or directory is the user's own, not a link, and not writable for others."""
+    """Return whether a file or directory belongs to the user, is no link, and is not writable by others."""
     if sys.platform == "win32":
         return True  # the directories of users are private
     found = path.lstat()

@@ -32,7 +32,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Change(NamedTuple):
-    """One step: what was registered, whether it replaced something, and how to take it back and to repeat it.
+    """One change: what was registered, whether it replaced something, and how to undo and redo it.
 
     `what` is ``("kernel", name, backend)``, ``("gradient", name)``, ``("contract", name)`` or the like.
     """
@@ -44,7 +44,7 @@ class Change(NamedTuple):
 
 
 class Journal:
-    """The changes that were made inside one `record_registrations` block, by the code that it called."""
+    """The changes made within one `record_registrations` block."""
 
     def __init__(self, is_deferred: bool = False) -> None:
         """Start without a change."""
@@ -54,21 +54,21 @@ class Journal:
         self._is_undone = False
 
     def undo(self) -> None:
-        """Take everything back, the last change first; doing it twice is harmless."""
+        """Undo all changes, the last one first; doing it twice is harmless."""
         if not self._is_undone:
             self._is_undone = True
             for change in reversed(self.changes):
                 change.undo()
 
     def redo(self) -> None:
-        """Repeat what was taken back."""
+        """Redo the changes that were undone."""
         if self._is_undone:
             self._is_undone = False
             for change in self.changes:
                 change.redo()
 
     def replacements(self) -> dict[tuple[str, ...], bool]:
-        """Return, for each thing that was registered, whether it replaced another one."""
+        """Return for each thing registered whether it replaced another one."""
         first: dict[tuple[str, ...], bool] = {}
         for change in self.changes:
             first.setdefault(change.what, change.replaced)
@@ -84,7 +84,7 @@ _numbers: Final = count(1)
 
 
 def note_change() -> None:
-    """Give a change a number; call it when the change is complete.
+    """Return a number for a change; call it after the change is complete.
 
     Two threads at once may set their numbers in either order, but each number is set only once, so that what was
     computed before a change never has the number of a later one.
@@ -100,7 +100,7 @@ def note(
     *,
     replaced: bool = False,
 ) -> None:
-    """Remember a change that is about to be made, if a journal is open; to undo what was not done is harmless."""
+    """Record a change before it is made, if a journal is open; undoing a change that was not made is harmless."""
     journal = _journal.get()
     if journal is not None:
         journal.changes.append(Change(what, replaced, undo, redo))
@@ -110,7 +110,7 @@ MISSING: Final = object()
 
 
 def put(table: dict[Any, Any], key: object, value: object, kind: str) -> None:
-    """Change an entry of a table, or remove it if `value` is `MISSING`, and note the change."""
+    """Change an entry of a table, or remove it if `value` is `MISSING`, and record the change."""
     with lock:
         before = table.get(key, MISSING)
         redo = partial(exchange, table, key, before, value)
@@ -120,7 +120,7 @@ def put(table: dict[Any, Any], key: object, value: object, kind: str) -> None:
 
 
 def add(table: dict[Any, Any], key: object, value: object, kind: str) -> bool:
-    """Add an entry to a table, and note it; return whether the key was free."""
+    """Add an entry to a table and record it; return whether the key was free."""
     with lock:
         if key in table:
             return False
@@ -144,7 +144,7 @@ def exchange(table: dict[Any, Any], key: object, old: object, new: object) -> No
 
 @contextmanager
 def record_registrations(*, is_deferred: bool = False) -> Generator[Journal, None, None]:
-    """Record what this thread registers inside a block; if the block raises, take it back.
+    """Record what this thread registers within a block, and undo it if the block raises.
 
     What other threads register meanwhile stays. So does what a block inside this one has recorded:
     it belongs to another plugin, or has been completed.

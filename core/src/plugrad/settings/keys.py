@@ -45,7 +45,7 @@ def _parse_string(value: object) -> str:
 
 
 def _parse_names(value: object) -> tuple[str, ...]:
-    """Read a list of names, or one string of names separated by commas."""
+    """Parse a list of names, or one string of names separated by commas."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(
         isinstance(p, str) for p in cast("list[object]", parts)
@@ -55,7 +55,7 @@ def _parse_names(value: object) -> tuple[str, ...]:
 
 
 def _parse_bytes(value: object) -> int | None:
-    """Read a number of bytes: ``1048576``, ``"512MiB"``, ``"2GB"``, or ``"none"``."""
+    """Parse a number of bytes: ``1048576``, ``"512MiB"``, ``"2GB"``, or ``"none"``."""
     if value is None or value == "none":
         return None
     match = re.fullmatch(r"(\d+)\s*(|[KMGT]i?)B?", str(value))
@@ -138,7 +138,7 @@ KEYS: Final[Mapping[str, Key]] = {
             "dtypes), changed inputs and positions out of range are errors, and there are warnings when the "
             "gradient or the implementation of a kernel is replaced, and when a tensor that is being "
             "differentiated is read as a number or a text; functions of jit run untraced in each call, too, and other "
-            "bits are an error",
+            "bits are an error, or other values where the gradient of a loop adds",
             BOOLEAN,
             _parse_boolean,
             False,
@@ -217,7 +217,7 @@ KEYS: Final[Mapping[str, Key]] = {
 
 
 def may_be_suggested(name: str) -> bool:
-    """Return whether plugins may suggest a setting: not which plugins are loaded or preferred."""
+    """Return whether plugins may suggest a setting; they may not suggest which plugins are loaded or preferred."""
     return name != "packs" and not name.startswith("plugins.")
 
 

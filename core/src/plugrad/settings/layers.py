@@ -45,7 +45,7 @@ Suggestions = list[tuple[str, "Mapping[str, Any]"]]
 
 
 class _Overrides(NamedTuple):
-    """What `config.override` has set in one context: each value with the mark of its block, and the last by name."""
+    """The values that `config.override` has set in one context, with their blocks, and the current value by name."""
 
     entries: tuple[tuple[object, str, Any], ...] = ()
     values: Mapping[str, Any] = MappingProxyType({})
@@ -177,7 +177,7 @@ class Config:
             self._notify_listeners(name)
 
     def reset(self, name: str | None = None) -> None:
-        """Forget the values `set` for one key or all keys, and read files and the environment again; see `reread`."""
+        """Drop values set by `set`, for one key or all, and read files and environment again; see `reread`."""
         if name is not None:
             self._key(name, "plugrad.config.reset")
         with self._lock:
@@ -255,7 +255,7 @@ class Config:
         return files
 
     def environment(self) -> Mapping[str, str]:
-        """Return the variables of the environment with plugrad's prefix, as they were when they were first needed."""
+        """Return the environment variables with plugrad's prefix, as they were when first needed."""
         if (found := self._environment) is None:
             found = self._environment = {
                 name: given
@@ -309,7 +309,7 @@ class Config:
             ) from None
 
     def parse_settings(self, values: Mapping[str, object], layer: str) -> dict[str, Any]:
-        """Return the values of a table, which may be nested, by the names of their settings.
+        """Return the values of a possibly nested table by setting name.
 
         Raises:
             ConfigError: a key is unknown, or a value is malformed.
@@ -373,7 +373,7 @@ class Config:
 
 
 def _flatten_table(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield dotted names and values: the entry ``disable`` of the table ``[plugins]`` is ``plugins.disable``."""
+    """Yield dotted names and values: ``disable`` in the table ``[plugins]`` becomes ``plugins.disable``."""
     for name, value in table.items():
         if isinstance(value, dict):
             for inner, item in _flatten_table(cast("dict[str, Any]", value)):

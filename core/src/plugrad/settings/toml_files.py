@@ -17,7 +17,7 @@ MAX_KEY_DOTS: Final = 64
 
 
 def parse_toml(content: bytes) -> dict[str, Any]:
-    """Return the table in the bytes of a file.
+    """Parse the bytes of a TOML file.
 
     Raises:
         ValueError: they are not TOML, or nested too deeply; the message is the end of a sentence.
@@ -34,7 +34,7 @@ def parse_toml(content: bytes) -> dict[str, Any]:
 
 
 def read_regular_file(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the bytes of a regular file that is not too large; to open a pipe must not wait for a writer.
+    """Return the bytes of a regular file of limited size; a pipe is refused without waiting for a writer.
 
     Raises:
         ValueError: it is not a regular file, or larger.
@@ -52,7 +52,7 @@ def read_regular_file(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def check_size(content: bytes, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the bytes of a file unless there are too many.
+    """Return the bytes of a file unless there are more than `max_bytes`.
 
     Raises:
         ValueError: there are.

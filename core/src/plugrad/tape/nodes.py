@@ -36,7 +36,7 @@ next_order: Final = count().__next__
 
 
 class Node:
-    """One step of the tape. `order` grows with time, so a node's parents always have a smaller one.
+    """One step of the tape. `order` increases with time, so a node's parents always have a smaller one.
 
     The parents are the nodes of the step's inputs, None for an input that is not being differentiated.
     """
@@ -49,7 +49,7 @@ class Node:
         self.parents = parents
 
     def is_being_differentiated(self) -> bool:
-        """Whether the result of a function that still runs, and is being differentiated, may depend on the node.
+        """Whether the node depends on an input of a function that is being differentiated now.
 
         Arguments of a function with its own gradient are constants inside it.
         """
@@ -62,7 +62,7 @@ class Node:
 
 @final
 class Call(Node):
-    """A kernel call, with the values that its gradient's plan asks for; other slots stay empty.
+    """A kernel call with the values that its gradient's plan needs; other slots stay empty.
 
     The engine sets them all, without calling a constructor, which would take as long as all of that.
     """
@@ -84,7 +84,7 @@ class Call(Node):
             x.node = Part(self, index)
 
     def keep(self, arrays: Sequence[Any], output: Any) -> None:
-        """Keep the values that the plan asks for."""
+        """Save the values that the plan needs."""
         plan = self.plan
         if saved := plan.saved_inputs:
             self.saved = arrays if len(saved) >= len(arrays) else [arrays[i] for i in saved]
@@ -141,7 +141,7 @@ class Step(Node):
     __slots__ = ()
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Return (position, gradient) for the wanted inputs (None: all), given the gradient `dy` of the output.
+        """Return (position, gradient) pairs for the wanted inputs (None: all), given the output's gradient `dy`.
 
         If `linked`, saved tensors keep their nodes, so that the result can be differentiated
         again.
@@ -150,7 +150,7 @@ class Step(Node):
 
 
 class Leaf(Step):
-    """Where differentiation begins: an argument of the differentiated function under a new name."""
+    """A node at which differentiation begins: an argument of the differentiated function."""
 
     __slots__ = ("origin",)
 
@@ -161,7 +161,7 @@ class Leaf(Step):
         self.origin: object = ORIGIN
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Pass the gradient on to the tensor behind the new name."""
+        """Pass the gradient on to the tensor that the leaf stands for."""
         return [(0, dy)]
 
 
@@ -173,7 +173,7 @@ _REFERENCES_WITHOUT_LEAVES: Final = getrefcount(ORIGIN)
 
 
 def leaves_alive() -> int:
-    """Return the number of leaves, of all threads, on which a tensor or a function may depend."""
+    """Return the number of live leaves in all threads."""
     return getrefcount(ORIGIN) - _REFERENCES_WITHOUT_LEAVES
 
 
@@ -184,24 +184,24 @@ constants_before: Final[ContextVar[int]] = ContextVar("plugrad_constants_before"
 
 
 def end_recording(leaves: Collection[Leaf]) -> None:
-    """Note that functions of these leaves, which `open_leaves` may have, do not run any more."""
+    """Mark the functions of these leaves as finished."""
     open_leaves.difference_update(leaves)
     if not open_leaves:
         collect_as_before()
 
 
 class Bundle(Step):
-    """Several results as one root: its gradient is the list of their gradients."""
+    """Several results as one root, whose gradient is the list of their gradients."""
 
     __slots__ = ()
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Hand each result its gradient."""
+        """Pass each result its gradient."""
         return list(enumerate(dy))
 
 
 def add_ancestors(nodes: list[Node], found: set[Node | None], first: int) -> bool:
-    """Add to nodes what they depend on, except what was found already and what is older than `first`.
+    """Extend `nodes` by their ancestors, except those already found and those older than `first`.
 
     Returns:
         Whether something older was left out.

@@ -39,7 +39,7 @@ EVERY_INPUT: Final[Sequence[int]] = range(sys.maxsize)
 
 
 class Application(NamedTuple):
-    """The gradient rule of one input, and how it gets the values that it needs besides `dy`; or a `Pull`."""
+    """The gradient rule of one input, and how to get the values it needs besides `dy`; or a `Pull`."""
 
     input: int | None
     """The position of the input; None if the rule is a `Pull`."""
@@ -53,7 +53,7 @@ class Application(NamedTuple):
 
 
 class GradientPlan:
-    """The rules of the differentiated inputs, ready to be applied to a call; `Plan` says what the attributes are."""
+    """The rules of the differentiated inputs, ready to be applied to a call; see `Plan` for the attributes."""
 
     # The tape reads these for every call: slots are faster than the fields of a named tuple.
     __slots__ = (

@@ -38,7 +38,7 @@ def find_plan(kernel: Kernel[..., Any], differentiated: int) -> Plan | None:
 
 
 class BackwardPass:
-    """The backward pass from a result to the leaves, over the nodes between them."""
+    """The backward pass from a result to the leaves, over all nodes between them."""
 
     __slots__ = ("is_nested", "leaves", "needed", "nodes", "root")
 
@@ -107,13 +107,13 @@ class BackwardPass:
             return [gradients.get(leaf) for leaf in self.leaves]
 
     def _report(self, positions: Sequence[int], gradients: Gradients, report: Listener) -> None:
-        """Report the gradients of the leaves at some positions, as far as the root depends on them."""
+        """Report the gradients of the leaves at these positions on which the root depends."""
         for position in positions:
             if (gradient := gradients.get(self.leaves[position])) is not None:
                 report(position, gradient)
 
     def _completed_leaves(self) -> dict[Node | None, list[int]]:
-        """Return the positions of the leaves by the last node that adds to them; by None, those to which none does."""
+        """Return leaf positions by the last node that contributes to them; under None, leaves without contributions."""
         remaining: dict[Node | None, int] = {leaf: i for i, leaf in enumerate(self.leaves)}
         completed: dict[Node | None, list[int]] = {}
         for node in self.nodes:  # which are sorted, and processed from the end

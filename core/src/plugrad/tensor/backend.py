@@ -100,12 +100,12 @@ class KernelConfig(NamedTuple):
 
     @property
     def conditions(self) -> tuple[frozenset[DType] | None, frozenset[DType], int]:
-        """The fields that say for which inputs it is meant."""
+        """The fields that restrict the inputs for which the implementation is meant."""
         return self.dtypes, self.broadcast_dtypes, self.min_bytes
 
     @property
     def is_conditional(self) -> bool:
-        """Whether it is meant for some inputs only."""
+        """Whether the implementation is meant only for some inputs."""
         return self.dtypes is not None or self.min_bytes > 0
 
 
@@ -177,7 +177,7 @@ class Backend(ABC):
         """Return the values on the host, waiting for them if they are still being computed."""
 
     def read(self, arrays: Iterable[Any]) -> Generator[NDArray[Any]]:
-        """Yield flat host arrays with the values of arrays of one dtype, which is no string, one after the other.
+        """Yield the values of arrays of one numeric dtype as flat host arrays, one after another.
 
         By default, these are what `to_numpy` returns. A backend may yield arrays in parts, or some of them
         as one part, and let the device bring the next part while the program uses this one. A part holds
@@ -213,7 +213,7 @@ class Backend(ABC):
     # --- what a backend may offer besides ---------------------------------------------------------
 
     def compile(self, graph: Any) -> Callable[..., list[Any]] | None:
-        """Return a function that runs a `plugrad.graph.graph.Graph`, or None to have its calls replayed one by one.
+        """Return a function that runs a `plugrad.graph.graph.Graph`, or None to have its calls replayed.
 
         The function takes the arrays of the arguments and then those of the variables. It returns a list of arrays:
         the results, and then what the variables become.
@@ -228,7 +228,7 @@ class Backend(ABC):
         attrs: Mapping[str, Any],
         free: Sequence[int],
     ) -> Implementation | None:
-        """Return a function of arrays of some shapes and dtypes that gives the bits that `function` gives for them.
+        """Return a version of `function` for fixed shapes and dtypes that returns the same bits, or None.
 
         A replay of a graph calls it in the place of `function` as long as this is what the engine would call, so
         that what follows from shapes, dtypes and attributes is decided once and not in each call.
@@ -276,11 +276,11 @@ class Backend(ABC):
         raise NotImplementedError
 
     def lose_device(self) -> None:
-        """Lose the device, as the reset of a driver would, so that tests can see what becomes of it."""
+        """Lose the device, as a driver reset would, so that tests can observe the consequences."""
         raise NotImplementedError
 
     def handle_interruption(self, *, is_deferrable: bool) -> str:
-        """Return why the device is lost after an exception from outside has cut a call in two, or "".
+        """Return why the device is lost after an interruption in the middle of a call, or "" if it is not.
 
         The default is right for a backend whose calls can be cut anywhere.
 
@@ -301,7 +301,7 @@ class Backend(ABC):
     def join_implementations(
         self, config: KernelConfig, following: Implementation
     ) -> Implementation:
-        """Return the function that the engine calls for an implementation that is meant for some inputs only.
+        """Return the function that the engine calls for an implementation meant only for some inputs.
 
         `following` is the next one, which takes all others. By default, `wrap_implementation` wraps both, and the
         conditions are tested before one of them is called. A backend may do it in fewer steps.
@@ -311,7 +311,7 @@ class Backend(ABC):
         return choose(function, self.wrap_implementation(name, following), *config.conditions)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return what the engine calls for a kernel from the moment on when a program has named bfloat16.
+        """Return the function that the engine calls for a kernel after the program has named bfloat16.
 
         By default, `function` itself. A backend whose kernels compute in float32 returns
         `plugrad.extend.compute_in_float32`.
@@ -328,7 +328,7 @@ class Backend(ABC):
 
 
 def check_alive(backend: Backend, what: str) -> None:
-    """Raise if a backend's arrays are gone, because its device is lost or closed; `what` was asked of one.
+    """Raise if a backend's device is lost or closed; `what` names the requested operation.
 
     Raises:
         DeviceLost: the device is lost.
@@ -346,14 +346,14 @@ def check_alive(backend: Backend, what: str) -> None:
 
 
 def note_loss(error: BaseException, backend: Backend) -> None:
-    """Mark a device as lost if that is what an error of its backend says; from now on its arrays are dead."""
+    """Mark a device as lost if an error of its backend says so; its arrays are then dead."""
     if isinstance(error, DeviceLost) and not error.device:
         error.device, backend.lost = backend.label, backend.lost or str(error)
         _clear_caches(backend)
 
 
 def passes(error: BaseException, backend: Backend) -> bool:
-    """Return whether an exception must pass: it came from outside the call of a backend in which it appeared.
+    """Return whether an exception must propagate unchanged because it came from outside the backend call.
 
     If that has cut the call in two, the device may be lost. What is no `Exception`, such as `SystemExit`, passes, too.
     """
@@ -372,14 +372,14 @@ def _clear_caches(backend: Backend) -> None:
 
 
 def compute_host_value(function: Callable[[], Any], shape: Shape, dtype: DType) -> NDArray[Any]:
-    """Return what a function of a `plugrad.extend.HostValue` computes, for backends that compile graphs."""
+    """Return the value of a `plugrad.extend.HostValue` function, for backends that compile graphs."""
     log = active_log.get()
     values = np.asarray(function() if log is None else log.call(function), dtype.numpy)
     return values if values.shape == shape else values.reshape(shape)
 
 
 def store(values: NDArray[Any], backend: Backend) -> Any:
-    """Return host values as an array of a backend, whose shape and dtype are checked.
+    """Copy host values to an array of a backend and check its shape and dtype.
 
     Raises:
         BackendFailed: `from_numpy` fails, or what it returns is no such array.
@@ -402,7 +402,7 @@ def store(values: NDArray[Any], backend: Backend) -> Any:
 
 
 def has_odd_bools(values: NDArray[Any]) -> bool:
-    """Return whether bools have other bytes than 0 and 1, as a view of bytes or a file may.
+    """Return whether bools have bytes other than 0 and 1, as views of bytes and files may.
 
     NumPy takes them for True. Kernels may count them, or choose by their lowest bit.
     """
@@ -412,7 +412,7 @@ def has_odd_bools(values: NDArray[Any]) -> bool:
 def check_array(
     array: Any, shape: tuple[int, ...], dtype: object, backend: Backend, method: str
 ) -> None:
-    """Raise unless what a method has returned has a shape and a dtype, and the right ones.
+    """Raise unless a method has returned an array of the right shape and dtype.
 
     Raises:
         BackendFailed: the message names the backend, the method and what it returned.
@@ -426,7 +426,7 @@ def check_array(
 
 
 def _is_same(found: object, dtype: object) -> bool:
-    """Return whether two objects stand for one dtype."""
+    """Return whether two objects mean the same dtype."""
     try:
         return as_dtype(found) is as_dtype(dtype)
     except DTypeError:
@@ -434,7 +434,7 @@ def _is_same(found: object, dtype: object) -> bool:
 
 
 def dlpack_device_of(backend: Backend) -> tuple[int, int] | None:
-    """Return what `Backend.dlpack_device` says, if it makes sense."""
+    """Return the result of `Backend.dlpack_device`, checked."""
     where: Any = backend.dlpack_device()
     if where is None or (
         isinstance(where, tuple)
@@ -457,7 +457,7 @@ def unsupported_dtype(dtype: DType, backend: Backend) -> UnsupportedDtype:
 
 
 def closed_backend_error(backend: Backend, what: str) -> DisposedTensor:
-    """Return the error for a tensor whose backend has been closed; `what` was asked of it."""
+    """Return the error for a tensor whose backend has been closed; `what` names the requested operation."""
     return DisposedTensor(
         f"{what}: the tensor lived on {backend.label}, which has been closed since then; its values are gone, "
         "so compute them again"
@@ -481,7 +481,7 @@ def invalid_result(backend: Backend, method: str, returned: object, expected: st
 
 
 def read_array(array: Any, backend: Backend) -> NDArray[Any]:
-    """Return the values of a backend array as a read-only NumPy array. All reading of tensors comes here.
+    """Return the values of a backend array as a read-only NumPy array. All reads of tensors go through this.
 
     Raises:
         DeviceLost: the device is gone.
@@ -513,7 +513,7 @@ def export_values(values: NDArray[Any], **options: Any) -> Any:
 def export_array(
     array: Any, backend: Backend, *, copy: bool, stream: Any, max_version: tuple[int, int] | None
 ) -> Any:
-    """Return the DLPack capsule of an array of a backend that makes them.
+    """Return the DLPack capsule of a backend's own array.
 
     Raises:
         DeviceLost: the device is gone.

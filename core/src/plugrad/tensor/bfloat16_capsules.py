@@ -31,7 +31,7 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 
 
 def export_bfloat16(values: NDArray[Any], **options: Any) -> Any:
-    """Return a capsule of values of bfloat16; the options are those of NumPy's ``__dlpack__``."""
+    """Return a DLPack capsule of bfloat16 values; the options are those of NumPy's ``__dlpack__``."""
     bits = values.view(np.uint16)
     capsule = bits.__dlpack__(**options)
     _kind_and_bits(capsule)[0] = BFLOAT
@@ -39,7 +39,7 @@ def export_bfloat16(values: NDArray[Any], **options: Any) -> Any:
 
 
 def import_bfloat16(x: Any) -> NDArray[Any] | None:
-    """Return the values of an object with ``__dlpack__`` if they are bfloat16 in host memory, else None."""
+    """Return the values of an object with ``__dlpack__`` if they are bfloat16 on the host, else None."""
     try:
         capsule = x.__dlpack__(max_version=(1, 0))
     except TypeError:  # the object is older than the argument
@@ -52,14 +52,14 @@ def import_bfloat16(x: Any) -> NDArray[Any] | None:
 
 
 def _kind_and_bits(capsule: Any) -> Any:
-    """Return the two bytes of a capsule that say what its elements are."""
+    """Return the two bytes of a capsule that encode the element type."""
     name = _name(capsule)
     address = _pointer(capsule, name) + KIND_OFFSETS[name]
     return (ctypes.c_uint8 * 2).from_address(address)
 
 
 class _Exported:
-    """An object whose capsule is made already."""
+    """An object that hands out an existing capsule."""
 
     def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
         self.capsule, self.device = capsule, device

@@ -25,7 +25,7 @@ def choose(
     broadcast_dtypes: frozenset[DType],
     min_bytes: int,
 ) -> Implementation:
-    """Return a function that calls one implementation where the conditions hold, and else the next one.
+    """Return a function that calls one implementation if the conditions hold, else the next one.
 
     `KernelConfig` explains the conditions.
 
@@ -55,7 +55,7 @@ def choose(
 
 
 def _are_broadcast(arrays: Sequence[Any]) -> bool:
-    """Return whether inputs of several elements have different sizes, and one of them is large."""
+    """Return whether inputs have different sizes and at least one is large."""
     sizes = [prod(x.shape) for x in arrays]
     return (
         min(sizes) > 1
@@ -65,6 +65,6 @@ def _are_broadcast(arrays: Sequence[Any]) -> bool:
 
 
 def nbytes_of(array: Any) -> int:
-    """Return the bytes of a backend array, which has a shape and a dtype."""
+    """Return the number of bytes of a backend array."""
     nbytes = getattr(array, "nbytes", None)
     return prod(array.shape) * as_dtype(array.dtype).itemsize if nbytes is None else nbytes

@@ -47,7 +47,7 @@ class Scope:
 
 
 class Override(NamedTuple):
-    """An entry that stands for one of a registry in one context."""
+    """An entry that replaces one of a registry in one context."""
 
     registry: str
     """``"kernel"`` or ``"gradient"``."""
@@ -56,7 +56,7 @@ class Override(NamedTuple):
 
 
 class Overrides:
-    """The entries of registries that a context overrides, and the settings on which every call depends.
+    """The registry entries that a context overrides, and the settings that every call reads.
 
     A change makes another object.
     """
@@ -78,7 +78,7 @@ class Overrides:
 
 
 class Precision(NamedTuple):
-    """An open block in which kernels that gain from halves compute in a dtype."""
+    """An open block in which some kernels compute in half precision."""
 
     number: int
     """It tells the blocks that are open in one context apart."""
@@ -86,7 +86,7 @@ class Precision(NamedTuple):
 
 
 class Context(NamedTuple):
-    """The innermost `tidy` block, the backend that inputs are transferred to, what is overridden, and the precision."""
+    """The innermost `tidy` block, the transfer target, the overrides and the precision of a thread or task."""
 
     scope: Scope | None = None
     transfer: Backend | None = None
@@ -126,14 +126,14 @@ def active_overrides() -> Overrides | None:
 
 
 def active_precision() -> DType | None:
-    """Return the dtype of halves of the innermost `autocast` block."""
+    """Return the half-precision dtype of the innermost `autocast` block."""
     context = current_context()
     return None if context is None else context.precision
 
 
 @contextmanager
 def precision_of(dtype: DType | None) -> Generator[None]:
-    """A block in which the kernels that gain from halves compute in a dtype; None switches them off.
+    """Compute suitable kernels in a half-precision dtype within a block; None turns this off.
 
     Blocks may end in any order.
     """
@@ -162,6 +162,7 @@ def set_transfer_target(backend: Backend | None) -> None:
 
 
 def _set(context: Context) -> None:
+    """Set the context of this thread or task."""
     set_context(None if context == _EMPTY else context)
 
 
@@ -171,7 +172,7 @@ set_context: Final = _context.set
 
 @contextmanager
 def overriding(override: Override) -> Generator[None]:
-    """Put an entry before those of its registry in a block, in this thread or task only.
+    """Put an entry before those of its registry within a block, in this thread or task only.
 
     Blocks may end in any order. The entry ends where its block ends: a task that was started inside keeps it.
     """

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class HostLog:
-    """How to take back what the functions that one call of a program has called have counted."""
+    """Records how to undo the counts of host functions that one call of a program has called."""
 
     __slots__ = ("outer", "take_back", "undo")
 
@@ -33,11 +33,11 @@ class HostLog:
         """Undo what has been counted. It can be called once."""
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Return what a function on the host computes."""
+        """Return the value of a host function."""
         return function() if self.outer is None else self.outer.call(function)
 
     def commit(self, changes: Iterable[object], undo: Callable[[], object]) -> None:
-        """Let changes take effect, and what has been counted stay: all of it or nothing, whatever interrupts.
+        """Apply changes and keep the counts, all together or not at all, whatever interrupts.
 
         Args:
             changes: an iterator in C that makes them.
@@ -76,7 +76,7 @@ def run_logged(function: Callable[[HostLog], Result]) -> Result:
 
 
 def on_failure(undo: Callable[[], object]) -> None:
-    """Let a function be called if the call of the traced program that is running fails later.
+    """Register a function that is called if the running call of a traced program fails later.
 
     A function of `host_value` that counts calls it before it counts, so that a step that raised an error has not been
     counted. Where no traced program runs, it does nothing.

@@ -9,7 +9,7 @@ from weakref import ref
 
 
 def keep_alive(value: object, owner: object) -> None:
-    """Keep an object until another one dies.
+    """Keep an object alive as long as another one.
 
     `weakref.finalize` would call Python code then, in which Python drops what a handler of signals raises.
     """

@@ -118,7 +118,7 @@ class Tensor(Methods):
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes that the elements take, each as many as its dtype says."""
+        """The number of bytes of all elements."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -200,7 +200,7 @@ class Tensor(Methods):
 
     @property
     def ctypes(self) -> Any:
-        """NumPy's ``ctypes`` of the values in C order, which libraries use to pass their address on.
+        """NumPy's ``ctypes`` of the values in C order, which gives libraries their address.
 
         The address is valid until the tensor is assigned to, is disposed of or dies. Nobody may write to it.
         """
@@ -292,7 +292,7 @@ class Tensor(Methods):
         return self._read_aside(f"{kind}()").item()
 
     def _read(self, access: str) -> NDArray[Any]:
-        """Return the values, unless the tensor is being differentiated: what is computed with them has no gradient."""
+        """Return the values, or raise if the tensor is being differentiated, because a gradient would be lost."""
         if self.node is not None:
             self._check_gradient_kept(access)
         return read_array(self.array, self.backend)  # raises if the tensor has been disposed
@@ -305,7 +305,7 @@ class Tensor(Methods):
             )
 
     def _read_aside(self, access: str) -> NDArray[Any]:
-        """Return the values for a number or a text. With the setting ``debug``, lost gradients cause a warning."""
+        """Return the values for a number or a text; with the setting ``debug``, a lost gradient causes a warning."""
         if self.node is not None and config.get("debug") and self.is_being_differentiated():
             warn(
                 f"{access} of a tensor that is being differentiated gives a constant, which has no gradient (the "
@@ -314,7 +314,7 @@ class Tensor(Methods):
         return host_values(self)
 
     def is_being_differentiated(self) -> bool:
-        """Return whether a function that still runs is differentiated, and its result may depend on the tensor.
+        """Return whether the tensor is on the tape of a function that is being differentiated.
 
         >>> import plugrad
         >>> plugrad.grad(lambda x: x * x.is_being_differentiated())(2.0)
@@ -348,7 +348,7 @@ class Tensor(Methods):
         return f"tensor({self._format_values('tensor(')}, dtype={self.dtype}{where})"
 
     def _format_values(self, prefix: str) -> str:
-        """Format the values as text that follows a prefix; of many values, only the first and the last are shown."""
+        """Format the values as text that follows a prefix; large tensors are abbreviated."""
         return np.array2string(
             self._read_aside("printing"),
             separator=", ",
@@ -357,7 +357,7 @@ class Tensor(Methods):
         )
 
     def _repr_html_(self) -> str:
-        """Return the values, the shape, the dtype and the device, for notebooks."""
+        """Return values, shape, dtype and device as HTML, for notebooks."""
         from html import escape  # only notebooks need it
 
         if self.is_disposed:
@@ -576,7 +576,7 @@ class Tensor(Methods):
 
 
 def host_values(x: Tensor) -> NDArray[Any]:
-    """Return the values for checks, decisions and copies, also while the tensor is being differentiated."""
+    """Return the values for checks, decisions and copies, even while the tensor is being differentiated."""
     return read_array(x.array, x.backend)  # raises if the tensor has been disposed
 
 

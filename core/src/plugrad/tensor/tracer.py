@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class Tracer(Backend):
-    """A backend whose arrays have a shape and a dtype, but no values that a program could look at.
+    """A backend whose arrays have a shape and a dtype but no readable values.
 
     While a function is traced, its tracer is the active backend, to which all inputs of ops are transferred. What a
     program closes over reaches it through these methods.
@@ -40,15 +40,15 @@ class Tracer(Backend):
 
     @abstractmethod
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Make the trace valid only while the function returns what it returns now."""
+        """Make the trace valid only as long as a function returns what it returns now."""
 
     @abstractmethod
     def lift(self, x: Tensor) -> Tensor:
-        """Return a tensor of the trace that stands for a tensor from outside."""
+        """Return a tensor of the trace for a tensor from outside."""
 
     @abstractmethod
     def read_variable(self, variable: Tensor) -> Any:
-        """Return the array that a variable holds at this point of the trace."""
+        """Return the array of a variable at this point of the trace."""
 
     @abstractmethod
     def assign_variable(self, variable: Tensor, array: Any) -> None:

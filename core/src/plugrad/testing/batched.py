@@ -13,7 +13,6 @@ from plugrad.ops.reduction import sum as total
 from plugrad.ops.unary import sin
 from plugrad.testing.checks import (
     PRECISE,
-    TOLERANCES,
     differentiated_inputs,
     is_differentiable,
     main_dtype,
@@ -23,6 +22,7 @@ from plugrad.testing.rows import ROW, TEXT
 from plugrad.tracing.jit import jit
 from plugrad.transforms.gradients import grads
 from plugrad.transforms.vmap import vmap
+from plugrad.types.bits import TOLERANCES
 from plugrad.types.dtype import string
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ EXAMPLES = 3
 def check_batched(
     row: Row, backend: Backend, *, exact_values: bool = False, exact_gradients: bool = False
 ) -> None:
-    """Compare a row and its gradient with loops over examples: batched over each input, and over all of them.
+    """Compare a batched row and its gradient with a loop over examples, for each input and for all.
 
     The gradient is computed in the batch, and once more traced. A kernel whose shape depends on values must say that
     it cannot be batched. What is exact equals the loop in all bits, else to the tolerance of the row.
@@ -86,7 +86,7 @@ def _stores(backend: Backend, row: Row, dtype: str) -> bool:
 
 
 def _draw(row: Row, dtype: str) -> list[list[Array | None]]:
-    """Return the inputs of several examples."""
+    """Draw the inputs of several examples."""
     generators = [np.random.default_rng(seed) for seed in range(20240229, 20240229 + EXAMPLES)]
     return [
         [x and x.draw(rng, x.shape, dtype if x.dtype == ROW else x.dtype) for x in row.inputs]
@@ -104,7 +104,7 @@ def _put(given: Sequence[Any], places: Sequence[int], xs: Any) -> list[Any]:
 def _stack_examples(
     examples: Sequence[Sequence[Any]], places: Sequence[int], batched: Sequence[int]
 ) -> list[Tensor]:
-    """Return the inputs at places, those that are batched with all examples along the first axis."""
+    """Return the inputs at `places`, with the examples stacked along the first axis for batched ones."""
     return [
         asarray(np.stack([example[i] for example in examples]) if i in batched else examples[0][i])
         for i in places
@@ -147,7 +147,7 @@ def _compare(
 
 
 def _call(function: Callable[..., Any], args: Sequence[Tensor], row: Row) -> list[Tensor]:
-    """Return what a batched function returns; a warning that a kernel runs as a loop must have a reason."""
+    """Call a batched function; a warning that a kernel loops must have a declared reason."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "vmap: ")
         # Only a warning without a reason goes on to say how to give the kernel a rule.

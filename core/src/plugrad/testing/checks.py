@@ -14,6 +14,7 @@ from plugrad.registry.gradients import get_gradient
 from plugrad.registry.kernels import find_kernel
 from plugrad.testing.finite_differences import check_gradient
 from plugrad.testing.rows import ROW, TEXT, Array, Row
+from plugrad.types.bits import TOLERANCES
 from plugrad.types.dtype import as_dtype
 from plugrad.types.specs import Shaped
 
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
 
-TOLERANCES: Final = {
-    "float16": 4e-3,
-    "float32": 1e-5,
-    "float64": 1e-12,
-    "complex64": 1e-5,
-    "complex128": 1e-12,
-}
 PRECISE: Final = {
     "float64": "float64",
     "float32": "float32",
@@ -41,7 +35,7 @@ PRECISE: Final = {
 
 
 class NotClaimed(Exception):
-    """The backend does not say that it can do this; the message says what."""
+    """Raised when the backend does not claim to support something; the message says what."""
 
 
 def require_kernel(kernel: Kernel[..., Any], backend: Backend) -> None:
@@ -66,7 +60,7 @@ def require_dtypes(names: Sequence[str] | set[str], backend: Backend) -> None:
 
 
 def is_implemented(kernel: Kernel[..., Any], backend: Backend) -> bool:
-    """Return whether a backend runs a kernel: it implements the kernel, or runs the kernel's body of ops."""
+    """Return whether a backend can run a kernel, by an implementation or by the kernel's body of ops."""
     return find_kernel(kernel.name, backend) is not None or find_composite(kernel) is not None
 
 

@@ -48,7 +48,7 @@ def convolve(x: Array, filter: Array, *, window: Window, is_depthwise: bool = Fa
 
 
 def transpose_linear_map(forward: Callable[[Array], Array], shape: Shape, dy: Array) -> Array:
-    """Return the gradient of a linear function of an array: dy, times what each element alone gives."""
+    """Return the gradient of a linear function: the inner products of dy with the image of each unit array."""
     result = np.zeros(shape)
     for place in np.ndindex(*shape):
         alone = np.zeros(shape)
@@ -71,7 +71,7 @@ def apply_activation(z: Array, activation: str, slopes: Array | None, alpha: flo
 
 
 def wrapped_place(i: Array, n: int, mode: str) -> Array:
-    """Return the pixel, of n, that a fill mode puts at place i, also beyond the image."""
+    """Return the index among n pixels that a fill mode assigns to position i, which may be outside."""
     if mode == "wrap":
         return i % n
     if mode == "reflect":
@@ -82,7 +82,7 @@ def wrapped_place(i: Array, n: int, mode: str) -> Array:
 def sample_image(
     image: Array, rows: Array, columns: Array, method: str, mode: str, fill: Any = 0
 ) -> Array:
-    """Return the points (rows, columns) of one image (height, width, channels)."""
+    """Return samples of an image (height, width, channels) at the points (rows, columns)."""
     height, width, channels = image.shape
     known = np.isfinite(rows) & np.isfinite(columns)
     rows, columns = np.where(known, rows, 0), np.where(known, columns, 0)
@@ -107,7 +107,7 @@ def sample_image(
 
 
 def resize_positions(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
-    """Return, for each place of a resized axis, the place of the original axis that it shows."""
+    """Return for each new position along a resized axis the position in the original."""
     i = np.arange(out)
     if align_corners and out > 1:
         return i * (size - 1) / (out - 1)

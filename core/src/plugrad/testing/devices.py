@@ -34,7 +34,7 @@ ROOM: Final = 16 * MEBIBYTE
 
 @contextmanager
 def _reopen(backend: Backend, spec: str) -> Generator[Backend]:
-    """Close a backend, and give the object that the next use opens."""
+    """Close a backend, and return the new object that the next use opens."""
     close_backend(backend)
     with use(spec) as again:
         expect(again.backend is not backend, "the closed backend was opened again")
@@ -92,7 +92,7 @@ def tensors_of_a_closed_backend_are_refused(backend: Backend, spec: str) -> None
 
 @contextmanager
 def _second_device(backend: Backend) -> Generator[Backend]:
-    """Open a device beside the one under test, and close it afterwards unless it was open before.
+    """Open a device beside the one under test; close it afterwards unless it was open before.
 
     Raises:
         NotClaimed: the backend has one device.
@@ -164,6 +164,7 @@ def closing_one_device_leaves_the_other(backend: Backend, spec: str) -> None:
 
 
 def _check_place(x: Tensor, backend: Backend, values: Any) -> None:
+    """Check that a tensor is on a device and has the right values."""
     expect(x.backend is backend, f"a result of {backend.label} lives on {x.device}")
     np.testing.assert_array_equal(x.numpy(), values)
 

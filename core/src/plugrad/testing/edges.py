@@ -45,7 +45,7 @@ elementwise: Final = [row for row in first_rows if row.kernel.is_elementwise and
 
 
 def stretches(row: Row) -> bool:
-    """Whether a kernel broadcasts its inputs."""
+    """Return whether a kernel broadcasts its inputs."""
     dtypes = [as_dtype(row.runs_on[0] if x.dtype == ROW else x.dtype) for x in row.inputs if x]
     shapes = [(2, 1), *[(1, 3)] * (len(dtypes) - 1)]
     try:
@@ -115,7 +115,7 @@ def special_inputs(row: Row, dtype: str) -> list[Array | None]:
 
 
 def check_special_values(row: Row, backend: Backend) -> None:
-    """Compare what NaN, infinities, zeros and large numbers give, in every combination."""
+    """Compare values for NaN, infinities, zeros and large numbers in every combination."""
     require_kernel(row.kernel, backend)
     dtypes = [d for d in FLOATS[:2] if d in row.runs_on and as_dtype(d) in backend.dtypes()]
     require_dtypes(dtypes or FLOATS[:1], backend)
@@ -133,7 +133,7 @@ def _flipped_view(array: Array) -> Tensor:
 
 
 def _strided_view(array: Array) -> Tensor:
-    """Return the same values as every second element from the middle of a larger tensor."""
+    """Return the values as every second element from the middle of a larger tensor."""
     larger = np.resize(array, [2 * n + 3 for n in array.shape])
     place = tuple(slice(1, 1 + 2 * n, 2) for n in array.shape)
     larger[place] = array

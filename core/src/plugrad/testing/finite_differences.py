@@ -119,7 +119,7 @@ def _in_real_parts(
 
 @dataclass(frozen=True)
 class _Objective:
-    """A function whose derivatives are compared: to differentiate, and to measure."""
+    """A function to differentiate in two forms: of tensors for the rules, and of arrays for finite differences."""
 
     scalar_objective: Callable[..., Tensor]
     """Returns the value as a 0-d tensor."""
@@ -154,7 +154,7 @@ def _weighted_sum(
 
 
 def _slope_along(objective: _Objective, inputs: Inputs, directions: dict[int, Array]) -> _Objective:
-    """Return the derivative of an objective along the given directions, as an objective itself."""
+    """Return the directional derivative of an objective as another objective."""
     gradient = grad(objective.scalar_objective, tuple(directions), allow_unused=True)
     factors = [_tensor_like(inputs[i], direction) for i, direction in directions.items()]
 
@@ -172,7 +172,7 @@ def _slope_along(objective: _Objective, inputs: Inputs, directions: dict[int, Ar
 
 @dataclass(frozen=True)
 class _Comparison:
-    """The rules' derivative of an objective and the measured one, for each argument."""
+    """The derivative of an objective by the rules and by finite differences, for each argument."""
 
     objective: _Objective
     inputs: Inputs
@@ -202,7 +202,7 @@ class _Comparison:
                 )
 
     def _measure(self, position: int, direction: Array) -> tuple[float, float]:
-        """Return the derivative by finite differences, and how far off it may be."""
+        """Return the derivative by finite differences, and a bound of its error."""
         step = self.precision.eps
         x = self.inputs[position]
         base = _to_float64(x)
@@ -217,7 +217,7 @@ class _Comparison:
         return total / (12 * step), noise
 
     def _worst(self, position: int, gradient: Array) -> str:
-        """Return a sentence about the element that is furthest off, unless there are too many."""
+        """Describe the element with the largest error, unless there are too many elements."""
         if not 1 < gradient.size <= 200:
             return ""
         worst = max(self._elements(position, gradient), key=lambda found: found[0])

@@ -88,7 +88,7 @@ def other_dtypes_are_refused(backend: Backend, spec: str) -> None:
 
 
 def limits(dtype: str) -> Array:
-    """Return the values of a dtype that are most easily stored wrong."""
+    """Return the values of a dtype that are most often stored incorrectly."""
     kind = as_dtype(dtype).kind
     if kind == "string":
         return np.array(["", "a", "é", "日本語 🙂", "long " * 50], TEXT)
@@ -104,7 +104,7 @@ def limits(dtype: str) -> Array:
 
 
 def check_storing(dtype: str, backend: Backend) -> None:
-    """Store arrays of every shape and read them back, bit for bit."""
+    """Store arrays of many shapes and compare what is read back, bit for bit."""
     values = limits(dtype)
     shapes = [(), (1,), (0,), (2, 0, 3), (7,), (2, 3), (2, 1, 3, 1, 2), (50_001,)]
     arrays = [*values.reshape(-1, 1), *(np.resize(values, shape) for shape in shapes)]
@@ -127,7 +127,7 @@ def check_storing(dtype: str, backend: Backend) -> None:
 
 
 def main_number_dtype(backend: Backend) -> str:
-    """Return a dtype of numbers that the backend stores.
+    """Return a numeric dtype that the backend stores.
 
     Raises:
         NotClaimed: it stores no numbers.

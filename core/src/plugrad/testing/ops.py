@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import plugrad
-from plugrad.testing.checks import TOLERANCES
 from plugrad.testing.lifecycle import main_number_dtype
 from plugrad.testing.rows import Array, in_double, numbers
+from plugrad.types.bits import TOLERANCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Op:
-    """A function of tensors, and the same of arrays."""
+    """A function of tensors, with its counterpart for arrays."""
 
     name: str
     of_tensors: Callable[..., Any]

@@ -56,7 +56,7 @@ class Session:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
-        """Take the tests out of the garbage collector's sight: to walk through them took a quarter of a run."""
+        """Freeze collected tests for the garbage collector, which otherwise spends a quarter of a run on them."""
         gc.disable()
         try:
             return (yield)
@@ -86,7 +86,7 @@ class Session:
         _leave_out(config, items, left_out)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a result: of the test itself, or of what failed before or after it."""
+        """Count a result, including a failure before or after the test itself."""
         about: Any = next(
             (value for key, value in report.user_properties if key == "plugrad"), None
         )
@@ -108,14 +108,14 @@ class Session:
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> tuple[str, str, str] | None:
-        """Print nothing for a test that is skipped, unless pytest is verbose: the summary counts the reasons."""
+        """Print nothing for a skipped test unless pytest is verbose; the summary counts the reasons."""
         if not isinstance(report, pytest.TestReport) or hasattr(report, "wasxfail"):
             return None
         is_ours = any(name == "plugrad" for name, _ in report.user_properties)
         return ("skipped", "", "SKIPPED") if is_ours and report.skipped else None
 
     def pytest_sessionfinish(self) -> None:
-        """Write the files that were asked for."""
+        """Write the requested report files."""
         for backend, found in self.report.backends.items():
             found.versions = _versions(backend)
         if self.report_file:
@@ -133,7 +133,7 @@ class Session:
 
 
 def _levels(last: str) -> tuple[str, ...]:
-    """Return the levels up to one that is named, or counted from 1; the level float32 needs only the first one.
+    """Return all levels up to `last`, a name or a number from 1; the level float32 needs only the first one.
 
     Raises:
         UsageError: there is no such level.
@@ -149,7 +149,7 @@ def _levels(last: str) -> tuple[str, ...]:
 
 
 def _read_xfail_entries(folder: Path, file: str | None) -> Excuses:
-    """Return the entries of the xfail file: the given file, or the one in a folder.
+    """Return the entries of the xfail file: the given one, or the one in a folder.
 
     Raises:
         UsageError: it cannot be read or is no such file.
@@ -164,7 +164,7 @@ def _read_xfail_entries(folder: Path, file: str | None) -> Excuses:
 
 
 def _open_backend(spec: str) -> Backend:
-    """Return the backend that an option means.
+    """Return the backend that an option selects.
 
     Raises:
         UsageError: it cannot be used here.
@@ -181,7 +181,7 @@ def _description(backend: Backend) -> str:
 
 
 def _versions(backend: str) -> dict[str, str]:
-    """Return the versions of what a result depends on."""
+    """Return the versions of the software on which results depend."""
     from importlib_metadata import version
 
     active = [c for c in backends() if c.name == backend and c.status == "active"]
@@ -267,7 +267,7 @@ def get_level(item: pytest.Item) -> str:
 
 
 def get_kernel_name(item: pytest.Item) -> str:
-    """Return a test's name in the xfail file and in reports: ``full/Conv2D.2-float32``."""
+    """Return a test's name as in the xfail file and in reports: ``full/Conv2D.2-float32``."""
     function, _, rest = item.name.removeprefix("test_").partition("[")
     rest = rest.removesuffix("]").removeprefix(get_backend_option(item)).removeprefix("-")
     return f"{function}/{rest}" if rest else function
@@ -275,7 +275,7 @@ def get_kernel_name(item: pytest.Item) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out higher levels, and turn the entries of the xfail file into strict marks."""
+    """Deselect higher levels, and mark the entries of the xfail file as strict xfails."""
     session = config.stash[KEY]
     left_out: list[pytest.Item] = []
     for item in items:
@@ -295,7 +295,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _leave_out(
     config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]
 ) -> None:
-    """Take some tests out of those that will run."""
+    """Deselect tests."""
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
@@ -303,19 +303,19 @@ def _leave_out(
 
 
 def _find_row(item: pytest.Item) -> Row | None:
-    """Return the row that a test runs, if it runs one."""
+    """Return the row of a test, if it has one."""
     spec = getattr(item, "callspec", None)
     return spec.params.get("row") if spec else None
 
 
 def _about(item: pytest.Item) -> tuple[str, str, str]:
-    """Return the level, the kernel and the name of a test of the kit."""
+    """Return the level, the kernel and the name of a kit test."""
     row = _find_row(item)
     return get_level(item), row.kernel.name if row else "", get_kernel_name(item)
 
 
 def _reason_not_claimed(item: pytest.Item, backend: Backend) -> str:
-    """Return why a test need not run: the backend lacks the kernel of its row, which the level float32 asks for."""
+    """Return why a test is skipped: the backend lacks the kernel of its row, and the level does not require it."""
     row = _find_row(item)
     if row is None or get_level(item) == FLOAT32:
         return ""
@@ -328,7 +328,7 @@ def _reason_not_claimed(item: pytest.Item, backend: Backend) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Skip what the backend does not claim, with the reason."""
+    """Skip with a reason what the backend does not claim to support."""
     backend = get_backend_name(pyfuncitem)
     if not backend:
         return (yield)

@@ -45,7 +45,7 @@ class Findings:
         self.skips: Counter[str] = Counter()
 
     def add(self, level: str, kernel: str, name: str, outcome: Outcome, reason: str) -> None:
-        """Count one test."""
+        """Count the result of one test."""
         self.levels.setdefault(level, Counter())[outcome] += 1
         if kernel:
             self.kernels.setdefault(kernel, Counter())[outcome] += 1
@@ -57,7 +57,7 @@ class Findings:
             self.skips[reason] += 1
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the results as JSON has them."""
+        """Return the results in JSON form."""
         total = Counter[str]()
         for counts in self.levels.values():
             total += counts
@@ -92,11 +92,11 @@ class Report:
         self.backends: dict[str, Findings] = {}
 
     def of(self, backend: str) -> Findings:
-        """Return the results of one backend so far."""
+        """Return the results of one backend."""
         return self.backends.setdefault(backend, Findings())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON has it."""
+        """Return the report in JSON form."""
         return {
             "format": FORMAT,
             "python": platform.python_version(),
@@ -137,7 +137,7 @@ def _kernels_passing(found: Mapping[str, Any]) -> str:
 
 
 def badge(report: Mapping[str, Any]) -> str:
-    """Return an SVG badge that summarizes a report in a word.
+    """Return an SVG badge that summarizes a report in one word.
 
     >>> from plugrad.testing.report import Report, badge
     >>> report = Report(["lifecycle"])

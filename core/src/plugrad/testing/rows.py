@@ -31,7 +31,7 @@ ROW: Final = "the dtype of the row"
 
 @dataclass(frozen=True)
 class Input:
-    """Where the elements of an input come from; it has the row's dtype unless it names one."""
+    """How to draw the elements of an input; it has the row's dtype unless it names one."""
 
     draw: Draw
     shape: Shape = (3, 5)
@@ -42,7 +42,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel on certain inputs, and what it gives.
+    """A kernel with inputs, attributes, and the expected result.
 
     Args:
         kernel: the contract.
@@ -84,13 +84,13 @@ class Row:
 
     @property
     def runs_on(self) -> tuple[str, ...]:
-        """The dtypes that the row runs on, the most important first."""
+        """The dtypes on which the row runs, the most important one first."""
         if self.dtypes:
             return tuple(self.dtypes)
         return tuple(name for name in NUMBERS if as_dtype(name) in self.kernel.accepts)
 
     def needs(self, dtype: str) -> set[str]:
-        """Return the dtypes that must be stored for the row to run on one."""
+        """Return the dtypes that a backend must store to run the row on `dtype`."""
         named = {x.dtype for x in self.inputs if x is not None}
         named |= {v for k, v in self.attrs.items() if k == "dtype"}
         return {dtype if name == ROW else str(name) for name in (*named, ROW)}
@@ -100,7 +100,7 @@ class Row:
         return {k: as_dtype(dtype) if v is ROW else v for k, v in self.attrs.items()}
 
     def draw(self, dtype: str) -> list[Array | None]:
-        """Return the inputs; they are the same in every run."""
+        """Draw the inputs, which are the same in every run."""
         rng = np.random.default_rng(20240229)
         return [
             x and x.draw(rng, x.shape, dtype if x.dtype == ROW else x.dtype) for x in self.inputs
@@ -114,7 +114,7 @@ class Row:
         return replace(self, inputs=inputs)
 
     def expected(self, arrays: Iterable[Array | None]) -> list[Array]:
-        """Return what the outputs should be, in double precision."""
+        """Return the expected outputs in double precision."""
         with np.errstate(all="ignore"):
             result = self.reference(*[x if x is None else in_double(x) for x in arrays])
         parts = cast("list[Array]", result if isinstance(result, list) else [result])
@@ -122,7 +122,7 @@ class Row:
 
 
 def in_double(array: Array) -> Array:
-    """Return floating and complex numbers in double precision, and others as they are."""
+    """Cast floating and complex arrays to double precision; return others unchanged."""
     return array.astype({"f": "float64", "c": "complex128"}.get(array.dtype.kind, array.dtype))
 
 
@@ -135,7 +135,7 @@ def numbers(
     dtype: str = ROW,
     allowed: tuple[float, float] = (-np.inf, np.inf),
 ) -> Input:
-    """Numbers between two bounds; `avoid` are the kinks of a function, and what whole numbers may not be.
+    """Numbers between two bounds, away from `avoid`, such as the kinks of a function.
 
     The contract may allow more numbers than are drawn, such as infinity; special values are taken from `allowed`.
     """
@@ -159,7 +159,7 @@ def numbers(
 
 
 def whole(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:
-    """Whole numbers from `low` to `high`, both included."""
+    """Integers from `low` to `high`, both included."""
     return Input(
         lambda rng, shape, dtype: rng.integers(low, high, shape, endpoint=True).astype(dtype),
         shape,
@@ -173,7 +173,7 @@ def flags(*shape: int) -> Input:
 
 
 def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
-    """Numbers around 0 in random order, no two of them equal."""
+    """Distinct numbers around 0 in random order."""
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
         count = int(np.prod(shape))
@@ -185,7 +185,7 @@ def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
 
 
 def these(values: Any, dtype: str = ROW) -> Input:
-    """The given values; in another shape the first ones, or all of them again and again."""
+    """The given values; for another shape, cut off or repeated."""
     given = np.array(values, TEXT if dtype == string else None)
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
@@ -195,12 +195,12 @@ def these(values: Any, dtype: str = ROW) -> Input:
 
 
 def of_shape(*shape: int) -> Input:
-    """Any numbers, of a shape."""
+    """Arbitrary numbers in a given shape."""
     return numbers(shape=shape)
 
 
 def extremes(turned: bool = False) -> Input:
-    """All pairs of extreme values of a dtype: one input holds the values by row, the `turned` one by column."""
+    """All pairs of extreme values of a dtype: one input holds them by row, the `turned` one by column."""
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
         if as_dtype(dtype).is_integer:

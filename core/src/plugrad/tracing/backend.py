@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class TracedArray:
-    """A value of a graph in the place of a backend's array."""
+    """A value of a graph, used where an engine expects a backend's array."""
 
     __slots__ = ("dtype", "shape", "value")
 
@@ -51,7 +51,7 @@ class TracedArray:
 
 
 class OtherDevice(Exception):
-    """The first tensor that a function without tensors among its arguments uses lives on another device."""
+    """Raised when the first tensor that a function without tensor arguments uses is on another device."""
 
     def __init__(self, backend: Backend) -> None:
         """Name the device."""
@@ -59,7 +59,7 @@ class OtherDevice(Exception):
 
 
 class GraphTracer(Tracer):
-    """Records the calls of one function for one device."""
+    """Records the kernel calls of one function for one device."""
 
     def __init__(
         self, target: Backend, arguments: Sequence[Any] = (), *, may_move: bool = False
@@ -101,14 +101,14 @@ class GraphTracer(Tracer):
     # --- values ----------------------------------------------------------------------------------
 
     def new_value(self, spec: Shaped) -> TracedArray:
-        """Return an array for a new value."""
+        """Return an array for a new value of the graph."""
         array = TracedArray(len(self.specs), spec)
         self.specs[array.value] = spec
         self.traced_arrays.append(array)
         return array
 
     def constant(self, array: Any) -> TracedArray:
-        """Return the value of an array of the target; one array is one value."""
+        """Return the graph's value for an array of the target; the same array gives the same value."""
         known = self._fixed_by_identity.get(id(array))
         if known is None:
             known = self.new_value(Shaped(tuple(array.shape), as_dtype(array.dtype)))
@@ -119,11 +119,11 @@ class GraphTracer(Tracer):
         return known
 
     def value_of(self, x: Tensor) -> int:
-        """Return the graph's value of a tensor of the trace, or of one from outside, which becomes a constant."""
+        """Return the graph's value for a tensor; a tensor from outside the trace becomes a constant."""
         return (x if x.backend is self else self.lift(x)).array.value
 
     def finish(self, arguments: Sequence[int], results: Sequence[int]) -> Graph:
-        """Return the graph, after which nothing more is recorded."""
+        """Return the graph and stop recording."""
         return Graph(
             self.target,
             self.specs,
@@ -151,7 +151,7 @@ class GraphTracer(Tracer):
         self.guards.append((function, function()))
 
     def without_tape(self, array: Any) -> Any:
-        """Return an array for the same values; the step says that no gradient flows, and disappears before it runs."""
+        """Return an array with the same values through which no gradient flows; the step is removed before a run."""
         if not isinstance(array, TracedArray):
             return array  # strings, which have no gradient
         output = self.new_value(self.specs[array.value])
@@ -164,7 +164,7 @@ class GraphTracer(Tracer):
     # --- what a traced function closes over ------------------------------------------------------
 
     def lift(self, x: Tensor) -> Tensor:
-        """Return a tensor for one from outside, which is a constant."""
+        """Return a constant of the trace for a tensor from outside."""
         array = x.array  # raises if the tensor has been disposed
         if x.backend is not self.target:
             self._check_origin(x)
@@ -176,7 +176,7 @@ class GraphTracer(Tracer):
         return Tensor(self.constant(array), self, x.node)
 
     def _check_origin(self, x: Tensor) -> None:
-        """Raise unless a tensor has values, on the target.
+        """Raise unless a tensor has values and is on the target.
 
         Raises:
             TracingError: it is one of another trace.
@@ -226,13 +226,13 @@ class GraphTracer(Tracer):
         return held
 
     def assign_variable(self, variable: Tensor, array: Any) -> None:
-        """Record the new value of a variable."""
+        """Record a variable's new value."""
         assert isinstance(variable, Variable)
         self.held[variable] = array
         self.assigned[variable] = None
 
     def initial_value(self, variable: Tensor, x: Tensor) -> Tensor:
-        """Return the value that a tensor has in the call for which the function is traced.
+        """Return the concrete value of a tensor in the call that is being traced.
 
         The host values that it needs are taken out of the graph: later calls do not compute them.
         """
@@ -249,7 +249,7 @@ class GraphTracer(Tracer):
     def bound(
         self, variables: Mapping[Variable, Tensor], hosts: Sequence[Tensor]
     ) -> Generator[None, None, None]:
-        """Let variables hold tensors of the trace inside the block, and host values be others.
+        """Bind variables to traced tensors, and host values to given ones, within a block.
 
         What is assigned inside is lost.
         """
@@ -266,7 +266,7 @@ class GraphTracer(Tracer):
 
     @property
     def bindings(self) -> list[Any]:
-        """The traced counterparts of captured tensors and variables, in this tracer and the enclosing ones."""
+        """The traced tensors bound to captured tensors and variables, in this tracer and the enclosing ones."""
         return [self.held]
 
     @bindings.setter
@@ -274,7 +274,7 @@ class GraphTracer(Tracer):
         self.held = bindings[0]
 
     def replaces(self, backend: Backend) -> Backend:
-        """Return the tracer for its target."""
+        """Return the tracer if `backend` is its target."""
         if backend in (self, self.target):
             return self
         raise TracingError(
@@ -283,11 +283,11 @@ class GraphTracer(Tracer):
         )
 
     def next_bound_host(self) -> Tensor | None:
-        """Return the tensor that the next host value is bound to, or None if it is computed anew."""
+        """Return the tensor bound to the next host value, or None if the value is computed anew."""
         return None if self.bound_hosts is None else next(self.bound_hosts)
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
-        """Record a function that is called whenever the graph runs."""
+        """Record a host function that is called in each run of the graph."""
         bound = self.next_bound_host()
         if bound is not None:
             return bound.array
@@ -299,19 +299,19 @@ class GraphTracer(Tracer):
 
     @property
     def kernels(self) -> KernelTables:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The kernels of the target."""
+        """The target's kernels."""
         return self.target.kernels
 
     def dtypes(self) -> frozenset[DType]:
-        """Return the dtypes of the target."""
+        """Return the target's dtypes."""
         return self.target.dtypes()
 
     def probe(self) -> Probe:
-        """Say that it can start."""
+        """Return that the tracer can start."""
         return Probe(ok=True)
 
     def open(self, device: str) -> Iterable[KernelConfig]:
-        """Return no kernels: a tracer needs no opening."""
+        """Return no kernels, because a tracer needs no opening."""
         return ()
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
@@ -319,7 +319,7 @@ class GraphTracer(Tracer):
         return self.constant(self.target.from_numpy(array))
 
     def to_numpy(self, array: Any) -> NoReturn:
-        """Raise, because there are no values.
+        """Raise, because traced arrays have no values.
 
         Raises:
             TracingError: always.
@@ -332,18 +332,18 @@ class GraphTracer(Tracer):
         )
 
     def synchronize(self) -> None:
-        """Do nothing: no work has been submitted."""
+        """Do nothing, because no work has been submitted."""
 
     def memory(self) -> Memory:
-        """Return the memory of the target."""
+        """Return the target's memory."""
         return self.target.memory()
 
     def set_memory_limit(self, limit: int | None) -> None:
-        """Limit the memory of the target."""
+        """Set the target's memory limit."""
         self.target.set_memory_limit(limit)
 
     def close(self) -> None:
-        """Do nothing: the target stays open."""
+        """Do nothing; the target stays open."""
 
 
 READS = {
@@ -366,7 +366,7 @@ REMEDIES = {
 
 
 class RecordingFunctions(dict[str, "Implementation"]):
-    """The functions that the engine calls for a tracer: each of them adds a step."""
+    """The functions by kernel name that the engine calls for a tracer; each records a step."""
 
     def __init__(self, tracer: GraphTracer) -> None:
         """Start empty."""

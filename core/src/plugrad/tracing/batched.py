@@ -34,7 +34,7 @@ def batched_cond(
     no: Callable[..., Any],
     args: Sequence[Any],
 ) -> Any:
-    """Return the results of a choice, both of which are computed if examples differ; see `plugrad.cond`."""
+    """Return the results of `plugrad.cond` under `vmap`: both branches are computed if examples take different ones."""
     check_flag_spec(flag, "cond")
     flag = _as_scalar(copy_to_backend(flag, tracer))
     if can_be_read(flag):
@@ -52,7 +52,7 @@ def batched_cond(
 
 
 def can_be_read(flag: Tensor) -> bool:
-    """Return whether a tensor has one value for all examples of all calls of `vmap` around, and is not traced."""
+    """Return whether a flag is not traced and has the same value for all examples of every enclosing `vmap`."""
     while isinstance(flag.backend, BatchTracer):
         array: BatchedArray = flag.array
         if array.is_batched:
@@ -90,7 +90,7 @@ def batched_while(
 
 
 def _is_any_true(flag: Tensor) -> bool:
-    """Return whether a flag is true for one of the examples."""
+    """Return whether a flag is true for any example."""
     backend = flag.backend
     if not isinstance(backend, BatchTracer):
         return bool(flag)
@@ -102,7 +102,7 @@ def _is_any_true(flag: Tensor) -> bool:
 def _advance_where(
     flag: Tensor, function: Callable[[Any], Any], carry: Any, tracer: BatchTracer
 ) -> Any:
-    """Return the next carry where a flag is true, and the carry elsewhere."""
+    """Return the next carry for examples whose flag is true, and the current carry for the others."""
     following = check_carry("while_loop", function(carry), carry)
     old, new = iter_tensors(carry), iter_tensors(following)
     chosen = iter(
@@ -117,7 +117,7 @@ def _traced_while(
     function: Callable[[Any], Any],
     carry: Any,
 ) -> Any:
-    """Return the last carry of a loop that is one step of a graph, or part of one, on the level outside."""
+    """Return the final carry of a loop that the outer tracer records as one step."""
 
     def inner(held: Any) -> Any:
         return map_tree(
@@ -157,13 +157,13 @@ def _traced_while(
 
 
 def _spread_over_examples(x: Tensor, tracer: BatchTracer) -> Tensor:
-    """Return what a tensor holds, with the axis of the examples."""
+    """Return a tensor with an axis for the examples, repeated along it if they share it."""
     with tracer.outside():
         return tracer.spread(copy_to_backend(x, tracer).array)
 
 
 def _check_not_recorded(carry: Any) -> None:
-    """Raise if a carry is being differentiated.
+    """Raise if a carry is on a tape.
 
     Raises:
         GradientNotFound: it is.

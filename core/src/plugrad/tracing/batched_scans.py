@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BatchedBody(CapturingTracer, BatchTracer):
-    """Runs the body of a loop for many examples; what it closes over of the function around the loop is captured."""
+    """Runs the body of a loop for many examples at once, and captures values of the enclosing function."""
 
     def __init__(
         self, parent: BatchTracer, outer: Tracer, watched: Mapping[Variable, Leaf]
@@ -41,12 +41,12 @@ class BatchedBody(CapturingTracer, BatchTracer):
         self._bound_hosts: Iterator[Tensor] | None = None
 
     def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
-        """Return the array itself: the tensor that it holds is captured outside when it is used."""
+        """Return the array itself; the outer tensor that it holds is captured when it is used."""
         return outer.array if variable is None else BatchTracer.read_variable(self, variable)
 
     @property
     def bindings(self) -> list[Any]:
-        """The traced counterparts of captured tensors and variables, in the enclosing tracers."""
+        """The traced tensors bound to captured tensors and variables, in the enclosing tracers."""
         assert isinstance(self.outer, Tracer)
         return [self.bound_captured, self.parent.bindings, self.outer.bindings]
 
@@ -56,7 +56,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
         self.bound_captured, self.parent.bindings, self.outer.bindings = bindings
 
     def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
-        """Let host values be those given; return what they were before."""
+        """Bind host values to the given tensors; return the previous binding."""
         before, self._bound_hosts = self._bound_hosts, hosts
         return before
 
@@ -69,7 +69,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
         return self.hosts[-1]
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
-        """Return a host value: a new one, or that of another trace of the same function."""
+        """Return a host value: a new one, or the bound one from an earlier trace of the same function."""
         if self._bound_hosts is not None:
             return next(self._bound_hosts).array
         array = super().host_value(function, shape, dtype)
@@ -78,7 +78,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
 
 
 class Rounds(NamedTuple):
-    """The outputs of a traced batched loop, and the tensors and host values that its body captured."""
+    """The outputs of a traced batched loop, with the tensors and host values that its body captured."""
 
     tree: Any
     """The structure of the last carry and of the results."""
@@ -97,7 +97,7 @@ def batched_rounds(
     tensors: tuple[list[Tensor], list[Tensor]],
     scan_outside: Callable[[Callable[..., Any], Any, Any], tuple[Any, Any]],
 ) -> Rounds:
-    """Return the carry and results of a loop over all examples; `scan_outside` is a scan on the level outside."""
+    """Return carry and results of a loop over all examples; `scan_outside` runs a scan on the outer level."""
     carry, slices = tensors
     watched = watched_variables.get() or {}
     traced: list[tuple[Any, BatchedBody, bool, list[bool]]] = []

@@ -24,7 +24,7 @@ Part: TypeAlias = Literal["scan", "cond", "while"]
 
 
 class Captured(NamedTuple):
-    """A value of the trace around a body, which the body reads."""
+    """A value of the enclosing trace that a loop body reads."""
 
     outer: Tensor
     """The tensor around the body, with its node."""
@@ -34,7 +34,7 @@ class Captured(NamedTuple):
 
 
 class CapturingTracer(Tracer):
-    """The tracer of a body, for which values of the tracer around it are *captured*: they become its arguments."""
+    """The tracer of a loop body, which turns values of the enclosing trace (*captured* values) into arguments."""
 
     parent: Any
     """The tracer around the body, of the class that the subclass says."""
@@ -49,15 +49,15 @@ class CapturingTracer(Tracer):
 
     @abstractmethod
     def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
-        """Return an array of the body in the place of a tensor or of a variable's value from the tracer around it."""
+        """Return an array of the body for a tensor or a variable of the enclosing tracer."""
 
     @abstractmethod
     def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
-        """Let host values be those given, in their order; return what they were before."""
+        """Bind host values to the given tensors in order; return the previous binding."""
 
     @property
     def bindings(self) -> list[Any]:
-        """The traced counterparts of captured tensors and variables, in this tracer and the enclosing ones."""
+        """The traced tensors bound to captured tensors and variables, in this tracer and the enclosing ones."""
         return [self.bound_captured, *self.parent.bindings]
 
     @bindings.setter
@@ -66,7 +66,7 @@ class CapturingTracer(Tracer):
         self.parent.bindings = bindings[1:]
 
     def capture(self, key: Key, outer: Tensor, variable: Variable | None = None) -> Tensor:
-        """Return the tensor of the body for one of the trace around it."""
+        """Return the body's tensor for a tensor of the enclosing trace."""
         bound = self.bound_captured.get(key)
         if bound is not None:
             return bound
@@ -78,7 +78,7 @@ class CapturingTracer(Tracer):
         return Tensor(known.inner, self)
 
     def lift(self, x: Tensor) -> Tensor:
-        """Return a tensor for one from outside, which the body then captures."""
+        """Capture a tensor from outside and return the body's tensor for it."""
         outer = x if x.backend is self.parent else self.parent.lift(x)
         node = outer.node
         leaf = node if isinstance(node, Leaf) and node.order >= self.start else None
@@ -97,7 +97,7 @@ class CapturingTracer(Tracer):
         return Tensor(inner.array, self, leaf)
 
     def read_variable(self, variable: Tensor) -> Any:
-        """Return what a variable holds when the loop begins."""
+        """Return the value of a variable at the start of the loop."""
         assert isinstance(variable, Variable)
         key = ("variable", id(variable), 0)
         bound = self.bound_captured.get(key)
@@ -109,7 +109,7 @@ class CapturingTracer(Tracer):
         return self.capture(key, outer, variable).array
 
     def assign_variable(self, variable: Tensor, array: Any) -> None:
-        """Raise: a body runs many times, or perhaps not at all.
+        """Raise, because a body may run many times or never.
 
         Raises:
             TracingError: always.
@@ -120,7 +120,7 @@ class CapturingTracer(Tracer):
         )
 
     def initial_value(self, variable: Tensor, x: Tensor) -> Tensor:
-        """Raise: the variable would be another one each time.
+        """Raise, because each iteration would make another variable.
 
         Raises:
             TracingError: always.
@@ -134,7 +134,7 @@ class CapturingTracer(Tracer):
     def binding(
         self, pairs: Iterable[tuple[Key, Captured, Tensor]], hosts: Sequence[Tensor]
     ) -> Generator[None, None, None]:
-        """Bind the captured tensors and variables of another trace of the same function to tensors of the body.
+        """Bind what another trace of the same function has captured to tensors of this body.
 
         Host values are those given, in their order.
         """
@@ -153,7 +153,7 @@ class CapturingTracer(Tracer):
 
 
 class BodyTracer(CapturingTracer, GraphTracer):
-    """Records a body; what it closes over becomes arguments of its graph."""
+    """Records a loop body; values that it closes over become arguments of its graph."""
 
     def __init__(self, parent: GraphTracer, part: Part) -> None:
         """Begin an empty graph inside that of `parent`."""
@@ -180,12 +180,12 @@ class BodyTracer(CapturingTracer, GraphTracer):
         return self.new_value(Shaped(outer.shape, outer.dtype))
 
     def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
-        """Let host values be those given; return what they were before."""
+        """Bind host values to the given tensors; return the previous binding."""
         before, self.bound_hosts = self.bound_hosts, hosts
         return before
 
     def next_bound_host(self) -> Tensor | None:
-        """Return the traced tensor for the next host value: in a scan, its slice of the stacked values of all rounds.
+        """Return the tensor for the next host value: in a scan, its slice of the values of all iterations.
 
         A loop of unknown length is bound as a whole, by its results.
         """
@@ -201,6 +201,6 @@ class BodyTracer(CapturingTracer, GraphTracer):
         return Tensor(self.slices[-1], self)
 
     def constant(self, array: Any) -> TracedArray:
-        """Return the value of an array of the target, which is a constant of the outermost trace."""
+        """Return the value for an array of the target, stored as a constant of the outermost trace."""
         outer = self.parent.constant(array)
         return self.capture(("tensor", id(outer), id(None)), Tensor(outer, self.parent)).array

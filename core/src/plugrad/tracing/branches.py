@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def trace_cond(
     tracer: GraphTracer, flag: Tensor, yes: Callable[..., Any], no: Callable[..., Any], args: Any
 ) -> Any:
-    """Record a choice, and return its results; see `plugrad.cond`."""
+    """Record a conditional and return its results; see `plugrad.cond`."""
     flag = copy_to_backend(flag, tracer)
     given = tensors_in(args, tracer)
     bodies = [Body(tracer, f, args, map(spec_of, given), "cond") for f in (yes, no)]
@@ -81,7 +81,7 @@ def trace_cond(
 
 
 class CondCall(Step):
-    """A traced choice on the tape: its gradient is a choice between two gradients."""
+    """A traced conditional on the tape; its gradient is a conditional between two gradients."""
 
     __slots__ = ("args", "bindings", "captured", "flag", "functions", "hosts", "operands", "tracer")
 
@@ -107,7 +107,7 @@ class CondCall(Step):
         self.captured = list(captured.items())
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Choose the gradient of the function that was chosen."""
+        """Compute the gradient of the branch that was taken."""
         operands = [
             Tensor(array, backend, node if linked else None)
             for (array, backend), node in zip(self.operands, self.parents, strict=True)
@@ -159,7 +159,7 @@ class CondCall(Step):
 def trace_while(
     tracer: GraphTracer, go_on: Callable[..., Any], function: Callable[..., Any], init: Any
 ) -> Any:
-    """Record a loop of unknown length, and return its last carry; see `plugrad.while_loop`."""
+    """Record a while loop and return its final carry; see `plugrad.while_loop`."""
     carry = tensors_in(init, tracer)
     specs = [*map(spec_of, carry)]
     test = Body(tracer, go_on, (init,), specs, "while")
@@ -190,12 +190,12 @@ def trace_while(
 
 
 class WhileCall(Step):
-    """A traced loop of unknown length on the tape."""
+    """A traced while loop on the tape, which has no gradient."""
 
     __slots__ = ()
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Raise.
+        """Raise, because a loop of unknown length has no gradient.
 
         Raises:
             GradientNotFound: always.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def as_tensor_leaf(leaf: Any) -> Any:
-    """Return a leaf as a tensor; None stays."""
+    """Convert a leaf to a tensor; None stays None."""
     return leaf if leaf is None or isinstance(leaf, Tensor) else asarray(leaf)
 
 
@@ -35,7 +35,7 @@ def next_or_none(tensors: Any, leaf: Any) -> Any:
 
 
 def count_rounds(xs: Any, length: int | None) -> int:
-    """Return the number of rounds of a scan.
+    """Return the number of iterations of a scan.
 
     Raises:
         ArgumentError: there are neither slices nor a length.
@@ -56,7 +56,7 @@ def count_rounds(xs: Any, length: int | None) -> int:
 
 
 def check_round(result: Any, init: Any) -> tuple[Any, Any]:
-    """Return the carry and the result of a round as tensors.
+    """Return the carry and the result of an iteration as tensors, checked against the initial carry.
 
     Raises:
         ArgumentError: they are no pair.
@@ -72,7 +72,7 @@ def check_round(result: Any, init: Any) -> tuple[Any, Any]:
 
 
 def check_carry(op: str, carry: Any, before: Any) -> Any:
-    """Return a carry of tensors.
+    """Return a carry as tensors after a check that its structure and specs have not changed.
 
     Raises:
         ArgumentError, ShapeError, DTypeError: it is not like the one before.
@@ -99,7 +99,7 @@ def check_carry(op: str, carry: Any, before: Any) -> Any:
 def check_alternatives(
     first: Any, second: Any, results: Sequence[Any], others: Sequence[Any]
 ) -> None:
-    """Raise unless the functions of a choice return trees of one structure, and results of the same specs.
+    """Raise unless both branches return the same structure with the same shapes and dtypes.
 
     Raises:
         ArgumentError: the structures differ.
@@ -120,7 +120,7 @@ def check_alternatives(
 
 
 def while_without_gradient() -> GradientNotFound:
-    """Return the error for the gradient of a traced loop of unknown length."""
+    """Return the error for a gradient through a while loop."""
     return GradientNotFound(
         "while_loop: a traced loop has no gradient, because a gradient needs the carry of each round, and there is no "
         "memory for them: nobody knows the number of rounds before it runs. Use scan with as many rounds as may be "
@@ -129,7 +129,7 @@ def while_without_gradient() -> GradientNotFound:
 
 
 def has_structure(tree: Any, other: Any) -> bool:
-    """Return whether two trees have tensors and containers in the same places."""
+    """Return whether two trees have the same containers with tensors in the same places."""
     if isinstance(other, Tensor):
         return isinstance(tree, Tensor)
     if type(tree) is not type(other):
@@ -151,7 +151,7 @@ def describe_structure(tree: Any) -> str:
 
 
 class Star:
-    """The placeholder for a tensor in a structure."""
+    """The placeholder of a tensor in a described structure."""
 
     def __repr__(self) -> str:
         return "*"
@@ -161,7 +161,7 @@ STAR: Final = Star()
 
 
 def read_flag(flag: Any) -> bool:
-    """Return the value of a flag.
+    """Return a flag as a Python bool.
 
     Raises:
         ArgumentError, ShapeError, DTypeError: it is not one bool.
@@ -176,7 +176,7 @@ def read_flag(flag: Any) -> bool:
 
 
 def check_flag_spec(flag: Tensor, op: str) -> None:
-    """Raise unless a tensor is one bool.
+    """Raise unless a tensor is a single bool.
 
     Raises:
         ShapeError, DTypeError: it is not.

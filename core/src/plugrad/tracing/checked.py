@@ -1,13 +1,19 @@
-"""Programs that are compared with the function they were traced from, at each call: the setting `debug`."""
+"""Programs that are compared with the function they were traced from, at each call: the setting `debug`.
+
+They have the same bits, but where the gradient of a loop adds up what the rounds give: the tape and the backward loop
+may do it in another order.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from plugrad.errors import TracingError
+from plugrad.graph.graph import Scan
 from plugrad.tensor.backend import read_array
 from plugrad.tensor.context import active_scope, set_scope
 from plugrad.tensor.effects import HostLog, active_log
@@ -16,18 +22,24 @@ from plugrad.tracing.carries import describe_structure
 from plugrad.tracing.program import Program, array_of
 from plugrad.tracing.structure import flatten
 from plugrad.transforms.variable import get_array, set_array, watched_variables
-from plugrad.types.bits import comparable_bits
+from plugrad.types.bits import TOLERANCES, comparable_bits
+from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from plugrad.graph.graph import Graph
     from plugrad.transforms.variable import Variable
 
 
+SUM_TOLERANCES: Final = {**TOLERANCES, "bfloat16": 3e-2}
+"""How much the order of a sum may change, as a part of the largest number, by dtype."""
+
+
 class Recording(HostLog):
-    """What functions on the host return in an untraced call."""
+    """Calls host functions in an untraced run, and records their values."""
 
     __slots__ = ("can_repeat", "values")
 
@@ -39,7 +51,7 @@ class Recording(HostLog):
         """Whether the function has said how to undo what it counted, so that calling it again is the same."""
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Call a function, and keep its value for the second run."""
+        """Call a function and record its value for the traced run."""
         undo = (active_log.get() or self).undo
         count = len(undo)
         value = function()
@@ -49,7 +61,7 @@ class Recording(HostLog):
 
 
 class Repetition(HostLog):
-    """Calls functions on the host a second time, but those of which nobody knows what they count."""
+    """Replays recorded host values in the traced run; functions that are safe to repeat are called again."""
 
     __slots__ = ("recording", "values")
 
@@ -60,7 +72,7 @@ class Repetition(HostLog):
         self.values: list[Any] = []
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Return what a function computes, or has computed."""
+        """Return the recorded value of a function, or call it again."""
         place, recording = len(self.values), self.recording
         is_known = place < len(recording.values) and not recording.can_repeat[place]
         value = recording.values[place] if is_known else function()
@@ -69,9 +81,14 @@ class Repetition(HostLog):
 
 
 class CheckedProgram(Program):
-    """A program that runs its function untraced, too, and compares what both compute, bit for bit."""
+    """A program that also runs its function untraced, and compares both results."""
 
     has_short_calls = False
+
+    @cached_property
+    def may_reorder_sums(self) -> bool:
+        """Whether there is a loop that runs backwards, as gradients of loops do."""
+        return _has_backward_loop(self.graph)
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """Run the function and undo what it changed, run the program, and compare.
@@ -101,7 +118,7 @@ class CheckedProgram(Program):
     def _run_untraced(
         self, tensors: Sequence[Tensor], recording: Recording
     ) -> tuple[Any, dict[Variable, Any]]:
-        """Return what the function returns, and what its variables become; they get their old values back."""
+        """Return the function's results and the new values of its variables, which are reset afterwards."""
         variables = [*dict.fromkeys((*self.variables, *self.updated))]
         before = [*map(array_of, variables)]
         scope, watched = active_scope(), watched_variables.set(None)
@@ -118,7 +135,7 @@ class CheckedProgram(Program):
             recording.take_back()
 
     def _compare_hosts(self, traced: Sequence[Any], untraced: Sequence[Any]) -> None:
-        """Raise unless generators drew and optimizers counted alike."""
+        """Raise unless both runs drew the same random numbers and counted the same iterations."""
         if len(traced) != len(untraced):
             raise self._difference(
                 f"computes {len(traced)} values on the host, such as states of generators and coefficients of "
@@ -142,7 +159,7 @@ class CheckedProgram(Program):
             )
 
     def _compare(self, what: str, traced: NDArray[Any], untraced: NDArray[Any]) -> None:
-        """Raise unless two arrays have the same bits, NaNs apart."""
+        """Raise unless two arrays have the same bits, NaNs apart, or are as near as sums in another order."""
         if traced.shape != untraced.shape or traced.dtype != untraced.dtype:
             raise self._difference(
                 f"gives {what} as {traced.dtype}{list(traced.shape)}, and as {untraced.dtype}{list(untraced.shape)} "
@@ -150,11 +167,25 @@ class CheckedProgram(Program):
             )
         if comparable_bits(traced) == comparable_bits(untraced):
             return
-        for place in np.ndindex(traced.shape):
+        for place in self._places_that_differ(traced, untraced):
             x, y = traced[place], untraced[place]
             if comparable_bits(np.asarray(x)) != comparable_bits(np.asarray(y)):
                 where = f"element {list(place)} of {what}" if place else what
                 raise self._difference(f"gives {where} as {x}, and as {y} untraced")
+
+    def _places_that_differ(
+        self, traced: NDArray[Any], untraced: NDArray[Any]
+    ) -> Iterable[tuple[int, ...]]:
+        """Return the positions of elements that are not near enough, and maybe of some that are the same."""
+        part = SUM_TOLERANCES.get(as_dtype(untraced.dtype).name)
+        if part is None or not self.may_reorder_sums:
+            return np.ndindex(traced.shape)
+        wide = np.complex128 if untraced.dtype.kind == "c" else np.float64
+        with np.errstate(all="ignore"):
+            x, y = traced.astype(wide), untraced.astype(wide)
+            largest = np.abs(y[np.isfinite(y)]).max(initial=0)
+            is_near = np.abs(x - y) <= part * largest
+        return [tuple(map(int, place)) for place in np.argwhere(~is_near)]
 
     def _difference(self, what: str) -> TracingError:
         """Return the error for a difference."""
@@ -163,3 +194,10 @@ class CheckedProgram(Program):
             "when the function is traced: pass it as an argument, or ask for it through plugrad.extend.host_value or "
             "static_value"
         )
+
+
+def _has_backward_loop(graph: Graph) -> bool:
+    return any(
+        (isinstance(step, Scan) and step.is_reversed) or any(map(_has_backward_loop, step.graphs))
+        for step in graph.steps
+    )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
-    """Return a function of the arguments' arrays and then the variables', which returns results and then updates.
+    """Return a function of argument arrays followed by variable arrays that returns results followed by updates.
 
     A kernel pack, or else the device, compiles the graph at the first call. While somebody watches the calls of
     kernels, as `plugrad.profile` does, they are made one by one; and always if the setting `check_finite` looks at each
@@ -39,7 +39,7 @@ _HAS_LOCK: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Compiled:
-    """A graph that is compiled by the first one of several compilers that takes it."""
+    """A graph compiled by the first compiler that accepts it, or replayed."""
 
     def __init__(self, graph: Graph, compilers: Sequence[Compiler]) -> None:
         self.graph = graph
@@ -47,12 +47,12 @@ class Compiled:
 
     @cached_property
     def replay(self) -> Callable[..., list[Any]]:
-        """The calls one by one."""
+        """The replay, which runs the calls one by one."""
         return compile_replay(self.graph)
 
     @cached_property
     def instrumented(self) -> Callable[..., list[Any]]:
-        """What a compiler makes of the graph, each fused step of which notifies those who watch."""
+        """The compiled graph with every fused step reported to watchers."""
         run, graph = self.compiled, self.fused
         if graph is not self.graph and len(graph.steps) > 1:
             with watching_steps():
@@ -61,17 +61,17 @@ class Compiled:
 
     @property
     def fused(self) -> Graph:
-        """The graph as it runs, with the steps that run as one, if the compiler tells."""
+        """The graph with its fused steps, as it runs, if the compiler reports it."""
         return getattr(self.compiled, "graph", self.graph)
 
     @cached_property
     def compiled(self) -> Callable[..., list[Any]]:
-        """What a compiler makes of the graph, or the replay."""
+        """The compiled graph, or the replay if no compiler accepts the graph."""
         return self._compile()
 
     @property
     def in_place(self) -> InPlace | None:
-        """How variables get their new values where the old ones lie, if the compiler has a way and nobody watches.
+        """The in-place update of variables, if the compiler supports it and nobody watches.
 
         Without Python's lock, another thread may take an array between the count of its references and the writing.
         """
@@ -95,6 +95,6 @@ class Compiled:
             raise
 
     def note_failure(self, failure: BaseException) -> None:
-        """Note that the device is lost if that is what an exception of a run says."""
+        """Mark the device as lost if an exception of a run says so."""
         if not passes(failure, self.graph.backend):
             note_loss(failure, self.graph.backend)

@@ -43,7 +43,7 @@ def scan(
     *,
     reverse: bool = False,
 ) -> tuple[Carry, Any]:
-    """Return the last carry of a loop, and what each round returns, stacked.
+    """Return the final carry of a loop, and the stacked results of its iterations.
 
     >>> import plugrad
     >>> def add(total, x):
@@ -133,7 +133,7 @@ def cond(
 def while_loop(
     go_on: Callable[[Carry], Any], function: Callable[[Carry], Carry], init: Carry
 ) -> Carry:
-    """Return the last carry of a loop that runs as long as ``go_on(carry)`` is true.
+    """Return the final carry of a loop that runs while ``go_on(carry)`` is true.
 
     >>> import plugrad
     >>> plugrad.while_loop(lambda x: x < 100, lambda x: x * 2, plugrad.asarray(3))
@@ -168,7 +168,7 @@ def while_loop(
 
 
 def _is_traced_batch(tracer: Tracer | None) -> TypeGuard[BatchTracer]:
-    """Return whether a loop under `vmap` becomes a step of a graph.
+    """Return whether a loop under `vmap` is recorded as a step of a graph.
 
     Where all examples draw the same numbers, it is unrolled: further chunks of examples get what the first has drawn.
     """
@@ -177,7 +177,7 @@ def _is_traced_batch(tracer: Tracer | None) -> TypeGuard[BatchTracer]:
 
 
 def _empty_results(function: Callable[..., Any], init: Any, xs: Any) -> Any:
-    """Return stacked results of no round, whose shapes the function tells when it is traced."""
+    """Return stacked results of zero iterations, whose shapes come from a trace of the function."""
     backend = next(iter_tensors((init, xs))).backend
     tracer = GraphTracer(backend)
     with tracing_with(tracer):

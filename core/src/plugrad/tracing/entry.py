@@ -28,18 +28,18 @@ MAX_ARGUMENTS: Final = 200
 
 
 def note_nothing(_: BaseException) -> None:
-    """Do nothing: what raised the error has noted it."""
+    """Do nothing, because the code that raised the error has recorded it."""
 
 
 def has_no_entry(_: tuple[Any, ...]) -> Any:
-    """Return that there is no short way."""
+    """Return that a call has no compiled entry."""
     return MISS
 
 
 def compile_entry(
     program: Program, generation: Any, args: tuple[Any, ...]
 ) -> Callable[[tuple[Any, ...]], Any]:
-    """Return a function of the arguments of a call, which runs a program or returns `MISS`.
+    """Return a compiled entry: a function of a call's arguments that runs the program or returns `MISS`.
 
     There is one if all arguments are tensors, and nothing decides what runs but them and what Python has decided.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class InPlace(NamedTuple):
-    """How a compiled graph writes new values of variables where the old ones lie.
+    """How a compiled graph overwrites variables with their new values.
 
     A compiler gives it to the function that it returns, as the attribute ``in_place``.
     """
@@ -44,7 +44,7 @@ class InPlace(NamedTuple):
 def run_in_place(
     plan: InPlace, arrays: Sequence[Any], result_count: int, log: HostLog | None
 ) -> list[Any]:
-    """Run a graph and assign its updates: all of them, together with what a log has counted, or none.
+    """Run a graph, and commit its updates and the log's counts together or not at all.
 
     Args:
         plan: how it is done.
@@ -80,11 +80,11 @@ def run_in_place(
 
 
 def _do_nothing() -> None:
-    """Undo nothing: no other call is around this one, which could fail later."""
+    """Undo nothing: there is no enclosing call that could still fail."""
 
 
 def _count_references() -> int:
-    """Return how many references `run_in_place` finds to an array that only a variable has."""
+    """Return the reference count that `run_in_place` sees for an array held only by a variable."""
     held_by_variable = [object()]
     arrays = [*held_by_variable]
     given = [*[arrays[i] for i in range(1)]]

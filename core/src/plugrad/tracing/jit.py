@@ -54,7 +54,7 @@ def jit(
     function: None = None, *, static: Sequence[str] = ()
 ) -> Callable[[Callable[Params, Result]], Jitted[Params, Result]]: ...
 def jit(function: Any = None, *, static: Sequence[str] = ()) -> Any:
-    """Return a function that traces `function` once for each kind of arguments, and then runs what was recorded.
+    """Return a function that traces `function` once per kind of arguments and then runs the recorded graph.
 
     >>> import plugrad
     >>> @plugrad.jit
@@ -167,7 +167,7 @@ class Jitted(Generic[Params, Result]):
         return self._trace(key, tensors, args, kwargs)(tensors)
 
     def _note_call(self, program: Program, generation: Any, args: tuple[Any, ...]) -> None:
-        """Take the short way into a program from now on if it has run twice in a row."""
+        """Compile an entry for a program that has run twice in a row."""
         if program is not self._last:
             self._last = program
         elif program.entry is None:
@@ -191,11 +191,11 @@ class Jitted(Generic[Params, Result]):
         return f"<jit of {_function_name(self.function)}, traced {len(self._kinds)} times>"
 
     def graph(self, *args: Params.args, **kwargs: Params.kwargs) -> plugrad.graph.graph.Graph:
-        """Return the graph that a call with these arguments runs; the function is traced, but not run."""
+        """Return the graph for these arguments; the function is traced but not run."""
         return self.program(*args, **kwargs).graph
 
     def program(self, *args: Params.args, **kwargs: Params.kwargs) -> Program:
-        """Return the program of a call with these arguments; the function is traced, but not run."""
+        """Return the program for these arguments; the function is traced but not run."""
         tensors: list[Tensor] = []
         key = self._key(args, kwargs, tensors)
         try:
@@ -206,7 +206,7 @@ class Jitted(Generic[Params, Result]):
         return known or self._trace(key, tensors, args, kwargs)
 
     def explain(self, *args: Params.args, **kwargs: Params.kwargs) -> str:
-        """Return why a call with these arguments would be traced, or that it would not be.
+        """Return why a call with these arguments would trace the function again, or that it would not.
 
         It compares them with those of the earlier trace from which they differ least.
 
@@ -245,7 +245,7 @@ class Jitted(Generic[Params, Result]):
     def _key(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: list[Tensor]
     ) -> tuple[Any, ...]:
-        """Return what decides which graph runs; append the tensors of the arguments to a list."""
+        """Return the key that selects a graph; append the tensors among the arguments to a list."""
         key: list[Any] = [generation()]
         if self.static:
             args, kwargs = self._with_identities(args, kwargs)
@@ -274,13 +274,13 @@ class Jitted(Generic[Params, Result]):
         return tuple(key)
 
     def _find(self, key: Any) -> Program | None:
-        """Return the program for a key that holds now, or None."""
+        """Return a program for a key that is still valid, or None."""
         return next((p for p in self._programs.get(key, ()) if p.holds()), None)
 
     def _trace(
         self, key: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Program:
-        """Trace the function for arguments of a new kind."""
+        """Trace the function for a new kind of arguments."""
         with self._lock:
             known = self._find(key)
             if known is not None:
@@ -304,7 +304,7 @@ class Jitted(Generic[Params, Result]):
     def _bind_other_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[list[Tensor]], Any]:
-        """Return a function of the list of tensor arguments; the others are fixed to those of this call."""
+        """Return a function of the list of tensor arguments, with all other arguments fixed."""
         template = map_tree(_as_slot, self._with_identities(args, kwargs))
         function: Callable[..., Any] = self.function
         name = _function_name(function)
@@ -336,7 +336,7 @@ class Jitted(Generic[Params, Result]):
     def _with_identities(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """Return the arguments with those that are compared by identity wrapped."""
+        """Return the arguments with the static ones wrapped as `Identity`."""
         if not self.static:
             return args, kwargs
         return _with_identities(args, kwargs, self.static, self._names)
@@ -347,13 +347,13 @@ class Jitted(Generic[Params, Result]):
         return _parameter_names(self.function)
 
     def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a call's arguments by parameter name; those that are compared by identity are wrapped."""
+        """Return a call's arguments by parameter name, with the static ones wrapped."""
         args, kwargs = self._with_identities(args, kwargs)
         names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
         return {**dict(zip(names, args, strict=True)), **kwargs}
 
     def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int | str, Any]:
-        """Return the part of the key by the place or the name of the argument."""
+        """Return the key's parts by argument name or position."""
         kind: dict[int | str, Any] = {}
         for place, value in (*enumerate(args), *kwargs.items()):
             parts: list[Any] = []
@@ -362,7 +362,7 @@ class Jitted(Generic[Params, Result]):
         return kind
 
     def _note_kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Remember what a trace was made for, and warn once if there are many of them."""
+        """Remember the arguments of a trace, and warn once if there have been many traces."""
         kind = self._kind(args, kwargs)
         self._kinds.append(kind)
         if len(self._kinds) == MANY_TRACES + 1:
@@ -393,7 +393,7 @@ def _with_identities(
     static: Collection[str],
     names: Sequence[str],
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Return arguments with those that are compared by identity, whose names are `static`, wrapped."""
+    """Return arguments with those named in `static` wrapped as `Identity`."""
     if not static:
         return args, kwargs
     wrapped = [
@@ -407,14 +407,14 @@ def _without_end(parts: tuple[Any, ...]) -> list[Any]:
 
 
 def _format_kind(kind: Mapping[int | str, Any], name: int | str) -> str:
-    """Return the shapes, dtypes and static values of an argument as text."""
+    """Format the shapes, dtypes and static values of an argument as text."""
     if name not in kind:
         return "absent"
     return f"[{', '.join(map(_format_part, _without_end(kind[name])))}]"
 
 
 def _format_part(part: Any) -> str:
-    """Return a part of a key as text; numbers are there as text."""
+    """Format a part of a key as text."""
     part = part.target if isinstance(part, Identity) else part
     is_dtype = isinstance(part, DType | np.dtype)
     return str(part) if is_dtype or isinstance(part, str) else short_repr(part)
@@ -442,7 +442,7 @@ def _devices_differ_error(tensors: Sequence[Tensor]) -> BackendMismatch:
 def make_graph(
     function: Callable[..., Any], *, fused: bool = False, differentiable: bool = False
 ) -> Callable[..., plugrad.graph.graph.Graph]:
-    """Return a function that takes the arguments of `function` and returns the graph that `jit` would run.
+    """Return a function that returns the graph `jit` would run for the arguments of `function`.
 
     >>> import plugrad
     >>> print(plugrad.make_graph(lambda x: plugrad.sum(x * 2))(plugrad.asarray([1.0, 2.0])))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
-    """Raise if something that was made during a trace is still reachable, or is made anew at each call.
+    """Raise if something made during a trace is still reachable after it.
 
     Raises:
         TracingError: the message names the line that made it.
@@ -57,7 +57,7 @@ def _tracers(tracer: GraphTracer) -> Iterator[GraphTracer]:
 
 
 def _count_listed() -> int:
-    """Return how many references there are to an element of a list that is looked through.
+    """Return the reference count of a list element inside a loop over the list.
 
     They are those of the list, of the name, and before Python 3.14 of the argument of getrefcount.
     """
@@ -69,5 +69,5 @@ _LISTED: Final = _count_listed()
 
 
 def _alive(tracer: GraphTracer) -> list[TracedArray]:
-    """Return the arrays to which something refers that is not the tracer."""
+    """Return the arrays that something other than the tracer refers to."""
     return [array for array in tracer.traced_arrays if getrefcount(array) > _LISTED]

@@ -18,7 +18,7 @@ MAX_KEPT_LINES: Final = 4096
 
 
 def _is_own(names: dict[str, Any]) -> bool:
-    """Return whether globals are those of a module of plugrad, or of a plugin of it."""
+    """Return whether globals belong to a module of plugrad or of one of its plugins."""
     module = names.get("__name__", "")
     is_own = module == "plugrad" or module.startswith(("plugrad.", "plugrad_"))
     if is_own:
@@ -27,7 +27,7 @@ def _is_own(names: dict[str, Any]) -> bool:
 
 
 def user_line() -> Line:
-    """Return the innermost line that is being run outside plugrad and its plugins."""
+    """Return the innermost running line outside plugrad and its plugins."""
     own = _own
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
     while frame is not None:
@@ -43,7 +43,7 @@ def user_line() -> Line:
 
 
 def _keep_line(frame: FrameType, code: CodeType) -> Line:
-    """Return the line that a frame is at, and remember it."""
+    """Return the current line of a frame, and cache it."""
     if len(_lines) >= MAX_KEPT_LINES:
         _lines.clear()
     line = Line(code.co_filename, frame.f_lineno, code.co_qualname)
@@ -52,7 +52,7 @@ def _keep_line(frame: FrameType, code: CodeType) -> Line:
 
 
 def asked_operation() -> str:
-    """Return the function of plugrad that the user's line has called, such as ``__bool__``."""
+    """Return the plugrad function that the user's line called, such as ``__bool__``."""
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     asked = ""
     while frame is not None:

@@ -22,7 +22,7 @@ def compile_loop(
     backend: Backend,
     compile_graph: Callable[[Graph], Callable[..., list[Any]]],
 ) -> Callable[..., list[Any]]:
-    """Return a function of the arrays that a step reads, which returns its outputs."""
+    """Compile a control-flow step to a function from input arrays to outputs."""
     graphs = [compile_graph(graph) for graph in step.graphs]
     if isinstance(step, Scan):
         return _scan(step, backend, graphs[0])

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def tracing_with(tracer: GraphTracer) -> Generator[None, None, None]:
-    """Record what runs inside the block, and nothing on the tapes outside it."""
+    """Record all ops within the block on a tracer, and nothing on outer tapes."""
     scope, transfer = active_scope(), transfer_target()
     watched = watched_variables.set(None)
     set_scope(None)
@@ -61,7 +61,7 @@ def tracing_with(tracer: GraphTracer) -> Generator[None, None, None]:
 
 
 class Program:
-    """A function of a list of tensors, traced for their shapes and dtypes on one device."""
+    """A function of tensors, traced for their shapes and dtypes on one device."""
 
     has_short_calls = True
     """Whether a call does nothing more than run the graph."""
@@ -129,18 +129,18 @@ class Program:
         return result
 
     def run_with_variables(self, *arrays: Any) -> list[Any]:
-        """Run the graph on arrays and on what the variables hold, which get their new values."""
+        """Run the graph on arrays and on the variables, and update these."""
         return self._execute(self.run, [*arrays, *self._read_variables()])
 
     def _read_variables(self) -> list[Any]:
-        """Return the arrays of the variables, to which nobody else may refer: `run_in_place` counts the references."""
+        """Return the variables' arrays; no other reference may exist, because `run_in_place` counts them."""
         try:
             return [*map(get_array, self.variables)]
         except AttributeError:  # one is disposed
             return [*map(array_of, self.variables)]
 
     def planned_graph(self) -> Graph:
-        """Return the graph as the device runs it, with the steps that run as one and the peak that was planned."""
+        """Return the graph as the device runs it, with fused steps and the planned peak memory."""
         graph: Graph = getattr(self.run, "fused", self.graph)
         if graph.peak_bytes is not None:
             return graph  # by the compiler, which knows what else it takes
@@ -151,11 +151,11 @@ class Program:
         return replace(graph, peak_bytes=plan.peak_bytes)
 
     def holds(self) -> bool:
-        """Return whether what Python decided while the function was traced would be decided so now."""
+        """Return whether the conditions under which the function was traced still hold."""
         return all(function() == answer for function, answer in self.guards)
 
     def _execute(self, run: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[Any]:
-        """Run the graph, and let the variables hold their new values; a run that fails changes nothing."""
+        """Run the graph and update the variables; a run that fails changes nothing."""
         if not self.has_effects:
             return self._run_and_commit(run, arrays, None)
         return run_logged(partial(self._run_and_commit, run, arrays))
@@ -163,7 +163,7 @@ class Program:
     def _run_and_commit(
         self, run: Callable[..., list[Any]], arrays: Sequence[Any], log: HostLog | None
     ) -> list[Any]:
-        """Run the graph, and let the variables hold their new values, together with what the log has counted."""
+        """Run the graph, then update the variables and commit the log's counts together."""
         in_place = run.in_place if isinstance(run, Compiled) else None
         if in_place is not None and (log is None or log.outer is None):
             return run_in_place(in_place, arrays, len(self.graph.results), log)
@@ -189,7 +189,7 @@ class Program:
 
     @cached_property
     def _run_with_hosts(self) -> Callable[..., list[Any]]:
-        """Run the graph and return the host values, too, which the backward pass needs as they were."""
+        """Run the graph and also return the host values, which the backward pass needs."""
         graph = self.graph
         results = (*graph.results, *[value for _, value in graph.updates])
         return compile_graph(return_hosts(replace(graph, results=results, updates=())))
@@ -234,7 +234,7 @@ class Program:
 
 
 class ProgramCall(Step):
-    """The call of a program on the tape."""
+    """A call of a program on the tape."""
 
     __slots__ = ("arrays", "program")
 
@@ -294,7 +294,7 @@ def _trace(
     tensors: Sequence[Tensor],
     tracer: GraphTracer,
 ) -> tuple[Graph, Callable[[Any, Any], Any]]:
-    """Return the graph of a function, and the function that makes its results of arrays."""
+    """Return the graph of a function, and a function that rebuilds its results from arrays."""
     arguments = [tracer.new_value(Shaped(x.shape, x.dtype)) for x in tensors]
     stand_ins = [Tensor(array, tracer) for array in arguments]
     rebuilder = Rebuilder()

@@ -32,7 +32,7 @@ _numbers: Final = count()
 
 @lru_cache(1024)
 def _compile(text: str) -> tuple[CodeType, str]:
-    """Return the code of a text, and the name of the file that it pretends to be in.
+    """Compile source text; return the code object and its pseudo file name.
 
     Graphs of one function for different shapes mostly have the same text.
     """
@@ -46,7 +46,7 @@ def compile_replay(
     *,
     compile_body: Callable[[Graph], Callable[..., list[Any]]] | None = None,
 ) -> Callable[..., list[Any]]:
-    """Return a function that runs a graph step by step, by the implementations of its device.
+    """Return a function that runs a graph step by step with the device's implementations.
 
     Args:
         graph: the graph.
@@ -64,7 +64,7 @@ _is_watched: Final[ContextVar[bool]] = ContextVar("_is_watched", default=False)
 
 @contextmanager
 def watching_steps() -> Generator[None, None, None]:
-    """Let the fused steps of what is compiled inside the block notify those who watch."""
+    """Make fused steps that are compiled within the block report to watchers."""
     token = _is_watched.set(True)
     try:
         yield
@@ -73,7 +73,7 @@ def watching_steps() -> Generator[None, None, None]:
 
 
 def kernel_names(graph: Graph) -> list[str]:
-    """Return the names of the kernels that the steps of a graph call, also inside of them."""
+    """Return the names of all kernels that a graph calls, including its subgraphs."""
     names: list[str] = []
     for step in graph.steps:
         if isinstance(step, Call):
@@ -84,7 +84,7 @@ def kernel_names(graph: Graph) -> list[str]:
 
 
 class _Writer:
-    """Writes the text of one graph, with the objects that it names."""
+    """Writes the Python source of one graph, with the objects that it refers to."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class _Writer:
                 self.dying[index].append(value)
 
     def compile(self) -> Callable[..., list[Any]]:
-        """Write the text, and return it as a function."""
+        """Write the source and compile it to a function."""
         graph = self.graph
         for value, array in graph.constants.items():
             self.names[f"v{value}"] = array
@@ -133,7 +133,7 @@ class _Writer:
         self.steps.append(step)
 
     def format_step(self, step: Step, index: int) -> str:
-        """Return a step as one line of the replay's text."""
+        """Format a step as one line of source."""
         outputs = ", ".join(f"v{value}" for value in step.outputs)
         if isinstance(step, Call):
             inputs = ["None" if value is None else f"v{value}" for value in step.inputs]
@@ -171,7 +171,7 @@ class _Writer:
         return f"{outputs}{comma} = run{index}({inputs})" if outputs else f"run{index}({inputs})"
 
     def _compile_text(self, text: str) -> Callable[..., list[Any]]:
-        """Compile the text; an error in it says which kernel failed, and at which line of the program it was traced."""
+        """Compile the source; at run time, an error names the failing kernel and the user's line that was traced."""
         code, file = _compile(text)
         exec(code, self.names)
         replay: Callable[..., list[Any]] = self.names["replay"]
@@ -196,7 +196,7 @@ class _Writer:
         return run
 
     def specialize(self, functions: Mapping[str, Implementation]) -> None:
-        """Let functions for the shapes of the steps run as long as those that they stand for are in effect."""
+        """Use functions specialized for the steps' shapes while the functions that they replace are in effect."""
         graph = self.graph
         made = {value for step in graph.steps for value in step.outputs}
         for index, step in self.calls.items():
@@ -216,7 +216,7 @@ def _explain_failure(
     steps: Sequence[Step | None],
     backend: Backend,
 ) -> BaseException:
-    """Return the error that a call outside of a trace would have raised, with the line that was traced."""
+    """Return the error that the call would have raised untraced, with the traced line."""
     trace = failure.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != file:
         trace = trace.tb_next

@@ -51,7 +51,7 @@ def trace_scan(
     length: int,
     reverse: bool,
 ) -> tuple[Any, Any]:
-    """Record a scan, and return its last carry and stacked results; see `plugrad.scan`."""
+    """Record a scan and return its final carry and stacked results; see `plugrad.scan`."""
     carry, slices = tensors_in(init, tracer), tensors_in(xs, tracer)
     if isinstance(tracer, BatchTracer):
 
@@ -111,7 +111,7 @@ def _record(
 
 
 class ScanCall(Step):
-    """A traced loop on the tape: its gradient is a loop in the other direction."""
+    """A traced scan on the tape; its gradient is a scan in the other direction."""
 
     __slots__ = (
         "bindings",
@@ -147,7 +147,7 @@ class ScanCall(Step):
         self.hosts = [(x.array, x.backend) for x in rounds.hosts]
 
     def pull(self, dy: Any, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Run the loop backwards: each round runs forward from its carry, and then back."""
+        """Run the scan backwards: each iteration recomputes its forward pass from the stored carry."""
         length, is_reversed = self.direction
         inputs = [
             Tensor(array, backend, node if linked else None)

@@ -38,7 +38,7 @@ class Identity:
 
 
 def flatten(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
-    """Append the tensors of an argument to a list, and all else that decides what is traced to a key.
+    """Append the tensors of an argument to a list, and everything else that selects the trace to a key.
 
     Arrays of NumPy become tensors on the active backend. Variables are static: they are the same ones at each call.
 
@@ -98,7 +98,7 @@ def _flatten_other(tree: Any, kind: type, key: list[Any], tensors: list[Tensor])
 
 
 def check_hashable(arguments: Mapping[str, Any]) -> None:
-    """Raise for the argument that cannot be part of a key.
+    """Raise an error that names the argument that cannot be hashed.
 
     Raises:
         ArgumentError: the message names it.
@@ -119,7 +119,7 @@ def check_hashable(arguments: Mapping[str, Any]) -> None:
 
 
 class Rebuilder:
-    """Writes an expression that makes the results of a traced function anew from the arrays of a call."""
+    """Writes an expression that rebuilds a traced function's results from arrays."""
 
     def __init__(self) -> None:
         """Begin without any result."""
@@ -138,6 +138,7 @@ class Rebuilder:
             raise too_deep_error() from None
 
     def _text(self, tree: Any) -> str:
+        """Return the expression for a tree."""
         if isinstance(tree, Tensor):
             self.results.append(tree)
             return f"t(a[{len(self.results) - 1}], b)"
@@ -158,17 +159,17 @@ class Rebuilder:
         return self.name(tree)
 
     def _parts(self, trees: Sequence[Any]) -> str:
-        """Return the text of the parts of a container."""
+        """Return the expressions for the elements of a container, joined by commas."""
         return "".join(f"{self._text(tree)}, " for tree in trees)
 
     def name(self, item: Any) -> str:
-        """Return the name under which the text finds an object."""
+        """Return the name under which the expression refers to an object."""
         name = f"o{len(self.objects)}"
         self.objects[name] = item
         return name
 
     def compile(self, text: str) -> Callable[[Any, Any], Any]:
-        """Return the expression as a function of the arrays and the backend.
+        """Compile the expression to a function of the arrays and the backend.
 
         Raises:
             ArgumentError: it has too many levels for Python's parser.
@@ -181,5 +182,5 @@ class Rebuilder:
 
 @lru_cache(1024)
 def _compile_text(text: str) -> CodeType:
-    """Return the code of an expression, which most functions with results of one structure share."""
+    """Compile an expression; functions with results of the same structure share the code."""
     return compile(text, "<plugrad: results>", "eval")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Body:
-    """A function of nested tensors, traced as a part of a traced function."""
+    """A function of nested tensors, traced as a subgraph."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class Body:
 
     @property
     def captured(self) -> dict[Key, Captured]:
-        """What the function closes over."""
+        """The values that the function closes over."""
         return self.tracer.captured
 
     @property
     def drawn(self) -> list[Tensor]:
-        """The traced tensors that take the place of its host values, such as random keys."""
+        """The traced tensors that replace its host values, such as random keys."""
         return self.tracer.drawn
 
     def graph(self, captured: Iterable[tuple[Key, Captured]], more: Sequence[int] = ()) -> Graph:
-        """Return the graph: its arguments are those of the function, slices of host values, and captured values."""
+        """Return the graph, with the function's arguments, slices of host values and captured values as arguments."""
         body = self.tracer
         inner = [
             (
@@ -74,7 +74,7 @@ class Body:
 
 
 def as_traced(x: Any, tracer: GraphTracer) -> Any:
-    """Return a result of a body as a tensor of its trace, without a node; None stays."""
+    """Convert a result of a body to a tensor of its trace, off the tape; None stays None."""
     if x is None:
         return None
     y = copy_to_backend(as_tensor_leaf(x), tracer)
@@ -102,32 +102,32 @@ def values_of(tensors: Iterable[Tensor]) -> tuple[int, ...]:
 
 
 def record_step(outputs: Sequence[Tensor], step: Step) -> None:
-    """Give the outputs of a step, as far as they are inexact, their nodes."""
+    """Record a step on the tape for those outputs that are inexact."""
     for index, x in enumerate(outputs):
         if x.dtype.is_inexact:
             x.node = Part(step, index)
 
 
 def without_node(x: Tensor) -> Tensor:
-    """Return a tensor as a constant of the tape."""
+    """Return a tensor with the same array, off the tape."""
     return Tensor(x.array, x.backend)
 
 
 def or_zeros(gradient: Tensor | None, x: Tensor) -> Tensor:
-    """Return a gradient, or zeros where a result does not depend on x."""
+    """Return a gradient, or zeros if there is none."""
     return zeros_like(without_node(x)) if gradient is None else gradient
 
 
 def mark_tensors(leaf: Any) -> Any:
-    """Return the placeholder for a tensor in a structure that is kept; None stays None."""
+    """Replace a tensor leaf by a placeholder; None stays None."""
     return None if leaf is None else STAR
 
 
 def count_marks(tree: Any) -> int:
-    """Return the number of tensors in a structure."""
+    """Return the number of placeholders in a structure."""
     return sum(leaf is STAR for leaf in iter_leaves(tree))
 
 
 def fill_mark(leaf: Any, tensors: Iterator[Tensor]) -> Any:
-    """Return the next tensor in the place of a mark."""
+    """Replace a placeholder by the next tensor."""
     return next(tensors) if leaf is STAR else leaf

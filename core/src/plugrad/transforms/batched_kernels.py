@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Level(Protocol):
-    """What a call needs to know of the tracer for which it runs."""
+    """The part of a batch tracer that kernel functions need."""
 
     outer: Backend
     """The backend of the level outside."""
@@ -33,18 +33,18 @@ class Level(Protocol):
     """The number of examples."""
 
     def leave(self) -> Any:
-        """Go to the level outside, and return what `enter` needs to come back."""
+        """Switch to the outer level, and return a token for `enter`."""
 
     def enter(self, inner: Any) -> None:
-        """Come back from the level outside."""
+        """Return from the outer level."""
 
     def hold(self, array: Any) -> BatchedArray:
-        """Return an array as one that holds a tensor."""
+        """Return an array of this level that holds an outer tensor."""
         ...
 
 
 class BatchedArray:
-    """A tensor of the level outside in the place of a backend's array."""
+    """An outer tensor, used where the engine expects a backend's array."""
 
     __slots__ = ("__weakref__", "dtype", "is_batched", "shape", "tensor")
 
@@ -62,13 +62,13 @@ class BatchedArray:
 
 
 class DrawState(BatchedArray):
-    """The state of a random draw of the first example; those of the others follow it."""
+    """The state of a random draw of the first example; the states of the others follow."""
 
     __slots__ = ()
 
 
 class Finished(dict[str, "Implementation"]):
-    """The functions of a tracer whose function has ended."""
+    """The functions of a tracer after its function has returned; using them raises."""
 
     def __missing__(self, kernel_name: str) -> Implementation:
         """Raise.
@@ -86,7 +86,7 @@ FINISHED: Final = Finished()
 
 
 class BatchedFunctions(dict[str, "Implementation"]):
-    """The functions that the engine calls for a batch: each runs a kernel on the level outside."""
+    """The functions by kernel name that the engine calls for a batch; each runs a kernel on the outer level."""
 
     def __init__(self, tracer: Level) -> None:
         """Start empty."""
@@ -116,7 +116,7 @@ class BatchedFunctions(dict[str, "Implementation"]):
 
 
 def _elementwise(contract: Kernel[..., Any], tracer: Level) -> Implementation:
-    """Return the function of an elementwise kernel of one or two inputs: what a program calls most often."""
+    """Return the function for an elementwise kernel of one or two inputs, the most frequent case."""
 
     def run_unary(x: BatchedArray, **attrs: Any) -> BatchedArray:
         before = tracer.leave()
@@ -148,7 +148,7 @@ def _elementwise(contract: Kernel[..., Any], tracer: Level) -> Implementation:
 def _by_rule(
     contract: Kernel[..., Any], rule: BatchingRule | None, tracer: Level
 ) -> Implementation:
-    """Return the function of a kernel: its rule, else its body of ops, else a loop."""
+    """Return the function for a kernel: its batching rule, else its body of ops, else a loop."""
     is_own = contract.rule.__module__ == f"plugrad.kernels.{contract.family}"
     takes_one = len(contract.inputs) == 1 and not contract.inputs_vary
     of_one = Batch(contract, tracer.size, (True,))
@@ -191,7 +191,7 @@ def _by_rule(
 
 
 def _make_creation(contract: Kernel[..., Any], tracer: Level) -> Implementation:
-    """Return the function of a kernel without inputs, whose result all examples share."""
+    """Return the function for a kernel without inputs, whose result all examples share."""
 
     def call(_: Backend, **attrs: Any) -> Any:
         before = tracer.leave()
@@ -204,7 +204,7 @@ def _make_creation(contract: Kernel[..., Any], tracer: Level) -> Implementation:
 
 
 def _loop_without_contract(kernel_name: str, tracer: Level) -> Implementation:
-    """Return the function of a kernel without a contract, which runs for one example after the other."""
+    """Return the function for a kernel without a contract, which runs once for each example."""
 
     def call(*arrays: Any, **attrs: Any) -> Any:
         held = [x if x is None else tracer.hold(x) for x in arrays if x is not tracer]
@@ -232,7 +232,7 @@ def _wrap_result(result: Any, *, is_batched: bool) -> Any:
 def _check_result(
     result: Any, contract: Kernel[..., Any], arrays: Sequence[Any], attrs: Any, size: int
 ) -> Any:
-    """Return the result of a rule after comparing it with the contract, apart from the hidden axis.
+    """Return the result of a rule after comparing it with the contract, without the hidden axis.
 
     Raises:
         KernelFailed: it has not.
@@ -271,7 +271,7 @@ _warned_kernels: Final[set[str]] = set()
 
 
 def _loop(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
-    """Run a kernel for one example after the other, and stack the results."""
+    """Run a kernel once for each example, and stack the results."""
     kernel, size, flags = batch
     if kernel.name not in _warned_kernels:
         _warned_kernels.add(kernel.name)
@@ -295,7 +295,7 @@ def _loop(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
 
 
 def _empty(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:
-    """Return what a kernel returns for no examples."""
+    """Return a kernel's result for zero examples."""
     given = [x for x in tensors if x is not None]
     held = [
         None if x is None else BatchedArray(x, flag)

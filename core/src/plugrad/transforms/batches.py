@@ -43,7 +43,7 @@ BLOCK_WORDS: Final = 4
 
 
 class BatchTracer(Tracer):
-    """Runs one function for many examples at once."""
+    """Runs one function for many examples at once, with a hidden leading axis."""
 
     def __init__(self, outer: Backend, size: int, randomness: str, drawn: list[Tensor]) -> None:
         """Stand for a device, or for the tracer of the level outside.
@@ -77,7 +77,7 @@ class BatchTracer(Tracer):
 
     @contextmanager
     def inside(self) -> Generator[None, None, None]:
-        """Run the function, or a part of it, inside the block."""
+        """Run the block on this level, as the function is run."""
         before = self._outside, self._watched, self.functions, self.constants
         if self.functions is FINISHED:
             self.functions, self.constants = BatchedFunctions(self), Constants(self.outer)
@@ -98,7 +98,7 @@ class BatchTracer(Tracer):
 
     @contextmanager
     def outside(self) -> Generator[None, None, None]:
-        """Run what concerns the level outside inside the block."""
+        """Run the block on the outer level."""
         before = self.leave()
         token = watched_variables.set(self._watched or None)
         try:
@@ -108,7 +108,7 @@ class BatchTracer(Tracer):
             self.enter(before)
 
     def leave(self) -> tuple[Context | None, Selection | None]:
-        """Go to the level outside, except that variables stay; return what `enter` needs to come back."""
+        """Switch to the outer level, but keep the binding of variables; return a token for `enter`."""
         inner, selection = current_context(), get_selection()
         outer, theirs = self._outside
         if inner is not None and any(part is not None for part in inner[2:]):
@@ -120,19 +120,19 @@ class BatchTracer(Tracer):
         return inner, selection
 
     def enter(self, inner: tuple[Context | None, Selection | None]) -> None:
-        """Come back from the level outside."""
+        """Return from the outer level."""
         set_context(inner[0])
         set_selection(inner[1])
 
     # --- what the function closes over -----------------------------------------------------------
 
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Record the condition in the trace outside, if there is one."""
+        """Record the condition in the enclosing trace, if there is one."""
         if isinstance(self.outer, Tracer):
             self.outer.depend_on(function)
 
     def lift(self, x: Tensor) -> Tensor:
-        """Return a tensor for one from outside, which all examples share."""
+        """Return a tensor of this level for one from outside, which all examples share."""
         node = x.node
         leaf = node if isinstance(node, Leaf) and node.order >= self.start else None
         origin = node if leaf is None else leaf.parents[0]
@@ -142,7 +142,7 @@ class BatchTracer(Tracer):
         return Tensor(BatchedArray(outer, is_batched=False), self, leaf)
 
     def _to_outside(self, x: Tensor) -> Tensor:
-        """Return a tensor on the level outside.
+        """Return the outer tensor for a tensor.
 
         Raises:
             BackendMismatch: it is on another device.
@@ -164,7 +164,7 @@ class BatchTracer(Tracer):
 
     @property
     def bindings(self) -> list[Any]:
-        """The counterparts of captured tensors and variables in the enclosing tracer."""
+        """The tensors bound to captured tensors and variables in the enclosing tracer."""
         return self.outer.bindings if isinstance(self.outer, Tracer) else []
 
     @bindings.setter
@@ -173,7 +173,7 @@ class BatchTracer(Tracer):
             self.outer.bindings = bindings
 
     def read_variable(self, variable: Tensor) -> Any:
-        """Return what a variable holds outside."""
+        """Return the variable's value on the outer level."""
         assert isinstance(variable, Variable)
         outer = self.outer
         if isinstance(outer, Tracer):
@@ -186,7 +186,7 @@ class BatchTracer(Tracer):
         return BatchedArray(Tensor(array, outer, self._watched.get(variable)), is_batched=False)
 
     def assign_variable(self, variable: Tensor, array: Any) -> None:
-        """Raise: each example would assign a value of its own.
+        """Raise, because each example would assign a value of its own.
 
         Raises:
             TracingError: always.
@@ -198,7 +198,7 @@ class BatchTracer(Tracer):
         )
 
     def initial_value(self, variable: Tensor, x: Tensor) -> Tensor:
-        """Return the first value of a variable that the function makes, which does not depend on the example.
+        """Return the initial value of a variable made by the function, which must not depend on the example.
 
         Raises:
             TracingError: it does.
@@ -216,7 +216,7 @@ class BatchTracer(Tracer):
             return array.tensor
 
     def replaces(self, backend: Backend) -> Backend:
-        """Return the tracer for its target."""
+        """Return the tracer if `backend` is its target."""
         if backend in (self, self.outer, self.target):
             return self
         raise TracingError(
@@ -224,14 +224,14 @@ class BatchTracer(Tracer):
         )
 
     def is_recorded(self, array: Any) -> bool:
-        """Return whether the tensor that an array holds is on a tape, or one that it holds."""
+        """Return whether the tensor that an array holds is on a tape, at any level."""
         held = self.hold(array).tensor
         return held.node is not None or (
             isinstance(held.backend, Tracer) and held.backend.is_recorded(held.array)
         )
 
     def without_tape(self, array: Any) -> Any:
-        """Return an array that holds a tensor without a node."""
+        """Return an array that holds the same tensor, off the tape."""
         found = self.hold(array)
         held = found.tensor
         inner = (
@@ -240,7 +240,7 @@ class BatchTracer(Tracer):
         return BatchedArray(Tensor(inner, held.backend), found.is_batched)
 
     def hold(self, array: Any) -> BatchedArray:
-        """Return an array; one of strings, which is NumPy's everywhere, is held as a tensor."""
+        """Return an array of this level; a NumPy array of strings is wrapped in a tensor first."""
         if isinstance(array, BatchedArray):
             return array
         return BatchedArray(Tensor(array, self.outer), is_batched=False)
@@ -253,7 +253,7 @@ class BatchTracer(Tracer):
         function: Callable[..., Any],
         args: Sequence[Any],
     ) -> Tensor:
-        """Return the value of a function to which a transform is applied on the level outside, such as `checkpoint`."""
+        """Call a function through a transform, such as `checkpoint`, that is applied on the outer level."""
         held: list[BatchedArray] = [x.array for x in args if _is_plain(x)]
         is_batched: list[bool] = []
 
@@ -279,7 +279,7 @@ class BatchTracer(Tracer):
     def call_custom(
         self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
     ) -> Any:
-        """Return the value and the gradient function; the value has that gradient on the tapes outside, too."""
+        """Return the value of a custom function and its gradient function, which the outer tapes use too."""
         held: list[BatchedArray] = [x.array for x in args]
         if not any(map(self.is_recorded, held)):
             return function(*args, save)
@@ -337,11 +337,11 @@ class BatchTracer(Tracer):
         return result, gradient
 
     def _batched_array(self, x: Tensor) -> BatchedArray:
-        """Return the array of a tensor, which may be one from outside."""
+        """Return the array of a tensor; a tensor from outside is lifted first."""
         return self.hold((x if x.backend is self else self.lift(x)).array)
 
     def _as_gradient(self, g: BatchedArray, x: BatchedArray, is_value_batched: bool) -> Tensor:
-        """Return a gradient for what an array holds: summed over the examples if all of them share it."""
+        """Return a gradient of the shape of an outer tensor: summed over the examples if they share it."""
         if x.is_batched:
             return self.spread(g)
         if g.is_batched or is_value_batched:
@@ -349,7 +349,7 @@ class BatchTracer(Tracer):
         return g.tensor
 
     def spread(self, x: BatchedArray) -> Tensor:
-        """Return what an array holds with the hidden axis."""
+        """Return the outer tensor with the hidden axis, repeated along it if the examples share it."""
         if x.is_batched:
             return x.tensor
         expanded = movement.reshape(x.tensor, shape=(1, *x.shape))
@@ -358,7 +358,7 @@ class BatchTracer(Tracer):
     # --- random numbers --------------------------------------------------------------------------
 
     def draw(self, words: int, next_state: Callable[[int, Backend], Tensor]) -> Tensor:
-        """Return the state for a draw of so many words for each example, or for all.
+        """Return the random state for a draw of `words` words for each example, or for all together.
 
         Raises:
             TracingError: `randomness` is "error".
@@ -380,7 +380,7 @@ class BatchTracer(Tracer):
         return Tensor(BatchedArray(state, is_batched=False), self)
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
-        """Return a host value of the level outside, which all examples share."""
+        """Return a host value of the outer level, which all examples share."""
         with self.outside():
             array = self.outer.host_value(function, shape, dtype)
         return BatchedArray(Tensor(array, self.outer), is_batched=False)
@@ -389,19 +389,19 @@ class BatchTracer(Tracer):
 
     @property
     def kernels(self) -> KernelTables:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The kernels of the target."""
+        """The target's kernels."""
         return self.target.kernels
 
     def dtypes(self) -> frozenset[DType]:
-        """Return the dtypes of the target."""
+        """Return the target's dtypes."""
         return self.target.dtypes()
 
     def probe(self) -> Probe:
-        """Say that it can start."""
+        """Return that the tracer can start."""
         return Probe(ok=True)
 
     def open(self, device: str) -> Iterable[KernelConfig]:
-        """Return no kernels: a tracer needs no opening."""
+        """Return no kernels, because a tracer needs no opening."""
         return ()
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
@@ -427,28 +427,28 @@ class BatchTracer(Tracer):
             return read_array(found.tensor.array, found.tensor.backend)
 
     def synchronize(self) -> None:
-        """Wait for the level outside."""
+        """Synchronize the outer level."""
         self.outer.synchronize()
 
     def memory(self) -> Memory:
-        """Return the memory of the target."""
+        """Return the target's memory."""
         return self.target.memory()
 
     def set_memory_limit(self, limit: int | None) -> None:
-        """Limit the memory of the target."""
+        """Set the target's memory limit."""
         self.target.set_memory_limit(limit)
 
     def close(self) -> None:
-        """Do nothing: the target stays open."""
+        """Do nothing; the target stays open."""
 
 
 def padded_words(words: int) -> int:
-    """Return the words that a draw of so many words takes of its counter."""
+    """Return how many words of the counter a draw of `words` words uses."""
     return -(-words // BLOCK_WORDS) * BLOCK_WORDS
 
 
 def check_finished(backend: Backend) -> None:
-    """Raise if a backend is that of a call of `vmap` that has ended.
+    """Raise if a backend belongs to a `vmap` call that has ended.
 
     Raises:
         TracingError: it is.
@@ -461,12 +461,12 @@ def check_finished(backend: Backend) -> None:
 
 
 def _is_plain(x: Any) -> bool:
-    """Return whether an argument is a tensor and no variable."""
+    """Return whether an argument is a tensor but not a variable."""
     return isinstance(x, Tensor) and not isinstance(x, Variable)
 
 
 class Constants(dict[Any, Any]):
-    """The cache of single-value arrays of the level outside, as arrays that all examples share."""
+    """A view of the outer level's cache of single-value arrays, as arrays that all examples share."""
 
     def __init__(self, outer: Backend) -> None:
         """Start empty: those of the level outside are looked up when they are asked for."""

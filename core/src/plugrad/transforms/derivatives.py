@@ -46,7 +46,7 @@ MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 def jvp(
     function: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[Any, Any]:
-    """Return the value of `function`, and its derivative along `tangents`.
+    """Return the value of `function` and its directional derivative along `tangents`.
 
     >>> import plugrad
     >>> plugrad.jvp(lambda x, y: x * y, (3.0, 4.0), (1.0, 0.0))
@@ -86,7 +86,7 @@ def jvp(
 
 
 def _as_leaves(tree: Any) -> list[Any]:
-    """Return the leaves of a tree; a list of numbers counts as a leaf, as `asarray` accepts it."""
+    """Return the leaves of a tree; a list of numbers counts as one leaf, as in `asarray`."""
     return list(iter_leaves(tree))
 
 
@@ -152,7 +152,7 @@ def _jacobian(
         rows = iter(found)
 
         def trees_of(output: Tensor) -> Any:
-            """Return the derivatives of one part of the value: for each argument, a tree of its structure."""
+            """Return the derivatives of one output: for each argument, a tree of its structure."""
             parts = iter(next(rows))
             trees = [map_tree(lambda _: next(parts), x) for x in selected]
             return tuple(trees) if is_sequence(argnums) else trees[0]
@@ -165,7 +165,7 @@ def _jacobian(
 def _compute_rows(
     value: Any, pull: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
 ) -> list[list[Tensor]]:
-    """Return, for each part of the value, its derivative by each part of the arguments."""
+    """Return for each output its Jacobian with respect to each selected input, row by row (reverse mode)."""
     outputs: list[Tensor] = list(iter_leaves(value))
     inputs = [asarray(x) for x in iter_leaves(selected)]
 
@@ -188,7 +188,7 @@ def _compute_rows(
 def _compute_columns(
     op: str, value: Any, pull: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
 ) -> list[list[Tensor]]:
-    """Return the same as `_compute_rows`, of tangents that are pushed forward: see `jvp`."""
+    """Return the same as `_compute_rows`, column by column (forward mode); see `jvp`."""
     outputs: list[Tensor] = list(iter_leaves(value))
     inputs = [asarray(x) for x in iter_leaves(selected)]
     for x in (*inputs, *outputs):
@@ -228,7 +228,7 @@ MOST_ELEMENTS: Final = 2**23
 def _for_each_unit(
     function: Callable[[Tensor], list[Tensor]], y: Tensor, tensors: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Return what a function returns for each tensor like `y` that is 1 at one element and 0 elsewhere, stacked.
+    """Return the stacked results of a function for all unit tensors of the shape of `y`.
 
     For no elements, the list is empty. The function computes with tensors as large as those that are given.
     """
@@ -330,7 +330,7 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _copy_handles(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments with new handles for tensors: an assignment to one leaves the caller's tensor alone."""
+    """Return keyword arguments with new tensor handles, so that an assignment does not change the caller's tensor."""
     return {
         name: Tensor(x.array, x.backend, x.node) if type(x) is Tensor else x
         for name, x in kwargs.items()
@@ -363,7 +363,7 @@ class _CheckpointedCall(Step):
         self.variables = variables
 
     def pull(self, dy: Tensor, wanted: Sequence[bool] | None, linked: bool) -> InputGradients:
-        """Run the function again, recorded on the tape, and go back along the tape."""
+        """Run the function again with recording, then run its backward pass."""
         leaves = [Leaf((parent if linked else None,)) for parent in self.parents]
         unused = iter(leaves)
         args = [

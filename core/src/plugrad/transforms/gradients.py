@@ -154,7 +154,7 @@ def _make_gradient_function(
 
 
 def _put_aside(function: Callable[..., Any], aux: list[Any]) -> Callable[..., Any]:
-    """Return a function that returns the first of two results, and adds the other to a list."""
+    """Return a function that returns the first of two results, and appends the second one to `aux`."""
 
     def first(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
@@ -388,7 +388,7 @@ def _compute_gradients(
     dy: Any,
     on_gradient: Callable[[int, Tensor], None] | None = None,
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """Run a function on leaves, and return its value and the gradient for each leaf."""
+    """Run a function on leaves; return its value and the gradient with respect to each leaf."""
     open_leaves.update(leaves)
     try:
         value = _check_result(function(*args, **kwargs))

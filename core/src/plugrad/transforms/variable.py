@@ -102,7 +102,7 @@ class Variable(Tensor):
 
     @node.setter
     def node(self, value: None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Do nothing: there is nothing to clear when the variable is disposed."""
+        """Ignore the new value; a disposed variable has no node to clear."""
 
     def assign(self, value: TensorLike) -> None:
         """Replace the value; the shape, dtype and device stay the same.
@@ -116,7 +116,7 @@ class Variable(Tensor):
         _stop_watching([self])
 
     def _convert_value(self, value: TensorLike) -> Any:
-        """Return the array that the variable will hold when a value has been assigned."""
+        """Convert a value to the array that the variable will hold after an assignment."""
         if isinstance(value, Tensor):
             new = copy_to_backend(value, self.backend)
         else:
@@ -209,7 +209,7 @@ for _name in ARITHMETIC_OPERATORS:
 
 
 def assign_all(variables: Sequence[Variable], values: Sequence[Tensor], log: HostLog) -> None:
-    """Assign values to different variables, all of them or none, together with what a log has counted.
+    """Assign values to variables, and commit the log's counts, all together or not at all.
 
     A traced program does so at its end, with all that it assigns.
 
@@ -227,7 +227,7 @@ def assign_all(variables: Sequence[Variable], values: Sequence[Tensor], log: Hos
 
 
 def _stop_watching(variables: Iterable[Variable]) -> None:
-    """Note that variables no longer hold the values that are being differentiated."""
+    """Record that variables no longer hold the differentiated values."""
     if (leaves := watched_variables.get()) is not None:
         for variable in variables:
             leaves.pop(variable, None)
@@ -236,7 +236,7 @@ def _stop_watching(variables: Iterable[Variable]) -> None:
 def replace_arrays(
     variables: Sequence[Variable], arrays: Sequence[Any], log: HostLog | None
 ) -> None:
-    """Let variables hold arrays, all of them or none, together with what a log has counted.
+    """Replace the arrays of variables, and commit the log's counts, all together or not at all.
 
     The old arrays are kept until then, because to release one may run code of its backend.
     """

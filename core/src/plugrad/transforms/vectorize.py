@@ -30,7 +30,7 @@ def vectorize(
     signature: str | None = None,
     excluded: Collection[int] = (),
 ) -> Callable[..., Any]:
-    """Return a function that calls `function` for all elements, or parts, of arrays, which are broadcast.
+    """Return a function that applies `function` to all elements or subarrays of broadcast arrays.
 
     >>> import plugrad
     >>> @plugrad.vectorize(signature="(n),(n)->()")
@@ -103,7 +103,7 @@ def vectorize(
 
 
 def _check_excluded(excluded: Any) -> list[int]:
-    """Return positions of arguments as a list.
+    """Return the excluded positions as a list, checked.
 
     Raises:
         ArgumentError: they are something else.
@@ -119,7 +119,7 @@ def _check_excluded(excluded: Any) -> list[int]:
 
 
 def _parse_signature(signature: object) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Return the names of the axes of each argument and of each result.
+    """Return the axis names of each argument and of each result.
 
     Raises:
         ArgumentValueError: it is no signature.
@@ -138,7 +138,7 @@ def _parse_signature(signature: object) -> tuple[list[tuple[str, ...]], list[tup
 
 
 def _outer_shape(x: Tensor, names: Sequence[str], sizes: dict[str, int], place: int) -> Shape:
-    """Return the shape of the axes that the function does not see; note the sizes of the others.
+    """Return the shape of the loop axes of an argument; record the sizes of its core axes.
 
     Raises:
         ShapeError: there are too few axes, or a name stands for two sizes.
@@ -159,7 +159,7 @@ def _outer_shape(x: Tensor, names: Sequence[str], sizes: dict[str, int], place: 
 
 
 def _own_axes(own: Shape, is_mapped: Sequence[bool]) -> Shape:
-    """Return the sizes of the axes along which the parts of an argument differ."""
+    """Return the sizes of the loop axes along which an argument is mapped."""
     missing = len(is_mapped) - len(own)
     sizes = (1,) * missing + own
     return tuple([n for n, flag in zip(sizes, is_mapped, strict=True) if flag])
@@ -171,7 +171,7 @@ def _check_results(
     sizes: dict[str, int],
     signature: str | None,
 ) -> None:
-    """Raise unless results have the axes that the signature names.
+    """Raise unless results have the core axes that the signature names.
 
     Raises:
         ArgumentError: there is another number of results.

@@ -47,7 +47,7 @@ def vmap(
     chunk_size: int | None = None,
     randomness: Randomness = "error",
 ) -> Callable[..., Any]:
-    """Return a function of many examples, given a function of one.
+    """Return a function of a batch of examples, given a function of one example.
 
     >>> import plugrad
     >>> def loss(w, x, y):
@@ -113,7 +113,7 @@ def vmap(
 def map_rows(
     function: Callable[[Tensor], list[Tensor]], x: Tensor, chunk_size: int
 ) -> list[Tensor]:
-    """Return what a function returns for each slice of a tensor along its first axis, stacked, as with `vmap`."""
+    """Return the stacked results of a function for each slice of a tensor along its first axis, as `vmap` does."""
     size = x.shape[0]
     parts: list[list[Tensor]] = []
     for start in range(0, size, chunk_size):
@@ -134,7 +134,7 @@ def map_rows(
 
 
 class Mapped(NamedTuple):
-    """A tensor among the arguments, and the axis of its examples; None if it is shared."""
+    """A tensor among the arguments with the axis of its examples, or None if they share it."""
 
     tensor: Tensor
     axis: int | None
@@ -155,7 +155,7 @@ def _check_axes(axes: Any, name: str) -> None:
 
 
 def _flatten(args: tuple[Any, ...], in_axes: Any) -> tuple[list[Mapped], Callable[..., list[Any]]]:
-    """Return the tensors among the arguments, and a function that puts stand-ins for them in their places."""
+    """Return the tensors among the arguments, and a function that replaces them by other tensors."""
     axes = as_axes_of_arguments(in_axes, args)
     given: list[Mapped] = []
 
@@ -189,7 +189,7 @@ SLOT: Final = object()
 
 
 def as_axes_of_arguments(in_axes: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Return one entry of axes for each argument.
+    """Return one `in_axes` entry for each argument.
 
     Raises:
         ArgumentError: there are others.
@@ -207,7 +207,7 @@ def as_axes_of_arguments(in_axes: Any, args: Sequence[Any]) -> Sequence[Any]:
 def map_with_axes(
     function: Callable[[Any, int | None, str], Any], tree: Any, axes: Any, where: str, name: str
 ) -> Any:
-    """Return a tree with a function of each leaf, its axis and its place; an axis is for a leaf or for a whole part.
+    """Apply a function to each leaf with its axis and its path; an axis belongs to a leaf or to a whole subtree.
 
     Raises:
         ArgumentError: the axes have another form than the tree.
@@ -239,7 +239,7 @@ def map_with_axes(
 
 
 def _normalize(axis: int, x: Tensor, what: str) -> int:
-    """Return an axis of a tensor, counted from the front.
+    """Return an axis counted from the front.
 
     Raises:
         AxisError: there is no such axis.
@@ -278,7 +278,7 @@ def _count_examples(given: Sequence[Mapped], axis_size: int | None) -> int:
 
 
 def _find_backend(given: Sequence[Mapped]) -> Backend:
-    """Return the backend of the level outside: the tracer that is active, or the device of the arguments.
+    """Return the backend of the outer level: the active tracer, or the device of the arguments.
 
     Raises:
         BackendMismatch: the arguments live on different devices.
@@ -297,7 +297,7 @@ def _find_backend(given: Sequence[Mapped]) -> Backend:
 
 
 def _chunk(x: Mapped, start: int, step: int) -> Mapped:
-    """Return the examples from a place on."""
+    """Return up to `step` examples from `start` on."""
     tensor, axis = x
     if axis is None:
         return x
@@ -307,7 +307,7 @@ def _chunk(x: Mapped, start: int, step: int) -> Mapped:
 
 
 def _hide_axis(x: Mapped, tracer: BatchTracer) -> Tensor:
-    """Return the tensor that the function sees."""
+    """Return a tensor of the tracer without the axis of the examples."""
     tensor = copy_to_backend(x.tensor, tracer.outer)
     if x.axis is None:
         return Tensor(
@@ -328,7 +328,7 @@ def _run(
     kwargs: dict[str, Any],
     out_axes: Any,
 ) -> Any:
-    """Return the results of a function with the axes of the examples."""
+    """Run the function, and return its results with the axis of the examples."""
     stand_ins = [(x, x.array) for x in iter_leaves(args) if isinstance(x, Tensor)]
     with tracer.inside():
         result = function(*args, **kwargs)
@@ -349,7 +349,7 @@ def _run(
 
 
 def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray:
-    """Return a result as what the tracer's arrays are.
+    """Convert a result to an array of the tracer.
 
     Raises:
         ArgumentError: it does not convert to a tensor.
@@ -365,7 +365,7 @@ def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray:
 
 
 def _with_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tensor:
-    """Return a result with the axis of its examples.
+    """Return a result with the axis of the examples at `axis`.
 
     Raises:
         ArgumentValueError: it shall have none, but the examples differ.
@@ -391,7 +391,7 @@ def _with_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tens
 
 
 def _concatenate_chunks(parts: Sequence[Any], out_axes: Any) -> Any:
-    """Return the results of several chunks as one."""
+    """Concatenate the results of all chunks."""
     columns = iter(list(zip(*[list(iter_leaves(part)) for part in parts], strict=True)))
 
     def join(first: Any, axis: int | None, where: str) -> Any:

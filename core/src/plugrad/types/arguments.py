@@ -41,7 +41,7 @@ KEYWORDS_ELSEWHERE: Final = {
 
 
 def explain_wrong_calls(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Return a function that raises an ArgumentError with its signature when it is called with wrong arguments.
+    """Wrap a function so that wrong arguments raise an ArgumentError with the function's signature.
 
     It is for declarations, which are written once and by hand. Python names a wrong keyword, but not the right one.
     """
@@ -59,7 +59,7 @@ def explain_wrong_calls(function: Callable[Parameters, Result]) -> Callable[Para
 
 
 def explain_wrong_fields(kind: Class) -> Class:
-    """Return a class of fields that raises an ArgumentError with its fields when it is called with wrong arguments."""
+    """Change a dataclass so that wrong arguments raise an ArgumentError with the list of its fields."""
     setattr(kind, "__new__", explain_wrong_calls(kind.__new__))  # noqa: B010 - a type checker would object
     return kind
 
@@ -67,7 +67,7 @@ def explain_wrong_fields(kind: Class) -> Class:
 def _describe_mistake(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str | None:
-    """Describe what is wrong with the arguments of a call, and how to write it; None if nothing is wrong."""
+    """Describe what is wrong with the arguments of a call and how to fix it, or return None."""
     from inspect import Parameter, signature  # needed only when something is wrong
 
     called = signature(function)
@@ -96,7 +96,7 @@ def _describe_mistake(
 
 
 def _right_name(unknown: str, known: Iterable[str]) -> str:
-    """Return a hint how an argument is called here, if one of the known names is it."""
+    """Return a hint that gives the right name for an unknown argument, if there is one."""
     for name in KEYWORDS_ELSEWHERE.get(unknown, ()):
         if name in known:
             return f" (did you mean {name!r}?)"
@@ -104,7 +104,7 @@ def _right_name(unknown: str, known: Iterable[str]) -> str:
 
 
 def check_string(value: object, op: str, name: str) -> str:
-    """Return a string.
+    """Return the value if it is a string, or raise.
 
     Raises:
         ArgumentError: it is not a string.
@@ -115,7 +115,7 @@ def check_string(value: object, op: str, name: str) -> str:
 
 
 def check_flag(value: Any, op: str, name: str) -> bool:
-    """Return True or False.
+    """Return the value if it is a bool, or raise.
 
     Raises:
         ArgumentError: it is neither of them; 1 and 0 are accepted as well.
@@ -131,7 +131,7 @@ def check_flag(value: Any, op: str, name: str) -> bool:
 
 
 def check_callable(where: str, function: object) -> None:
-    """Raise unless `function` can be called.
+    """Raise unless `function` is callable.
 
     Raises:
         ArgumentError: it cannot.
@@ -141,7 +141,7 @@ def check_callable(where: str, function: object) -> None:
 
 
 def check_path_suffix(endings: tuple[str, ...], value: Any, op: str, name: str) -> str:
-    """Return a path as a string, or raise unless it ends in one of the endings.
+    """Return a path as a string; raise unless it has one of the suffixes.
 
     Raises:
         ArgumentError: it is not a path.

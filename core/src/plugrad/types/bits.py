@@ -1,8 +1,8 @@
-"""The bits of values, for comparisons of two computations that must not differ."""
+"""How two computations of the same are compared: bit for bit, or by what the order of a sum changes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -11,9 +11,18 @@ from plugrad.types.dtype import numpy_kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+TOLERANCES: Final = {
+    "float16": 4e-3,
+    "float32": 1e-5,
+    "float64": 1e-12,
+    "complex64": 1e-5,
+    "complex128": 1e-12,
+}
+"""How far kernels may be from exact results, as a part of them, by dtype; others are exact."""
+
 
 def comparable_bits(array: NDArray[Any]) -> object:
-    """Return what two arrays of one shape and dtype have in common if they hold the same values, to the last bit.
+    """Return an array that is equal for two arrays exactly if they hold the same bits, where all NaNs count as one.
 
     NaN equals NaN: its sign and its payload carry no meaning (IEEE 754-2019, 6.2.3 and 6.3). Of two NaNs, processors
     pass on that of the first operand, and compilers exchange the operands of sums and products. 0 and -0 differ.

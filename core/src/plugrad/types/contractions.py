@@ -67,19 +67,19 @@ def contractions(
 def _count_multiplications(
     places: tuple[int, int], operands: list[str], sizes: dict[str, int]
 ) -> int:
-    """Return the number of multiplications of a pair of operands."""
+    """Return the number of multiplications that the contraction of a pair of operands takes."""
     return count_elements(
         _grouped_shape(sizes, *{letter for i in places for letter in operands[i]})
     )
 
 
 def _grouped_shape(sizes: dict[str, int], *axes: str) -> Shape:
-    """Return the shape of an array with an axis for each group of letters."""
+    """Return the shape of an array with one axis for each group of letters."""
     return tuple(count_elements(tuple(sizes[letter] for letter in axis)) for axis in axes)
 
 
 def _prepare_operand(letters: str, wanted: str, shape: Shape) -> Preparation:
-    """Return the steps that bring an operand's letters to some of them in another order."""
+    """Return the steps that reduce and transpose an operand to the wanted letters."""
     left = [letter for letter in letters if letter in wanted]
     summed = tuple(i for i, letter in enumerate(letters) if letter not in wanted)
     order = tuple(left.index(letter) for letter in wanted)
@@ -89,7 +89,7 @@ def _prepare_operand(letters: str, wanted: str, shape: Shape) -> Preparation:
 def _contract_pair(
     places: tuple[int, int], left: str, right: str, kept: str, sizes: dict[str, int]
 ) -> tuple[Contraction, str]:
-    """Return the product of two operands and its letters; letters that are not to be kept are summed over."""
+    """Return the contraction of two operands and the letters of its result; all other letters are summed."""
     a, b = (
         "".join(letter for letter in own if letter in kept + other)
         for own, other in ((left, right), (right, left))

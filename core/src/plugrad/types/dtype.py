@@ -97,22 +97,22 @@ class DType:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype, under the name by which NumPy looks for it."""
+        """The NumPy dtype; NumPy looks for this attribute when it converts dtypes."""
         return self.numpy
 
     @property
     def char(self) -> str:
-        """NumPy's letter for the dtype, which SciPy's sparse matrices ask for."""
+        """NumPy's one-letter code of the dtype, which SciPy's sparse matrices read."""
         return self.numpy.char
 
     @property
     def type(self) -> type[np.generic]:
-        """NumPy's class of single elements, which Dask asks for."""
+        """NumPy's scalar class of the dtype, which Dask reads."""
         return self.numpy.type
 
     @property
     def byteorder(self) -> str:
-        """NumPy's sign for the order of the bytes: that of the machine, or none for single bytes."""
+        """NumPy's byte-order character: ``=`` for native order, ``|`` for single bytes."""
         return self.numpy.byteorder
 
     @property
@@ -149,7 +149,7 @@ class DType:
 
 
 def new_dtype(name: str, kind: Kind, numpy: np.dtype[Any], info: Any = None) -> DType:
-    """Return a new dtype, which nobody finds by its name yet; plugins call `plugrad.extend.register_dtype`."""
+    """Return a new dtype that is not yet known by name; plugins call `plugrad.extend.register_dtype`."""
     self = object.__new__(DType)
     for attribute, value in (
         *(("name", name), ("kind", kind), ("numpy", numpy), ("_info", info)),
@@ -248,7 +248,7 @@ def as_dtype(spelling: object) -> DType:
 
 
 def _names_bfloat16(spelling: object) -> bool:
-    """Return whether a name, a dtype of NumPy or a type of scalars stands for bfloat16."""
+    """Return whether a name, a NumPy dtype or a scalar type means bfloat16."""
     match spelling:
         case str():
             return spelling == BFLOAT16
@@ -270,7 +270,7 @@ def _import_bfloat16() -> DType:
 
 
 def known_bfloat16() -> frozenset[DType]:
-    """Return bfloat16 in a set if something has named it, else an empty set."""
+    """Return a set with bfloat16 if the program has named it, else an empty set."""
     found = _BY_NAME.get(BFLOAT16)
     return _NO_DTYPE if found is None else _make_set(found)
 
@@ -301,7 +301,7 @@ _SPELLINGS: Final[dict[frozenset[DType], set[object]]] = {}
 
 
 def _spell(dtype: DType, dtypes: frozenset[DType], spelled: set[object]) -> None:
-    """Add a plugin's dtype to the spellings of dtypes, if all of its kind belong there."""
+    """Add a plugin's dtype to spellings if all other dtypes of its kind are among them."""
     if all(d in dtypes for d in DTYPES if d.kind == dtype.kind):
         spelled |= {dtype, dtype.numpy}
 
@@ -316,7 +316,7 @@ addition_listeners: Final[list[Callable[[], None]]] = []
 
 
 def every_dtype() -> tuple[DType, ...]:
-    """Return plugrad's own dtypes, and those that plugins have brought, with bfloat16 if something has named it."""
+    """Return plugrad's own dtypes and those of plugins, including bfloat16 if the program has named it."""
     return (*DTYPES, *_ADDED)
 
 
@@ -469,7 +469,7 @@ INT32_POSITIONS: Final = 2**31
 
 
 def position_dtype(count: int) -> DType:
-    """Return the dtype of positions among `count` elements: int32, or int64 where they are too many.
+    """Return the dtype for indices of `count` elements: int32, or int64 if they do not fit.
 
     Numbers from 0 to `count`, such as counts, are positions among ``count + 1`` elements.
 

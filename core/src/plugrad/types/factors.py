@@ -10,7 +10,7 @@ LARGEST_RADIX = 31
 
 @lru_cache(maxsize=1024)
 def fourier_stages(n: int, first: tuple[int, ...] = (4, 2)) -> tuple[int, tuple[int, ...]]:
-    """Return the length of the transform that serves rows of `n` numbers, and its factors.
+    """Return the transform length to use for rows of `n` numbers, and its factors.
 
     >>> fourier_stages(360)
     (360, (4, 2, 3, 3, 5))

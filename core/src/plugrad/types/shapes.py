@@ -101,7 +101,7 @@ def as_sizes(sizes: object, *, name: str = "shape") -> Shape:
 
 
 def as_integers(value: object) -> tuple[int, ...]:
-    """Return one integer, or several, as a tuple.
+    """Return one or several integers as a tuple.
 
     Raises:
         TypeError: a value is not an integer.

@@ -63,7 +63,7 @@ def sliding_window(
     dilations: Shape = (),
     rounding: Rounding = None,
 ) -> Window:
-    """Return how a window slides over an image.
+    """Return the window of a convolution over an image.
 
     Args:
         image: the sizes of the spatial axes; the other arguments have one entry for each of them.
@@ -124,7 +124,7 @@ def pool_window(
     dilations: Shape = (),
     rounding: Rounding = None,
 ) -> Window:
-    """Return how the window of a pooling slides over an image; arguments are as for `sliding_window`.
+    """Return the window of a pooling over an image; arguments are as for `sliding_window`.
 
     Every position contains a cell of the image, because a window of padding has no result. A last,
     partial stride that leads beyond the image is dropped, whatever the rounding.
@@ -148,7 +148,7 @@ def pool_window(
 
 
 def check_window(image: Shape, window: Window, axes: int | None = None) -> None:
-    """Raise unless a window slides over images (batch, spatial axes …, channels) of a shape.
+    """Raise unless a window fits images (batch, spatial axes …, channels) of a shape.
 
     Raises:
         ShapeError: the images do not have `axes` spatial axes, or the window has other positions.
@@ -180,7 +180,7 @@ def check_window(image: Shape, window: Window, axes: int | None = None) -> None:
 
 @lru_cache(maxsize=1024)
 def check_positions(image: Shape, window: Window) -> None:
-    """Raise unless a window contains a cell of an image at each of its positions.
+    """Raise unless each position of a window contains at least one pixel.
 
     Raises:
         ShapeError: it contains only padding somewhere.
@@ -205,7 +205,7 @@ def _check_steps(size: Shape, strides: Shape, dilations: Shape) -> None:
 
 @lru_cache(maxsize=1024)
 def margins(image: Shape, window: Window) -> Pairs:
-    """Return how many cells (before, after) a window reaches beyond an image on each axis, or is padded."""
+    """Return for each axis how many cells (before, after) the window extends beyond the image, padding included."""
     return tuple(
         (before, max(after, (out - 1) * stride + (length - 1) * dilation + 1 - before - n))
         for n, length, stride, (before, after), dilation, out in zip(image, *window, strict=True)
@@ -304,7 +304,7 @@ FORMATS: Final[dict[int, tuple[DataFormat, DataFormat]]] = {
 
 
 def is_channels_first(data_format: str, count: int, op: str) -> bool:
-    """Return whether a format of images with `count` spatial axes has the channels before these.
+    """Return whether a data format with `count` spatial axes has channels first.
 
     Raises:
         ArgumentValueError: it is no such format.

@@ -24,7 +24,13 @@ from plugrad_cpu.memory import (
     track_allocation as track_allocation,
     zeros as zeros,
 )
-from plugrad_cpu.threads import thread_pool as thread_pool
+from plugrad_cpu.threads import (
+    PARTS_PER_THREAD as PARTS_PER_THREAD,
+    Call as Call,
+    CompiledThreads as CompiledThreads,
+    count_processors as count_processors,
+    thread_pool as thread_pool,
+)
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel

@@ -33,7 +33,7 @@ def check_world(
     timeout: float = 60.0,
     as_json: bool = False,
 ) -> int:
-    """Join the world of this process, print what is found on rank 0, and return the exit status.
+    """Join this process's world, print a report on rank 0, and return the exit status.
 
     Raises:
         ArgumentValueError: `megabytes` is not positive, or too much.
@@ -52,7 +52,7 @@ def check_world(
 
 
 def _examine(world: World, nbytes: int) -> dict[str, Any]:
-    """Return what all ranks find together."""
+    """Return the findings of all ranks; every rank calls this."""
     own = json.dumps(_describe_rank(world, nbytes))
     ranks = [json.loads(text) for text in world.submit(world.gather_texts, own).result()]
     exchanges = [
@@ -84,7 +84,7 @@ def _describe_rank(world: World, nbytes: int) -> dict[str, Any]:
 
 
 def _measure_copies(nbytes: int) -> float:
-    """Return the seconds to bring bytes from the device to the host and back, as each step does with gradients."""
+    """Return the seconds to copy bytes from the device to the host and back, as each step does with gradients."""
     values = np.ones(nbytes // 4, np.float32)
     least = float("inf")
     for _ in range(REPEATS):
@@ -98,7 +98,7 @@ def _measure_copies(nbytes: int) -> float:
 
 
 def _measure(world: World, nbytes: int) -> dict[str, Any]:
-    """Return the seconds of a sum over all ranks, and whether it is right."""
+    """Return the seconds of an all-reduce, and whether its result is right."""
     expected = world.size * (world.size + 1) // 2
     least, is_right = float("inf"), True
     for _ in range(REPEATS):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Collective(ABC):
-    """The connection of this process, its *rank*, with the others of its world.
+    """The connection of this process, its *rank*, with the other processes of its world.
 
     A distribution brings one by an entry point of the group ``plugrad.collectives``, which names the class. Importing
     the module must not import the library that does the work. `dist.init` calls the class without arguments; then all
@@ -38,30 +38,30 @@ class Collective(ABC):
     @classmethod
     @abstractmethod
     def is_launched(cls) -> bool:
-        """Return whether this process was started as one of such a world, which variables of the environment say."""
+        """Return whether environment variables say that this process was started as a rank of such a world."""
 
     @abstractmethod
     def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
-        """Replace an array of one axis by its sum over all ranks, whose arrays have the same size and dtype."""
+        """Replace a one-dimensional array by its sum over all ranks, whose arrays have equal sizes and dtypes."""
 
     @abstractmethod
     def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
-        """Return the arrays of all ranks, of equal sizes, as the rows of a new array, in the order of the ranks."""
+        """Return the arrays of all ranks, of equal sizes, as rows in rank order."""
 
     @abstractmethod
     def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
-        """Replace an array of one axis by that of the rank `root`."""
+        """Replace a one-dimensional array by the array of rank `root`."""
 
     def barrier(self, *, timeout: float) -> None:
-        """Return when all ranks have come here."""
+        """Wait until all ranks have called this."""
         import numpy as np
 
         self.all_gather(np.zeros(1, np.uint8), timeout=timeout)
 
     def abort(self, status: int = 1) -> NoReturn:
-        """End this process at once, and as soon as possible all others of the world; nothing runs after it."""
+        """End this process at once and the others as soon as possible; nothing runs after it."""
         os._exit(status)
 
     @abstractmethod
     def close(self) -> None:
-        """Leave the world in order; it is called once, when all exchanges have ended."""
+        """Leave the world in an orderly way; called once, after all exchanges have ended."""

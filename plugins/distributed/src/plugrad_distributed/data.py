@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def shard(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield this rank's share of each batch, and note how many of its examples count.
+    """Yield this rank's share of each batch, and record how many of its examples count.
 
     >>> world = dist.init("single")
     >>> for x, y in dist.shard([(np.arange(4), np.arange(4))]):

@@ -18,7 +18,7 @@ SETTING: Final = "distributed.collective"
 
 
 def collectives() -> dict[str, EntryPoint]:
-    """Return the installed collectives by name; none of them is imported.
+    """Return the entry points of installed collectives by name; none of them is imported.
 
     >>> sorted(dist.collectives())
     ['gloo', 'mpi', 'single']
@@ -30,7 +30,7 @@ def collectives() -> dict[str, EntryPoint]:
 
 
 def _owner(entry: EntryPoint) -> tuple[bool, str]:
-    """Return what sorts plugrad's own entries first, whose names nobody else takes."""
+    """Return the sort key of an entry point; plugrad's own come first, so nobody else can take their names."""
     name = "" if entry.dist is None else entry.dist.name
     return name != "plugrad-distributed", name
 
@@ -64,7 +64,7 @@ def load_collective(name: str) -> type[Collective]:
 
 
 def describe_collectives() -> dict[str, str]:
-    """Return in words whether each installed collective can start, by name; no library is imported.
+    """Describe by name whether each installed collective can start; no library is imported.
 
     >>> from plugrad_distributed.discovery import describe_collectives
     >>> describe_collectives()["single"]
@@ -96,7 +96,7 @@ def _describe(found: type[Collective]) -> str:
 
 
 def choose_collective(name: str | None) -> tuple[type[Collective], str]:
-    """Return the collective to use, and what decided: the argument, the setting, or how the process was started.
+    """Return the collective to use, and what selected it: the argument, the setting, or the launcher.
 
     Raises:
         ArgumentError: the name is not a string.

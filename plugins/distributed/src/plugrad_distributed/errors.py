@@ -6,7 +6,7 @@ from plugrad.extend import PlugradError
 
 
 class CollectiveNotFound(PlugradError, LookupError):
-    """No installed distribution brings a collective of this name.
+    """No installed distribution provides a collective of this name.
 
     Cause: ``dist.init("mpj")``, where no entry point of the group ``plugrad.collectives`` is called so. Remedy: one of
     the names in the message.
@@ -22,14 +22,14 @@ class CollectiveUnavailable(PlugradError, RuntimeError):
 
 
 class CollectiveFailed(PlugradError, RuntimeError):
-    """An exchange failed, mostly because another rank has ended; the cause is the library's own error.
+    """An exchange failed, usually because another rank has ended; the cause is the library's own error.
 
     Remedy: read the output of the rank that ended first. Start the job again from its last checkpoint.
     """
 
 
 class CollectiveTimeout(CollectiveFailed, TimeoutError):
-    """An exchange waited longer than its timeout; the message says for which ranks.
+    """An exchange exceeded its timeout; the message names the ranks that were missing.
 
     Cause: a rank is stuck, much slower than the others, or has left the loop that the others are in. Remedy: look at
     that rank; if it only needs longer, give ``dist.init(timeout=…)`` more seconds.
@@ -37,7 +37,7 @@ class CollectiveTimeout(CollectiveFailed, TimeoutError):
 
 
 class RanksDisagree(PlugradError, RuntimeError):
-    """The ranks exchange different things: other variables, shapes, an other order, or another attempt.
+    """The ranks do not exchange the same thing: variables, shapes, order or attempt differ.
 
     Cause: a branch that only some ranks take, variables in the order of a set, or one rank that has taken a step
     more. Nothing has been reduced when it is raised, and it is raised on all ranks. Remedy: let every rank run the

@@ -32,7 +32,7 @@ START_TIMEOUT: Final = 120.0
 
 
 class Gloo(Collective):
-    """gloo by way of torch.distributed, over TCP."""
+    """A collective on gloo, through torch.distributed over TCP."""
 
     name = "gloo"
     library = "torch"
@@ -85,7 +85,7 @@ class Gloo(Collective):
 
     @classmethod
     def is_launched(cls) -> bool:
-        """Return whether the environment says where the others are."""
+        """Return whether the environment holds the address of the world."""
         return all(name in os.environ for name in LAUNCHED)
 
     def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
@@ -115,7 +115,7 @@ class Gloo(Collective):
         return rows
 
     def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
-        """Replace an array by that of one rank."""
+        """Replace an array by the array of rank `root`."""
         self._count += 1
         self._broadcast("broadcast", array, root, timeout)
 
@@ -143,7 +143,7 @@ class Gloo(Collective):
         self._exchange(operation, timeout, self._distributed.broadcast, tensor, root)
 
     def _exchange(self, operation: str, timeout: float, function: Any, *args: Any) -> None:
-        """Begin an exchange, or a part of one, and wait until it has ended.
+        """Start an exchange, or a part of one, and wait for its end.
 
         Raises:
             CollectiveTimeout: it takes longer than `timeout` seconds.
@@ -166,7 +166,7 @@ class Gloo(Collective):
             ) from error
 
     def _call_roll(self) -> list[int]:
-        """Return the ranks that do not wait in the same exchange: all that do write so into the store."""
+        """Return the ranks that are not waiting in the same exchange: all that are say so in the store."""
         keys = {rank: f"waiting/{self._count}/{rank}" for rank in range(self.size)}
         try:
             self._store.set(keys[self.rank], "1")

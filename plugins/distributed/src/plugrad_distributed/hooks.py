@@ -8,7 +8,7 @@ from plugrad_distributed.discovery import describe_collectives
 
 @hookimpl
 def plugrad_doctor_section() -> tuple[str, str]:
-    """Return which collectives can start."""
+    """Return the section of ``plugrad doctor`` on which collectives can start."""
     found = describe_collectives()
     width = max(map(len, found))
     lines = [f"{name:{width}}  {state}" for name, state in found.items()]

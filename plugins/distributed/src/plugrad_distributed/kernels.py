@@ -66,7 +66,7 @@ def gather_shards(x: Spec, ticket: Spec, *, world: Any) -> Spec:
 
 @kernel("BeginReduction", family=FAMILY)
 def begin_reduction(ticket: Spec, *, reduction: Any, examples: int | None = None) -> Spec:
-    """Begin a step: tell all ranks what will be summed, and how many examples this rank has.
+    """Begin a step: announce to all ranks what will be summed, and this rank's number of examples.
 
     Args:
         ticket: any number.
@@ -78,7 +78,7 @@ def begin_reduction(ticket: Spec, *, reduction: Any, examples: int | None = None
 
 @kernel("LossScale", family=FAMILY)
 def loss_scale(token: Spec, *, reduction: Any, dtype: str) -> Spec:
-    """Return the factor of this rank's loss: its share of all examples, times the number of ranks.
+    """Return the factor for this rank's loss: its share of all examples times the number of ranks.
 
     Args:
         token: the result of BeginReduction.
@@ -90,7 +90,7 @@ def loss_scale(token: Spec, *, reduction: Any, dtype: str) -> Spec:
 
 @kernel("SendBucket", family=FAMILY)
 def send_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int, scaled: bool) -> Spec:
-    """Begin to sum a part of the gradients over all ranks.
+    """Start the sum of a bucket of gradients over all ranks.
 
     Args:
         flat: the gradients one after the other.
@@ -104,7 +104,7 @@ def send_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int, scaled: 
 
 @kernel("KeepBucket", family=FAMILY)
 def keep_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int) -> Spec:
-    """Add a part of the gradients to what is sent with the next step.
+    """Add a bucket of gradients to the bucket that the next step sends.
 
     Args:
         flat: the gradients one after the other.
@@ -117,7 +117,7 @@ def keep_bucket(flat: Spec, token: Spec, *, reduction: Any, index: int) -> Spec:
 
 @kernel("ReceiveBucket", family=FAMILY)
 def receive_bucket(token: Spec, *, reduction: Any, index: int, size: int, dtype: str) -> Spec:
-    """Return the mean of a part of the gradients over all examples, when it has been summed.
+    """Wait for the sum of a bucket, and return its mean over all examples.
 
     Args:
         token: the result of SendBucket.
@@ -203,7 +203,7 @@ BODIES: Final = {
 
 
 def ensure_registered(backend: Backend) -> None:
-    """Register the kernels for a backend, unless they are."""
+    """Register the kernels for a backend unless they are registered."""
     for contract, body in BODIES.items():
         if plugrad.get_kernel(contract.name, backend.name) is None:
             config = KernelConfig(contract.name, backend.name, body, on_host=True)
@@ -214,12 +214,12 @@ def ensure_registered(backend: Backend) -> None:
 
 
 def new_ticket(backend: Backend) -> Tensor:
-    """Return a number on a device, which a traced program makes anew in each call."""
+    """Return a new number on a device, which a traced program renews in each call."""
     return host_value(lambda: 0, dtype="int32", device=backend)
 
 
 def sum_over_ranks(x: Tensor, world: World) -> Tensor:
-    """Return the sum of a tensor over all ranks, which can be differentiated."""
+    """Return the differentiable sum of a tensor over all ranks."""
     if world.size == 1:
         return x
     ensure_registered(x.backend)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def join_ranks(ranks: Sequence[int]) -> str:
-    """Return numbers of ranks for a message.
+    """Format a list of ranks for a message.
 
     >>> join_ranks([1, 3])
     'ranks 1 and 3'
@@ -20,5 +20,5 @@ def join_ranks(ranks: Sequence[int]) -> str:
 
 
 def missing_text(ranks: Sequence[int]) -> str:
-    """Return whom a rank has waited for; nobody is missing where all came, but too late."""
+    """Describe which ranks were missing; if none is, all came but too late."""
     return join_ranks(ranks) if ranks else "ranks that came when it had given up"

@@ -35,7 +35,7 @@ _let_others_run: Final[Callable[[], None]] = getattr(os, "sched_yield", lambda: 
 
 
 class MPI(Collective):
-    """MPI by way of mpi4py, with requests that are tested, so that waiting ends at a timeout and spares the core."""
+    """A collective on MPI, through mpi4py; requests are polled, so that a wait can time out and spares the core."""
 
     name = "mpi"
     library = "mpi4py"
@@ -71,7 +71,7 @@ class MPI(Collective):
 
     @classmethod
     def is_launched(cls) -> bool:
-        """Return whether a launcher of MPI has started this process."""
+        """Return whether an MPI launcher has started this process."""
         return any(name in os.environ for name in LAUNCHED)
 
     def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
@@ -90,7 +90,7 @@ class MPI(Collective):
         return rows
 
     def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
-        """Replace an array by that of one rank."""
+        """Replace an array by the array of rank `root`."""
         self._exchange("broadcast", lambda: self._world.Ibcast(array, root), array.nbytes, timeout)
 
     def abort(self, status: int = 1) -> NoReturn:
@@ -105,7 +105,7 @@ class MPI(Collective):
     def _exchange(
         self, operation: str, begin: Callable[[], Any], nbytes: int, timeout: float
     ) -> None:
-        """Start a non-blocking exchange and wait until it has ended.
+        """Start a non-blocking exchange and wait for its end.
 
         Raises:
             CollectiveTimeout: it takes longer than `timeout` seconds.
@@ -130,7 +130,7 @@ class MPI(Collective):
             )
 
     def _wait(self, requests: list[Any], eager: float, timeout: float) -> bool:
-        """Return whether requests end within some seconds, in the first of which they are tested without a pause."""
+        """Return whether requests end within the timeout; for the first `eager` seconds they are polled."""
         start = time.monotonic()
         while not self._mpi.Request.Testall(requests):
             waited = time.monotonic() - start
@@ -143,7 +143,7 @@ class MPI(Collective):
         return True
 
     def _call_roll(self) -> list[int]:
-        """Return the ranks that do not wait in the same exchange: all that do tell all others so."""
+        """Return the ranks that are not waiting in the same exchange: all that are send a message to all others."""
         others = [rank for rank in range(self.size) if rank != self.rank]
         mine = np.array([self._count])
         heard = np.zeros((self.size, 1), mine.dtype)

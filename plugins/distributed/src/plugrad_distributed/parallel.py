@@ -25,7 +25,7 @@ BUCKET_BYTES: Final = 4 << 20
 
 
 class DataParallel:
-    """An optimizer that takes the mean of the gradients over the examples of all ranks, and the same step on each.
+    """An optimizer that averages gradients over the examples of all ranks, so that each rank takes the same step.
 
     >>> world = dist.init("single")
     >>> w = plugrad.Variable([1.0, 2.0])
@@ -99,7 +99,7 @@ class DataParallel:
         return self._optimizer
 
     def with_optimizer(self, optimizer: Optimizer) -> DataParallel:
-        """Return the same for another optimizer."""
+        """Return the same strategy with another optimizer."""
         if optimizer is self._optimizer:
             return self
         return DataParallel(
@@ -123,20 +123,20 @@ class DataParallel:
 
     @property
     def moments(self) -> Any:
-        """The function `dist.moments`, if there is more than one rank."""
+        """The function `dist.moments` if there are several ranks, else None."""
         return moments if self.world.size > 1 else None
 
     @property
     def examples(self) -> float | None:
-        """How many examples of this rank's present batch count; see `dist.shard`."""
+        """The number of examples that count in this rank's current batch; see `dist.shard`."""
         return self.world.examples
 
     def count(self, examples: float) -> None:
-        """Say how many examples of this rank's present batch count, where they have weights."""
+        """Set the number of examples that count in this rank's current batch, where they have weights."""
         self.world.examples = examples
 
     def prepare(self, variables: Sequence[Variable]) -> None:
-        """Give the variables of all ranks the values of rank 0."""
+        """Copy the values of rank 0 to the variables of all ranks."""
         broadcast(variables)
 
     def shard(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -188,7 +188,7 @@ class DataParallel:
         *,
         examples: int | None = None,
     ) -> Tensor:
-        """Add up gradients that take part in the next step of `minimize`, and return the function of this rank.
+        """Accumulate gradients for the next step of `minimize`, and return this rank's function value.
 
         The step is that for the examples of all these batches together. Arguments and errors are as for `minimize`.
 
@@ -208,7 +208,7 @@ class DataParallel:
     def apply_gradients(
         self, pairs: Iterable[tuple[Variable, Tensor]], *, examples: int | None = None
     ) -> None:
-        """Take one step on all ranks with the mean of their gradients, each weighted with its examples.
+        """Take one step on all ranks with the mean of the gradients, weighted by examples.
 
         A gradient that went through `dist.moments` or `dist.all_reduce` is right only if all ranks have as many
         examples; `minimize` weights the function before it is differentiated.
@@ -246,7 +246,7 @@ class DataParallel:
     def _apply(
         self, reduction: Reduction, variables: Sequence[Variable], flats: Sequence[Tensor]
     ) -> None:
-        """Take the optimizer's step with the reduced gradients, which are those of the buckets."""
+        """Take the optimizer's step with the reduced gradients, given as buckets."""
         if self.shard_state:
             self._check_whole(variables)
             if self.clip is not None:
@@ -260,7 +260,7 @@ class DataParallel:
         self.optimizer.apply_gradients(zip(variables, gradients, strict=True))
 
     def _check_whole(self, variables: Sequence[Variable]) -> None:
-        """Raise if the optimizer does what it can do for whole variables only.
+        """Raise if the optimizer has an option that needs whole variables, not parts of them.
 
         Raises:
             ArgumentError: it has transforms, or variables with coefficients of their own.
@@ -309,7 +309,7 @@ class DataParallel:
 
 
 class _Step:
-    """One step: what is sent as soon as it is known, and received at the end."""
+    """One step: each bucket of gradients is sent as soon as it is complete, and received at the end."""
 
     def __init__(self, reduction: Reduction, examples: int | None) -> None:
         self.reduction = reduction
@@ -326,7 +326,7 @@ class _Step:
     def differentiate(
         self, function: Callable[[], Tensor], variables: Collection[Variable], *, send: bool
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the value of the function and the gradients, which are sent, or kept for a later step."""
+        """Return the value of the function and its gradients, which are sent, or kept for a later step."""
         self._sends = send
         values: list[Tensor] = []
 
@@ -343,7 +343,7 @@ class _Step:
         return values[0], gradients
 
     def note(self, variable: Variable, gradient: Tensor, *, scaled: bool = True) -> None:
-        """Take a gradient, and send the buckets that are complete, each after the one before it."""
+        """Record a gradient, and send the buckets that are complete, in order."""
         self._gradients[variable] = gradient
         buckets, variables = self.reduction.buckets, self.reduction.variables
         while self._next < len(buckets):
@@ -359,7 +359,7 @@ class _Step:
             self._next += 1
 
     def _carries_loss(self, index: int) -> bool:
-        """Return whether the value of the function travels in a bucket: in the last one, if it has its dtype."""
+        """Return whether a bucket also carries the function value: the last one, if the dtypes are equal."""
         buckets = self.reduction.buckets
         return (
             self._loss is not None
@@ -378,7 +378,7 @@ class _Step:
             )
 
     def settle(self, gradients: Sequence[Tensor]) -> None:
-        """Pass on what has not been, and the value of the function if it has a dtype of its own."""
+        """Send the remaining buckets, and the function value if no bucket carries it."""
         variables = self.reduction.variables
         for variable, gradient in zip(variables, gradients, strict=False):
             self.note(variable, gradient)
@@ -387,7 +387,7 @@ class _Step:
             self._pass_on(last + 1, self._loss.reshape(-1), True)
 
     def receive(self, gradients: Sequence[Tensor]) -> Tensor | None:
-        """Wait for the reduced buckets, and return the reduced value of the function, if there is one."""
+        """Wait for the reduced buckets, and return the reduced function value, if there is one."""
         self.settle(gradients)
         buckets = self.reduction.buckets
         loss: Tensor | None = None
@@ -412,12 +412,12 @@ def _join(flats: Sequence[Tensor]) -> Tensor:
 
 
 def _pack(bucket: Bucket, gradients: Sequence[Tensor]) -> Tensor:
-    """Return the gradients of a bucket one after the other."""
+    """Concatenate the gradients of a bucket."""
     return _join([gradients[i].reshape(-1) for i in bucket.positions])
 
 
 def _unpack(reduction: Reduction, flats: Sequence[Tensor]) -> list[Tensor]:
-    """Return the gradients of the variables, in their order."""
+    """Split buckets into the gradients of the variables, in their order."""
     found: dict[int, Tensor] = {}
     for bucket, flat in zip(reduction.buckets, flats, strict=True):
         shapes = [reduction.variables[i].shape for i in bucket.positions]

@@ -27,7 +27,7 @@ CHECKPOINT: Final = "run.safetensors"
 
 
 class PlugradTrainer:
-    """A training that Ray places on the machines of its cluster, and starts again from its last checkpoint.
+    """A training that Ray distributes over its cluster and restarts from the last checkpoint.
 
     Ray's workers are the ranks of a world, which gloo connects: in `train_loop`, `dist.init` has been called. When a
     worker dies, Ray ends the others and starts all again, as many as before or as `scaling_config` allows and there is
@@ -81,7 +81,7 @@ class PlugradTrainer:
         )
 
     def fit(self) -> Any:
-        """Run the training, and return Ray's result: the last checkpoint, and the metrics reported with it.
+        """Run the training, and return Ray's result with the last checkpoint and its metrics.
 
         Raises:
             ray.train.TrainingFailedError: it has failed more often than `run_config` allows.
@@ -96,7 +96,7 @@ def run_program(config: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run a program in workers of Ray: ``python -m plugrad_distributed.ray -n 4 program.py``."""
+    """Run a program in Ray workers: ``python -m plugrad_distributed.ray -n 4 program.py``."""
     parser = ArgumentParser("python -m plugrad_distributed.ray", description=main.__doc__)
     parser.add_argument("-n", type=int, default=2, metavar="WORKERS", help="the number of workers")
     parser.add_argument("--failures", type=int, default=0, help="how often to start again")
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def report(metrics: Mapping[str, Any], tree: Any = None) -> None:
-    """Tell Ray the metrics, and write a checkpoint by `plugrad.save` on rank 0; all ranks call it.
+    """Report metrics to Ray, and on rank 0 write a checkpoint by `plugrad.save`; all ranks call it.
 
     Ray's result has the metrics of the last checkpoint; those without one are for its logs and callbacks.
 
@@ -134,7 +134,7 @@ def report(metrics: Mapping[str, Any], tree: Any = None) -> None:
 
 
 def restore() -> Any:
-    """Return what `report` has written last, or None if that is nothing."""
+    """Return the tree of the last `report`, or None if there is no checkpoint."""
     checkpoint = _import_train().get_checkpoint()
     if checkpoint is None:
         return None
@@ -143,7 +143,7 @@ def restore() -> Any:
 
 
 def iter_batches(name: str = "train", *, size: int) -> Iterator[dict[str, plugrad.Tensor]]:
-    """Yield this rank's batches of a dataset of ``ray.data``, as tensors by the names of its columns.
+    """Yield this rank's batches of a ``ray.data`` dataset, as tensors by column name.
 
     Args:
         name: the name of the dataset.
@@ -174,7 +174,7 @@ def _import_train() -> Any:
 
 
 def _join(collective: str) -> None:
-    """Join the world of the workers of this attempt: rank 0 says where it is."""
+    """Join the world of this attempt's workers, whose address rank 0 publishes."""
     train = _import_train()
     exchange = import_module("ray.train.collective")
     context = train.get_context()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Bucket(NamedTuple):
-    """Variables of one dtype whose gradients travel together: their positions, and the number of all elements."""
+    """Variables of one dtype whose gradients are sent together: their positions and total number of elements."""
 
     dtype: Any
     positions: tuple[int, ...]
@@ -52,7 +52,7 @@ def make_buckets(variables: Sequence[Variable], limit: int) -> list[Bucket]:
 
 
 class Reduction:
-    """The sums of the gradients of one list of variables, which the kernels begin, send and receive."""
+    """The sums of the gradients of one list of variables: begun, sent and received by kernels."""
 
     def __init__(self, world: World, variables: Sequence[Variable], limit: int) -> None:
         """Divide the variables into buckets."""
@@ -76,7 +76,7 @@ class Reduction:
         """What buckets are summed in, step after step: the pages of new memory would be cleared first."""
 
     def begin(self, examples: int | None) -> None:
-        """Tell all ranks what will be summed, and how many examples this rank has."""
+        """Announce to all ranks what will be summed, and this rank's number of examples."""
         if self._sums:  # of a step that has failed; they may still be summed
             self._sums.clear()
             self._buffers.clear()
@@ -92,7 +92,7 @@ class Reduction:
         return self._own * self.world.size / self.examples if self.examples else 0.0
 
     def send(self, index: int, flat: NDArray[Any], scaled: bool) -> None:
-        """Begin to sum a bucket, with what was kept of it."""
+        """Start the sum of a bucket, including what `keep` has added to it."""
         factor = 1.0 if scaled else self.scale()
         kept = self.kept.pop(index, None)
         total = self.kept_examples + self.examples
@@ -107,14 +107,14 @@ class Reduction:
         self._sums[index] = self.world.submit(self._sum, buffer)
 
     def keep(self, index: int, flat: NDArray[Any]) -> None:
-        """Add the gradients of a bucket to what is sent with the next step."""
+        """Add the gradients of a bucket to the bucket that the next step sends."""
         if index == 0:
             self.kept_examples += self.examples
         weighted = flat.astype(_sum_dtype(flat)) * self.examples
         self.kept[index] = self.kept[index] + weighted if index in self.kept else weighted
 
     def receive(self, index: int) -> NDArray[Any]:
-        """Return the mean of a bucket over all examples of all ranks, which the next step overwrites."""
+        """Return the mean of a bucket over all examples of all ranks; the next step overwrites it."""
         start = time.perf_counter_ns()
         total = self._sums.pop(index).result()
         self.world.waited += time.perf_counter_ns() - start
@@ -138,7 +138,7 @@ def _sum_dtype(flat: NDArray[Any]) -> np.dtype[Any]:
 
 
 def _multiply(flat: NDArray[Any], factor: float, out: NDArray[Any]) -> None:
-    """Multiply; nothing times infinity is nothing, because a rank without examples has no gradient."""
+    """Multiply, where 0 times infinity is 0, because a rank without examples has no gradient."""
     if factor == 0:
         out[...] = 0
     elif factor == 1:
@@ -148,7 +148,7 @@ def _multiply(flat: NDArray[Any], factor: float, out: NDArray[Any]) -> None:
 
 
 def split_flat(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Return the parts of a tensor of one axis, in their shapes."""
+    """Split a one-dimensional tensor into tensors of the given shapes."""
     parts: list[Any] = []
     start = 0
     for shape in shapes:

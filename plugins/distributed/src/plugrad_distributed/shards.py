@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Part(NamedTuple):
-    """This rank's part of a bucket: its elements from `start` on, padded to equally many on each rank."""
+    """This rank's part of a bucket: its elements from `start` on, padded to the same number on each rank."""
 
     bucket: Bucket
     start: int
@@ -31,7 +31,7 @@ class _Part(NamedTuple):
 
 
 class Shards:
-    """The parts of some variables that this rank updates.
+    """The parts of variables that this rank updates.
 
     The optimizers of plugrad compute each element by itself, so that a part of the elements gets the same bits as the
     whole.
@@ -52,7 +52,7 @@ class Shards:
             self.parts.append(_Part(bucket, world.rank * size, size, own))
 
     def apply(self, optimizer: Optimizer, flats: Sequence[Tensor]) -> None:
-        """Update this rank's parts with the reduced gradients of the buckets, and all variables with all parts."""
+        """Update this rank's parts with the reduced gradients, then gather all parts into the variables."""
         pairs: list[tuple[Variable, Tensor]] = []
         for part, flat in zip(self.parts, flats, strict=True):
             part.variable.assign(self._own_elements(part))
@@ -86,7 +86,7 @@ class Shards:
     # --- state -----------------------------------------------------------------------------------
 
     def get_state(self, optimizer: Optimizer) -> dict[str, Any]:
-        """Return the state for whole variables; all ranks call it."""
+        """Return the optimizer state for whole variables; all ranks call it."""
         own = optimizer.get_state([part.variable for part in self.parts])
         entries: dict[int, dict[str, Any]] = {}
         for part, entry in zip(self.parts, own["variables"], strict=True):
@@ -110,7 +110,7 @@ class Shards:
         return self.world.gather(np.ascontiguousarray(values))
 
     def set_state(self, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
-        """Keep this rank's parts of the state of whole variables.
+        """Keep this rank's parts of the optimizer state of whole variables.
 
         Raises:
             ArgumentError: the state belongs to other variables.
@@ -137,6 +137,6 @@ class Shards:
 
 
 def _pad(x: Tensor, part: _Part) -> Tensor:
-    """Return elements with zeros up to the size of a part."""
+    """Pad elements with zeros to the size of a part."""
     missing = part.size - x.size
     return x if missing == 0 else plugrad.pad(x, [(0, missing)])

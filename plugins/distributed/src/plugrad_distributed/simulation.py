@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Traffic(NamedTuple):
-    """What an exchange costs the rank that has most to do."""
+    """The messages and bytes of an exchange for the busiest rank."""
 
     rounds: int
     """How many messages follow each other."""
@@ -29,7 +29,7 @@ class Traffic(NamedTuple):
 
 
 class _Network:
-    """Counts the messages of ranks whose arrays lie in one process."""
+    """Counts the messages between ranks whose arrays are in one process."""
 
     def __init__(self, size: int) -> None:
         self.messages = [0] * size
@@ -37,7 +37,7 @@ class _Network:
         self.rounds = 0
 
     def send(self, source: int, part: NDArray[Any]) -> NDArray[Any]:
-        """Return what arrives."""
+        """Count a message and return a copy of it."""
         self.messages[source] += 1
         self.bytes[source] += part.nbytes
         return part.copy()
@@ -48,7 +48,7 @@ class _Network:
 
 
 def ring(arrays: Sequence[NDArray[Any]]) -> Traffic:
-    """Sum arrays in place by a ring: each rank sends each of N parts on to the next, first to add, then to copy.
+    """Sum arrays in place by a ring: each rank passes each of N parts to the next, first to add, then to copy.
 
     >>> from plugrad_distributed.simulation import ring
     >>> ranks = [np.full(8, r, np.float32) for r in range(4)]
@@ -74,7 +74,7 @@ def ring(arrays: Sequence[NDArray[Any]]) -> Traffic:
 
 
 def tree(arrays: Sequence[NDArray[Any]]) -> Traffic:
-    """Sum arrays in place by recursive doubling: in each of log2 N rounds, pairs exchange and add all they have.
+    """Sum arrays in place by recursive doubling: in each of log2 N rounds, pairs of ranks exchange their sums.
 
     >>> from plugrad_distributed.simulation import tree
     >>> ranks = [np.full(8, r, np.float32) for r in range(4)]
@@ -101,7 +101,7 @@ def tree(arrays: Sequence[NDArray[Any]]) -> Traffic:
 
 
 def everybody(arrays: Sequence[NDArray[Any]]) -> Traffic:
-    """Sum arrays in place where each rank sends its own to all others, as with an object store.
+    """Sum arrays in place with each rank sending its own to all others, as with an object store.
 
     >>> from plugrad_distributed.simulation import everybody
     >>> everybody([np.full(8, r, np.float32) for r in range(4)])
@@ -127,7 +127,7 @@ ALGORITHMS: Final[dict[str, Callable[[Sequence[NDArray[Any]]], Traffic]]] = {
 def estimate_seconds(
     algorithm: str, size: int, nbytes: int, *, latency: float = 30e-6, bandwidth: float = 1.25e9
 ) -> float:
-    """Return how long a sum over some ranks takes: each round costs the latency, and each byte of a rank its time.
+    """Estimate the seconds of an all-reduce: a latency per round, plus the busiest rank's bytes over bandwidth.
 
     >>> from plugrad_distributed.simulation import estimate_seconds
     >>> round(

@@ -20,18 +20,18 @@ class Single(Collective):
 
     @classmethod
     def is_launched(cls) -> bool:
-        """Return False: it is what remains if no other collective was launched."""
+        """Return False: it is the fallback if no other collective was launched."""
         return False
 
     def all_reduce(self, array: NDArray[Any], *, timeout: float) -> None:
-        """Leave the array as it is."""
+        """Leave the array unchanged."""
 
     def all_gather(self, array: NDArray[Any], *, timeout: float) -> NDArray[Any]:
         """Return a copy with one row."""
         return array[None].copy()
 
     def broadcast(self, array: NDArray[Any], *, root: int, timeout: float) -> None:
-        """Leave the array as it is."""
+        """Leave the array unchanged."""
 
     def close(self) -> None:
         """Do nothing."""

@@ -32,7 +32,7 @@ def init(
     timeout: float | None = None,
     attempt: str = "",
 ) -> World:
-    """Join the world that this process was started in, pick its device, and return what is known of it.
+    """Join the world in which this process was started, select its device, and return the world.
 
     >>> dist.init("single")
     <rank 0 of 1, single>
@@ -100,7 +100,7 @@ def abandon() -> None:
 
 
 def close() -> None:
-    """Leave the world, when all ranks do; at the end of a program this happens by itself.
+    """Leave the world together with all ranks; at the end of a program this happens automatically.
 
     >>> world = dist.init("single")
     >>> dist.close()
@@ -112,7 +112,7 @@ def close() -> None:
 
 
 def _leave(world: World) -> None:
-    """Leave at the end of the program; if another rank goes on with it, end that."""
+    """Leave the world at exit; if another rank goes on, end it."""
     if world is not _world:
         return
     try:
@@ -126,7 +126,7 @@ def _ending(
     world: World,
     before: Callable[[type[BaseException], BaseException, TracebackType | None], Any],
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
-    """Return what Python calls for an error that nobody has caught: it is printed, and then all ranks end."""
+    """Return an exception hook that prints an uncaught error and then ends all ranks."""
 
     def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         print(f"rank {world.rank} of {world.size} ends with an error:", file=sys.stderr)
@@ -137,7 +137,7 @@ def _ending(
 
 
 def _end_all(world: World) -> NoReturn:
-    """End all ranks, once what this one has printed has reached the launcher."""
+    """End all ranks after the output of this one has reached the launcher."""
     sys.stdout.flush()
     sys.stderr.flush()
     if world.size > 1:
@@ -167,7 +167,7 @@ def _read_devices(devices: object) -> list[str]:
 
 
 def _pick_device(names: list[str], local_rank: int) -> None:
-    """Select the device of this rank of the machine."""
+    """Select the device for this rank by its number on the machine."""
     if not names:
         if ":" in str(plugrad.config.get("backend") or ""):
             return  # the user has selected a device

@@ -21,7 +21,7 @@ SHORT: Final = 0.5
 
 
 def check_collective(collective: Collective, *, timeout: float = 60.0) -> list[str]:
-    """Return the names of the checks that a collective has passed; all ranks of its world call this, once.
+    """Check a collective and return the names of the checks passed; each rank of its world calls this once.
 
     >>> from plugrad_distributed.single import Single
     >>> from plugrad_distributed.testing import check_collective
@@ -62,7 +62,7 @@ def _check_all_reduce(c: Collective, timeout: float) -> None:
 
 
 def _check_same_bits_everywhere(c: Collective, timeout: float) -> None:
-    """Sums of floats depend on their order: it must be one for all ranks, or the result of one be sent to all."""
+    """Float sums depend on their order: it must be one for all ranks, or one rank's result is sent to all."""
     for size in (5, 100_003):
         own = np.random.default_rng(c.rank).standard_normal(size).astype(np.float32)
         c.all_reduce(own, timeout=timeout)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def barrier() -> None:
-    """Return when all ranks have come here.
+    """Wait until all ranks have called this.
 
     >>> world = dist.init("single")
     >>> dist.barrier()
@@ -35,7 +35,7 @@ def barrier() -> None:
 
 
 def broadcast(variables: Iterable[Variable], *, root: int = 0) -> None:
-    """Give the variables of all ranks the values of one rank, such as those that it has drawn or loaded.
+    """Copy the values of one rank, such as initial or loaded ones, to the variables of all ranks.
 
     >>> world = dist.init("single")
     >>> w = plugrad.Variable([1.0])
@@ -115,7 +115,7 @@ def sum_numbers(numbers: Sequence[float]) -> list[float]:
 
 
 def moments(x: Tensor, axis: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Return the mean and the variance over some axes of the batches of all ranks, as batch normalization needs them.
+    """Return the mean and variance over the batches of all ranks, as batch normalization needs them.
 
     >>> world = dist.init("single")
     >>> dist.moments(plugrad.asarray([[1.0, 5.0], [3.0, 5.0]]), (0,))
@@ -147,12 +147,12 @@ def moments(x: Tensor, axis: Sequence[int]) -> tuple[Tensor, Tensor]:
 
 
 def _make_element_counter(world: World, examples: int, size: int) -> Callable[[], float]:
-    """Return a function of how many elements of this rank's batch count."""
+    """Return a function that counts the elements of this rank's batch that are not padding."""
     return lambda: (examples if world.examples is None else world.examples) * size
 
 
 def rank_seed(seed: int) -> int:
-    """Return a seed that is different on each rank, and on rank 0 the one that is given.
+    """Return a seed that differs on each rank; on rank 0 it is the given one.
 
     >>> world = dist.init("single")
     >>> dist.rank_seed(7)
@@ -162,7 +162,7 @@ def rank_seed(seed: int) -> int:
 
 
 def save(path: str | PathLike[str], tree: Any) -> None:
-    """Write a file by `plugrad.save` on rank 0, and return on all ranks when it is written.
+    """Write a file by `plugrad.save` on rank 0, and return on all ranks after it is written.
 
     Raises:
         RanksDisagree, CollectiveTimeout, CollectiveFailed: a rank does not come.
@@ -173,7 +173,7 @@ def save(path: str | PathLike[str], tree: Any) -> None:
 
 
 def load(path: str | PathLike[str]) -> Any:
-    """Return what `plugrad.load` reads on rank 0, on all ranks: the others need not have the file.
+    """Read a file by `plugrad.load` on rank 0, and return the result on all ranks, which need not have the file.
 
     Raises:
         RanksDisagree, CollectiveTimeout, CollectiveFailed: a rank does not come.
@@ -204,14 +204,14 @@ def load(path: str | PathLike[str]) -> Any:
 
 
 def _load_announced(world: World, size: int, failure: str) -> tuple[int, str]:
-    """Return what rank 0 says: the size of the file, and why it cannot be read."""
+    """Return the announcement of rank 0: the size of the file, and why it cannot be read."""
     texts = world.submit(world.gather_texts, f"{size} {failure}").result()
     found, _, failures = texts[0].partition(" ")
     return int(found), failures
 
 
 def _parse(path: str | PathLike[str], content: bytes, world: World) -> Any:
-    """Return the values of a file's bytes."""
+    """Decode the bytes of a file."""
     from pathlib import Path
     from tempfile import TemporaryDirectory
 

@@ -27,7 +27,7 @@ KEPT_EXCHANGES: Final = 10_000
 
 
 class Exchange(NamedTuple):
-    """One exchange of a rank: what, of how many bytes, and when, in nanoseconds of `time.perf_counter_ns`."""
+    """One exchange of a rank: operation, bytes, and start and end in nanoseconds of `time.perf_counter_ns`."""
 
     operation: str
     nbytes: int
@@ -36,20 +36,20 @@ class Exchange(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What a rank is about to exchange, in words; ranks compare the digests of it."""
+    """A text that describes an upcoming exchange; ranks compare digests of it."""
 
     lines: tuple[str, ...]
     digest: int
 
     @classmethod
     def of(cls, *lines: str) -> Description:
-        """Return the description that consists of some lines."""
+        """Return the description that consists of these lines."""
         found = blake2b("\n".join(lines).encode(), digest_size=8).digest()
         return cls(lines, int.from_bytes(found, "little", signed=True))
 
 
 class World:
-    """The processes that train together, as this one sees them.
+    """The processes that train together, as seen from this one.
 
     All exchanges run in one thread, in the order in which they are asked for, so that they go on while the program
     computes. Each begins with 24 bytes from every rank: the digest of what it is about to exchange, how many exchanges
@@ -82,7 +82,7 @@ class World:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all ranks compute on the same kind of device, and so get the same bits from the same numbers."""
+        """Whether all ranks compute on the same kind of device, so that equal inputs give equal bits."""
         return len({device.partition(":")[0] for device in self.devices}) <= 1
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class World:
     # --- the thread ------------------------------------------------------------------------------
 
     def submit(self, function: Callable[..., Result], *args: Any) -> Future[Result]:
-        """Return the future of a function that runs after all that were submitted before.
+        """Run a function in the exchange thread after all that were submitted before; return its future.
 
         After one has failed, the others fail with the same error.
         """
@@ -123,7 +123,7 @@ class World:
     def agree(
         self, description: Description, number: float = 0.0, timeout: float | None = None
     ) -> NDArray[np.float64]:
-        """Return the numbers of all ranks, which are about to exchange the same.
+        """Return one number from each rank, after a check that all describe the same exchange.
 
         Raises:
             RanksDisagree: they are about to exchange something else.
@@ -142,7 +142,7 @@ class World:
         return Description.of(self.attempt).digest
 
     def _difference(self, description: Description) -> str:
-        """Return where two ranks differ first; all ranks exchange their descriptions for that."""
+        """Return the first line in which the descriptions of two ranks differ; all ranks call it."""
         lines = [
             f"exchange number {self._count} of attempt {self.attempt or '1'}",
             *description.lines,
@@ -166,7 +166,7 @@ class World:
         raise AssertionError("the digests differ, but not the texts")
 
     def _gather_bytes(self, text: bytes) -> list[str]:
-        """Return the texts of all ranks."""
+        """Return the encoded texts of all ranks."""
         timeout = self.timeout
         sizes = self.collective.all_gather(np.array([len(text)]), timeout=timeout)[:, 0]
         padded = np.zeros(sizes.max(), np.uint8)
@@ -182,7 +182,7 @@ class World:
         return self._gather_bytes(text.encode())
 
     def sum(self, array: NDArray[Any]) -> None:
-        """Replace an array by its sum over all ranks, which have agreed on it.
+        """Replace an array by its sum over all ranks, which must have agreed on it.
 
         Half precision is summed in float32, and complex numbers as pairs.
         """
@@ -197,11 +197,11 @@ class World:
         self._time_exchange("all_reduce", flat, self.collective.all_reduce)
 
     def gather(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return the arrays of all ranks, which have agreed on them, as rows."""
+        """Return the arrays of all ranks, which must have agreed on them, as rows."""
         return self._time_exchange("all_gather", array, self.collective.all_gather)
 
     def broadcast(self, array: NDArray[Any], root: int) -> None:
-        """Replace an array by that of a rank."""
+        """Replace an array by the array of rank `root`."""
         flat = array.reshape(-1).view(np.uint8)
         self._time_exchange("broadcast", flat, self.collective.broadcast, root=root)
 
@@ -214,7 +214,7 @@ class World:
         timeout: float | None = None,
         **options: Any,
     ) -> Any:
-        """Call a method of the collective, and remember the exchange."""
+        """Call a method of the collective and record the exchange with its times."""
         start = time.perf_counter_ns()
         limit = min(self.timeout if timeout is None else timeout, 86400.0 * 365)
         result = function(array, timeout=limit, **options)
@@ -226,5 +226,5 @@ class World:
 
 
 def describe_arrays(operation: str, arrays: Sequence[Any]) -> Description:
-    """Return the description of an exchange of arrays or tensors."""
+    """Describe an exchange of arrays or tensors."""
     return Description.of(operation, *(f"{x.dtype}{list(x.shape)}" for x in arrays))

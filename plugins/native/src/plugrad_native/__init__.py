@@ -19,7 +19,9 @@ def register() -> KernelTable:
     if not has_any_variant():  # a wheel without compiled code, for other platforms
         return KernelTable("cpu")
     from plugrad_native.halves import table
+    from plugrad_native.sharing import use_compiled_threads
 
+    use_compiled_threads()
     table.compile = compile_graph
     return table
 

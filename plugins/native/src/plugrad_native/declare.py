@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from plugrad.extend import KernelTable, broadcast as broadcast_shapes, count_elements
 from plugrad_cpu.extend import (
+    PARTS_PER_THREAD,
     empty,
     numpy_implementation,
     thread_pool,
@@ -23,6 +24,7 @@ from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel, Shape
+    from plugrad_cpu.extend import Call
 
 Array: TypeAlias = NDArray[Any]
 Export: TypeAlias = Callable[..., Any]
@@ -172,6 +174,7 @@ def parallel_for(
     work: int,
     multiple: int = 1,
     scratch: int = 0,
+    per_thread: int = PARTS_PER_THREAD,
 ) -> None:
     """Call a C function for `count` independent items, in several threads if the work is long enough.
 
@@ -184,21 +187,48 @@ def parallel_for(
         multiple: all parts but the last one have a multiple of so many items. The results do not depend on
             the number of threads if the function computes so many items at a time.
         scratch: the number of float32 in scratch memory, the last argument, which each part has for itself.
+        per_thread: how many parts there are for each thread, 1 if every part takes time on its own.
     """
-    parts = thread_pool.count_parts(work, count // multiple)
+    parts = thread_pool.count_parts(work, count // multiple, per_thread)
     if parts == 1:
         last = (empty((scratch,), FLOAT32),) if scratch else ()
         run(*[array for array, _ in operands], count, *attributes, *last)
         return
+
+    arrays = [array for array, _ in operands]
+    steps = [0 if array is None else step for array, step in operands]
+    others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
+    thread_pool.divide(
+        run,
+        (*arrays, count, *attributes, *others),
+        (*steps, *(0,) * (1 + len(attributes)), *((-scratch,) if scratch else ())),
+        len(arrays),
+        count,
+        parts=parts,
+        multiple=multiple,
+    )
+
+
+def divide_items(
+    make_call: Callable[..., Call],
+    operands: Sequence[tuple[Array | None, int]],
+    count: int,
+    parts: int,
+    multiple: int = 1,
+) -> list[Call]:
+    """Return the calls for parts of items; the arguments are those of `parallel_for`.
+
+    `make_call` takes the arrays and the number of items of a part, and returns a function and its arguments.
+    """
     flat = [(x if x is None or not step else x.reshape(-1), step) for x, step in operands]
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
-
-    def make_call(first: int, last: int) -> Callable[[], object]:
-        arrays = [x if x is None or not step else x[first * step : last * step] for x, step in flat]
-        others = (empty((scratch,), FLOAT32),) if scratch else ()
-        return lambda: run(*arrays, last - first, *attributes, *others)
-
-    thread_pool.run([make_call(first, last) for first, last in pairwise(bounds)])
+    return [
+        make_call(
+            *[x if x is None or not step else x[first * step : last * step] for x, step in flat],
+            last - first,
+        )
+        for first, last in pairwise(bounds)
+    ]
 
 
 def parallel_walk(
@@ -220,7 +250,7 @@ def parallel_walk(
     """
     axes, count, *others = descriptor.tolist()
     multiple = BLOCK if axes == 1 else 1
-    parts = thread_pool.count_parts(work, count // multiple)
+    parts = thread_pool.count_parts(work, count // multiple, PARTS_PER_THREAD)
     if parts == 1:
         run(*[array for array, _ in operands], descriptor, *attributes)
         return
@@ -231,10 +261,10 @@ def parallel_walk(
     ]
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
 
-    def make_call(first: int, last: int) -> Callable[[], object]:
+    def make_call(first: int, last: int) -> Call:
         arrays = [x if x is None else x[first * step :] for x, step in flat]
         some = np.array((axes, last - first, *others), np.int32)
-        return lambda: run(*arrays, some, *attributes)
+        return run, *arrays, some, *attributes
 
     thread_pool.run([make_call(first, last) for first, last in pairwise(bounds)])
 

@@ -1,12 +1,16 @@
-"""Products and convolutions of bfloat16: pairs of neighbours are multiplied at once, and added in float32."""
+"""Products and convolutions of bfloat16: pairs of neighbours are multiplied at once, and added in float32.
+
+Only variants with wide vectors have C for them: otherwise, it takes less time to convert, and to multiply in float32.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import count_elements
+from plugrad.kernels import convolution, convolution3d, linalg
 from plugrad_cpu.extend import empty, tracked
-from plugrad_native.declare import LANES, MAX_ELEMENTS, as_contiguous
+from plugrad_native.declare import MAX_ELEMENTS, as_contiguous
 from plugrad_native.kernels.convolution import (
     as_pixel_rows,
     is_in_range,
@@ -26,8 +30,6 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation, Shape, Window
     from plugrad_native.declare import Array
 
-SERVES_PAIRS: Final = LANES >= 16
-"""Whether C takes less time than to convert, and to multiply in float32."""
 PRODUCTS_PER_STEP: Final = 4 * FLOAT_PRODUCTS_PER_STEP
 """How many products take as long as an addition of two arrays takes for an element."""
 MATMUL: Final = current_variant().kernel("matmul_bfloat16")
@@ -50,7 +52,7 @@ def make_matmul(widened: Implementation) -> Implementation:
 
 def multiply(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array | None:
     """Return the products of the matrices in the last two axes, or None if C does not compute them."""
-    if not SERVES_PAIRS or not 0 < max(a.size, b.size) < MAX_ELEMENTS or not min(a.size, b.size):
+    if not 0 < max(a.size, b.size) < MAX_ELEMENTS or not min(a.size, b.size):
         return None
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
@@ -67,7 +69,7 @@ def multiply(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array 
 def correlate(x: Array, filter: Array, window: Window) -> Array | None:
     """Return the cross-correlation of channels-last images with filters, or None if C does not compute it."""
     descriptor = window_descriptor(x.shape, window)
-    if descriptor is None or not SERVES_PAIRS or x.shape[-1] % 2:
+    if descriptor is None or x.shape[-1] % 2:
         return None
     if not is_in_range(x.shape, filter.shape, window):
         return None
@@ -126,3 +128,15 @@ def make_filter_gradient(widened: Implementation) -> Implementation:
         return found.reshape(filter_shape)
 
     return filter_gradient
+
+
+BRAIN: Final = {
+    linalg.matmul: make_matmul,
+    convolution.conv2d: make_convolution,
+    convolution.conv2d_input_gradient: make_input_gradient,
+    convolution.conv2d_filter_gradient: make_filter_gradient,
+    convolution3d.conv3d: make_convolution,
+    convolution3d.conv3d_input_gradient: make_input_gradient,
+    convolution3d.conv3d_filter_gradient: make_filter_gradient,
+}
+"""Kernels that C computes in bfloat16; those of float16 become float32."""

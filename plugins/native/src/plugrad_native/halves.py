@@ -11,9 +11,6 @@ from plugrad.extend import KERNELS, as_dtype, compute_in_float32, count_elements
 from plugrad.kernels import (
     activation,
     binary,
-    convolution,
-    convolution3d,
-    linalg,
     normalization,
     pooling,
     pooling3d,
@@ -23,17 +20,12 @@ from plugrad.kernels import (
 from plugrad_cpu.extend import empty
 from plugrad_native.declare import (
     FLOAT16,
+    LANES,
     MAX_ELEMENTS,
     as_contiguous,
     binary_kernel,
     parallel_for,
     unary_kernel,
-)
-from plugrad_native.half_products import (
-    make_convolution,
-    make_filter_gradient,
-    make_input_gradient,
-    make_matmul,
 )
 from plugrad_native.kernels import table as table
 from plugrad_native.kernels.pooling import describe_pooling, run_pooling
@@ -42,6 +34,8 @@ from plugrad_native.kernels.unary import CHARACTERS, cast, step
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from plugrad.extend import Implementation, Kernel, Shape, Window
     from plugrad_native.declare import Array, Export
 
@@ -180,16 +174,6 @@ def make_pooling(name: str, widened: Implementation) -> Implementation:
     return implementation
 
 
-BRAIN: Final = {
-    linalg.matmul: make_matmul,
-    convolution.conv2d: make_convolution,
-    convolution.conv2d_input_gradient: make_input_gradient,
-    convolution.conv2d_filter_gradient: make_filter_gradient,
-    convolution3d.conv3d: make_convolution,
-    convolution3d.conv3d_input_gradient: make_input_gradient,
-    convolution3d.conv3d_filter_gradient: make_filter_gradient,
-}
-"""Kernels that C computes in bfloat16; those of float16 become float32."""
 OWN: Final = {
     pooling.avg_pool: partial(make_pooling, "avg_pool"),
     pooling.max_pool: partial(make_pooling, "max_pool"),
@@ -201,10 +185,24 @@ OWN: Final = {
     reduction.sum: partial(make_sum, is_mean=False),
 }
 """Kernels that do not need the elements in float32 all at once."""
+WIDE_LANES: Final = 16
+"""The float32 in a vector from which on a variant has C for products of bfloat16."""
+
+
+def products_of_brains() -> Mapping[Kernel[..., Any], Callable[[Implementation], Implementation]]:
+    """Return the kernels whose products C computes in bfloat16, with what makes their implementations."""
+    if LANES < WIDE_LANES:
+        return {}
+    from plugrad_native.half_products import BRAIN
+
+    return BRAIN
+
+
+_brain: Final = products_of_brains()
 
 for _config in list(table):
     _kernel = KERNELS[_config.kernel_name]
-    _make, _make_brain = OWN.get(_kernel), BRAIN.get(_kernel)
+    _make, _make_brain = OWN.get(_kernel), _brain.get(_kernel)
     _is_widened = _kernel.family in FLOAT32_FAMILIES
     if not (_make or _make_brain or (_is_widened and _config.dtypes is None)):
         continue

@@ -51,6 +51,45 @@ class Variant(Protocol):
         """
         ...
 
+    def share(
+        self, ufunc_type: type, processors: int, calls: tuple[tuple[Any, ...], ...], threads: int, /
+    ) -> bool:
+        """Make calls in up to so many threads of C, unless one of them is of a function that these do not know.
+
+        Returns:
+            Whether it did, or made none. Each call is a function and its arguments: a kernel, a program, or a ufunc
+            with vectors, of which the last is the result.
+        """
+        ...
+
+    def divide(
+        self,
+        ufunc_type: type,
+        processors: int,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        steps: tuple[int, ...],
+        place: int,
+        count: int,
+        multiple: int,
+        parts: int,
+        threads: int,
+        /,
+    ) -> bool:
+        """Make a call in parts, in up to so many threads of C, unless these do not know the function.
+
+        Returns:
+            Whether it did. See `ThreadPool.divide` of plugrad-cpu.
+
+        Raises:
+            ValueError: steps are not those of arrays.
+        """
+        ...
+
+    def forget_threads(self) -> object:
+        """Forget the threads, in a forked child, which has none."""
+        ...
+
     def level(self) -> int:
         """Return the highest level of x86-64 that the processor has, or 0 if it has none."""
         ...

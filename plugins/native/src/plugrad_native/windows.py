@@ -109,10 +109,10 @@ def run_windows(
     if descriptor[0] == 1:  # the first axis of which a single image has several positions
         results = [x.reshape(pieces[-1].results.stop, -1) for x in results]
 
-    def part(piece: WindowPart) -> Callable[[], object]:
+    def part(piece: WindowPart) -> tuple[object, ...]:
         given = *(x[piece.images] for x in images), *(x[piece.results] for x in results)
         others = (empty((scratch,), FLOAT32),) if scratch else ()
-        return lambda: run(piece.descriptor, *given, *others)
+        return run, piece.descriptor, *given, *others
 
     thread_pool.run([part(piece) for piece in pieces])
 

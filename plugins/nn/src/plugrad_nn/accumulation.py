@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Accumulated:
-    """An optimizer whose steps take the mean gradient over the examples of several batches.
+    """An optimizer whose step uses the mean gradient over the examples of several batches.
 
     Sums and counts are variables, so that traced steps add to them. Those of halves are float32, as are products with
     a count.
@@ -35,7 +35,7 @@ class Accumulated:
     def accumulate(
         self, function: Callable[[], Tensor], variables: Collection[Variable], examples: Tensor
     ) -> Tensor:
-        """Add the gradients of a batch to those of the next step, and return the value of the function.
+        """Add the gradients of a batch to the next step, and return the value of the function.
 
         Args:
             function: the mean over the examples of a batch.
@@ -51,7 +51,7 @@ class Accumulated:
     def minimize(
         self, function: Callable[[], Tensor], variables: Collection[Variable], examples: Tensor
     ) -> Tensor:
-        """Take a step with the gradients of a batch and of those before it; arguments are as for `accumulate`."""
+        """Take a step with this batch's and the accumulated gradients; arguments are as for `accumulate`."""
         value, pairs = self._add(function, variables, examples)
         count = self._count + examples
         self.optimizer.apply_gradients(
@@ -66,7 +66,7 @@ class Accumulated:
     def _add(
         self, function: Callable[[], Tensor], variables: Collection[Variable], examples: Tensor
     ) -> tuple[Tensor, list[tuple[Variable, Tensor]]]:
-        """Return the value of a function, and each trainable variable with the sum of its gradients."""
+        """Return the value of a function, and pairs of each trainable variable with its accumulated gradient."""
         trained = [v for v in variables if v.trainable]
         value, gradients = plugrad.variable_grads(function, trained)
         pairs: list[tuple[Variable, Tensor]] = []

@@ -100,7 +100,7 @@ class MultiHeadAttention(Layer):
         return self.num_heads if self.num_kv_heads is None else self.num_kv_heads
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
-        """Return the four projections."""
+        """Return the four projections by name, each with its input shape."""
         self.check_axes(shape, 2, "(length, features)")
         width = self.num_heads * self.key_dim
         few = self._make_projection(self._kv_heads * self.key_dim)
@@ -152,7 +152,7 @@ class MultiHeadAttention(Layer):
         return self._project_back(params, weights @ value, x)
 
     def initial_state(self, params: Params, batch: int, places: int) -> tuple[Tensor, ...]:
-        """Return the state before the first position, with room for keys and values of `places` positions."""
+        """Return an empty cache of keys and values with room for `places` positions."""
         kernel = self.parameter(self.parameter(params, "key"), "kernel")
         shape = (batch, self._kv_heads, places, self.key_dim)
         keys, values = (
@@ -163,7 +163,7 @@ class MultiHeadAttention(Layer):
     def step(
         self, params: Params, x: Any, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the result for the positions that come next, and the state with their keys and values.
+        """Return the result for the next positions, and the cache with their keys and values.
 
         Attention must be causal: each position attends to those before it, whose keys and values the state has, and
         to itself. The state consists of keys, values and the number of positions, and keeps its shapes, so that
@@ -217,12 +217,12 @@ class MultiHeadAttention(Layer):
         return self._project_back(params, heads, x), (keys, values, start + x.shape[1])
 
     def _repeat_heads(self, x: Tensor) -> Tensor:
-        """Return keys or values for each head of queries."""
+        """Repeat keys or values for the query heads that share them."""
         shared = self.num_heads // self._kv_heads
         return plugrad.repeat(x, shared, axis=1) if shared > 1 else x
 
     def _project_back(self, params: Params, heads: Tensor, x: Tensor) -> Tensor:
-        """Return the results of all heads in the features of x."""
+        """Project the results of all heads back to the features of x."""
         heads = plugrad.permute_dims(heads, (0, 2, 1, 3))
         joined = plugrad.reshape(heads, (*x.shape[:-1], self.num_heads * self.key_dim))
         return self._make_projection(x.shape[-1])(self.parameter(params, "output"), joined)
@@ -247,7 +247,7 @@ class MultiHeadAttention(Layer):
     def _score_bias(
         self, key: Tensor, shape: tuple[int, ...], allowed: Tensor | None
     ) -> Tensor | None:
-        """Return what is added to scores of a shape, or None if it is nothing."""
+        """Return the bias to add to attention scores, or None if there is none."""
         bias = None
         if allowed is not None:
             # Finite, so that the softmax of a row without allowed places is no NaN.
@@ -261,7 +261,7 @@ class MultiHeadAttention(Layer):
         return -penalties if bias is None else bias - penalties
 
     def _attention_mask(self, shape: tuple[int, ...], mask: Any) -> Tensor | None:
-        """Return where a position may attend to a place, or None if it always may."""
+        """Return which query may attend to which key, or None if each may attend to all."""
         allowed = None
         if self.causal:
             allowed = plugrad.tril(plugrad.ones(shape[-2:], dtype=bool_))
@@ -282,7 +282,7 @@ class MultiHeadAttention(Layer):
 
 
 def rotate_positions(x: Any, *, start: int = 0, base: float = 10_000.0) -> Tensor:
-    """Vectors with pairs of numbers turned by angles that grow with the position (Su et al., 2021).
+    """Vectors whose pairs of elements are rotated by angles that grow with the position (Su et al., 2021).
 
     >>> nn.rotate_positions(plugrad.ones((1, 2, 4)))[0, 0]
     tensor([1., 1., 1., 1.], dtype=float32)
@@ -312,7 +312,7 @@ def rotate_positions(x: Any, *, start: int = 0, base: float = 10_000.0) -> Tenso
 
 
 def _rotations(x: Tensor, start: int = 0, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
-    """Return the cosines and the sines by which `rotate_positions` turns x, of shape (length, n / 2)."""
+    """Return the cosines and sines of the angles in `rotate_positions`, of shape (length, n / 2)."""
     half = x.shape[-1] // 2
     # Angles are computed in double precision, because positions may be large.
     frequencies: list[float] = [base ** (-i / half) for i in range(half)]
@@ -329,7 +329,7 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _write_places(old: Tensor, new: Tensor, numbers: Tensor) -> Tensor:
-    """Return old, of shape (batch, heads, places, size), with new's vectors at the places that new fills."""
+    """Return the cache `old`, of shape (batch, heads, places, size), with `new` written at the places `numbers`."""
     length = new.shape[2]
     is_new = plugrad.logical_and(numbers >= 0, numbers < length)
     if length != 1:
@@ -338,7 +338,7 @@ def _write_places(old: Tensor, new: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _alibi_penalties(keys: Tensor, positions: Tensor, heads: int) -> Tensor:
-    """Return what is subtracted from the scores of positions and keys, of shape (heads, length, places)."""
+    """Return the penalties that ALiBi subtracts from scores, of shape (heads, length, places)."""
     places = plugrad.arange(keys.shape[-2], device=keys.backend)
     distances = plugrad.abs(plugrad.expand_dims(positions, axis=1) - places)
     slopes = plugrad.asarray(
@@ -348,7 +348,7 @@ def _alibi_penalties(keys: Tensor, positions: Tensor, heads: int) -> Tensor:
 
 
 def _alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the slopes of the paper: powers of 2 for a power of 2 of heads; otherwise also those of twice as many."""
+    """Return ALiBi's slopes, a geometric sequence; see the paper for numbers that are no power of 2."""
     whole = 1 << (heads.bit_length() - 1)
     slopes = 2.0 ** (-8 * np.arange(1, whole + 1) / whole)
     between = 2.0 ** (-4 * np.arange(1, 2 * whole + 1, 2) / whole)

@@ -34,7 +34,7 @@ SeedLike: TypeAlias = int | plugrad.random.Generator | None
 def flip(
     images: Any, *, seed: SeedLike = None, horizontal: bool = True, vertical: bool = False
 ) -> Tensor:
-    """Images of which random ones, half of all, are mirrored.
+    """Images of which a random half is mirrored.
 
     >>> images = plugrad.asarray([[[[1.0], [2.0]]]] * 4)
     >>> nn.augment.flip(images, seed=7)[:, 0, :, 0].tolist()
@@ -61,7 +61,7 @@ def flip(
 def crop(
     images: Any, size: int | tuple[int, int], *, padding: int = 0, seed: SeedLike = None
 ) -> Tensor:
-    """A part of each image, at a random place.
+    """A crop of each image at a random position.
 
     >>> images = plugrad.reshape(plugrad.arange(9.0), (1, 3, 3, 1))
     >>> nn.augment.crop(images, 2, seed=0)[0, :, :, 0].tolist()
@@ -99,7 +99,7 @@ def crop(
 def rotate(
     images: Any, degrees: float, *, seed: SeedLike = None, fill_value: float = 0.0
 ) -> Tensor:
-    """Images that are turned around their middle, by random angles.
+    """Images rotated around their centre by random angles.
 
     >>> nn.augment.rotate(plugrad.ones((2, 8, 8, 3)), degrees=20, seed=0).shape
     (2, 8, 8, 3)
@@ -137,7 +137,7 @@ def adjust_colors(
     saturation: float = 0.0,
     seed: SeedLike = None,
 ) -> Tensor:
-    """Images whose brightness, contrast and saturation are multiplied by random factors, and cut off at 0 and 1.
+    """Images with brightness, contrast and saturation multiplied by random factors, clipped to [0, 1].
 
     >>> images = plugrad.full((1, 1, 1, 3), 0.5)
     >>> brighter = nn.augment.adjust_colors(images, brightness=0.4, seed=0)
@@ -191,7 +191,7 @@ def adjust_colors(
 def mixup(
     x: Any, labels: Any, *, alpha: float = 0.2, seed: SeedLike = None
 ) -> tuple[Tensor, Tensor]:
-    """Examples that are averages of two each, and their labels (Zhang et al., "mixup", 2018).
+    """Weighted averages of random pairs of examples, and of their labels (Zhang et al., "mixup", 2018).
 
     >>> x, y = nn.augment.mixup(plugrad.eye(3), plugrad.eye(3), seed=0)
     >>> bool(plugrad.all(x == y)), plugrad.sum(y, axis=1).numpy().round(4).tolist()
@@ -222,7 +222,7 @@ def mixup(
 def cutmix(
     images: Any, labels: Any, *, alpha: float = 1.0, seed: SeedLike = None
 ) -> tuple[Tensor, Tensor]:
-    """Images with a rectangle of another one each, and labels mixed by areas (Yun et al., "CutMix", 2019).
+    """Images with a rectangle pasted from another one, and labels mixed by area (Yun et al., "CutMix", 2019).
 
     >>> images, labels = plugrad.ones((4, 8, 8, 3)), plugrad.one_hot([0, 1, 2, 3], 4)
     >>> nn.augment.cutmix(images, labels, seed=0)[1].shape
@@ -263,7 +263,7 @@ def cutmix(
 
 @dataclass(frozen=True, repr=False)
 class Augment(Layer):
-    """In training, images that functions have changed; in inference the images as they are.
+    """Images changed by functions in training, and unchanged in inference.
 
     >>> import functools
     >>> layer = nn.Augment(nn.augment.flip, functools.partial(nn.augment.crop, size=28, padding=2))
@@ -335,7 +335,7 @@ def _as_generator(op: str, seed: Any) -> plugrad.random.Generator:
 
 
 def _draw_weights(op: str, alpha: float, generator: plugrad.random.Generator, x: Tensor) -> Tensor:
-    """Return a number for each example from Beta(alpha, alpha): a quotient of two of the gamma distribution."""
+    """Draw a number per example from Beta(alpha, alpha), as a ratio of gamma variates."""
     if check_number(op, "alpha", alpha, least=0) == 0:
         raise ArgumentValueError(f"{op}: alpha=0 must be more than 0")
     first, second = (
@@ -351,6 +351,6 @@ def _draw_order(generator: plugrad.random.Generator, x: Tensor) -> Tensor:
 
 
 def _mix(x: Tensor, order: Tensor, weight: Tensor) -> Tensor:
-    """Return the averages of examples and those at other places."""
+    """Return the weighted averages of examples and of the examples at `order`."""
     weight = plugrad.astype(weight, x.dtype).reshape((-1, *(1,) * (x.ndim - 1)))
     return weight * x + (1 - weight) * plugrad.take(x, order, axis=0)

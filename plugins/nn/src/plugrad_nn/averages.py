@@ -58,13 +58,13 @@ class MovingAverage(Callback):
         self._iterations = 0
 
     def update(self) -> None:
-        """Take the present values of the parameters into the averages."""
+        """Update the averages with the current values of the parameters."""
         for average, variable in zip(leaves(self.params), self._variables, strict=True):
             average.assign(_next_average(average, variable, self.decay))
 
     @contextmanager
     def applied(self) -> Generator[None]:
-        """Give the parameters the values of the averages within a block, and their own after it."""
+        """Set the parameters to their averages within a block, and restore them after it."""
         own = [plugrad.asarray(variable, copy=True) for variable in self._variables]
         try:
             assign(self._params, self.params)
@@ -74,11 +74,11 @@ class MovingAverage(Callback):
                 variable.assign(value)
 
     def on_train_begin(self, run: Run) -> None:
-        """Note how many steps were taken before."""
+        """Record how many steps were taken before."""
         self._iterations = run.optimizer.iterations
 
     def on_batch_end(self, run: Run, step: int, loss: Tensor) -> None:
-        """Update the averages, if there was a step; gradients may have been accumulated only."""
+        """Update the averages if a step was taken; a batch may only have accumulated gradients."""
         if run.optimizer.iterations != self._iterations:
             self._iterations = run.optimizer.iterations
             self._traced()
@@ -90,7 +90,7 @@ def _next_average(average: Tensor, variable: Variable, decay: float) -> Tensor:
 
 
 def _as_copies(params: Mapping[str, Any]) -> Params:
-    """Return variables of their own with the values of others, which nothing trains."""
+    """Return copies of parameters as variables that are not trainable."""
     return as_variables(
         {
             name: _as_copies(part)

@@ -60,7 +60,7 @@ def batches(
 
 
 def shuffled(*arrays: Any, seed: int) -> tuple[Any, ...]:
-    """Return the arrays with their examples in a random order, which is the same for all.
+    """Return the arrays with their examples shuffled in the same random order.
 
     >>> x, y = nn.shuffled(np.arange(5), np.arange(5), seed=0)
     >>> bool((x == y).all()), sorted(x.tolist())
@@ -79,7 +79,7 @@ def shuffled(*arrays: Any, seed: int) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Source:
-    """The batches that a model is trained with: inputs, labels and maybe weights, which may be nested containers."""
+    """The batches of a training: inputs, labels and optional weights, which may be nested containers."""
 
     batches: Callable[[int | None], Iterator[tuple[Any, ...]]]
     """A function of a seed that returns the batches of one epoch."""
@@ -97,7 +97,7 @@ def make_batches(
     steps_per_epoch: int | None = None,
     on_host: Sequence[int] = (),
 ) -> Source:
-    """Return the batches of arrays, or of an iterable that yields them.
+    """Return the source of batches from arrays, or from an iterable of batches.
 
     Args:
         function: what is called, for messages.
@@ -162,7 +162,7 @@ def _limit_steps(
 
 
 def _as_batch(function: str, batch: Any, on_host: Sequence[int]) -> tuple[Any, ...]:
-    """Return inputs, labels and maybe weights as tensors, or as arrays of the host.
+    """Return inputs, labels and optional weights as tensors, or as arrays on the host.
 
     Raises:
         ArgumentError: the batch is neither a pair nor a triple.
@@ -176,7 +176,7 @@ def _as_batch(function: str, batch: Any, on_host: Sequence[int]) -> tuple[Any, .
 
 
 def to_tensors(parts: Sequence[Any], on_host: Sequence[int] = ()) -> tuple[Any, ...]:
-    """Return the parts of a batch as tensors; those on the host as NumPy arrays, unless they are tensors already."""
+    """Convert the parts of a batch to tensors, or with `on_host` to NumPy arrays unless they are tensors already."""
     return tuple(
         map_leaves(_keep_on_host if i in on_host else _as_tensor, part)
         for i, part in enumerate(parts)
@@ -250,12 +250,12 @@ def _random_order(function: str, seed: int, count: int) -> Any:
 
 
 def _select(array: Any, places: slice, order: Any) -> Any:
-    """Return the examples at some places of an order, a tensor of a tensor and else an array."""
+    """Return the examples at `places` of an order; tensors give tensors, arrays give arrays."""
     return array[places] if order is None else take_examples(array, order[places])
 
 
 def take_examples(x: Any, order: NDArray[Any]) -> Any:
-    """Return examples in an order: a tensor of a tensor, and else an array."""
+    """Return the examples at the indices `order`; a tensor gives a tensor, an array gives an array."""
     if not isinstance(x, plugrad.Tensor):
         return x[order]
     indices = plugrad.asarray(order.astype(np.int32), device=x.backend)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Run:
-    """A training that is going on, which callbacks may look at and stop."""
+    """A training in progress, which callbacks can inspect and stop."""
 
     params: Params
     """The parameters that are trained."""
@@ -38,7 +38,7 @@ class Run:
 
 
 class Callback:
-    """Methods that `fit` calls. A subclass writes those that it needs.
+    """Methods that `fit` calls. A subclass overrides the ones that it needs.
 
     >>> class Announce(nn.Callback):
     ...     def on_epoch_end(self, run, epoch, results):
@@ -59,23 +59,23 @@ class Callback:
     """
 
     def on_train_begin(self, run: Run) -> None:
-        """Do something before the first epoch."""
+        """Called before the first epoch."""
 
     def on_epoch_begin(self, run: Run, epoch: int) -> None:
-        """Do something before an epoch, whose number is 1 for the first."""
+        """Called before each epoch; the first has the number 1."""
 
     def on_batch_end(self, run: Run, step: int, loss: plugrad.Tensor) -> None:
-        """Do something after a step, whose number in the epoch is 1 for the first; reading the loss waits for it."""
+        """Called after each step; the first of an epoch has the number 1. Reading the loss waits for it."""
 
     def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
-        """Do something after an epoch, given its results by name."""
+        """Called after each epoch, with its results by name."""
 
     def on_train_end(self, run: Run) -> None:
-        """Do something after the last epoch."""
+        """Called after the last epoch."""
 
 
 class Checkpoint(Callback):
-    """Save the parameters and the state of the optimizer after each epoch, or after each that is the best so far.
+    """Save the parameters and the optimizer state after each epoch, or after each new best one.
 
     >>> nn.Checkpoint("run.safetensors", monitor="val_loss").monitor
     'val_loss'
@@ -109,7 +109,7 @@ class Checkpoint(Callback):
         self.best = math.inf
 
     def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
-        """Save what belongs to the epoch, if it is to be saved."""
+        """Save the epoch's files if the epoch is due or the best so far."""
         if self.monitor is not None:
             value = read_result("Checkpoint", self.monitor, results)
             value = value if self.mode == "min" else -value
@@ -124,7 +124,7 @@ class Checkpoint(Callback):
 
 
 class CSVLogger(Callback):
-    """Write the results of each epoch to a file of comma-separated values, with a line of names.
+    """Write the results of each epoch to a CSV file with a header.
 
     >>> logger = nn.CSVLogger("results.csv")
 
@@ -137,11 +137,11 @@ class CSVLogger(Callback):
         self.path = Path(path)
 
     def on_train_begin(self, run: Run) -> None:
-        """Begin with an empty file."""
+        """Start with an empty file."""
         self.path.write_text("", encoding="utf-8")
 
     def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
-        """Add a line, and the names before the first one."""
+        """Append a line; before the first one, also the header."""
         row = {"epoch": epoch, **results}
         is_first = not self.path.stat().st_size
         with self.path.open("a", encoding="utf-8", newline="") as file:
@@ -152,7 +152,7 @@ class CSVLogger(Callback):
 
 
 def read_result(owner: str, name: str, results: Mapping[str, Any]) -> float:
-    """Return the result of a name.
+    """Return the result with a name, or raise with the known names.
 
     Raises:
         ArgumentError: there is none.

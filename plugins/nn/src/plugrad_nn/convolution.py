@@ -58,7 +58,7 @@ class _Convolution(Layer):
         return {"bias": self.bias_initializer(generator, (channels,), dtype)}
 
     def add_bias_and_activate(self, params: Params, y: Tensor) -> Tensor:
-        """Return a result with its bias and activation."""
+        """Add the bias and apply the activation."""
         if self.use_bias:
             y = self.add_bias(y, self.parameter(params, "bias"))
         return y if self.activation is None else self.activation(y)
@@ -77,7 +77,7 @@ class _GroupedConvolution(_Convolution):
             )
 
     def channels_of_a_group(self, channels: int) -> int:
-        """Return how many of the channels of the input each group has.
+        """Return the number of input channels in each group.
 
         Raises:
             ShapeError: the groups would not be equal.
@@ -218,7 +218,7 @@ class Conv3D(_DenseConvolution):
 
 @dataclass(frozen=True, repr=False)
 class DepthwiseConv2D(Layer):
-    """A convolution of images in which each channel has filters of its own: `plugrad.depthwise_conv2d` plus a bias.
+    """A convolution of each channel of images with its own filters: `plugrad.depthwise_conv2d` plus a bias.
 
     >>> layer = nn.DepthwiseConv2D(3, depth_multiplier=2)
     >>> layer(layer.init(0, (8, 8, 3)), plugrad.ones((1, 8, 8, 3))).shape
@@ -290,7 +290,7 @@ class DepthwiseConv2D(Layer):
 
 @dataclass(frozen=True, repr=False)
 class SeparableConv2D(_Convolution):
-    """A convolution of each channel of images, and then one of size 1 over the channels (Chollet, 2017).
+    """A depthwise convolution of images followed by a convolution of size 1 (Chollet, 2017).
 
     >>> layer = nn.SeparableConv2D(8, 3)
     >>> layer(layer.init(0, (8, 8, 2)), plugrad.ones((1, 8, 8, 2))).shape
@@ -366,5 +366,5 @@ def check_window(layer: Any, rank: int) -> None:
 
 
 def _as_pad(padding: str) -> Any:
-    """Return a padding as plugrad's functions take it, whose type lists the allowed strings."""
+    """Return a padding in the type that plugrad's functions take, which lists the allowed strings."""
     return padding

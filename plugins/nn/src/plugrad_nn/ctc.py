@@ -103,7 +103,7 @@ def _check_shapes(
 
 
 def _interleave_blanks(labels: Tensor, blank: int) -> Tensor:
-    """Return the states of an alignment: a blank, the first label, a blank, the second label, …, a blank."""
+    """Return the states of an alignment: blanks before, between and after the labels."""
     batch, count = labels.shape
     both = plugrad.stack([plugrad.full_like(labels, blank), labels], axis=-1)
     return plugrad.pad(
@@ -112,7 +112,7 @@ def _interleave_blanks(labels: Tensor, blank: int) -> Tensor:
 
 
 def _emissions(logits: Tensor, states: Tensor) -> Tensor:
-    """Return the logarithm of the probability of each state at each element, of shape (time, batch, states)."""
+    """Return the log-probability of each state at each time step, of shape (time, batch, states)."""
     batch, time, _ = logits.shape
     indices = plugrad.broadcast_to(
         plugrad.expand_dims(states, axis=1), (batch, time, states.shape[1])
@@ -122,6 +122,6 @@ def _emissions(logits: Tensor, states: Tensor) -> Tensor:
 
 
 def _shift(x: Tensor, places: int, value: float) -> Tensor:
-    """Return states moved to later places; a value comes from before the first."""
+    """Shift states to later places, and fill the first ones with a value."""
     moved = plugrad.pad(x, [(0, 0), (places, 0)], constant_value=value)
     return moved[:, : x.shape[1]]

@@ -122,7 +122,7 @@ def _read_labels(target: str, values: NDArray[Any]) -> tuple[NDArray[Any], tuple
 
 
 def _as_text(column: str, value: Any) -> str | None:
-    """Return a text, or None for a missing one."""
+    """Convert a value to text; a missing value gives None."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | np.bool_):
@@ -168,7 +168,7 @@ def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
 
 
 class ImageFolder:
-    """Images in folders, one for each class; they are read when a batch is made.
+    """Images in one folder per class, read when a batch is made.
 
     >>> from PIL import Image
     >>> for kind, colour in [("cats", "red"), ("dogs", "blue")]:
@@ -227,7 +227,7 @@ class ImageFolder:
         return len(self.paths)
 
     def read(self, places: Iterable[int]) -> NDArray[np.float32]:
-        """Return some images, as float32 from 0 to 1 of shape (images, height, width, channels).
+        """Read images as float32 in [0, 1], of shape (images, height, width, channels).
 
         Raises:
             ArgumentValueError: a file is damaged.
@@ -270,7 +270,7 @@ class ImageFolder:
 
 
 class _Batches(Iterable[tuple[Any, ...]]):
-    """Batches of chosen examples, in another order each time."""
+    """Batches of selected examples, in a new order each epoch."""
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class _Batches(Iterable[tuple[Any, ...]]):
 def tokenize(
     texts: Iterable[str], tokenizer: Any, *, length: int, padding: int = 0
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the tokens of texts in rows of one length, and which of them are tokens and no padding.
+    """Return the tokens of texts in rows of one length, and a mask that is false for padding.
 
     >>> ids, mask = nn.data.tokenize(["ab", "abcd"], lambda text: list(text.encode()), length=3)
     >>> ids.tolist(), mask.sum(axis=1).tolist()
@@ -341,7 +341,7 @@ def _encode(tokenizer: Any, text: str) -> list[int]:
 def windows(
     tokens: Any, length: int, *, step: int | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return pieces of a sequence, and for each of their tokens the next one, which a language model learns.
+    """Return windows of a token sequence as inputs, and the same windows shifted by one as labels.
 
     >>> x, y = nn.data.windows(range(7), 3)
     >>> x.tolist(), y.tolist()
@@ -371,7 +371,7 @@ def windows(
 
 
 def read_idx(path: PathLike) -> NDArray[Any]:
-    """Return the array of an IDX file, as MNIST and its relatives are, also compressed by gzip.
+    """Read an array from an IDX file, the format of MNIST; gzip is supported.
 
     >>> path = folder / "labels.idx"
     >>> _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
@@ -405,7 +405,7 @@ def read_idx(path: PathLike) -> NDArray[Any]:
 
 
 def read_npz(path: PathLike) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file that `numpy.savez` has written, by name.
+    """Read the arrays of an .npz file by name.
 
     >>> np.savez(folder / "data.npz", x=np.ones(2), y=np.zeros(2))
     >>> sorted(nn.data.read_npz(folder / "data.npz"))
@@ -433,7 +433,7 @@ def read_npz(path: PathLike) -> dict[str, NDArray[Any]]:
 def split(
     *arrays: Any, fraction: float = 0.2, seed: int = 0, stratify: bool = False
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the arrays of examples to train with, and those of a random part to validate with.
+    """Split arrays at random into a training part and a validation part.
 
     >>> x, y = np.arange(10.0), np.arange(10) % 2
     >>> (x_train, y_train), (x_test, y_test) = nn.data.split(x, y, fraction=0.2, stratify=True)
@@ -474,7 +474,7 @@ def split(
 
 
 def _import_one(owner: str, *modules: str, install: str | None = None) -> Any:
-    """Return the first of some modules that is installed.
+    """Import the first of these modules that is installed.
 
     Raises:
         ArgumentError: none is.

@@ -27,7 +27,7 @@ INITIAL_SLOPE: Final = initializers.Constant(0.25)
 
 @dataclass(frozen=True, repr=False)
 class Dense(Layer):
-    """A matrix product with a bias along the last axis: ``activation(x @ kernel + bias)``.
+    """A matrix product along the last axis plus a bias: ``activation(x @ kernel + bias)``.
 
     >>> layer = nn.Dense(2)
     >>> params = layer.init(0, (3,))
@@ -87,7 +87,7 @@ class Dense(Layer):
 
 @dataclass(frozen=True, repr=False)
 class Embedding(Layer):
-    """A row of a table for each integer.
+    """A trainable vector for each integer, looked up in a table.
 
     >>> layer = nn.Embedding(10, 4)
     >>> params = layer.init(0, ())
@@ -121,7 +121,7 @@ class Embedding(Layer):
         return {"embeddings": self.embeddings_initializer(generator, size, dtype)}
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one result."""
+        """Return the output shape for one example."""
         return (*shape, self.output_dim)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
@@ -134,7 +134,7 @@ class Embedding(Layer):
 
 @dataclass(frozen=True, repr=False)
 class PositionEmbedding(Layer):
-    """The input plus a trained vector for each position along the axis before the last.
+    """The input plus a trainable vector for each position along the second last axis.
 
     >>> layer = nn.PositionEmbedding(8)
     >>> params = layer.init(0, (8, 4))
@@ -178,7 +178,7 @@ class PositionEmbedding(Layer):
 
 @dataclass(frozen=True, repr=False)
 class Flatten(Layer):
-    """The elements of each example along one axis.
+    """The elements of each example as one vector.
 
     >>> nn.Flatten()({}, plugrad.ones((5, 2, 3))).shape
     (5, 6)
@@ -194,7 +194,7 @@ class Flatten(Layer):
 
 @dataclass(frozen=True, repr=False)
 class EmbeddingBag(Layer):
-    """The sum, the mean or the largest elements of the rows of a table that a list of integers names.
+    """The sum, mean or maximum of the table rows at each list of indices.
 
     >>> layer = nn.EmbeddingBag(10, 4)
     >>> params = layer.init(0, (3,))
@@ -233,7 +233,7 @@ class EmbeddingBag(Layer):
         return {"embeddings": self.embeddings_initializer(generator, size, dtype)}
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one result."""
+        """Return the output shape for one example."""
         return (*shape[:-1], self.output_dim)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
@@ -259,7 +259,7 @@ class EmbeddingBag(Layer):
 
 @dataclass(frozen=True, repr=False)
 class PReLU(Layer):
-    """Each element, multiplied by a trained slope of its channel where it is negative (He et al., 2015).
+    """Each element, multiplied by a trainable slope of its channel where it is negative (He et al., 2015).
 
     >>> layer = nn.PReLU()
     >>> layer(layer.init(0, (2,)), plugrad.asarray([[-4.0, 4.0]]))

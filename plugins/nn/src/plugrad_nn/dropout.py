@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Dropout(Layer):
-    """In training, random elements set to 0 and the others divided by ``1 - rate`` (Srivastava et al., 2014).
+    """In training, random elements set to 0 and the rest divided by ``1 - rate`` (Srivastava et al., 2014).
 
     >>> layer = nn.Dropout(0.5)
     >>> layer({}, plugrad.ones((1, 4)))
@@ -49,7 +49,7 @@ class Dropout(Layer):
 
 @dataclass(frozen=True, repr=False)
 class SpatialDropout(Dropout):
-    """In training, random channels of examples set to 0 and the others divided by ``1 - rate`` (Tompson et al., 2015).
+    """In training, random channels set to 0 and the rest divided by ``1 - rate`` (Tompson et al., 2015).
 
     >>> layer = nn.SpatialDropout(0.5)
     >>> y = layer({}, plugrad.ones((2, 5, 4)), nn.Training(seed=0))
@@ -74,7 +74,7 @@ ALPHA: Final = -1.7580993408473766
 
 @dataclass(frozen=True, repr=False)
 class AlphaDropout(Dropout):
-    """In training, random elements set to where SELU saturates, and then mean and variance as before.
+    """In training, random elements set to SELU's saturation value, rescaled to keep mean and variance.
 
     It keeps activations of `plugrad.selu` normalized (Klambauer et al., 2017).
 
@@ -101,7 +101,7 @@ class AlphaDropout(Dropout):
 
 @dataclass(frozen=True, repr=False)
 class GaussianNoise(Layer):
-    """In training, each element plus a random number of the normal distribution.
+    """In training, each element plus normally distributed noise.
 
     >>> layer = nn.GaussianNoise(0.1)
     >>> layer({}, plugrad.ones((1, 2)))
@@ -130,7 +130,7 @@ class GaussianNoise(Layer):
 
 @dataclass(frozen=True, repr=False)
 class GaussianDropout(Layer):
-    """In training, each element times a random number around 1, with the variance of dropout (Srivastava et al., 2014).
+    """In training, each element times noise around 1 with the variance of dropout (Srivastava et al., 2014).
 
     >>> layer = nn.GaussianDropout(0.5)
     >>> layer({}, plugrad.ones((1, 2)))

@@ -25,7 +25,7 @@ Node: TypeAlias = "tuple[Layer | Callable[..., Tensor] | str, *tuple[str, ...]]"
 
 @dataclass(frozen=True, repr=False, init=False)
 class Graph(Layer):
-    """Layers that take the results of others by name.
+    """Layers whose inputs are the results of other layers, by name.
 
     >>> model = nn.Graph(
     ...     ["left", "right"],
@@ -102,7 +102,7 @@ class Graph(Layer):
         object.__setattr__(self, "outputs", wanted)
 
     def check_shape(self, shape: Any) -> Any:
-        """Return the shape of the input, or a dict of the shapes of all."""
+        """Return the shape of the only input, or a dict of the shapes of all inputs."""
         if len(self.inputs) == 1 and not isinstance(shape, Mapping):
             return {self.inputs[0]: check_integers("Graph.init", "shape", shape)}
         given = self._by_name(shape, "init")
@@ -123,14 +123,14 @@ class Graph(Layer):
         return params
 
     def output_shape(self, params: Params, shape: Any) -> Any:
-        """Return the shape of one result, or a tuple of the shapes of all."""
+        """Return the output shape for one example, or a tuple for several outputs."""
         found = dict(self.check_shape(shape))
         for _ in self.walk(params, found):
             pass
         return self._select(found)
 
     def children(self, params: Params, shape: Any) -> list[Child]:
-        """Return the nodes in their order; one that shares a layer has no parameters of its own."""
+        """Return the nodes in their order; a node that shares a layer has no parameters of its own."""
         found = dict(self.check_shape(shape))
         steps = list(self.walk(params, found))
         return [
@@ -168,7 +168,7 @@ class Graph(Layer):
     def walk(
         self, params: Params, shapes: dict[str, Any]
     ) -> Iterator[tuple[str, Any, str, list[Any]]]:
-        """Yield the nodes with the shapes of their inputs, and add the shape of each result to `shapes`."""
+        """Yield the nodes with their input shapes, and add the shape of each result to `shapes`."""
         owners: dict[str, str] = {}
         steps: dict[str, Any] = {}
         for name, (step, *taken) in self.nodes:
@@ -184,7 +184,7 @@ class Graph(Layer):
                 shapes[name] = shape_one(layer(*map(make_none, given)))
 
     def _by_name(self, values: Any, what: str) -> dict[str, Any]:
-        """Return what was given for each input, by name."""
+        """Return the given values by input name."""
         if isinstance(values, Mapping):
             found = dict(cast("Mapping[str, Any]", values))
         elif isinstance(values, tuple | list) and len(values) == len(self.inputs):  # pyright: ignore[reportUnknownArgumentType]
@@ -214,7 +214,7 @@ class Graph(Layer):
 
 
 def _check_step(name: str, step: Any, own: Mapping[str, Any]) -> None:
-    """Raise unless a node has a layer, a function, or the name of a node before it."""
+    """Raise unless a node is a layer, a function, or the name of an earlier node."""
     if isinstance(step, str):
         if step not in own:
             raise ArgumentError(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Initializer(Protocol):
-    """A function that returns the first value of a parameter."""
+    """A function that returns the initial value of a parameter."""
 
     def __call__(self, generator: Generator, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
         """Return a tensor of a shape, float32 by default."""
@@ -33,7 +33,7 @@ class Initializer(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """The same number everywhere; `zeros` and `ones` are instances.
+    """One number for all elements; `zeros` and `ones` are instances.
 
     >>> nn.initializers.Constant(0.5)(plugrad.random.Generator(0), (2,))
     tensor([0.5, 0.5], dtype=float32)
@@ -54,7 +54,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Numbers that are uniformly distributed from `low` up to `high`.
+    """Uniformly distributed numbers from `low` to `high`.
 
     >>> nn.initializers.Uniform()
     Uniform(low=-0.05, high=0.05)
@@ -77,7 +77,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Normal:
-    """Numbers of the normal distribution.
+    """Normally distributed numbers.
 
     >>> nn.initializers.Normal(std=0.02)
     Normal(mean=0.0, std=0.02)
@@ -100,7 +100,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class TruncatedNormal:
-    """Numbers of the normal distribution that are at most two standard deviations away from the mean.
+    """Normally distributed numbers within two standard deviations of the mean.
 
     >>> x = nn.initializers.TruncatedNormal(std=1.0)(plugrad.random.Generator(0), (100,))
     >>> bool(plugrad.all(plugrad.abs(x) <= 2))
@@ -130,7 +130,7 @@ _CUT_OFF = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / math.erf(ma
 
 @dataclass(frozen=True)
 class VarianceScaling:
-    """Numbers with the mean 0 and the variance ``scale / fan``, which keeps activations at one scale.
+    """Random numbers with mean 0 and variance ``scale / fan``, which preserve the scale of activations.
 
     >>> kernel = nn.initializers.he_normal(plugrad.random.Generator(0), (400, 50))
     >>> round(float(plugrad.std(kernel)) * 400**0.5, 1)  # the square root of 2
@@ -209,7 +209,7 @@ class Orthogonal:
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return (fan_in, fan_out) of a kernel.
+    """Return (fan_in, fan_out) of a kernel shape.
 
     >>> nn.initializers.fans((3, 3, 16, 32))
     (144, 288)

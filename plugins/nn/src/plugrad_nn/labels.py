@@ -25,7 +25,7 @@ _batch: Final[ContextVar[tuple[Tensor, int] | None]] = ContextVar("plugrad_nn_ba
 
 
 def largest_label(labels: Any) -> int | None:
-    """Return the largest of integer labels, None if there are none or they are no integers."""
+    """Return the largest integer label, or None if there are no labels or they are not integers."""
     if isinstance(labels, plugrad.Tensor):
         if not (plugrad.isdtype(labels.dtype, "integral") and labels.size):
             return None
@@ -36,7 +36,7 @@ def largest_label(labels: Any) -> int | None:
 
 @contextmanager
 def batch_labels(labels: Tensor, largest: int | None) -> Generator[None]:
-    """Tell the losses in a block the largest label of the data set from which a batch comes."""
+    """Tell losses within a block the largest label of the data set that a batch belongs to."""
     token = _batch.set(None if largest is None else (labels, largest))
     try:
         yield
@@ -45,7 +45,7 @@ def batch_labels(labels: Tensor, largest: int | None) -> Generator[None]:
 
 
 def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
-    """Raise if a label is greater than the last class, unless finding out would mean waiting for a device.
+    """Raise if a label exceeds the last class, unless the check would have to wait for a device.
 
     Args:
         op: the name of the loss.

@@ -25,7 +25,7 @@ Moments: TypeAlias = "Callable[[Tensor, tuple[int, ...]], tuple[Tensor, Tensor]]
 
 
 class Mode:
-    """What a layer is called for. `INFERENCE`, the only instance of this class, changes nothing.
+    """The mode in which a layer is called. `INFERENCE`, the only instance of this class, changes nothing.
 
     A layer that contains others passes ``mode[name]`` on to each, with the name under which its
     parameters have theirs.
@@ -84,7 +84,7 @@ class Training(Mode):
         return Training(self.seed, (*self.path, name), self.updates, self.moments)
 
     def generator(self) -> Generator:
-        """Return the source of this layer's random numbers, at its beginning."""
+        """Return the random number generator of this layer for this step, at its beginning."""
         seed, path = self.seed, self.path
         if callable(seed):
             # What a trace keeps must not keep `updates`.
@@ -92,14 +92,14 @@ class Training(Mode):
         return plugrad.random.Generator(_derive_seed(seed, path))
 
     def update(self, **values: Tensor) -> None:
-        """Put aside new values of parameters of this layer, which `commit` assigns."""
+        """Queue new values for parameters of this layer, which `commit` assigns."""
         node = self.updates
         for name in self.path:
             node = node.setdefault(name, {})
         node.update(values)
 
     def commit(self, params: Mapping[str, Any]) -> None:
-        """Assign the new statistics to the variables of the whole model's parameters.
+        """Assign the queued values to the model's variables.
 
         Raises:
             ArgumentError, ShapeError: the parameters are not those of the model that was called.
@@ -114,7 +114,7 @@ def _derive_seed(seed: int, path: tuple[str, ...]) -> int:
 
 
 class Child(NamedTuple):
-    """A layer in another one, or a function in the place of one."""
+    """A layer inside another one, or a function used as a layer."""
 
     name: str
     step: Any
@@ -126,7 +126,7 @@ class Child(NamedTuple):
 
 
 class LayerType(ABCMeta):
-    """The type of layers, whose wrong arguments are explained: Python does not name the right ones."""
+    """The metaclass of layers, which explains wrong constructor arguments."""
 
     if not TYPE_CHECKING:  # type checkers know the arguments
 
@@ -144,7 +144,7 @@ class LayerType(ABCMeta):
 
 
 def make_none(shape: Any) -> Any:
-    """Return a batch of no examples of a shape, or several for a list or tuple of shapes."""
+    """Return an empty batch of examples of a shape, or several for a list or tuple of shapes."""
     parts: list[Any] = list(shape)
     if parts and isinstance(parts[0], tuple | list):
         several = [make_none(part) for part in parts]
@@ -153,7 +153,7 @@ def make_none(shape: Any) -> Any:
 
 
 def shape_one(result: Any) -> Any:
-    """Return the shape of one result of a batch, or those of several results."""
+    """Return the shape of one example in a batched result, or of each in several results."""
     if isinstance(result, tuple):
         several: list[Any] = list(cast("tuple[Any, ...]", result))
         return tuple(map(shape_one, several))
@@ -161,7 +161,7 @@ def shape_one(result: Any) -> Any:
 
 
 class Layer(metaclass=LayerType):
-    """A description from which parameters are made, and a pure function of parameters and input.
+    """A description that creates parameters, and a pure function of parameters and input.
 
     A subclass is a frozen dataclass. It implements ``__call__``, and `build` if it has parameters, or `parts` if they
     are those of other layers.
@@ -220,7 +220,7 @@ class Layer(metaclass=LayerType):
         return as_variables(self.build(seed, sizes, floats))
 
     def check_shape(self, shape: Any) -> Any:
-        """Return the shape of one input, checked.
+        """Check and return the shape of one example.
 
         Raises:
             ArgumentError, ArgumentValueError: it is not a tuple of integers, 0 or more.
@@ -228,15 +228,15 @@ class Layer(metaclass=LayerType):
         return check_integers(f"{type(self).__name__}.init", "shape", shape)
 
     def children(self, params: Params, shape: Any) -> list[Child]:
-        """Return the layers that this one consists of; none if it does not consist of others."""
+        """Return the layers inside this one, if there are any."""
         return []
 
     def parts(self, shape: Any) -> dict[str, tuple[Layer, Any]]:
-        """Return the layers whose parameters this one has, by name, each with the shape of its input."""
+        """Return the layers whose parameters belong to this one, by name, each with its input shape."""
         return {}
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the parameters as tensors, by default those of the parts.
+        """Return the initial parameters as tensors; by default those of the parts.
 
         A `Variable` that is not trainable holds statistics.
         """
@@ -246,7 +246,7 @@ class Layer(metaclass=LayerType):
         }
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one result for inputs of a shape, computed with a batch of none."""
+        """Return the output shape for one example, computed with an empty batch."""
         return shape_one(self(params, make_none(shape)))
 
     def check_mode(self, mode: object) -> None:
@@ -262,7 +262,7 @@ class Layer(metaclass=LayerType):
             )
 
     def parameter(self, params: Params, name: str) -> Any:
-        """Return the parameter of a name, or the parameters of the layer of that name.
+        """Return the parameter with a name, or the dict of an inner layer's parameters.
 
         Raises:
             ArgumentError: there is none.
@@ -276,11 +276,11 @@ class Layer(metaclass=LayerType):
         return params[name]
 
     def add_bias(self, y: Tensor, bias: Tensor) -> Tensor:
-        """Return a sum with a bias, in halves where an `autocast` block has made the product of halves."""
+        """Add a bias, in the half-precision dtype that an `autocast` block has given the product."""
         return y + (bias.astype(y.dtype) if y.dtype in HALVES else bias)
 
     def check_axes(self, shape: tuple[int, ...], axes: int, names: str) -> None:
-        """Raise unless one input has as many axes as it should, or at least one where `axes` is 0.
+        """Raise unless one example has the required number of axes, or at least one if `axes` is 0.
 
         Raises:
             ShapeError: it has not.

@@ -34,11 +34,11 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def on_train_begin(self, run: Run) -> None:
-        """Begin to write."""
+        """Open the writer."""
         self._writer = _import("TensorBoard", "tensorboardX").SummaryWriter(self.folder)
 
     def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
-        """Write the results, which can be seen at once."""
+        """Write the results and flush, so that they appear immediately."""
         for name, value in {**results, "learning_rate": run.optimizer.rate}.items():
             self._writer.add_scalar(name, value, epoch)
         self._writer.flush()
@@ -72,7 +72,7 @@ class MLflow(Callback):
         self._is_own = False
 
     def on_train_begin(self, run: Run) -> None:
-        """Begin a run, unless one is active, and write the arguments."""
+        """Start a run unless one is active, and log the arguments."""
         self._mlflow = _import("MLflow", "mlflow", "mlflow-skinny")
         self._is_own = self._mlflow.active_run() is None
         if self._is_own:
@@ -84,17 +84,17 @@ class MLflow(Callback):
         self._mlflow.log_params({**arguments, "learning_rate": optimizer.rate})
 
     def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
-        """Write the results, and the learning rate."""
+        """Log the results and the learning rate."""
         self._mlflow.log_metrics({**results, "rate": run.optimizer.rate}, step=epoch)
 
     def on_train_end(self, run: Run) -> None:
-        """End the run that this callback has begun."""
+        """End the run that this callback has started."""
         if self._is_own:
             self._mlflow.end_run()
 
 
 class LivePlot(Callback):
-    """Draw the results in a notebook, or to a file, anew after each epoch.
+    """Plot the results in a notebook or to a file, redrawn after each epoch.
 
     >>> plot = nn.LivePlot("results.png")
 
@@ -114,7 +114,7 @@ class LivePlot(Callback):
         self._shown: Any = None
 
     def on_train_begin(self, run: Run) -> None:
-        """Begin an empty figure."""
+        """Start with an empty figure."""
         if self.path is None and not is_in_notebook():
             raise ArgumentError(
                 'LivePlot: there is no notebook to draw in; give a file, as in LivePlot("results.png")'
@@ -124,7 +124,7 @@ class LivePlot(Callback):
         self._shown = None
 
     def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
-        """Draw all results up to this epoch."""
+        """Redraw the results up to this epoch."""
         first = epoch - len(run.results) + 1
         epochs = [*range(first, epoch + 1)]
         names = [*dict.fromkeys(name.removeprefix("val_") for name in results)]
@@ -151,7 +151,7 @@ class LivePlot(Callback):
 
 
 def _import(owner: str, module: str, distribution: str | None = None) -> Any:
-    """Return a module of a library that is installed if somebody needs it.
+    """Import an optional library, or raise with the command that installs it.
 
     Raises:
         ArgumentError: it is not.

@@ -107,7 +107,7 @@ def binary_focal_loss(
     alpha: float | None = None,
     reduction: Reduction = "sum_by_nonzero_weights",
 ) -> Tensor:
-    """The cross-entropy between labels 0 and 1 and the sigmoid of logits, less for easy examples (Lin et al., 2017).
+    """The binary cross-entropy of logits with easy examples down-weighted (Lin et al., 2017).
 
     With p the probability of the right label, the loss is ``-(1 - p)**gamma * log(p)``.
 
@@ -137,7 +137,7 @@ def binary_focal_loss(
 
 
 def dice_loss(labels: Any, probabilities: Any, *, smooth: float = 1.0) -> Tensor:
-    """One minus the Dice coefficient of each example, averaged: how little two masks overlap (Milletari et al., 2016).
+    """One minus the mean Dice coefficient of the examples, the overlap of two masks (Milletari et al., 2016).
 
     >>> nn.losses.dice_loss([[1.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]], smooth=0.0)
     tensor(0.3333333, dtype=float32)
@@ -195,7 +195,7 @@ def kl_divergence(
 
 
 def contrastive_loss(labels: Any, distances: Any, *, margin: float = 1.0) -> Tensor:
-    """The mean of squared distances of equal pairs, and of what other pairs lack to a margin (Hadsell et al., 2006).
+    """The mean of squared distances of equal pairs, and of squared margin violations (Hadsell et al., 2006).
 
     ``labels * d**2 + (1 - labels) * max(margin - d, 0)**2``
 
@@ -218,7 +218,7 @@ def contrastive_loss(labels: Any, distances: Any, *, margin: float = 1.0) -> Ten
 
 
 def triplet_loss(anchors: Any, positives: Any, negatives: Any, *, margin: float = 1.0) -> Tensor:
-    """The mean of what negatives lack to be farther from anchors than positives by a margin (Schroff et al., 2015).
+    """The mean of ``relu(d(anchor, positive) - d(anchor, negative) + margin)`` (Schroff et al., 2015).
 
     ``max(distance(anchor, positive) - distance(anchor, negative) + margin, 0)``, with Euclidean distances along the
     last axis.
@@ -244,7 +244,7 @@ def triplet_loss(anchors: Any, positives: Any, negatives: Any, *, margin: float 
 
 
 def _check_same_shape(op: str, first: Any, second: Any) -> tuple[Tensor, Tensor]:
-    """Return two tensors of one shape, which are on the device of the second one."""
+    """Return two tensors of equal shape on the device of the second one."""
     second = plugrad.asarray(second)
     if not isinstance(first, plugrad.Tensor):
         first = plugrad.asarray(first, dtype=second.dtype, device=second.backend)
@@ -263,7 +263,7 @@ def _distance(a: Tensor, b: Tensor) -> Tensor:
 def _check_labels_and_logits(
     op: str, labels: Any, logits: Any, ignore_index: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return labels and logits as tensors, and 1 where a label counts."""
+    """Return labels and logits as tensors, and which labels count."""
     logits = plugrad.asarray(logits)
     if not plugrad.isdtype(logits.dtype, "real floating"):
         raise DTypeError(f"{op}: logits are {logits.dtype}; they must be floating, such as float32")

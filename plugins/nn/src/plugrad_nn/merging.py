@@ -30,7 +30,7 @@ class _Merge(Layer):
 
 
 def check_several(layer: Layer, x: Any) -> list[Tensor]:
-    """Return the inputs of a layer that merges them as tensors.
+    """Return the inputs of a merging layer as tensors.
 
     Raises:
         ArgumentError: they are not a list or tuple of two or more.
@@ -118,7 +118,7 @@ class Average(_Merge):
 
 @dataclass(frozen=True, repr=False)
 class Concatenate(Layer):
-    """Several tensors, one after the other along an axis.
+    """Several tensors, concatenated along an axis.
 
     >>> nn.Concatenate()({}, [plugrad.ones((2, 3)), plugrad.ones((2, 4))]).shape
     (2, 7)

@@ -31,7 +31,7 @@ class _Normalization(Layer):
         check_flag(name, "scale", self.scale)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the factors and the offsets."""
+        """Return the initial scale and offset."""
         self.check_axes(shape, 0, "(…, features)")
         size = shape[-1:]
         params: Params = {}
@@ -42,7 +42,7 @@ class _Normalization(Layer):
         return params
 
     def scale_and_offset(self, params: Params, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Return the factors and the offsets; either may be absent.
+        """Return scale and offset; either may be None.
 
         Raises:
             ShapeError: they are not for the features of x.
@@ -60,7 +60,7 @@ class _Normalization(Layer):
 
 @dataclass(frozen=True, repr=False)
 class LayerNorm(_Normalization):
-    """Each vector along the last axis with mean 0 and variance 1, scaled and shifted (Ba et al., 2016).
+    """Vectors along the last axis with mean 0 and variance 1, then scaled and shifted (Ba et al., 2016).
 
     >>> layer = nn.LayerNorm()
     >>> plugrad.round(layer(layer.init(0, (2,)), plugrad.asarray([[1.0, 3.0], [0.0, 200.0]])))
@@ -88,7 +88,7 @@ class LayerNorm(_Normalization):
 
 @dataclass(frozen=True, repr=False)
 class GroupNorm(_Normalization):
-    """Each group of an example's channels with mean 0 and variance 1, scaled and shifted (Wu and He, 2018).
+    """Groups of an example's channels with mean 0 and variance 1, then scaled and shifted (Wu and He, 2018).
 
     >>> layer = nn.GroupNorm(groups=2)
     >>> layer(layer.init(0, (8, 8, 6)), plugrad.ones((1, 8, 8, 6))).shape
@@ -115,7 +115,7 @@ class GroupNorm(_Normalization):
         check_integer("GroupNorm", "groups", self.groups, 1)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the factors and the offsets."""
+        """Return the initial scale and offset."""
         params = super().build(generator, shape, dtype)
         self._check_channels(shape)
         return params
@@ -142,7 +142,7 @@ class GroupNorm(_Normalization):
 
 @dataclass(frozen=True, repr=False)
 class BatchNorm(_Normalization):
-    """Each channel with mean 0 and variance 1, scaled and shifted (Ioffe and Szegedy, 2015).
+    """Channels with mean 0 and variance 1 over the batch, then scaled and shifted (Ioffe and Szegedy, 2015).
 
     In training, mean and variance are those of the batch, and their moving averages are put aside for
     `Training.commit`. In inference they are the moving averages.
@@ -180,7 +180,7 @@ class BatchNorm(_Normalization):
             raise ArgumentValueError(f"BatchNorm: momentum={self.momentum} must be at most 1")
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the factors, the offsets and the statistics."""
+        """Return the initial scale, offset and running statistics."""
         params = super().build(generator, shape, dtype)
         for name, first in (("moving_mean", 0.0), ("moving_variance", 1.0)):
             value = plugrad.full(shape[-1:], first, dtype=dtype)
@@ -219,7 +219,7 @@ class BatchNorm(_Normalization):
 
 @dataclass(frozen=True, repr=False)
 class InstanceNorm(_Normalization):
-    """Each channel of each example with mean 0 and variance 1, scaled and shifted (Ulyanov et al., 2016).
+    """Channels of each example with mean 0 and variance 1, then scaled and shifted (Ulyanov et al., 2016).
 
     >>> layer = nn.InstanceNorm()
     >>> layer(layer.init(0, (8, 8, 3)), plugrad.ones((2, 8, 8, 3))).shape
@@ -245,7 +245,7 @@ class InstanceNorm(_Normalization):
 
 @dataclass(frozen=True, repr=False)
 class RMSNorm(Layer):
-    """Each vector along the last axis divided by its root mean square, and scaled (Zhang and Sennrich, 2019).
+    """Vectors along the last axis divided by their root mean square, then scaled (Zhang and Sennrich, 2019).
 
     >>> layer = nn.RMSNorm()
     >>> layer(layer.init(0, (2,)), plugrad.asarray([[0.0, 2.0]]))
@@ -267,7 +267,7 @@ class RMSNorm(Layer):
         check_number("RMSNorm", "epsilon", self.epsilon, least=0)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the factors."""
+        """Return the initial scale."""
         self.check_axes(shape, 0, "(…, features)")
         return {"gamma": initializers.ones(generator, shape[-1:], dtype)}
 

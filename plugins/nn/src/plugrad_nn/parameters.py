@@ -15,7 +15,7 @@ Params: TypeAlias = dict[str, Any]
 
 
 def leaves(params: Mapping[str, Any]) -> list[Any]:
-    """Return the leaves of nested dicts, in their order: the variables that an optimizer moves.
+    """Return the leaves of nested dicts in order: the variables that an optimizer updates.
 
     >>> params = nn.Dense(2).init(0, (3,))
     >>> [variable.name for variable in nn.leaves(params)]
@@ -29,7 +29,7 @@ def leaves(params: Mapping[str, Any]) -> list[Any]:
 
 
 def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Give each variable of `params` the value of the same name: those of a checkpoint, for example.
+    """Assign to each variable of `params` the value with the same name, for example from a checkpoint.
 
     >>> params, others = nn.Dense(2).init(0, (3,)), nn.Dense(2).init(1, (3,))
     >>> nn.assign(params, others)
@@ -61,7 +61,7 @@ def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
 
 
 def assign_some(function: str, params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Give those variables a value that `values` name; see `assign`."""
+    """Assign the values that `values` names, and leave other variables unchanged; see `assign`."""
     variables = dict(named_leaves(params))
     pairs: list[tuple[plugrad.Variable, plugrad.Tensor]] = []
     for name, value in named_leaves(values):
@@ -84,7 +84,7 @@ def assign_some(function: str, params: Mapping[str, Any], values: Mapping[str, A
 def _convert_value(
     function: str, name: str, variable: plugrad.Variable, value: Any
 ) -> plugrad.Tensor:
-    """Return a value as a tensor of the variable's dtype, on its device."""
+    """Convert a value to a tensor of the variable's dtype on its device."""
     if isinstance(value, plugrad.Tensor):
         new = plugrad.to_device(value, variable.backend)
         if plugrad.isdtype(new.dtype, "complex floating"):
@@ -111,7 +111,7 @@ def named_leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
 
 
 def as_variables(tree: Mapping[str, Any], prefix: str = "") -> Params:
-    """Return nested dicts with each tensor as a variable, called by its dotted name."""
+    """Return nested dicts with a variable, named by its dotted path, for each tensor."""
     result: Params = {}
     for name, part in tree.items():
         if isinstance(part, dict):

@@ -61,7 +61,7 @@ class _Pooling(Layer):
 
 @dataclass(frozen=True, repr=False)
 class MaxPooling1D(_Pooling):
-    """The largest element of each window of sequences, of shape (batch, width, channels).
+    """The maximum of each window of sequences, of shape (batch, width, channels).
 
     >>> nn.MaxPooling1D()({}, plugrad.asarray([[[1.0], [5.0], [2.0], [3.0]]]))[0, :, 0]
     tensor([5., 3.], dtype=float32)
@@ -77,7 +77,7 @@ class MaxPooling1D(_Pooling):
 
 @dataclass(frozen=True, repr=False)
 class MaxPooling2D(_Pooling):
-    """The largest element of each window of images, of shape (batch, height, width, channels).
+    """The maximum of each window of images, of shape (batch, height, width, channels).
 
     >>> nn.MaxPooling2D()({}, plugrad.ones((1, 8, 8, 3))).shape
     (1, 4, 4, 3)
@@ -103,7 +103,7 @@ class MaxPooling2D(_Pooling):
 
 @dataclass(frozen=True, repr=False)
 class MaxPooling3D(_Pooling):
-    """The largest element of each window of volumes, of shape (batch, depth, height, width, channels).
+    """The maximum of each window of volumes, of shape (batch, depth, height, width, channels).
 
     >>> nn.MaxPooling3D()({}, plugrad.ones((1, 4, 8, 8, 3))).shape
     (1, 2, 4, 4, 3)
@@ -161,7 +161,7 @@ class AveragePooling3D(_Pooling):
 
 @dataclass(frozen=True, repr=False)
 class GlobalMaxPooling(Layer):
-    """The largest element of each channel, over all spatial axes.
+    """The maximum of each channel over all spatial axes.
 
     >>> nn.GlobalMaxPooling()({}, plugrad.ones((2, 8, 8, 3))).shape
     (2, 3)
@@ -178,7 +178,7 @@ class GlobalMaxPooling(Layer):
 
 @dataclass(frozen=True, repr=False)
 class GlobalAveragePooling(Layer):
-    """The average of each channel, over all spatial axes.
+    """The average of each channel over all spatial axes.
 
     >>> nn.GlobalAveragePooling()({}, plugrad.ones((2, 8, 3))).shape
     (2, 3)
@@ -219,7 +219,7 @@ class _AdaptivePooling(Layer):
 
 
 def _adaptive_windows(length: int, count: int) -> list[tuple[int, int]]:
-    """Return the first and the end of `count` windows that cover an axis, as torch.nn.AdaptiveAvgPool1d has them."""
+    """Return the start and end of `count` windows that cover an axis, as in torch.nn.AdaptiveAvgPool1d."""
     return [(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
 
 
@@ -240,7 +240,7 @@ def _max_along(x: Tensor, axis: int, windows: list[tuple[int, int]]) -> Tensor:
 
 @dataclass(frozen=True, repr=False)
 class AdaptiveAveragePooling1D(_AdaptivePooling):
-    """The averages of as many windows of sequences, of shape (batch, width, channels), as asked.
+    """The averages over a given number of windows of sequences, of shape (batch, width, channels).
 
     >>> nn.AdaptiveAveragePooling1D(2)({}, plugrad.asarray([[[1.0], [5.0], [3.0]]]))[0, :, 0]
     tensor([3., 4.], dtype=float32)
@@ -254,7 +254,7 @@ class AdaptiveAveragePooling1D(_AdaptivePooling):
 
 @dataclass(frozen=True, repr=False)
 class AdaptiveAveragePooling2D(_AdaptivePooling):
-    """The averages of as many windows of images, of shape (batch, height, width, channels), as asked.
+    """The averages over a given number of windows of images, of shape (batch, height, width, channels).
 
     >>> nn.AdaptiveAveragePooling2D((3, 2))({}, plugrad.ones((1, 8, 7, 3))).shape
     (1, 3, 2, 3)
@@ -268,7 +268,7 @@ class AdaptiveAveragePooling2D(_AdaptivePooling):
 
 @dataclass(frozen=True, repr=False)
 class AdaptiveAveragePooling3D(_AdaptivePooling):
-    """The averages of as many windows of volumes, of shape (batch, depth, height, width, channels), as asked.
+    """The averages over a given number of windows of volumes, of shape (batch, depth, height, width, channels).
 
     >>> nn.AdaptiveAveragePooling3D(2)({}, plugrad.ones((1, 3, 8, 7, 3))).shape
     (1, 2, 2, 2, 3)
@@ -282,7 +282,7 @@ class AdaptiveAveragePooling3D(_AdaptivePooling):
 
 @dataclass(frozen=True, repr=False)
 class AdaptiveMaxPooling1D(_AdaptivePooling):
-    """The largest elements of as many windows of sequences, of shape (batch, width, channels), as asked.
+    """The maxima over a given number of windows of sequences, of shape (batch, width, channels).
 
     >>> nn.AdaptiveMaxPooling1D(2)({}, plugrad.asarray([[[1.0], [5.0], [3.0], [2.0]]]))[0, :, 0]
     tensor([5., 3.], dtype=float32)
@@ -296,7 +296,7 @@ class AdaptiveMaxPooling1D(_AdaptivePooling):
 
 @dataclass(frozen=True, repr=False)
 class AdaptiveMaxPooling2D(_AdaptivePooling):
-    """The largest elements of as many windows of images, of shape (batch, height, width, channels), as asked.
+    """The maxima over a given number of windows of images, of shape (batch, height, width, channels).
 
     >>> nn.AdaptiveMaxPooling2D(2)({}, plugrad.ones((1, 8, 7, 3))).shape
     (1, 2, 2, 3)
@@ -319,7 +319,7 @@ class AdaptiveMaxPooling2D(_AdaptivePooling):
 
 @dataclass(frozen=True, repr=False)
 class AdaptiveMaxPooling3D(_AdaptivePooling):
-    """The largest elements of as many windows of volumes, of shape (batch, depth, height, width, channels), as asked.
+    """The maxima over a given number of windows of volumes, of shape (batch, depth, height, width, channels).
 
     >>> nn.AdaptiveMaxPooling3D(2)({}, plugrad.ones((1, 3, 8, 7, 3))).shape
     (1, 2, 2, 2, 3)

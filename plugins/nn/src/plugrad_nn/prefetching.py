@@ -19,7 +19,7 @@ JOIN_SECONDS: Final = 1.0
 
 
 def prefetch(iterable: Iterable[Any], size: int = 2) -> Iterable[Any]:
-    """Return an iterable of the same items, which a thread makes ahead of time.
+    """Return an iterable of the same items, which a thread produces ahead of time.
 
     >>> [x * 10 for x in nn.prefetch(range(3))]
     [0, 10, 20]
@@ -51,7 +51,7 @@ def prefetch(iterable: Iterable[Any], size: int = 2) -> Iterable[Any]:
 
 
 class _PrefetchedIterable(Iterable[Any]):
-    """An iterable that begins anew, in a thread of its own."""
+    """An iterable that starts anew, in its own thread, for each iteration."""
 
     def __init__(self, iterable: Iterable[Any], size: int) -> None:
         self.iterable = iterable
@@ -62,7 +62,7 @@ class _PrefetchedIterable(Iterable[Any]):
 
 
 class _SizedPrefetchedIterable(_PrefetchedIterable):
-    """One whose number of items is known."""
+    """A prefetched iterable whose length is known."""
 
     def __len__(self) -> int:
         return len(self.iterable)  # pyright: ignore[reportArgumentType] - it is sized
@@ -95,7 +95,7 @@ class _Buffer:
         self._error: BaseException | None = None
 
     def fill(self, items: Iterator[Any]) -> None:
-        """Put in the items of an iterator, until there are no more or the buffer is closed."""
+        """Put the items of an iterator into the buffer until the iterator ends or the buffer is closed."""
         try:
             for item in items:
                 with self._held:
@@ -125,7 +125,7 @@ class _Buffer:
             raise self._error
 
     def close(self) -> None:
-        """Let the thread that fills the buffer end after its present item."""
+        """Make the thread that fills the buffer end after its current item."""
         with self._held:
             self._is_closed = True
             self._items.clear()

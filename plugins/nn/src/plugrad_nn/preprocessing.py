@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Resizing(Layer):
-    """Images, of shape (batch, height, width, channels), in another size.
+    """Images, of shape (batch, height, width, channels), resized.
 
     >>> nn.Resizing(6, 8)({}, plugrad.ones((1, 4, 5, 2))).shape
     (1, 6, 8, 2)
@@ -62,7 +62,7 @@ class Resizing(Layer):
 
 @dataclass(frozen=True, repr=False)
 class CenterCrop(Layer):
-    """The middle of images, of shape (batch, height, width, channels).
+    """The centre crop of images, of shape (batch, height, width, channels).
 
     >>> x = plugrad.reshape(plugrad.arange(16.0), (1, 4, 4, 1))
     >>> nn.CenterCrop(2, 2)({}, x)[0, :, :, 0]
@@ -102,7 +102,7 @@ class CenterCrop(Layer):
 
 @dataclass(frozen=True, repr=False)
 class CategoryEncoding(Layer):
-    """Rows of integers as vectors, which say which integers are there, or how often.
+    """Rows of integers encoded as one-hot, multi-hot or count vectors.
 
     >>> nn.CategoryEncoding(4)({}, plugrad.asarray([[0, 1, 1], [3, 3, 3]]))
     tensor([[1., 1., 0., 0.],
@@ -129,7 +129,7 @@ class CategoryEncoding(Layer):
         check_choice("CategoryEncoding", "output_mode", self.output_mode, modes)
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one result."""
+        """Return the output shape for one example."""
         return (self.num_tokens,)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
@@ -150,7 +150,7 @@ class CategoryEncoding(Layer):
 
 
 def _check_images(layer: Layer, x: Any) -> Tensor:
-    """Return images as a tensor.
+    """Return images as a tensor, checked.
 
     Raises:
         ShapeError: they are not (batch, height, width, channels).

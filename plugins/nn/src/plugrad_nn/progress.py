@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def make_bar(
     batches: Iterable[Any], *, total: int | None, title: str, progress: bool | None
 ) -> Any:
-    """Return a bar of tqdm around batches: that of notebooks in a notebook, and else one of text.
+    """Return a tqdm progress bar around batches: a widget in a notebook, text elsewhere.
 
     Args:
         batches: what is counted.
@@ -33,6 +33,6 @@ def make_bar(
 
 
 def is_in_notebook() -> bool:
-    """Return whether the program runs in a notebook, which shows more than text."""
+    """Return whether the program runs in a notebook that can display widgets."""
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and "IPKernelApp" in shell.config

@@ -87,7 +87,7 @@ class ReduceLROnPlateau(Callback):
         self._best, self._waited, self._cooling = math.inf, 0, 0
 
     def on_train_begin(self, run: Run) -> None:
-        """Begin without a history."""
+        """Start without a history."""
         self._forget()
         if callable(run.optimizer.learning_rate):
             raise ArgumentError(
@@ -96,7 +96,7 @@ class ReduceLROnPlateau(Callback):
             )
 
     def on_epoch_end(self, run: Run, epoch: int, results: dict[str, float]) -> None:
-        """Reduce the learning rate, if it is time."""
+        """Reduce the learning rate if the result has not improved for long enough."""
         value = read_result("ReduceLROnPlateau", self.monitor, results)
         value *= 1 if self.mode == "min" else -1
         if self._cooling > 0:

@@ -64,18 +64,18 @@ class _Recurrent(Layer):
         return params
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one result."""
+        """Return the output shape for one example."""
         return (*shape[:-1], self.units) if self.return_sequences else (self.units,)
 
     def initial_state(self, params: Params, batch: int) -> tuple[Tensor, ...]:
-        """Return the state before the first element: zeros, each of shape (batch, units)."""
+        """Return the initial state: zeros, each of shape (batch, units)."""
         dtype = self.parameter(params, "kernel").dtype
         if dtype == plugrad.float32:  # inside of an autocast block, gates are halves
             dtype = active_precision() or dtype
         return tuple(plugrad.zeros((batch, self.units), dtype=dtype) for _ in range(self.states))
 
     def step(self, params: Params, x: Any, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Return the state after one more element of shape (batch, features); its first tensor is the output.
+        """Return the state after one time step of shape (batch, features); its first tensor is the output.
 
         Raises:
             ShapeError: the element does not have the features that the kernel takes.
@@ -123,10 +123,10 @@ class _Recurrent(Layer):
 
     @abstractmethod
     def initial_bias(self, dtype: DType) -> Tensor:
-        """Return the first value of the bias."""
+        """Return the initial bias."""
 
     def project_input(self, params: Params, x: Tensor) -> Tensor:
-        """Return the part of the gates that depends on the input alone."""
+        """Return the part of the gates that depends only on the input."""
         y = x @ params["kernel"]
         return self.add_bias(y, self.parameter(params, "bias")) if self.use_bias else y
 
@@ -187,7 +187,7 @@ class LSTM(_Recurrent):
         check_function("LSTM", "recurrent_activation", self.recurrent_activation)
 
     def initial_bias(self, dtype: DType) -> Tensor:
-        """Return zeros, and ones for the forget gate."""
+        """Return zeros, with ones for the forget gate."""
         parts = [plugrad.full((self.units,), float(gate == 1), dtype=dtype) for gate in range(4)]
         return plugrad.concat(parts)
 
@@ -202,7 +202,7 @@ class LSTM(_Recurrent):
 
 @dataclass(frozen=True, repr=False)
 class GRU(_Recurrent):
-    """A gated recurrent unit (Cho et al., 2014), whose reset gate acts after the recurrent product, or before it.
+    """A gated recurrent unit (Cho et al., 2014), with the reset gate after or before the recurrent product.
 
     With ``z, r, g`` the three parts of ``x @ kernel + bias[0]``, and ``z', r', g'`` those of
     ``h @ recurrent_kernel + bias[1]``, the update gate is ``z = sigmoid(z + z')``, the candidate
@@ -239,7 +239,7 @@ class GRU(_Recurrent):
         return plugrad.zeros((*rows, 3 * self.units), dtype=dtype)
 
     def project_input(self, params: Params, x: Tensor) -> Tensor:
-        """Return the part of the gates that depends on the input alone."""
+        """Return the part of the gates that depends only on the input."""
         y = x @ params["kernel"]
         if not self.use_bias:
             return y
@@ -249,7 +249,7 @@ class GRU(_Recurrent):
     def advance(
         self, params: Params, inputs: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the next (h,)."""
+        """Return the next state, a tuple of the hidden vectors alone."""
         (h,) = state
         kernel = self.parameter(params, "recurrent_kernel")
         z, r, g = plugrad.split(inputs, 3, axis=-1)
@@ -291,13 +291,13 @@ class SimpleRNN(_Recurrent):
     def advance(
         self, params: Params, inputs: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the next (h,)."""
+        """Return the next state, a tuple of the hidden vectors alone."""
         return (self.activation(inputs + state[0] @ self.parameter(params, "recurrent_kernel")),)
 
 
 @dataclass(frozen=True, repr=False)
 class ConvLSTM2D(Layer):
-    """An `LSTM` of sequences of images, whose products are convolutions (Shi et al., 2015).
+    """An `LSTM` over sequences of images that uses convolutions instead of products (Shi et al., 2015).
 
     >>> layer = nn.ConvLSTM2D(4, 3)
     >>> params = layer.init(0, (10, 8, 8, 2))
@@ -426,7 +426,7 @@ class Bidirectional(Layer):
         check_choice("Bidirectional", "merge", self.merge, _MERGES)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the parameters for both directions."""
+        """Return the parameters of both directions."""
         return {name: self.layer.build(generator, shape, dtype) for name in ("forward", "backward")}
 
     def __call__(
@@ -457,7 +457,7 @@ _MERGES: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
 
 @dataclass(frozen=True, repr=False)
 class Masked(Layer):
-    """A recurrent layer that takes sequences and their mask, in a `plugrad_nn.Graph`, for example.
+    """A recurrent layer with a second input, the mask; for use in a `plugrad_nn.Graph`, for example.
 
     >>> model = nn.Graph(
     ...     "words",
@@ -504,7 +504,7 @@ class Masked(Layer):
 
 @dataclass(frozen=True, repr=False)
 class TimeDistributed(Layer):
-    """A layer for each element of sequences, with the same parameters.
+    """A layer applied to each element of sequences, with the same parameters.
 
     >>> layer = nn.TimeDistributed(nn.Conv2D(4, 3))
     >>> params = layer.init(0, (10, 8, 8, 3))
@@ -557,7 +557,7 @@ def _advance_lstm(
 
 
 def check_mask(name: str, mask: Any, x: Tensor) -> Tensor:
-    """Return a mask of sequences with time as the first axis, and an axis for the features.
+    """Return a mask of sequences with time as the first axis and a last axis of size 1.
 
     Raises:
         DTypeError: it does not hold bools.

@@ -79,7 +79,7 @@ class InverseTimeDecay:
 
 @dataclass(frozen=True)
 class PolynomialDecay:
-    """From `initial_learning_rate` to `end_learning_rate` in `decay_steps`, along a power of the remaining time.
+    """From `initial_learning_rate` to `end_learning_rate` in `decay_steps`, along a power of the remaining steps.
 
     ``(initial - end) * (1 - step / decay_steps) ** power + end``.
 
@@ -114,7 +114,7 @@ class PolynomialDecay:
 
 @dataclass(frozen=True)
 class CosineDecay:
-    """Half a period of a cosine, after a linear start (Loshchilov and Hutter, 2017; Goyal et al., 2017).
+    """A half-period of a cosine after a linear warm-up (Loshchilov and Hutter, 2017; Goyal et al., 2017).
 
     >>> rate = nn.schedules.CosineDecay(0.1, decay_steps=10, warmup_steps=2)
     >>> [round(rate(step), 3) for step in (0, 1, 2, 7, 12, 99)]
@@ -150,7 +150,7 @@ class CosineDecay:
 
 @dataclass(frozen=True)
 class PiecewiseConstantDecay:
-    """The first of `values` up to the first of `boundaries`, then the second, and so on.
+    """The first of `values` up to the first of `boundaries`, then the second value, and so on.
 
     >>> rate = nn.schedules.PiecewiseConstantDecay((100, 200), (0.1, 0.01, 0.001))
     >>> rate(100), rate(101), rate(999)
@@ -186,7 +186,7 @@ class PiecewiseConstantDecay:
 
 @dataclass(frozen=True)
 class CosineDecayRestarts:
-    """Half a period of a cosine, again and again (Loshchilov and Hutter, 2017).
+    """A half-period of a cosine with warm restarts (Loshchilov and Hutter, 2017).
 
     >>> rate = nn.schedules.CosineDecayRestarts(0.1, first_decay_steps=4)
     >>> [round(rate(step), 3) for step in (0, 2, 4, 8, 12)]
@@ -227,7 +227,7 @@ class CosineDecayRestarts:
 
 @dataclass(frozen=True)
 class OneCycle:
-    """Along a cosine to the largest learning rate, and along another to almost 0 (Smith and Topin, 2019).
+    """A cosine up to the maximum learning rate and another one down to almost 0 (Smith and Topin, 2019).
 
     >>> rate = nn.schedules.OneCycle(0.5, total_steps=10)
     >>> [round(rate(step), 3) for step in (0, 2, 9)]
@@ -273,12 +273,12 @@ class OneCycle:
 
 
 def _along_cosine(begin: float, end: float, part: float) -> float:
-    """Return a number between two, which changes slowly near both."""
+    """Interpolate between two numbers along a half-period of a cosine."""
     return end + (begin - end) * (1 + math.cos(math.pi * part)) / 2
 
 
 def _check_numbers(schedule: object, *names: str) -> None:
-    """Raise unless the numbers are 0 or more, and there is a step of decay."""
+    """Raise unless all numbers are at least 0 and there is at least one decay step."""
     owner = type(schedule).__name__
     check_integer(owner, "decay_steps", getattr(schedule, "decay_steps"), 1)  # noqa: B009
     for name in names:

@@ -27,7 +27,7 @@ Step: TypeAlias = "Layer | Callable[[Tensor], Tensor]"
 
 @dataclass(frozen=True, repr=False, init=False)
 class Sequential(Layer):
-    """Layers, one after the other; plain functions such as `plugrad.relu` may stand among them.
+    """Layers applied one after another; functions such as `plugrad.relu` may stand among them.
 
     >>> model = nn.Sequential(nn.Dense(8), plugrad.relu, nn.Dense(2))
     >>> params = model.init(0, (3,))
@@ -66,7 +66,7 @@ class Sequential(Layer):
         return tuple(found)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the parameters of the layers, each made for the shape that those before it give."""
+        """Return the parameters of the layers, each made for the output shape of the one before it."""
         params: Params = {}
         for name, step in zip(self.names, self.layers, strict=True):
             if isinstance(step, Layer):
@@ -77,7 +77,7 @@ class Sequential(Layer):
         return params
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one result."""
+        """Return the output shape for one example."""
         for name, step in zip(self.names, self.layers, strict=True):
             shape = _step_output_shape(step, params.get(name, {}), shape)
         return shape
@@ -114,7 +114,7 @@ class Sequential(Layer):
 
 @dataclass(frozen=True, repr=False, init=False)
 class Residual(Sequential):
-    """The input plus the result of layers, one after the other (He et al., 2016).
+    """The input plus the result of layers applied to it in sequence (He et al., 2016).
 
     >>> block = nn.Residual(nn.LayerNorm(), nn.Dense(4))
     >>> params = block.init(0, (4,))
@@ -145,7 +145,7 @@ def _step_output_shape(step: Step, params: Params, shape: tuple[int, ...]) -> tu
 
 
 def snake_case(name: str) -> str:
-    """Return the name of a class in lower case, with an underscore between words.
+    """Convert a class name to lower case with underscores between words.
 
     >>> from plugrad_nn.sequential import snake_case
     >>> snake_case("DepthwiseConv2D"), snake_case("LSTM")

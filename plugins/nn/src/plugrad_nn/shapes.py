@@ -29,7 +29,7 @@ Margins: TypeAlias = int | Sequence[int | Sequence[int]]
 
 @dataclass(frozen=True, repr=False)
 class Reshape(Layer):
-    """The elements of each example in another shape.
+    """The elements of each example in a new shape.
 
     >>> nn.Reshape((2, -1))({}, plugrad.ones((5, 6))).shape
     (5, 2, 3)
@@ -67,7 +67,7 @@ class Reshape(Layer):
 
 @dataclass(frozen=True, repr=False)
 class Permute(Layer):
-    """The axes of each example in another order.
+    """The axes of each example, permuted.
 
     >>> nn.Permute((2, 1))({}, plugrad.ones((5, 3, 4))).shape
     (5, 4, 3)
@@ -101,7 +101,7 @@ class Permute(Layer):
 
 @dataclass(frozen=True, repr=False)
 class RepeatVector(Layer):
-    """Vectors as sequences that repeat them.
+    """Vectors repeated as the elements of a sequence.
 
     >>> nn.RepeatVector(3)({}, plugrad.asarray([[1.0, 2.0]])).tolist()
     [[[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]]
@@ -129,7 +129,7 @@ class RepeatVector(Layer):
 
 @dataclass(frozen=True, repr=False)
 class Rescaling(Layer):
-    """Each element multiplied by a number, plus another one: pixels from 0 to 255, for example, from -1 to 1.
+    """Each element times a factor plus an offset, for example to map pixels from [0, 255] to [-1, 1].
 
     >>> nn.Rescaling(1 / 127.5, -1.0)({}, plugrad.asarray([[0.0, 255.0]])).tolist()
     [[-1.0, 1.0]]
@@ -184,7 +184,7 @@ class _Margins(Layer):
         return found
 
     def check_rank(self, x: Any) -> Tensor:
-        """Return a tensor that has a batch, the spatial axes and channels.
+        """Return x as a tensor, checked to have a batch axis, spatial axes and channels.
 
         Raises:
             ShapeError: it has other axes.
@@ -278,7 +278,7 @@ class _Cropping(_Margins):
 
 @dataclass(frozen=True, repr=False)
 class Cropping1D(_Cropping):
-    """Sequences, of shape (batch, width, channels), without their first and last elements.
+    """Sequences, of shape (batch, width, channels), with elements removed at both ends.
 
     >>> nn.Cropping1D((2, 0))({}, plugrad.ones((1, 5, 4))).shape
     (1, 3, 4)
@@ -291,7 +291,7 @@ class Cropping1D(_Cropping):
 
 @dataclass(frozen=True, repr=False)
 class Cropping2D(_Cropping):
-    """Images, of shape (batch, height, width, channels), without their margins.
+    """Images, of shape (batch, height, width, channels), with their margins removed.
 
     >>> nn.Cropping2D(((1, 0), (2, 2)))({}, plugrad.ones((1, 4, 8, 2))).shape
     (1, 3, 4, 2)
@@ -309,7 +309,7 @@ class Cropping2D(_Cropping):
 
 @dataclass(frozen=True, repr=False)
 class Cropping3D(_Cropping):
-    """Volumes, of shape (batch, depth, height, width, channels), without their margins.
+    """Volumes, of shape (batch, depth, height, width, channels), with their margins removed.
 
     >>> nn.Cropping3D()({}, plugrad.ones((1, 4, 5, 6, 2))).shape
     (1, 2, 3, 4, 2)
@@ -359,7 +359,7 @@ INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic")
 
 @dataclass(frozen=True, repr=False)
 class UpSampling2D(_UpSampling):
-    """Images, of shape (batch, height, width, channels), enlarged by whole factors.
+    """Images, of shape (batch, height, width, channels), enlarged by integer factors.
 
     >>> nn.UpSampling2D((2, 3))({}, plugrad.ones((1, 4, 5, 2))).shape
     (1, 8, 15, 2)
@@ -409,7 +409,7 @@ class UpSampling3D(_UpSampling):
 
 @dataclass(frozen=True, repr=False)
 class PixelShuffle(Layer):
-    """Images with blocks of pixels in the place of channels (Shi et al., 2016).
+    """Images enlarged by a rearrangement of channels into blocks of pixels (Shi et al., 2016).
 
     >>> nn.PixelShuffle(2)({}, plugrad.ones((1, 3, 3, 8))).shape
     (1, 6, 6, 2)

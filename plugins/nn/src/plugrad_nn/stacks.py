@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Blocks(Layer):
-    """As many blocks as a stack has, whose parameters are called by their numbers."""
+    """The blocks of a stack, whose parameters are named by block number."""
 
     block: Layer
     num_blocks: int
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
-        """Return the blocks."""
+        """Return the blocks by number, each with its input shape."""
         return {str(number): (self.block, shape) for number in range(self.num_blocks)}
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE, **masks: Any) -> Tensor:
@@ -60,14 +60,14 @@ class _Stack(Layer):
         return _Blocks(self.block, self.num_blocks)
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
-        """Return the blocks, and the normalization if there is one."""
+        """Return the blocks, and the final normalization if there is one."""
         found: dict[str, tuple[Layer, tuple[int, ...]]] = {"layers": (self._blocks(), shape)}
         if self.normalization is not None:
             found["norm"] = (self.normalization, shape)
         return found
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one result."""
+        """Return the output shape for one example."""
         return shape
 
     def _run(self, params: Params, x: Any, mode: Mode, **masks: Any) -> Tensor:
@@ -82,7 +82,7 @@ class _Stack(Layer):
 
 @dataclass(frozen=True, repr=False)
 class TransformerEncoder(_Stack):
-    """Equal encoder blocks one after the other, each with parameters of its own (Vaswani et al., 2017).
+    """A stack of equal encoder blocks, each with its own parameters (Vaswani et al., 2017).
 
     >>> layer = nn.TransformerEncoder(
     ...     nn.TransformerEncoderBlock(2, 16, norm_first=True), 3, nn.LayerNorm()
@@ -112,7 +112,7 @@ class TransformerEncoder(_Stack):
         return self._run(params, x, mode, mask=mask)
 
     def initial_state(self, params: Params, batch: int, places: int) -> tuple[Any, ...]:
-        """Return the state of each block before the first position; see `MultiHeadAttention.step`."""
+        """Return the empty cache of each block; see `MultiHeadAttention.step`."""
         own = self.parameter(params, "layers")
         return tuple(
             self.block.initial_state(own[str(number)], batch, places)
@@ -120,7 +120,7 @@ class TransformerEncoder(_Stack):
         )
 
     def step(self, params: Params, x: Any, state: Sequence[Any]) -> tuple[Tensor, tuple[Any, ...]]:
-        """Return the result for the positions that come next, and the new state; see `MultiHeadAttention.step`."""
+        """Return the result for the next positions, and the new caches; see `MultiHeadAttention.step`."""
         own = self.parameter(params, "layers")
         x, after = plugrad.asarray(x), list[Any]()
         for number, each in enumerate(state):
@@ -131,7 +131,7 @@ class TransformerEncoder(_Stack):
 
 @dataclass(frozen=True, repr=False)
 class TransformerDecoder(_Stack):
-    """Equal decoder blocks one after the other, all of which attend to one context (Vaswani et al., 2017).
+    """A stack of equal decoder blocks, all of which attend to one context (Vaswani et al., 2017).
 
     >>> layer = nn.TransformerDecoder(nn.TransformerDecoderBlock(2, 16), 2)
     >>> params = layer.init(0, (10, 8))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """When `fit` stops: after `patience` epochs in which a result has not improved.
+    """The condition on which `fit` stops: no improvement of a result for `patience` epochs.
 
     >>> nn.EarlyStopping(patience=3).monitor
     'val_loss'
@@ -58,7 +58,7 @@ class EarlyStoppingMonitor:
         self.best: Params | None = None
 
     def should_stop(self, found: Mapping[str, float], params: Params) -> bool:
-        """Note the results of one epoch, and return whether to stop."""
+        """Record the results of an epoch, and return whether to stop."""
         value = read_result("EarlyStopping", self.rule.monitor, found)
         value *= 1 if self.rule.mode == "min" else -1
         if value < self.record - self.rule.min_delta:
@@ -72,7 +72,7 @@ class EarlyStoppingMonitor:
 
 
 def _copy_values(params: Mapping[str, Any]) -> Params:
-    """Return the present values of variables as tensors of their own."""
+    """Return copies of the current values of variables as tensors."""
     return {
         name: _copy_values(part) if isinstance(part, dict) else plugrad.asarray(part, copy=True)
         for name, part in params.items()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Steps(Protocol):
-    """What takes steps with the gradients of all processes."""
+    """An optimizer interface whose steps use the gradients of all processes."""
 
     @property
     def iterations(self) -> int:
@@ -21,16 +21,16 @@ class Steps(Protocol):
         ...
 
     def minimize(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:
-        """Take one step, and return the value of the function, averaged over the examples of all processes."""
+        """Take one step, and return the value of the function averaged over the examples of all processes."""
         ...
 
     def accumulate(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:
-        """Add up gradients for the next step, and return the value of the function in this process."""
+        """Accumulate gradients for the next step, and return the value of the function in this process."""
         ...
 
 
 class Strategy(Protocol):
-    """How several processes train together; ``dist.DataParallel()`` of plugrad-distributed is one."""
+    """The interface for training in several processes, such as ``dist.DataParallel()`` of plugrad-distributed."""
 
     @property
     def is_first(self) -> bool:
@@ -39,32 +39,32 @@ class Strategy(Protocol):
 
     @property
     def moments(self) -> Moments | None:
-        """How a batch of all processes is normalized; see `Training`."""
+        """The function that computes batch statistics over all processes; see `Training`."""
         ...
 
     @property
     def examples(self) -> float | None:
-        """How many examples of the present batch count in this process; None for all."""
+        """The number of examples that count in this process's current batch, or None if all do."""
         ...
 
     def count(self, examples: float) -> None:
-        """Say how many examples of the present batch count in this process."""
+        """Set the number of examples that count in this process's current batch."""
         ...
 
     def with_optimizer(self, optimizer: Optimizer) -> Steps:
-        """Return what takes the steps of an optimizer in all processes."""
+        """Return an object that takes an optimizer's steps in all processes."""
         ...
 
     def prepare(self, variables: Sequence[Variable]) -> None:
-        """Give the variables the same values in all processes."""
+        """Give the variables equal values in all processes."""
         ...
 
     def shard(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Yield the part of each batch that this process computes."""
+        """Yield this process's part of each batch."""
         ...
 
     def seed(self, seed: int) -> int:
-        """Return a seed that is different in each process."""
+        """Return a seed that differs in each process."""
         ...
 
     def sum(self, numbers: Sequence[float]) -> list[float]:

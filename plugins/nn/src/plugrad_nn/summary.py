@@ -19,7 +19,7 @@ WIDEST = 60
 
 
 def summary(model: Layer, params: Params, shape: Any) -> str:
-    """The table of a model as text, with a line for each layer, and the numbers of its parameters.
+    """The layers of a model as a text table with output shapes and numbers of parameters.
 
     >>> model = nn.Sequential(nn.Dense(8, plugrad.relu), nn.BatchNorm(), nn.Dense(2))
     >>> print(nn.summary(model, model.init(0, (3,)), (3,)))
@@ -59,7 +59,7 @@ def summary(model: Layer, params: Params, shape: Any) -> str:
 
 
 def _rows(child: Child) -> Iterator[tuple[str, ...]]:
-    """Yield a line for a layer, or for each of those that it consists of."""
+    """Yield a line for a layer, or one for each layer inside it."""
     parts = child.step.children(child.params, child.shape) if isinstance(child.step, Layer) else []
     for part in parts:
         yield from _rows(part._replace(name=f"{child.name}.{part.name}".lstrip(".")))

@@ -366,7 +366,7 @@ def evaluate(
 def predict(
     model: Callable[..., Tensor], params: Params, x: Any, *, batch_size: int = 32
 ) -> Tensor:
-    """Return the results of a model in inference, computed batch by batch.
+    """Return the outputs of a model in inference mode, computed batch by batch.
 
     >>> model = nn.Dense(2)
     >>> nn.predict(model, model.init(0, (3,)), np.ones((100, 3), np.float32)).shape
@@ -385,7 +385,7 @@ def predict(
 
 
 def _largest_label(labels: Any) -> int | None:
-    """Return the largest label of a data set, None for an iterable or for several kinds of labels."""
+    """Return the largest label of a data set, or None for an iterable or several outputs."""
     return None if labels is None or isinstance(labels, dict | tuple) else largest_label(labels)
 
 
@@ -395,7 +395,7 @@ def _count(inputs: Any) -> int:
 
 
 class _BatchCount(NamedTuple):
-    """The divisor of one process's batch, and whether the batch ends a step; processes exchange them."""
+    """The number of examples in one process's batch, and whether the batch ends a step; processes exchange them."""
 
     examples: Any
     """The divisor of its mean: how many examples count, a number or a 0-d tensor."""
@@ -409,7 +409,7 @@ def _note_batches(
     loss: Callable[..., Tensor],
     accumulate: int,
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield batches, and note how many examples each has, and whether it is the last one of a step."""
+    """Yield batches, and record the number of examples of each and whether it ends a step."""
     by_weights = divides_by_weights(loss)
     waiting: list[tuple[Any, ...]] = []
     position = 0
@@ -438,7 +438,7 @@ def _note_batches(
 
 
 def _count_share(strategy: Strategy, batch: tuple[Any, ...], loss: Callable[..., Tensor]) -> Any:
-    """Return how many examples count in the share of this process, and tell the strategy."""
+    """Return the number of examples that count in this process's share, and tell it to the strategy."""
     own = _count(batch[0]) if strategy.examples is None else strategy.examples
     if len(batch) > 2 and own:
         own = _as_float(count_examples(batch, own, by_weights=divides_by_weights(loss)))
@@ -447,7 +447,7 @@ def _count_share(strategy: Strategy, batch: tuple[Any, ...], loss: Callable[...,
 
 
 class _Mean:
-    """The mean of the losses of the batches of an epoch, which are added on the device: reading each would wait."""
+    """The mean loss of an epoch, summed on the device because reading each loss would wait for it."""
 
     def __init__(self, strategy: Strategy | None) -> None:
         """Begin; a strategy adds up the losses of batches whose gradients wait, which it has not exchanged."""
@@ -457,7 +457,7 @@ class _Mean:
         self.count: Any = 0.0
 
     def add(self, loss: Tensor, note: _BatchCount, own: Any) -> None:
-        """Add the loss of a batch, of which this process may have a share only."""
+        """Add the loss of a batch, of which this process may have only a share."""
         if self.strategy is None or note.is_last:
             self.total = self.total + loss * note.examples
         else:
@@ -481,7 +481,7 @@ def _as_scalar(x: Any) -> Tensor:
 
 
 def _trace_if_possible(step: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a step that is traced, unless its first call shows that it cannot be."""
+    """Return a traced step, or the step itself if its first call shows that it cannot be traced."""
     current: Callable[..., Tensor] = plugrad.jit(step)
 
     def run(batch: tuple[Any, ...], examples: Tensor | None, is_last: bool) -> Tensor:

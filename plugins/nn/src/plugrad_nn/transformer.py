@@ -58,7 +58,7 @@ class _TransformerBlock(Layer):
     def _parts(
         self, attentions: dict[str, MultiHeadAttention], shape: tuple[int, ...]
     ) -> dict[str, tuple[Layer, tuple[int, ...]]]:
-        """Return the parts, each followed by its normalization."""
+        """Return the parts of the block, each followed by its normalization."""
         self.check_axes(shape, 2, "(length, features)")
         hidden, output = self._feed_forward(shape[-1])
         found: dict[str, tuple[Layer, tuple[int, ...]]] = {}
@@ -92,13 +92,13 @@ class _TransformerBlock(Layer):
         return self._add(params, "output", x, part, mode)
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one result."""
+        """Return the output shape for one example."""
         return shape
 
 
 @dataclass(frozen=True, repr=False)
 class TransformerEncoderBlock(_TransformerBlock):
-    """Attention of a sequence to itself, and then two dense layers (Vaswani et al., 2017).
+    """Self-attention followed by two dense layers (Vaswani et al., 2017).
 
     The input is added to the result of both parts, and normalized after each, or before with ``norm_first=True``.
     With ``causal=True`` it is a block of a language model.
@@ -144,7 +144,7 @@ class TransformerEncoderBlock(_TransformerBlock):
         return self._add_feed_forward(params, x, mode)
 
     def initial_state(self, params: Params, batch: int, places: int) -> tuple[Tensor, ...]:
-        """Return the state of attention before the first position; see `MultiHeadAttention.step`."""
+        """Return the empty cache of the attention; see `MultiHeadAttention.step`."""
         own = self.parameter(params, "attention")
         features = self.parameter(self.parameter(own, "output"), "kernel").shape[-1:]
         return self._attention(features, self.causal).initial_state(own, batch, places)
@@ -152,7 +152,7 @@ class TransformerEncoderBlock(_TransformerBlock):
     def step(
         self, params: Params, x: Any, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the result for the positions that come next, and the new state; see `MultiHeadAttention.step`."""
+        """Return the result for the next positions, and the new cache; see `MultiHeadAttention.step`."""
         x = plugrad.asarray(x)
         after = state
 
@@ -168,7 +168,7 @@ class TransformerEncoderBlock(_TransformerBlock):
 
 @dataclass(frozen=True, repr=False)
 class TransformerDecoderBlock(_TransformerBlock):
-    """Attention of a sequence to itself, attention to a context, and then two dense layers (Vaswani et al., 2017).
+    """Self-attention, attention to a context, and two dense layers (Vaswani et al., 2017).
 
     >>> layer = nn.TransformerDecoderBlock(2, 16)
     >>> params = layer.init(0, (10, 8))

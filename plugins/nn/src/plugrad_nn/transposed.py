@@ -80,7 +80,7 @@ class _Transposed(_GroupedConvolution):
         return check_sizes("", "output_padding", self.output_padding, self.rank, least=0)
 
     def _output_size(self, n: int, stride: int, extent: int, extra: int | None) -> int:
-        """Return what an axis of n elements becomes; a convolution of it gives n elements again."""
+        """Return the output size of an axis of n elements; a convolution of the output has n elements again."""
         if extra is None and self.padding == "same":
             return n * stride
         if extra is None:  # a stride beyond the filter leaves zeros at the end

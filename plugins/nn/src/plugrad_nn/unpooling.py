@@ -34,7 +34,7 @@ class _Unpooling(Layer):
                 check_sizes(name, field, value, self.rank)
 
     def output_shape(self, params: Params, shape: Any) -> tuple[int, ...]:
-        """Return the shape of one result, for the shapes of the elements and of their positions."""
+        """Return the output shape for one example, given the shapes of elements and positions."""
         *sizes, channels = shape[0] if isinstance(shape[0], tuple) else shape
         return (*self._size_result(sizes), channels)
 
@@ -57,7 +57,7 @@ class _Unpooling(Layer):
         return plugrad.max_unpool(values, positions, shape)
 
     def _size_result(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the sizes of the spatial axes of the result."""
+        """Return the sizes of the output's spatial axes."""
         if self.output_size is not None:
             return check_sizes("", "output_size", self.output_size, self.rank)
         window = check_sizes("", "pool_size", self.pool_size, self.rank)
@@ -71,7 +71,7 @@ class _Unpooling(Layer):
 
 @dataclass(frozen=True, repr=False)
 class MaxUnpooling1D(_Unpooling):
-    """The largest elements of windows of sequences, put back between zeros.
+    """Maxima of windows of sequences, written back to their positions among zeros.
 
     >>> pooled = nn.MaxPooling1D(return_positions=True)(
     ...     {}, plugrad.asarray([[[1.0], [5.0], [2.0], [3.0]]])
@@ -87,7 +87,7 @@ class MaxUnpooling1D(_Unpooling):
 
 @dataclass(frozen=True, repr=False)
 class MaxUnpooling2D(_Unpooling):
-    """The largest elements of windows of images, put back between zeros (Zeiler and Fergus, 2014).
+    """Maxima of windows of images, written back to their positions among zeros (Zeiler and Fergus, 2014).
 
     >>> model = nn.Sequential(nn.MaxPooling2D(return_positions=True), nn.MaxUnpooling2D())
     >>> x = plugrad.reshape(plugrad.arange(8.0), (1, 2, 4, 1))
@@ -114,7 +114,7 @@ class MaxUnpooling2D(_Unpooling):
 
 @dataclass(frozen=True, repr=False)
 class MaxUnpooling3D(_Unpooling):
-    """The largest elements of windows of volumes, put back between zeros.
+    """Maxima of windows of volumes, written back to their positions among zeros.
 
     >>> pooled = nn.MaxPooling3D(return_positions=True)({}, plugrad.ones((1, 4, 4, 4, 2)))
     >>> nn.MaxUnpooling3D()({}, pooled).shape

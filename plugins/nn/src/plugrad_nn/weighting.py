@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Weighting(NamedTuple):
-    """What a training or an evaluation says about the weights of its examples."""
+    """The example weights, class weights and ignored label of a training or an evaluation."""
 
     owner: str
     """The function that is called."""
@@ -29,11 +29,11 @@ class Weighting(NamedTuple):
 
     @property
     def needs_labels(self) -> bool:
-        """Whether the weights of examples depend on their labels."""
+        """Whether the weights depend on the labels."""
         return self.class_weights is not None or self.ignore_index is not None
 
     def weigh(self, batches: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Yield batches with weights, if there is anything that makes weights."""
+        """Yield batches with weights if there are any."""
         for inputs, labels, *given in batches:
             if self.needs_labels:
                 yield inputs, labels, self._example_weights(labels, *given)
@@ -41,7 +41,7 @@ class Weighting(NamedTuple):
                 yield inputs, labels, *given
 
     def _example_weights(self, labels: Any, given: Any = None) -> Any:
-        """Return the weights of labels: an array of an array, and a tensor of a tensor."""
+        """Return the weight of each label; an array gives an array, a tensor gives a tensor."""
         xp: Any = plugrad if isinstance(labels, plugrad.Tensor) else np
         is_tensor = xp is plugrad
         dtype: Any = getattr(labels, "dtype", None)
@@ -72,7 +72,7 @@ def make_weighting(
     class_weight: Mapping[int, float] | Sequence[float] | None,
     ignore_index: int | None,
 ) -> Weighting:
-    """Check and return what is said about weights.
+    """Check the arguments about weights and return them as a `Weighting`.
 
     Raises:
         ArgumentError, ArgumentValueError: a class is not an integer, or a weight not a number of 0 or more.
@@ -119,12 +119,12 @@ def check_takes_weights(owner: str, name: str, function: Callable[..., Any]) -> 
 
 
 def divides_by_weights(loss: Callable[..., Any]) -> bool:
-    """Return whether a loss is ``partial(…, reduction="mean")``, which divides by the sum of the weights."""
+    """Return whether a loss is ``partial(…, reduction="mean")``, which divides by the sum of weights."""
     return isinstance(loss, partial) and loss.keywords.get("reduction") == "mean"
 
 
 def count_examples(batch: tuple[Any, ...], size: float, *, by_weights: bool) -> Any:
-    """Return what the mean over a batch is divided by: a number, or a 0-d tensor where weights are one.
+    """Return the divisor of a batch's mean: a number, or a 0-d tensor for a sum of weights.
 
     Args:
         batch: inputs, labels and maybe weights.

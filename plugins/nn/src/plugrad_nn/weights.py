@@ -45,11 +45,11 @@ class _Reparametrized(Layer):
         return params
 
     def output_shape(self, params: Params, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one result."""
+        """Return the output shape for one example."""
         return self.layer.output_shape(self._own_parameters(params), shape)
 
     def call(self, params: Params, value: Tensor, x: Any, mode: Mode) -> Tensor:
-        """Return the result of the layer with another value of the parameter."""
+        """Call the layer with another value of the parameter."""
         return self.layer({**self._own_parameters(params), self.name: value}, x, mode)
 
     def _own_parameters(self, params: Params) -> Params:
@@ -58,7 +58,7 @@ class _Reparametrized(Layer):
 
 @dataclass(frozen=True, repr=False)
 class Parametrized(_Reparametrized):
-    """A layer, one of whose parameters is a function of what is trained.
+    """A layer with one parameter computed by a function from trainable values.
 
     >>> layer = nn.Parametrized(nn.Dense(2), lambda kernel: plugrad.triu(kernel))
     >>> params = layer.init(0, (2,))
@@ -91,7 +91,7 @@ class Parametrized(_Reparametrized):
 
 @dataclass(frozen=True, repr=False)
 class WeightNorm(_Reparametrized):
-    """A layer whose kernel has a length and a direction that are trained apart (Salimans and Kingma, 2016).
+    """A layer whose kernel is trained as a length and a direction (Salimans and Kingma, 2016).
 
     The kernel is ``length * direction / norm(direction)``, with a norm and a length for each output channel, the
     last axis.
@@ -114,7 +114,7 @@ class WeightNorm(_Reparametrized):
     name: str = "kernel"
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the parameters of the layer, with two in the place of one."""
+        """Return the parameters of the layer, with length and direction instead of the kernel."""
         params = super().build(generator, shape, dtype)
         direction = params.pop(self.name)
         params[f"{self.name}_direction"] = direction
@@ -135,7 +135,7 @@ class WeightNorm(_Reparametrized):
 
 @dataclass(frozen=True, repr=False)
 class SpectralNorm(_Reparametrized):
-    """A layer whose kernel is divided by its largest singular value (Miyato et al., 2018).
+    """A layer with its kernel divided by its largest singular value (Miyato et al., 2018).
 
     The kernel counts as a matrix whose columns are the output channels, the last axis. The singular value is found
     by iteration: in training, each call improves it and puts the vector aside for `Training.commit`.
@@ -165,7 +165,7 @@ class SpectralNorm(_Reparametrized):
         check_integer("SpectralNorm", "iterations", self.iterations, 1)
 
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
-        """Return the parameters of the layer, and the vector."""
+        """Return the parameters of the layer, and the estimated singular vector."""
         params = super().build(generator, shape, dtype)
         kernel = params[self.name]
         vector = generator.normal((kernel.shape[-1],), dtype=dtype)
@@ -201,7 +201,7 @@ def _normalize(vector: Tensor) -> Tensor:
 
 
 def _iterate_power_method(matrix: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both singular vectors after one more power iteration."""
+    """Return both singular vectors after another power iteration."""
     left = _normalize(matrix @ right)
     return left, _normalize(matrix.T @ left)
 

@@ -112,7 +112,7 @@ for _name, _cell in CELLS.items():
 
 
 def shapes(cell: Cell, sequences: Sequence[int], units: int) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of x, kernel, bias, recurrent kernel and state, for those of sequences."""
+    """Return the shapes of x, kernel, bias, recurrent kernel and state for input sequences of shape `sequences`."""
     batch, _, features = sequences
     columns = len(cell.gates) * units
     bias = (2, columns) if cell.has_two_biases else (columns,)

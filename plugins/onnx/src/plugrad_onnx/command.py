@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int | None:
-    """Run what `add_arguments` has chosen.
+    """Run the subcommand that `add_arguments` has parsed.
 
     Raises:
         ArgumentValueError: a file cannot be read or written.
@@ -82,7 +82,7 @@ def describe(arguments: Namespace) -> int:
         problems = str(error)
     weights = {t.name for t in proto.graph.initializer}
     given = [value for value in proto.graph.input if value.name not in weights]
-    used = Counter(f"{n.domain}.{n.op_type}".removeprefix(".") for n in _nodes(proto))
+    used = Counter(f"{n.domain}.{n.op_type}".removeprefix(".") for n in _iter_nodes(proto))
     counts = [(math.prod(t.dims), numpy_dtype(t.data_type)) for t in proto.graph.initializer]
     numbers = sum(count for count, _ in counts)
     sizes = sum(count * dtype.itemsize for count, dtype in counts)
@@ -116,7 +116,7 @@ def measure(arguments: Namespace) -> None:
         start = perf_counter()
         model = load(arguments.model)
         loading = perf_counter() - start
-        inputs = _inputs(proto, model.inputs, arguments)
+        inputs = _make_inputs(proto, model.inputs, arguments)
         call = plugrad.jit(model) if arguments.jit else model
         tensors = [plugrad.asarray(inputs[name]) for name in model.inputs]
 
@@ -131,8 +131,8 @@ def measure(arguments: Namespace) -> None:
         np.savez(arguments.output, **dict(zip(model.outputs, outputs, strict=True)))
     record: dict[str, Any] = {
         "device": device,
-        "inputs": [_statistics(name, inputs[name]) for name in model.inputs],
-        "outputs": [_statistics(n, a) for n, a in zip(model.outputs, outputs, strict=True)],
+        "inputs": [_describe_array(name, inputs[name]) for name in model.inputs],
+        "outputs": [_describe_array(n, a) for n, a in zip(model.outputs, outputs, strict=True)],
         "milliseconds": {
             "load": loading * 1e3,
             "first run": seconds[0] * 1e3,
@@ -146,9 +146,9 @@ def measure(arguments: Namespace) -> None:
     print(f"{arguments.model} on {device}")
     for title in ("inputs", "outputs"):
         rows = [[str(cell) for cell in part.values()] for part in record[title]]
-        _table((title[:-1].upper(), "DTYPE", "SHAPE", "LEAST", "MEAN", "MOST"), rows)
+        _print_table((title[:-1].upper(), "DTYPE", "SHAPE", "LEAST", "MEAN", "MOST"), rows)
     times = [(name, f"{value:.2f} ms") for name, value in record["milliseconds"].items()]
-    _table(("TIME", f"OF {arguments.times} RUNS"), times)
+    _print_table(("TIME", f"OF {arguments.times} RUNS"), times)
 
 
 def _time_calls(call: Callable[[], Any], times: int) -> tuple[Any, list[float]]:
@@ -162,12 +162,12 @@ def _time_calls(call: Callable[[], Any], times: int) -> tuple[Any, list[float]]:
     return result, seconds
 
 
-def _inputs(
+def _make_inputs(
     proto: onnx.ModelProto, names: Sequence[str], arguments: Namespace
 ) -> dict[str, NDArray[Any]]:
-    """Return inputs by name: from files, else random; integers are 1, which is an index and a mask."""
-    files = _pairs(arguments.input, "--input")
-    sizes = _pairs(arguments.size, "--size")
+    """Return inputs by name: read from files if given, else random; integers are 1, a valid index and a valid mask."""
+    files = _parse_pairs(arguments.input, "--input")
+    sizes = _parse_pairs(arguments.size, "--size")
     for name in files:
         if name not in names:
             raise ArgumentValueError(f"--input {name}: the inputs are {', '.join(names)}.")
@@ -187,7 +187,7 @@ def _inputs(
     return inputs
 
 
-def _pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+def _parse_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     pairs = [text.rpartition("=") for text in texts]
     for name, _, value in pairs:
         if not name or (option == "--size" and not value.isdecimal()):
@@ -196,8 +196,8 @@ def _pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
-    """Yield the nodes of a model, also those of graphs inside of others and of functions."""
+def _iter_nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
+    """Yield all nodes of a model, including the nodes of subgraphs and of local functions."""
     waiting = [*proto.graph.node, *(node for f in proto.functions for node in f.node)]
     while waiting:
         node = waiting.pop()
@@ -207,7 +207,7 @@ def _nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
 
 
 def _signature(value: onnx.ValueInfoProto) -> dict[str, str]:
-    """Return name, dtype and shape of an input or output."""
+    """Return the name, dtype and shape of an input or output."""
     if not value.type.HasField("tensor_type"):
         kind = str(value.type.WhichOneof("value")).removesuffix("_type")
         return {"name": value.name, "dtype": kind, "shape": ""}
@@ -217,8 +217,8 @@ def _signature(value: onnx.ValueInfoProto) -> dict[str, str]:
     return {"name": value.name, "dtype": numpy_dtype(kind.elem_type).name, "shape": shape}
 
 
-def _statistics(name: str, array: NDArray[Any]) -> dict[str, str]:
-    """Return name, dtype, shape and range of an array."""
+def _describe_array(name: str, array: NDArray[Any]) -> dict[str, str]:
+    """Return the name, dtype, shape and value range of an array."""
     numeric = array.size > 0 and array.dtype.kind in "biuf"
     values = [array.min(), array.mean(), array.max()] if numeric else []
     shown = [f"{float(value):.4g}" for value in values] or ["", "", ""]
@@ -236,16 +236,18 @@ def _print_description(record: dict[str, Any]) -> None:
         ("weights", f"{weights['tensors']:,} tensors, {weights['numbers']:,} numbers, "
          f"{weights['bytes']:,} bytes"),
     ]  # fmt: skip
-    _table(("MODEL", ""), facts)
+    _print_table(("MODEL", ""), facts)
     for title in ("inputs", "outputs"):
         rows = [list(part.values()) for part in record[title]]
-        _table((title[:-1].upper(), "DTYPE", "SHAPE"), rows)
-    _table(("OPERATOR", "NODES"), [(n, str(count)) for n, count in record["operators"].items()])
+        _print_table((title[:-1].upper(), "DTYPE", "SHAPE"), rows)
+    _print_table(
+        ("OPERATOR", "NODES"), [(n, str(count)) for n, count in record["operators"].items()]
+    )
     if record["problems"]:
         print(f"\n{record['problems']}")
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def _print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows in columns under a header, after an empty line."""
     lines = [list(header), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

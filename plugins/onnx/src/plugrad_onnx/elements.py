@@ -74,12 +74,12 @@ def element_type(dtype: Any) -> int:
 
 
 def is_stored_only(dtype: np.dtype[Any]) -> bool:
-    """Whether plugrad has no such dtype, so that values are stored in it and computed in another."""
+    """Whether plugrad lacks a dtype, so that its values are stored in the dtype and computed in another one."""
     return dtype.kind not in "OTUS" and dtype.name not in NAMES
 
 
 def lacks(device: str, value: Any) -> bool:
-    """Whether a value is of a dtype that plugrad has, and a device has not; of a list, any part."""
+    """Whether plugrad has the dtype of a value but the device does not; of a list, whether any element is such."""
     if is_list(value):
         return any(lacks(device, part) for part in value)
     return str(getattr(value, "dtype", None)) in NAMES - _dtype_names(device)
@@ -92,7 +92,7 @@ def _dtype_names(device: str) -> frozenset[str]:
 
 
 def as_computable(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the same numbers in a dtype that plugrad computes with."""
+    """Return an array with the same numbers in a dtype that plugrad can compute with."""
     if array.dtype.kind in "OUS":
         strings = [s.decode() if isinstance(s, bytes) else str(s) for s in array.ravel()]
         return np.array(strings, dtype=STRING).reshape(array.shape)
@@ -103,12 +103,12 @@ def as_computable(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_tensor(value: Any, device: Any = None) -> Tensor:
-    """Return an array as a tensor, with the same numbers where plugrad has no such dtype."""
+    """Convert an array to a tensor; numbers of a dtype that plugrad lacks are widened."""
     if isinstance(value, plugrad.Tensor):
         return value
     return plugrad.asarray(as_computable(np.asarray(value)), device=device)
 
 
 def as_array(value: Any) -> NDArray[Any]:
-    """Return a tensor's values as an array; an array is returned as it is."""
+    """Convert a tensor to an array; an array is returned unchanged."""
     return value.numpy() if isinstance(value, plugrad.Tensor) else np.asarray(value)

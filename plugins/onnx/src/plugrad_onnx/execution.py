@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """The values of names while a graph runs: arrays are on the host, tensors on the device.
+    """The values by name during the run of a graph: arrays are on the host, tensors on the device.
 
     Args:
         device: Where tensors lie.
@@ -59,7 +59,7 @@ class Scope:
         """Images in the other layout, as far as somebody has asked for it."""
 
     def inside(self, values: dict[str, Any], constant: set[str]) -> Scope:
-        """Return the scope of a graph inside of this one."""
+        """Return the scope of a subgraph, which also sees the values of this scope."""
         inner = Scope(
             self.device, ChainMap(values, self.values), self.constant | constant, self.copies
         )
@@ -67,7 +67,7 @@ class Scope:
         return inner
 
     def on_cpu(self, names: Sequence[str]) -> Scope:
-        """Return a scope on the cpu with some of the values; gradients pass the copies."""
+        """Return a scope with the named values copied to the cpu; gradients pass through the copies."""
         values = {name: _move_to_device(self.values[name], "cpu") for name in names if name}
         scope = Scope("cpu", values, self.constant, self.copies)
         scope.last = self.last & values.keys()
@@ -80,18 +80,18 @@ class Scope:
         (self.last.add if last else self.last.discard)(name)
 
     def release(self, name: str) -> None:
-        """Forget a value that nobody uses any more."""
+        """Forget a value after its last use."""
         self.values.pop(name, None)
         self.turned.pop(name, None)
         self.last.discard(name)
 
     def argument(self, name: str, kind: str) -> Any:
-        """Return a value as an operator wants it, with channels second."""
+        """Return a value in the layout that an operator expects, which has channels second."""
         value = self.values[name] if name else None
         if value is None:
             return None
         if name in self.last:
-            value = self._turned_value(name, _channels_second)
+            value = self._transpose_value(name, _channels_second)
         if kind == "Values":
             return as_array(value)
         exotic = is_array(value) and is_stored_only(value.dtype)
@@ -99,11 +99,11 @@ class Scope:
             return value
         if is_array(value):
             return self._copy_to_device(
-                name, kind, _filters_last if kind == "Filter" else _as_it_is
+                name, kind, _move_filter_channels_last if kind == "Filter" else _keep_layout
             )
         if is_list(value):
             return [as_tensor(part, self.device) for part in value]
-        return _to_channels_last_filters(self.values[name]) if kind == "Filter" else value
+        return _permute_filter_channels_last(self.values[name]) if kind == "Filter" else value
 
     def images(self, name: str) -> Any:
         """Return images with channels last."""
@@ -113,22 +113,24 @@ class Scope:
         if value.ndim < 3:
             return self.argument(name, "Tensor")
         if is_array(value):
-            return self._copy_to_device(name, "images", _array_last)
-        return self._turned_value(name, channels_last)
+            return self._copy_to_device(name, "images", _move_channels_last)
+        return self._transpose_value(name, channels_last)
 
-    def beside_images(self, name: str, rank: int) -> Any:
-        """Return what is combined with images whose channels come last, element by element."""
+    def align_with_images(self, name: str, rank: int) -> Any:
+        """Return an elementwise operand, transposed if needed to match images with channels last."""
         value = self.values[name] if name else None
         if value is None or value.ndim == 0 or name in self.last:
             return self.values[name] if name in self.last else self.argument(name, "Tensor")
         if is_array(value):
             shape = (1,) * (rank - value.ndim) + value.shape
-            return self._copy_to_device(name, "beside", lambda a: _array_last(a.reshape(shape)))
+            return self._copy_to_device(
+                name, "beside", lambda a: _move_channels_last(a.reshape(shape))
+            )
         if value.ndim == rank:
             return self.images(name)
         return channels_last(plugrad.reshape(value, (1,) * (rank - value.ndim) + value.shape))
 
-    def _turned_value(
+    def _transpose_value(
         self, name: str, turn: Callable[[plugrad.Tensor], plugrad.Tensor]
     ) -> plugrad.Tensor:
         if name not in self.turned:
@@ -138,7 +140,7 @@ class Scope:
     def _copy_to_device(
         self, name: str, layout: str, turn: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> plugrad.Tensor:
-        """Return an array on the device; constants are copied once."""
+        """Copy an array to the device; constants are copied only once."""
         array: NDArray[Any] = self.values[name]
         if name not in self.constant:
             return as_tensor(turn(array), self.device)
@@ -150,7 +152,7 @@ class Scope:
 
 
 def channels_last(x: plugrad.Tensor) -> plugrad.Tensor:
-    """Return images whose second axis has become the last one."""
+    """Move the channels of images from the second axis to the last one."""
     return plugrad.permute_dims(x, (0, *range(2, x.ndim), 1))
 
 
@@ -158,25 +160,25 @@ def _channels_second(x: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.permute_dims(x, (0, x.ndim - 1, *range(1, x.ndim - 1)))
 
 
-def _array_last(array: NDArray[Any]) -> NDArray[Any]:
+def _move_channels_last(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(np.moveaxis(array, 1, -1))
 
 
-def _filters_last(array: NDArray[Any]) -> NDArray[Any]:
+def _move_filter_channels_last(array: NDArray[Any]) -> NDArray[Any]:
     order = (*range(2, array.ndim), 1, 0)
     return np.ascontiguousarray(np.transpose(as_computable(array), order))
 
 
-def _to_channels_last_filters(x: plugrad.Tensor) -> plugrad.Tensor:
+def _permute_filter_channels_last(x: plugrad.Tensor) -> plugrad.Tensor:
     return plugrad.permute_dims(x, (*range(2, x.ndim), 1, 0))
 
 
-def _as_it_is(array: NDArray[Any]) -> NDArray[Any]:
+def _keep_layout(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
 def run_graph(graph: Graph, scope: Scope, arguments: Sequence[Any] = ()) -> list[Any]:
-    """Return the outputs of a graph inside of a node."""
+    """Run a subgraph of a node and return its outputs."""
     inner = scope.inside(dict(graph.constants), set(graph.constants))
     for name, argument in zip(graph.inputs, arguments, strict=False):
         inner.assign(name, argument)
@@ -186,7 +188,7 @@ def run_graph(graph: Graph, scope: Scope, arguments: Sequence[Any] = ()) -> list
 
 
 def evaluate(node: Node, scope: Scope) -> None:
-    """Compute the outputs of a node; on the host, if that has all its inputs.
+    """Compute the outputs of a node, on the host if all its inputs are there.
 
     It is computed on the cpu, too, if the device does not have the dtype of an input or of an output.
     """
@@ -205,7 +207,7 @@ def evaluate(node: Node, scope: Scope) -> None:
 
 
 def is_on_host(node: Node, scope: Scope) -> bool:
-    """Whether all inputs of a node are arrays, so that no device is needed."""
+    """Whether all inputs of a node are arrays, so that the device is not needed."""
     names = [*node.inputs, *node.captured]
     return node.operator.pure and all(_has_array(scope.values[n]) for n in names if n)
 
@@ -226,7 +228,7 @@ def _compute_on_host(node: Node, scope: Scope) -> list[Any]:
 
 
 def _compute_on_cpu(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
-    """Return the outputs of a node, of which those stay on the cpu whose dtype the device lacks."""
+    """Compute a node on the cpu; outputs whose dtype the device lacks stay there."""
     if scope.device.startswith("cpu"):
         return compute(node, scope)
     with plugrad.use("cpu"):
@@ -235,7 +237,7 @@ def _compute_on_cpu(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
 
 
 def _move_to_device(value: Any, device: str) -> Any:
-    """Return tensors on a device, as far as it has their dtype."""
+    """Copy tensors to a device; those whose dtype it lacks stay where they are."""
     if is_list(value):
         return [_move_to_device(part, device) for part in value]
     is_there = not isinstance(value, plugrad.Tensor) or lacks(device, value)
@@ -249,15 +251,15 @@ def _as_arrays(value: Any) -> Any:
 
 
 def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
-    """Return the outputs of a node, each with whether it is images whose channels come last.
+    """Compute the outputs of a node; each comes with a flag that says whether its channels are last.
 
     Raises:
         NodeFailed: its function raises an error that is none of plugrad's.
     """
     operator = node.operator
     try:
-        keywords = _keywords(node, operator, scope)
-        arguments, rank = _arguments(node, operator, scope, keywords)
+        keywords = _make_keywords(node, operator, scope)
+        arguments, rank = _make_arguments(node, operator, scope, keywords)
         result = operator.function(*arguments, **keywords)
     except PlugradError as error:
         error.add_note(f"In {node} of the model.")
@@ -270,10 +272,10 @@ def compute(node: Node, scope: Scope) -> list[tuple[Any, bool]]:
     return [(r, rank > 2 and isinstance(r, plugrad.Tensor) and r.ndim == rank) for r in results]
 
 
-def _arguments(
+def _make_arguments(
     node: Node, operator: Operator, scope: Scope, keywords: dict[str, Any]
 ) -> tuple[list[Any], int]:
-    """Return what an operator takes, and the rank of its outputs if their channels come last, else 0."""
+    """Return the arguments of an operator, and the rank of its outputs if their channels are last, else 0."""
     names = node.inputs
     if operator.layout == "images":
         rest = [scope.argument(name, operator.kind(k)) for k, name in enumerate(names) if k]
@@ -283,16 +285,16 @@ def _arguments(
     if rank and operator.layout == "shape":
         shape = scope.values[names[0]].shape
         return [SimpleNamespace(shape=(shape[0], shape[-1], *shape[1:-1]))], 0
-    if rank and operator.layout and _fits(names, scope, rank):
+    if rank and operator.layout and _have_no_more_axes(names, scope, rank):
         if operator.layout == "axis":
             axis = keywords.get("axis", 1) % rank
             keywords["axis"] = 0 if axis == 0 else rank - 1 if axis == 1 else axis - 1
-        return [scope.beside_images(name, rank) for name in names], rank
+        return [scope.align_with_images(name, rank) for name in names], rank
     return [scope.argument(name, operator.kind(k)) for k, name in enumerate(names)], 0
 
 
-def _fits(names: Sequence[str], scope: Scope, rank: int) -> bool:
-    """Whether no other value has more axes than images have."""
+def _have_no_more_axes(names: Sequence[str], scope: Scope, rank: int) -> bool:
+    """Whether no other operand has more axes than the images."""
     return all(
         getattr(scope.values[name], "ndim", rank + 1) <= rank
         for name in names
@@ -300,21 +302,21 @@ def _fits(names: Sequence[str], scope: Scope, rank: int) -> bool:
     )
 
 
-def _keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, Any]:
-    """Return the attributes of a node; its graphs are functions of their inputs."""
+def _make_keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, Any]:
+    """Return the attributes of a node; subgraphs become functions."""
     keywords = dict(node.attributes)
     for name, graph in node.graphs.items():
-        keywords[name] = _body(graph, scope)
+        keywords[name] = _make_body(graph, scope)
     known = {"outputs": len(node.outputs), "opset": node.opset, "scope": scope}
     return keywords | {name: known[name] for name in operator.given}
 
 
-def _body(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
+def _make_body(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
     return lambda *arguments: run_graph(graph, scope, arguments)
 
 
 def _place_output(value: Any, device: str) -> Any:
-    """Return an output as a tensor on the device, on the cpu if the device lacks its dtype, or as an array."""
+    """Move an output to the device, to the cpu if the device lacks its dtype, or to an array if plugrad does."""
     if is_list(value):
         return [_place_output(part, device) for part in value]
     if value is None or (is_array(value) and is_stored_only(value.dtype)):
@@ -323,7 +325,7 @@ def _place_output(value: Any, device: str) -> Any:
 
 
 class Plan:
-    """What there is to do for inputs of one shape: constants, and the nodes that depend on inputs."""
+    """The work for inputs of one shape: precomputed constants, and the nodes that depend on the inputs."""
 
     def __init__(self, graph: Graph, device: str, trained: set[str]) -> None:
         self.graph = graph
@@ -336,7 +338,7 @@ class Plan:
         self.recorded = False
 
     def run(self, values: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs for inputs and trained weights, by name."""
+        """Compute the outputs from inputs and trainable weights by name."""
         scope = Scope(self.device, {}, set(self.constants), self.copies)
         scope.values.update(self.constants)
         scope.values.update(values)
@@ -352,7 +354,7 @@ class Plan:
         ]
 
     def _record(self, scope: Scope) -> None:
-        """Run all nodes, and keep those that must run again.
+        """Run all nodes, and keep those that later runs must repeat.
 
         What has only constants as inputs is constant, and so are shapes, as a plan is for one shape.
         """
@@ -373,12 +375,12 @@ class Plan:
         used = {n for node in remaining for n in (*node.inputs, *node.captured)}
         used.update(self.graph.outputs)
         self.constants = {name: value for name, value in constants.items() if name in used}
-        self.steps = _with_ends(remaining, {*self.graph.outputs, *self.constants})
+        self.steps = _attach_last_uses(remaining, {*self.graph.outputs, *self.constants})
         self.recorded = True
 
 
-def _with_ends(nodes: Sequence[Node], kept: set[str]) -> list[tuple[Node, tuple[str, ...]]]:
-    """Return nodes, each with the names of the values that nobody uses after it."""
+def _attach_last_uses(nodes: Sequence[Node], kept: set[str]) -> list[tuple[Node, tuple[str, ...]]]:
+    """Return each node with the names of the values whose last use it is."""
     steps: list[tuple[Node, tuple[str, ...]]] = []
     later = set(kept)
     for node in reversed(nodes):

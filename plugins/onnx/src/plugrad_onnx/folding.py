@@ -33,7 +33,7 @@ KEEPING: Final = frozenset(
 
 
 def fold_constants(graph: Graph, changing: set[str], dtypes: Mapping[str, np.dtype[Any]]) -> Graph:
-    """Return a graph without the nodes whose outputs are known.
+    """Return a graph without the nodes whose outputs are constants.
 
     Args:
         graph: A graph.
@@ -60,7 +60,7 @@ def fold_constants(graph: Graph, changing: set[str], dtypes: Mapping[str, np.dty
 def _values(
     node: Node, known: Mapping[str, NDArray[Any]], types: Mapping[str, np.dtype[Any]]
 ) -> dict[str, NDArray[Any]] | None:
-    """Return the outputs of a node by name, if they are known and small."""
+    """Return the outputs of a node by name if they are constant and small."""
     names = [name for name in node.inputs if name]
     if node.graphs or not node.operator.pure:
         return None

@@ -50,7 +50,7 @@ def _absorb_followers(
     new: dict[str, NDArray[Any]],
     absorbed: set[int],
 ) -> Node:
-    """Return a convolution with what follows it, as far as that is known."""
+    """Merge the normalization, sum and activation that follow a convolution into it."""
     fused_conv = OPERATORS["plugrad", "FusedConv"][0]
     follower = _only_follower(conv, uses, consumers)
     if follower is not None and _is_normalization(follower, constants):
@@ -84,7 +84,7 @@ def _floating(array: Any) -> bool:
 def _only_follower(
     node: Node, uses: Mapping[str, int], consumers: Mapping[str, Node]
 ) -> Node | None:
-    """Return the node that takes an output as its first input, if nobody else does."""
+    """Return the only consumer of a node if the node is its first input, else None."""
     name = node.outputs[0]
     follower = consumers.get(name)
     alone = follower is not None and uses[name] == 1 and follower.inputs[0] == name
@@ -103,7 +103,7 @@ def _is_normalization(node: Node, constants: Mapping[str, Any]) -> bool:
 def _fold_normalization(
     conv: Node, normalization: Node, constants: Mapping[str, NDArray[Any]]
 ) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return filters and bias of a convolution that normalizes its outputs; the products are exact."""
+    """Return the filters and bias of a convolution that also normalizes; products are exact."""
     has_bias = len(conv.inputs) > 2 and conv.inputs[2]
     if has_bias and conv.inputs[2] not in constants:
         return None
@@ -120,7 +120,7 @@ def _fold_normalization(
 
 
 def _activation(node: Node, constants: Mapping[str, NDArray[Any]]) -> str | None:
-    """Return which activation of a convolution's kernel a node is."""
+    """Return the name of the activation that a node computes, in the words of the convolution kernel, or None."""
     if _is_operator(node, "Relu"):
         return "relu"
     if not _is_operator(node, "Clip"):

@@ -31,7 +31,7 @@ EMPTY: Final = inspect.Parameter.empty
 
 @dataclass
 class Node:
-    """One call of an operator: names of values that go in and come out."""
+    """One call of an operator, with the names of its input and output values."""
 
     name: str
     operator: Operator
@@ -48,7 +48,7 @@ class Node:
 
 @dataclass
 class Graph:
-    """Nodes in the order in which they run, and the names of inputs and outputs."""
+    """Nodes in execution order, and the names of inputs and outputs."""
 
     inputs: list[str]
     outputs: list[str]
@@ -56,7 +56,7 @@ class Graph:
     nodes: list[Node] = field(default_factory=list[Node])
 
     def free(self) -> set[str]:
-        """Return the names that the graph takes from those around it."""
+        """Return the names that the graph reads from enclosing graphs."""
         inside = {*self.inputs, *self.constants}
         outside: set[str] = set()
         for node in self.nodes:
@@ -67,18 +67,18 @@ class Graph:
 
 
 def describe(name: str, domain: str, kind: str, opset: int) -> str:
-    """Return how messages name a node."""
+    """Describe a node for messages."""
     operator = f"{domain}.{kind}" if domain else kind
     return f"node {name!r} ({operator}, opset {opset})"
 
 
 def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    """Return the versions of operators by domain; that of ONNX itself is the empty string."""
+    """Return operator-set versions by domain; ONNX's own domain is the empty string."""
     return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in imports}
 
 
 class Builder:
-    """Makes graphs of the protobufs of one model; functions are put in place of their calls."""
+    """Builds graphs from the protobufs of one model; calls of local functions are replaced by their bodies."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Builder:
     def graph(
         self, proto: onnx.GraphProto, opsets: Mapping[str, int], names: Names, depth: int = 0
     ) -> Graph:
-        """Return a graph of the model, or of an attribute of one of its nodes.
+        """Build the main graph of a model, or a subgraph in an attribute of a node.
 
         Raises:
             InvalidModel: a value is used before it is computed, or computed twice, or graphs are
@@ -125,7 +125,7 @@ class Builder:
         given: Mapping[str, onnx.AttributeProto],
         depth: int,
     ) -> Iterator[Node]:
-        """Yield nodes; a call of a function becomes the nodes of its body."""
+        """Yield nodes; a call of a local function becomes the nodes of its body."""
         if depth > DEEPEST:
             raise InvalidModel(f"Graphs and functions are nested more than {DEEPEST} deep.")
         protos = list(protos)
@@ -229,7 +229,7 @@ class Builder:
         opsets: Mapping[str, int],
         depth: int,
     ) -> Iterator[Node]:
-        """Yield the nodes of a function's body, with the names and attributes of its call."""
+        """Yield the nodes of a function's body with the names and attributes of the call."""
         key = (function.domain, function.name)
         if key in self._open:
             raise InvalidModel(f"{where}: this function calls itself.")
@@ -257,7 +257,7 @@ class Builder:
         opsets: Mapping[str, int],
         names: Names,
     ) -> Node:
-        """Return a node whose body depends on the dtypes of its inputs, which are not yet known."""
+        """Return a node whose body is chosen at run time by the dtypes of its inputs."""
         call = onnx.NodeProto()
         call.CopyFrom(proto)
         del call.attribute[:]
@@ -282,7 +282,7 @@ class Builder:
 def _make_composite_node(
     call: Call, operator: Operator, attributes: dict[str, Any], names: Names
 ) -> Node:
-    """Return the node of a call for which several nodes stand in the file."""
+    """Return one node for a recorded call that the file spells out as several nodes."""
     inputs, outputs = ([names[name] for name in part] for part in (call.inputs, call.outputs))
     return Node(
         next(filter(None, outputs), call.name), operator, 1, inputs, outputs, attributes, {}
@@ -290,7 +290,7 @@ def _make_composite_node(
 
 
 class Names:
-    """What the names of a graph, or of a function that is put in place of its call, become."""
+    """Maps the names of a graph, or of an inlined function, to unique names."""
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
@@ -303,7 +303,7 @@ class Names:
 def build(
     model: onnx.ModelProto, folder: Path | None, large: Mapping[int, NDArray[Any]] = NONE
 ) -> Graph:
-    """Return the graph of a model, whose operators are all known.
+    """Build the graph of a model and check that every operator is known.
 
     Args:
         model: The model.
@@ -327,7 +327,7 @@ def build(
 
 
 def check_order(graph: Graph, outer: set[str]) -> None:
-    """Check that each value is computed once, and before it is used.
+    """Check that each value is computed exactly once, and before its first use.
 
     Raises:
         InvalidModel: one is not.
@@ -355,7 +355,7 @@ def check_order(graph: Graph, outer: set[str]) -> None:
 def _resolve_attributes(
     proto: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]
 ) -> dict[str, onnx.AttributeProto]:
-    """Return the attributes of a node; those that refer to one of the function's call have its value."""
+    """Return the attributes of a node; references to attributes of the enclosing function are replaced by values."""
     attributes: dict[str, onnx.AttributeProto] = {}
     for attribute in proto.attribute:
         if not attribute.ref_attr_name:
@@ -368,7 +368,7 @@ def _resolve_attributes(
 
 
 def _schema(domain: str, name: str, opset: int) -> Any:
-    """Return what the package onnx says of an operator, or None."""
+    """Return the package onnx's schema of an operator, or None."""
     try:
         return onnx.defs.get_schema(name, opset, domain)
     except onnx.defs.SchemaError:
@@ -376,7 +376,7 @@ def _schema(domain: str, name: str, opset: int) -> Any:
 
 
 def _remedy(domain: str, name: str, opset: int) -> str:
-    """Return why an operator is not known, and what could be done."""
+    """Return why an operator is unknown and what the user can do."""
     versions = OPERATORS.get((domain, name))
     if versions:
         return (

@@ -48,7 +48,7 @@ PLANS: Final = 16
 
 
 def load(source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
-    """Read a model of ONNX, and check that all of it can run.
+    """Read an ONNX model and check that all of it can run.
 
     Args:
         source: The path of a file; or a model that the package onnx has made or read.
@@ -101,7 +101,7 @@ class Model:
 
     @property
     def weights(self) -> Weights:
-        """The tensors that the file brings, by name, as arrays. New values can be assigned.
+        """The weights in the file by name, as arrays. New values can be assigned.
 
         Raises:
             ArgumentValueError: an assigned array has another shape or dtype.
@@ -109,7 +109,7 @@ class Model:
         return Weights(self)
 
     def variables(self, names: Sequence[str] | None = None) -> list[plugrad.Variable]:
-        """Make weights variables of the active backend, which optimizers and gradients take.
+        """Turn weights into variables on the active backend, for optimizers and gradients.
 
         Args:
             names: Names of weights. Without, all those of floating dtypes.
@@ -131,7 +131,7 @@ class Model:
         return [self._trained[name] for name in names]
 
     def freeze(self) -> None:
-        """Make variables constants again, with the values that they have now."""
+        """Turn the variables back into constants with their current values."""
         for name, variable in self._trained.items():
             dtype = self._graph.constants[name].dtype
             self._graph.constants[name] = variable.numpy().astype(dtype)
@@ -154,7 +154,7 @@ class Model:
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs as a list, for inputs by name. Names need not be those of Python."""
+        """Return the outputs as a list; inputs are given by name, also names that are not Python identifiers."""
         device = _device(inputs.values())
         values = {name: self._convert_input(name, value, device) for name, value in inputs.items()}
         missing = [name for name in self._inputs if name not in values]
@@ -172,7 +172,7 @@ class Model:
         return plan.run({**self._trained, **values})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model with the weights that it has now.
+        """Write the model with its current weights.
 
         What no longer fits into one file of protobuf, above 2 GB, goes to a second one beside it.
         """
@@ -191,7 +191,7 @@ class Model:
         return f"Model({', '.join(self.inputs)} -> {', '.join(self.outputs)})"
 
     def _optimize_graph(self) -> Graph:
-        """Return the graph as it runs: what is known is computed, and what follows a convolution joins it."""
+        """Return the graph to run: constants folded, and operations after a convolution merged into it."""
         changing = {*self._trained, *self._graph.inputs}
         dtypes = {
             name: numpy_dtype(proto.type.tensor_type.elem_type)
@@ -201,7 +201,7 @@ class Model:
         return fuse_nodes(fold_constants(self._graph, changing, dtypes), changing)
 
     def _replan(self) -> None:
-        """Forget what was computed from weights."""
+        """Drop everything that was computed from weights."""
         self._fused = None
         self._plans.clear()
 
@@ -221,7 +221,7 @@ class Model:
         return values
 
     def _convert_input(self, name: str, value: Any, device: str) -> Any:
-        """Return an input as the graph takes it: a tensor, or an array of a dtype that plugrad lacks."""
+        """Convert an input to a tensor, or to an array if plugrad lacks its dtype."""
         if name not in self._graph.inputs:
             raise ArgumentError(f"{name!r} is no input; these are: {', '.join(self._inputs)}.")
         if value is None or isinstance(value, plugrad.Variable):
@@ -237,7 +237,7 @@ class Model:
 
 
 class Weights(MutableMapping[str, Any]):
-    """The weights of a model by name; reading gives arrays, assigning gives the model new ones."""
+    """The weights of a model by name; reading returns arrays, assignment changes the model."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -280,7 +280,7 @@ def _is_tensor(proto: Any) -> bool:
 
 
 def _cast_to_declared(array: NDArray[Any], proto: onnx.ValueInfoProto | None) -> NDArray[Any]:
-    """Return real numbers in the dtype that the model says; Python's and NumPy's are of float64."""
+    """Cast real numbers to the dtype that the model declares; Python's floats and NumPy's default are float64."""
     if proto is None or not _is_tensor(proto) or array.dtype.kind != "f":
         return array
     declared = numpy_dtype(proto.type.tensor_type.elem_type)
@@ -288,7 +288,7 @@ def _cast_to_declared(array: NDArray[Any], proto: onnx.ValueInfoProto | None) ->
 
 
 def _to_tensor(value: Any, device: str) -> Any:
-    """Return a tensor, on the cpu if the device lacks the dtype; an array, where plugrad lacks it."""
+    """Convert to a tensor, on the cpu if the device lacks the dtype, or to an array if plugrad lacks it."""
     if isinstance(value, plugrad.Tensor):
         return value
     array = np.asarray(value)
@@ -298,7 +298,7 @@ def _to_tensor(value: Any, device: str) -> Any:
 
 
 def _check_shape(name: str, declared: onnx.TypeProto.Tensor, value: Any) -> None:
-    """Check an input against what the model says of it."""
+    """Check the shape of an input against the shape that the model declares."""
     dims = declared.shape.dim
     sizes = [d.dim_value if d.HasField("dim_value") else (d.dim_param or "any") for d in dims]
     fits = len(sizes) == len(value.shape) and all(
@@ -320,7 +320,7 @@ def _check_shape(name: str, declared: onnx.TypeProto.Tensor, value: Any) -> None
 
 
 def _device(values: Any) -> str:
-    """Return the device of the first tensor among inputs, else the active one."""
+    """Return the device of the first tensor among the inputs, or the active one."""
     for value in values:
         parts: list[Any] = value if is_list(value) else [value]
         for part in parts:
@@ -330,7 +330,7 @@ def _device(values: Any) -> str:
 
 
 def _signature(value: Any) -> Any:
-    """Return what of an input decides over shapes."""
+    """Return the part of an input on which shapes inside the model depend."""
     if is_list(value):
         return tuple(map(_signature, value))
     return None if value is None else (tuple(value.shape), str(value.dtype))

@@ -27,7 +27,7 @@ LARGEST: Final = 1 << 31
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int, NDArray[Any]]]:
-    """Return the model in a file, and its large weights, which it then lacks, by their places among all.
+    """Read a model without its large weights, and the position of each of these in the file, by index.
 
     External data are not read.
 
@@ -53,7 +53,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int,
 
 
 def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
-    """Return a tensor of a file as an array.
+    """Read a tensor of a model as an array.
 
     Raises:
         InvalidModel: shape and data do not fit, or its external data are not in the folder.
@@ -65,7 +65,7 @@ def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
         raise InvalidModel(f"Tensor {name!r}: shape {shape} has a negative size.")
     try:
         if proto.data_location == onnx.TensorProto.EXTERNAL:
-            data = _external(proto, folder, math.prod(shape), dtype)
+            data = _read_external(proto, folder, math.prod(shape), dtype)
             raw = onnx.TensorProto(data_type=proto.data_type, dims=proto.dims, raw_data=data)
             return numpy_helper.to_array(raw)
         return numpy_helper.to_array(proto)
@@ -91,7 +91,7 @@ def _read_large(
 
 
 def read_sparse(proto: onnx.SparseTensorProto, folder: Path | None) -> NDArray[Any]:
-    """Return a sparse tensor of a file as a dense array.
+    """Read a sparse tensor of a model as a dense array.
 
     Raises:
         InvalidModel: indices are outside of its shape, or the array would not fit into memory.
@@ -115,10 +115,10 @@ def read_sparse(proto: onnx.SparseTensorProto, folder: Path | None) -> NDArray[A
     return dense.reshape(shape)
 
 
-def _external(
+def _read_external(
     proto: onnx.TensorProto, folder: Path | None, count: int, dtype: np.dtype[Any]
 ) -> bytes:
-    """Return the bytes of a tensor that lie in another file of the model's folder."""
+    """Read the bytes of a tensor from an external file in the model's folder."""
     entries = {entry.key: entry.value for entry in proto.external_data}
     location = entries.get("location", "")
     if folder is None:

@@ -45,7 +45,7 @@ OPERATORS: Final[dict[tuple[str, str], list[Operator]]] = {}
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator from one version on: a function, and what it takes."""
+    """The implementation of an operator from one opset version on, and its parsed signature."""
 
     name: str
     domain: str
@@ -60,14 +60,14 @@ class Operator:
     given: tuple[str, ...] = ()
 
     def kind(self, position: int) -> str:
-        """Return the annotation of an input."""
+        """Return the annotation of the input at a position."""
         return self.kinds[position] if position < len(self.kinds) else self.variadic
 
 
 def operator(
     *names: str, since: int = 1, domain: str = "", pure: bool = True, layout: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare that a function computes operators of ONNX.
+    """Register a function as the implementation of ONNX operators.
 
     Args:
         *names: Names of operators.
@@ -92,7 +92,7 @@ def operator(
 
 
 def _parse_signature(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return what a signature says of inputs and attributes."""
+    """Return the inputs and attributes that a function's signature declares."""
     kinds: list[str] = []
     attributes: dict[str, Any] = {}
     given: list[str] = []
@@ -121,6 +121,6 @@ def _parse_signature(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def find(domain: str, name: str, opset: int) -> Operator | None:
-    """Return the operator as it is in a version, or None."""
+    """Return the implementation of an operator in an opset version, or None."""
     versions = OPERATORS.get((domain, name), [])
     return next((version for version in versions if version.since <= opset), None)

@@ -41,7 +41,7 @@ STOP_GRADIENT: Final = "StopGradient"
 
 
 class Call(NamedTuple):
-    """A call that stands for some nodes."""
+    """A plugrad call that a model spells out as several nodes."""
 
     name: str
     """That of an operator of `DOMAIN`, or of a kernel."""
@@ -59,14 +59,14 @@ def remember(
     inputs: Sequence[str],
     outputs: Sequence[str],
 ) -> None:
-    """Write a record of a call into the metadata of the nodes that stand for it."""
+    """Record a call in the metadata of the nodes that spell it out."""
     call = Call(name, dict(attributes), list(inputs), list(outputs), len(nodes))
     value = json.dumps({**call._asdict(), "digest": _digest(nodes)})
     nodes[0].metadata_props.add(key=KEY, value=value)
 
 
 def read_records(nodes: Sequence[onnx.NodeProto]) -> dict[int, Call]:
-    """Return the calls that a model's nodes have records of, by the index of each call's first node.
+    """Return the recorded calls of a model's nodes by the index of each call's first node.
 
     Records that do not fit the nodes any more are left out.
     """
@@ -84,7 +84,7 @@ def read_records(nodes: Sequence[onnx.NodeProto]) -> dict[int, Call]:
 
 
 def find_operator(call: Call) -> tuple[Operator, dict[str, Any]] | None:
-    """Return the operator that computes a call, and its attributes; None, if it is not known."""
+    """Return the operator and attributes for a recorded call, or None if the call is unknown."""
     if call.name in REMEMBERED:
         return OPERATORS[DOMAIN, "Kernel"][0], {"name": call.name, "attributes": call.attributes}
     known = call.name in CELLS or call.name == STOP_GRADIENT
@@ -94,19 +94,19 @@ def find_operator(call: Call) -> tuple[Operator, dict[str, Any]] | None:
 
 @operator(STOP_GRADIENT, domain=DOMAIN)
 def stop_gradient(x: Tensor) -> Tensor:
-    """Return what is there, as a constant."""
+    """Return x as a constant for gradients."""
     return plugrad.stop_gradient(x)
 
 
 @operator("Kernel", domain=DOMAIN)
 def kernel(*inputs: Tensor, name: str, attributes: dict[str, Any]) -> Any:
-    """Return what a kernel makes of its inputs."""
+    """Return the result of a kernel of plugrad."""
     given: Any = dict(zip(KERNELS[name].inputs, inputs, strict=False))
     return plugrad.run_kernel(name, given, attributes)
 
 
 def _read_record(nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodeProto) -> Call | None:
-    """Return the call that a node has a record of."""
+    """Return the call recorded in a node, or None."""
     texts = [entry.value for entry in node.metadata_props if entry.key == KEY]
     if not texts:
         return None
@@ -122,7 +122,7 @@ def _read_record(nodes: Sequence[onnx.NodeProto], place: int, node: onnx.NodePro
 
 
 def _is_closed(nodes: Sequence[onnx.NodeProto], call: Call, uses: Counter[str]) -> bool:
-    """Whether nobody else uses what these nodes compute, but the outputs of the call."""
+    """Whether only the outputs of the call are used outside of these nodes."""
     inside = Counter(name for node in nodes for name in node.input)
     made = {name for node in nodes for name in node.output}
     return {*filter(None, call.outputs)} <= made and all(
@@ -131,7 +131,7 @@ def _is_closed(nodes: Sequence[onnx.NodeProto], call: Call, uses: Counter[str]) 
 
 
 def _digest(nodes: Iterable[onnx.NodeProto]) -> str:
-    """Return a number that is another one as soon as a node changes."""
+    """Return a hash of nodes, which changes if any node does."""
     digest = sha256()
     for node in nodes:
         plain = onnx.NodeProto()
@@ -142,5 +142,5 @@ def _digest(nodes: Iterable[onnx.NodeProto]) -> str:
 
 
 def _as_tuples(value: Any) -> Any:
-    """Return lists as tuples, which attributes of kernels are."""
+    """Convert lists to tuples, which attributes of kernels are."""
     return tuple(map(_as_tuples, cast("list[Any]", value))) if isinstance(value, list) else value

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def cast_to(x: Any, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Any:
-    """Return a tensor, or an array where plugrad lacks the dtype, with values in another dtype.
+    """Cast a tensor to another dtype; the result is an array if plugrad lacks the dtype.
 
     Args:
         x: A tensor, or an array of a dtype that plugrad lacks.
@@ -30,7 +30,9 @@ def cast_to(x: Any, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: 
         return plugrad.astype(x, dtype.name)
     array = as_array(x)
     if dtype is STRING:
-        return as_tensor(np.array([_text(v) for v in array.ravel()], object).reshape(array.shape))
+        return as_tensor(
+            np.array([_format_number(v) for v in array.ravel()], object).reshape(array.shape)
+        )
     if text:
         parsed = np.array([float(str(v)) for v in array.ravel()], np.float64)
         array = parsed.reshape(array.shape)
@@ -40,28 +42,28 @@ def cast_to(x: Any, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: 
 def round_to(
     array: NDArray[Any], dtype: np.dtype[Any], *, saturate: bool, round_mode: str = "up"
 ) -> NDArray[Any]:
-    """Return an array in any dtype, rounded as ONNX says."""
+    """Cast an array to any dtype with ONNX's rounding."""
     name = dtype.name
     if is_stored_only(array.dtype):
         array = array.astype(np.float32)
     if name == "float8_e8m0fnu":
-        return _exponents(array, round_mode, saturate)
+        return _cast_to_powers_of_two(array, round_mode, saturate)
     if name.startswith(("float8", "float4")):
-        return _small_floats(array, dtype, saturate)
+        return _cast_to_small_floats(array, dtype, saturate)
     if name in ("int4", "uint4", "int2", "uint2"):
-        return _small_integers(array, name, dtype)
+        return _cast_to_small_integers(array, name, dtype)
     if array.dtype.kind == "f" and dtype.kind in "iu":
         return np.trunc(array).astype(dtype)
     return array.astype(dtype)
 
 
-def _text(value: Any) -> str:
-    """Return a number as ONNX writes it."""
+def _format_number(value: Any) -> str:
+    """Format a number as ONNX does."""
     return str(value) if isinstance(value, np.integer | np.bool_ | str) else str(np.float32(value))
 
 
-def _small_integers(array: NDArray[Any], name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the low bits of integers."""
+def _cast_to_small_integers(array: NDArray[Any], name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Cast to integers of fewer than 8 bits by keeping the low bits."""
     bits = int(name[-1])
     whole = np.trunc(array).astype(np.int64) & ((1 << bits) - 1)
     if name[0] == "i":
@@ -69,8 +71,10 @@ def _small_integers(array: NDArray[Any], name: str, dtype: np.dtype[Any]) -> NDA
     return whole.astype(np.int8).astype(dtype)
 
 
-def _small_floats(array: NDArray[Any], dtype: np.dtype[Any], saturate: bool) -> NDArray[Any]:
-    """Return numbers of 8 or 4 bits; what is too large is the largest number, or as the format says."""
+def _cast_to_small_floats(
+    array: NDArray[Any], dtype: np.dtype[Any], saturate: bool
+) -> NDArray[Any]:
+    """Cast to floats of 8 or 4 bits; values out of range saturate or become what the format specifies."""
     values = array.astype(np.float32)
     largest = np.float32(ml_dtypes.finfo(dtype).max)  # pyright: ignore[reportUnknownMemberType]
     if saturate or dtype.name.startswith("float4"):
@@ -78,8 +82,8 @@ def _small_floats(array: NDArray[Any], dtype: np.dtype[Any], saturate: bool) -> 
     return values.astype(dtype)
 
 
-def _exponents(array: NDArray[Any], round_mode: str, saturate: bool) -> NDArray[Any]:
-    """Return powers of two, of which only the exponent is stored."""
+def _cast_to_powers_of_two(array: NDArray[Any], round_mode: str, saturate: bool) -> NDArray[Any]:
+    """Round to powers of two, stored as exponents only (float8e8m0)."""
     values = np.abs(array.astype(np.float32))
     bits = values.view(np.uint32)
     exponent = (bits >> 23).astype(np.int64)

@@ -33,7 +33,7 @@ LARGE: Final = 1 << 14
 
 
 class Field(NamedTuple):
-    """Where a field of a message lies: from `start` to `end`, its value from `value` on."""
+    """The position of a field in the bytes of a message: from `start` to `end`, with its value from `value` on."""
 
     number: int
     kind: int
@@ -43,22 +43,22 @@ class Field(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many bytes the value has."""
+        """The number of bytes of the value."""
         return self.end - self.value
 
 
 def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
-    """Return a model without the numbers of its large weights, and where these lie, by their place among all weights.
+    """Return the bytes of a model without its large weights, and the positions of these in the file, by weight index.
 
     Returns None if the file cannot be read in this way, since it is damaged, not regular, or unusual.
     """
     try:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            graphs = [f for f in _fields(data, 0, len(data)) if f.number == GRAPH]
+            graphs = [f for f in _iter_fields(data, 0, len(data)) if f.number == GRAPH]
             if len(graphs) != 1 or graphs[0].kind != BYTES:
                 return None
             (graph,) = graphs
-            content, places = _without_weights(data, graph)
+            content, places = _strip_weights(data, graph)
             return b"".join((data[: graph.start], content, data[graph.end :])), places
     except (OSError, ValueError) as error:
         if is_interruption(error):
@@ -67,7 +67,7 @@ def split(file: BufferedReader) -> tuple[bytes, dict[int, Field]] | None:
 
 
 def read(file: BufferedReader, field: Field, proto: onnx.TensorProto) -> NDArray[Any]:
-    """Return the numbers of a weight that `split` has left out.
+    """Read the numbers of a weight that `split` left out.
 
     Raises:
         ValueError: there are not as many numbers as its shape says.
@@ -86,16 +86,16 @@ def read(file: BufferedReader, field: Field, proto: onnx.TensorProto) -> NDArray
     return array.reshape(shape)
 
 
-def _without_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Field]]:
-    """Return the field of a graph without the numbers of large weights, and where these lie."""
+def _strip_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Field]]:
+    """Return the field of a graph without the numbers of large weights, and their positions."""
     parts: list[bytes] = []
     places: dict[int, Field] = {}
     count = 0
-    for field in _fields(data, graph.value, graph.end):
+    for field in _iter_fields(data, graph.value, graph.end):
         if field.number != INITIALIZER or field.kind != BYTES:
             parts.append(data[field.start : field.end])
             continue
-        raw = [f for f in _fields(data, field.value, field.end) if f.number == RAW_DATA]
+        raw = [f for f in _iter_fields(data, field.value, field.end) if f.number == RAW_DATA]
         if len(raw) == 1 and raw[0].kind == BYTES and raw[0].size >= LARGE:
             places[count] = raw[0]
             rest = data[field.value : raw[0].start] + data[raw[0].end : field.end]
@@ -106,20 +106,20 @@ def _without_weights(data: mmap.mmap, graph: Field) -> tuple[bytes, dict[int, Fi
     return _encode_field(GRAPH, b"".join(parts)), places
 
 
-def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
-    """Yield the fields of a message.
+def _iter_fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
+    """Yield the fields of a protobuf message.
 
     Raises:
         ValueError: it is none.
     """
     while start < end:
-        key, value = _varint(data, start, end)
+        key, value = _decode_varint(data, start, end)
         kind = key & 7
         if kind == BYTES:
-            size, value = _varint(data, value, end)
+            size, value = _decode_varint(data, value, end)
             stop = value + size
         elif kind == VARINT:
-            stop = _varint(data, value, end)[1]
+            stop = _decode_varint(data, value, end)[1]
         elif kind in (FIXED64, FIXED32):
             stop = value + (8 if kind == FIXED64 else 4)
         else:
@@ -130,8 +130,8 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[Field]:
         start = stop
 
 
-def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
-    """Return a number that is written in groups of seven bits, the lowest first, and where it ends."""
+def _decode_varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
+    """Decode a variable-length integer of protobuf (7 bits per byte, lowest first); return it and its end."""
     number = 0
     for place in range(start, min(end, start + 10)):
         byte = data[place]
@@ -142,7 +142,7 @@ def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
 
 
 def _encode_field(number: int, value: bytes) -> bytes:
-    """Return a field of bytes."""
+    """Encode a length-delimited field of protobuf."""
     head = [number << 3 | BYTES]
     size = len(value)
     while size >= 0x80:

@@ -89,7 +89,7 @@ class WasmBackend(Backend):
         return kernels()
 
     def threads(self) -> int:
-        """Return how many threads compute at most.
+        """The maximum number of threads that compute.
 
         Raises:
             BackendUnavailable: the option is not positive.
@@ -105,11 +105,11 @@ class WasmBackend(Backend):
         return threads
 
     def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return an implementation without the step that imports it."""
+        """Return an implementation without the wrapper that imports its module on first use."""
         return function.function if isinstance(function, Deferred) else function
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return an implementation that also takes bfloat16, for which many elementwise kernels have exports."""
+        """Return an implementation that also accepts bfloat16; many elementwise kernels have exports for it."""
         contract = KERNELS.get(kernel_name)
         if contract is None or kernel_name in MOVING_KERNELS | bfloat16_kernels():
             return function
@@ -119,7 +119,7 @@ class WasmBackend(Backend):
         return self.functions["Cast"](x, dtype=dtype)
 
     def compile(self, graph: Graph) -> Callable[..., list[Any]] | None:
-        """Return a function that runs a graph as programs in the sandbox."""
+        """Return a function that runs a graph as programs in the sandbox, or None."""
         from plugrad_wasm.programs.compile import compile_graph
 
         return compile_graph(graph, self.linear)
@@ -127,7 +127,7 @@ class WasmBackend(Backend):
     def host_value(
         self, function: Callable[[], Any], shape: Shape, dtype: DType
     ) -> WasmArray | NDArray[Any]:
-        """Return an array of what a function computes on the host, without the checks of foreign arrays."""
+        """Return an array of a host function's value, without the checks that foreign arrays need."""
         if dtype in (bool_, string) or self.is_closed or self.lost:
             return super().host_value(function, shape, dtype)
         values = compute_host_value(function, shape, dtype)
@@ -141,7 +141,7 @@ class WasmBackend(Backend):
         attrs: Mapping[str, Any],
         free: Sequence[int],
     ) -> Implementation | None:
-        """Return a function that makes the calls of an implementation of this backend for arrays of some shapes."""
+        """Return a version of an implementation with its calls prepared for fixed shapes."""
         from plugrad_wasm.programs.specialize import specialize
 
         config = get_kernel(kernel_name, self.name)
@@ -151,7 +151,7 @@ class WasmBackend(Backend):
         return specialize(kernel_name, function, specs, attrs, free, self.linear)
 
     def dtypes(self) -> frozenset[DType]:
-        """Return the dtypes of arrays, and strings; a kernel may accept fewer."""
+        """Return the dtypes of arrays, including strings; a kernel may accept fewer."""
         return DTYPES | known_bfloat16() | {string}
 
     def from_numpy(self, array: NDArray[Any]) -> WasmArray | NDArray[Any]:
@@ -161,20 +161,20 @@ class WasmBackend(Backend):
         return self.linear.from_numpy(array, as_supported_dtype(array.dtype))
 
     def to_numpy(self, array: WasmArray | NDArray[Any]) -> NDArray[Any]:
-        """Return a copy on the host, or a view of strings, which are there already."""
+        """Return a copy on the host; strings, which are on the host already, are returned as a view."""
         return self.linear.to_numpy(array) if isinstance(array, WasmArray) else array.view()
 
     def synchronize(self) -> None:
-        """Return at once: a call returns when it has finished."""
+        """Return at once, because every call returns after it has finished."""
 
     def memory(self) -> Memory:
         """Return the memory that arrays use, counted in whole blocks, and the extent of linear memory."""
         return self.linear.report()
 
     def set_memory_limit(self, limit: int | None) -> None:
-        """Refuse allocations that would make arrays use more than `limit` bytes."""
+        """Refuse allocations that would raise the arrays' memory above `limit` bytes."""
         self.linear.set_limit(limit)
 
     def close(self) -> None:
-        """Release the instance; arrays that are left keep it alive as long as they exist."""
+        """Release the instance; live arrays keep it alive."""
         del self.linear

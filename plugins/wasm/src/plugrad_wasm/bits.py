@@ -29,7 +29,7 @@ def _to_bits(value: Scalar, dtype: DType, spelling: str) -> tuple[int, ...]:
 
 
 def to_bits(value: Scalar, dtype: DType) -> tuple[int, ...]:
-    """Return the bits of `value` in `dtype`, as the signed 64-bit integers that a call takes: two for complex128.
+    """Return the bits of a number as the signed 64-bit integers that a call takes: two for complex128.
 
     >>> from plugrad.extend import float32
     >>> to_bits(1.0, float32) == (0x3F800000,)
@@ -40,7 +40,7 @@ def to_bits(value: Scalar, dtype: DType) -> tuple[int, ...]:
 
 
 def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar) -> WasmArray:
-    """Return an array with `value` everywhere."""
+    """Return an array filled with `value`."""
     out = memory.empty(shape, dtype)
     run = memory.store.short[FILL[dtype.itemsize]]
     run(out.address, out.size, *to_bits(value, dtype))
@@ -48,7 +48,7 @@ def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scal
 
 
 def as_float32(value: float) -> float:
-    """Return `value` rounded to float32, or infinity if it is out of range.
+    """Round a number to float32; out of range it becomes infinity.
 
     >>> as_float32(1e300), as_float32(0.1)
     (inf, 0.10000000149011612)
@@ -57,7 +57,7 @@ def as_float32(value: float) -> float:
 
 
 def converter(dtype: DType) -> Callable[[float], float]:
-    """Return the function that converts an attribute to the type that exports take for a dtype."""
+    """Return the function that converts an attribute to the number that exports expect for a dtype."""
     if dtype is uint64:  # beyond 2^63, its bits are those of a negative number
         return lambda value: to_bits(int(value), dtype)[0]
     return int if dtype in INTEGER else as_float32 if dtype is float32 else float

@@ -32,7 +32,7 @@ class RefusedModule(Exception):
 
 
 def get_compiler() -> CompilerProcess:
-    """Return an idle compiler process that this process has started, or a new one.
+    """Return an idle compiler process of this process, or start one.
 
     Raises:
         KernelFailed: none can be started.
@@ -109,7 +109,7 @@ class CompilerProcess:
         return answer
 
     def _request(self, source: bytes) -> tuple[bytes, bytes]:
-        """Return the kind of the answer and the answer.
+        """Send a module, and return the kind of the answer and the answer.
 
         Raises:
             RefusedModule: the process ended.
@@ -128,11 +128,11 @@ class CompilerProcess:
         )
 
     def stop(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process if it is of this process, and forget it."""
+        """End the compiler process unless a parent process owns it, and forget it."""
         if self.process_id == os.getpid():
             self._process.kill()
             self._process.wait()

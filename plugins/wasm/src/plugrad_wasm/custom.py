@@ -33,7 +33,7 @@ HARMFUL: Final = re.compile(
 
 
 def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[..., WasmArray]:
-    """Return an implementation that maps `expression` over float32 arrays of one shape.
+    """Return an implementation that applies `expression` to float32 arrays of equal shape.
 
     >>> cube = elementwise("(f32.mul (local.get $x) (f32.mul (local.get $x) (local.get $x)))")
 
@@ -83,7 +83,7 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
 
 
 def _check(names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None:
-    """Raise an error unless there is one float32 array for each name, and all have one shape."""
+    """Raise unless there is one float32 array for each name, all of equal shape."""
     if len(arrays) != len(names):
         raise ArgumentError(
             f"elementwise{names} takes {len(names)} arrays, not {len(arrays)}; name every input of "
@@ -101,7 +101,7 @@ def _check(names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None:
 
 
 def _module_text(expression: str, inputs: tuple[str, ...]) -> str:
-    """Return a module that imports the memory and exports a loop over the expression.
+    """Return the text of a module that imports the memory and exports a loop over the expression.
 
     The parameters are the pointers to the inputs and to the output, and the number of elements.
     Their names begin with a dot, so that they differ from the names of all inputs.

@@ -58,7 +58,7 @@ Binary: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
 
 
 class Implementations(KernelTable):
-    """The implementations declared so far by the imported modules of `kernels`.
+    """The implementations declared by the imported modules of `kernels`.
 
     A module whose import was interrupted declares its kernels again.
     """
@@ -92,7 +92,7 @@ class ExportNames(dict[DType, str]):
 
 
 def call(x: WasmArray, export: str, work: int) -> Call:
-    """Return an export of the module that `x` belongs to, for a call of about `work` elementary steps."""
+    """Return an export of the module of `x`, for a call of about `work` elementary steps."""
     store = x.memory.store
     return (store.short if work < RELEASE_LOCK_MIN_ELEMENTS else store.long)[export]
 
@@ -100,7 +100,7 @@ def call(x: WasmArray, export: str, work: int) -> Call:
 def items_per_part(
     store: Runtime, length: int, work: int, portion: PartSteps, multiple: int = 1
 ) -> int:
-    """Return the number of items per part, if all `length` items take `work` steps."""
+    """Return the number of items per part, if all `length` items take `work` steps together."""
     if work < 2 * portion.minimum:
         return max(1, length)
     threads = store.threads
@@ -111,7 +111,7 @@ def items_per_part(
 
 
 def is_one_call(store: Runtime, size: int) -> bool:
-    """Return whether elementwise work is not divided.
+    """Return whether elementwise work of a size is done in one call.
 
     The implementations make such a call themselves: after one that has filled the caches, every function of Python
     is fetched anew, and `run_elements` would take up to 7 µs.
@@ -122,7 +122,7 @@ def is_one_call(store: Runtime, size: int) -> bool:
 def iter_ranges(
     sizes: tuple[int, ...], work: int, most: int
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield parts of a walk over axes of some sizes, in order: a first place and a length for each axis.
+    """Yield the parts of a walk over axes in order: a start and a length for each axis.
 
     All parts together are `work` steps. A part has about `maximum` of them, and several places along one
     axis only if it has all places of the axes behind it.
@@ -139,7 +139,7 @@ def iter_ranges(
 
 
 def product_part(x: WasmArray) -> PartSteps:
-    """Return the limits of a part of a matrix product in the dtype of x."""
+    """Return the limits on one part of a matrix product in the dtype of x."""
     return FLOAT32_PRODUCTS_PART if x.dtype is float32 else PRODUCTS_PART
 
 
@@ -214,7 +214,7 @@ def run_walk(
     work: int,
     starts: Sequence[int] = (0,) * 5,
 ) -> None:
-    """Call an export that walks over axes, part by part along the first one.
+    """Call an export that walks over axes, in parts along the first one.
 
     The arguments of a call are the addresses of the arrays, that of the descriptor, and the attributes.
 
@@ -263,7 +263,7 @@ def run_chains(
     work: int,
     scratch: int | None = None,
 ) -> None:
-    """Make chains of calls, of `work` steps together; `Workers.perform` explains the other arguments.
+    """Run chains of calls with `work` steps in total; `Workers.perform` explains the other arguments.
 
     `scratch` is the number of bytes for each thread.
     """
@@ -306,7 +306,7 @@ def unary(kernel: str, *, dtype: DType | None = None) -> Unary:
 
 
 def read_walk(x: WasmArray, shape: tuple[int, ...]) -> Walk:
-    """Return the walk over an array that is broadcast to a shape."""
+    """Return the walk that reads an array as if it were broadcast to a shape."""
     if isinstance(x, WasmWalk):
         walk = x.walk  # once: another thread may copy the elements meanwhile
         if walk is not None:
@@ -388,7 +388,7 @@ def binary(kernel: str, *, dtype: DType | None = None) -> Binary:
 
 
 def declare_exports(contracts: ModuleType) -> None:
-    """Implement the elementwise contracts of a family for which the module has exports.
+    """Declare implementations of a family's elementwise contracts for which the module has exports.
 
     Such a kernel takes one line of C. Implementations that are in the table already stay.
     """
@@ -409,5 +409,5 @@ def declare_exports(contracts: ModuleType) -> None:
 
 
 def swap_operands(implementation: Binary) -> Binary:
-    """Return the implementation with its operands swapped: a > b is b < a."""
+    """Return an implementation with swapped operands, such as a > b from b < a."""
     return lambda a, b: implementation(b, a)

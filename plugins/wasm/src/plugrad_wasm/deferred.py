@@ -20,7 +20,7 @@ ANY: Final = Signature(
 
 
 class Deferred:
-    """The implementation of a kernel in a module of `plugrad_wasm.kernels`.
+    """An implementation whose module in `plugrad_wasm.kernels` is imported on first use.
 
     The module is imported by the first call, or by whoever first asks for `function`.
     """

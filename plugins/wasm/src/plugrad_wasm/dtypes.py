@@ -35,7 +35,7 @@ DTYPES: Final = frozenset(
 
 
 def as_supported_dtype(spelling: object) -> DType:
-    """Return the dtype that is meant, if arrays can have it.
+    """Return the dtype for a spelling if arrays can have it, or raise.
 
     Raises:
         UnsupportedDtype: they cannot.

@@ -90,12 +90,12 @@ NATIVE_FAMILIES: Final = (
 
 @cache
 def listed_kernels() -> frozenset[str]:
-    """Return the kernels in the manifest."""
+    """Return the kernels that the manifest lists."""
     return frozenset(tomllib.loads(MANIFEST.read_text("utf-8"))["kernels"])
 
 
 def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
-    """Yield the kernels of a family, with their names in Python."""
+    """Yield the kernels of a family with their Python names."""
     for name, value in vars(family).items():
         if isinstance(value, Kernel):
             yield name, cast("Kernel[..., Any]", value)
@@ -103,7 +103,7 @@ def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
 
 @cache
 def bfloat16_kernels() -> frozenset[str]:
-    """Return the elementwise kernels for which the modules have exports for bfloat16, too."""
+    """Return the elementwise kernels that also have exports for bfloat16."""
     from plugrad_wasm.program import exported_dtypes  # not at the top: it imports wasmtime
 
     return frozenset(
@@ -118,12 +118,12 @@ CAST: Final = Deferred(unary.cast, "unary")
 
 
 def widen_float16(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
-    """Return an implementation that computes float16 in float32."""
+    """Return an implementation that computes float16 inputs in float32."""
     return compute_in_float32(kernel, function, CAST, (float16,))
 
 
 def kernels() -> KernelTable:
-    """Return a table of the kernels; the module of a family is imported when one of them is first used."""
+    """Return the table of all kernels; a family's module is imported on first use of one of its kernels."""
     from plugrad_wasm.program import exported_kernels  # not at the top: it imports wasmtime
 
     exported = exported_kernels()

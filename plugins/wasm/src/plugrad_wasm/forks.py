@@ -21,7 +21,7 @@ MAX_WAIT_SECONDS: Final = 10.0
 
 
 class ForkLock:
-    """A reentrant lock that counts how often it is held.
+    """A reentrant lock that counts how often it is held, and survives a fork.
 
     A thread that needs several of them takes the one that was created first before the others.
     """
@@ -60,7 +60,7 @@ class ForkLock:
         self._lock.release()
 
     def pause(self, deadline: float) -> bool:
-        """Take the lock before a fork, and return whether it was free in time."""
+        """Acquire the lock before a fork; return whether it was free in time."""
         return not self._is_lost and self._lock.acquire(timeout=max(0.0, deadline - monotonic()))
 
     def resume(self) -> None:
@@ -68,7 +68,7 @@ class ForkLock:
         self._lock.release()
 
     def lose(self) -> None:
-        """Refuse the lock from now on: the thread that holds it does not exist in this process."""
+        """Refuse all further use, because the thread that holds the lock does not exist in this process."""
         self._is_lost = True
 
 

@@ -67,7 +67,7 @@ def size_class(size: int) -> int:
 
 @lru_cache(maxsize=1024)
 def measure_block(shape: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    """Return the number of elements of a dense array, and the size of its block.
+    """Return the number of elements of an array, and the size of its block in bytes.
 
     >>> measure_block((100, 10), 4)
     (1000, 4096)
@@ -77,7 +77,7 @@ def measure_block(shape: tuple[int, ...], itemsize: int) -> tuple[int, int]:
 
 
 class Block:
-    """A part of linear memory.
+    """A block of linear memory.
 
     `release` puts it on the list of returned blocks. It is a function of C, and an array has it in its
     slot ``__del__``, so that Python calls it when the array dies. `free` is the free list of its class.
@@ -94,7 +94,7 @@ class Block:
 
 
 class WasmArray:
-    """A dense array in linear memory that owns its block.
+    """A contiguous array in linear memory that owns its block.
 
     `capacity` is the size class of the block, so that a result like it needs no arithmetic.
     """
@@ -146,7 +146,7 @@ class WasmArray:
 
 
 class WasmView(WasmArray):
-    """Another shape, or dtype, for the block of an array, which it keeps alive."""
+    """An array of another shape or dtype on an array's block, which it keeps alive."""
 
     __slots__ = ("owner",)
 
@@ -169,7 +169,7 @@ class WasmView(WasmArray):
 
 
 class WasmPart(WasmView):
-    """Neighbouring elements of an array, whose block they keep alive."""
+    """A contiguous part of an array, whose block it keeps alive."""
 
     __slots__ = ()
 
@@ -227,7 +227,7 @@ class WasmWalk(WasmArray):
 
 
 class CachedBlock:
-    """A block that the store caches for kernels. It belongs to no tensor and is not counted as used."""
+    """A block that the store caches for kernels; it belongs to no tensor and does not count as used."""
 
     __slots__ = ("__del__", "address")
 
@@ -278,11 +278,11 @@ class LinearMemory:
     # ---- arrays ----
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> WasmArray:
-        """Return an array whose elements are not set."""
+        """Return an uninitialized array."""
         return WasmArray(self, shape, dtype, *measure_block(shape, dtype.itemsize))
 
     def empty_like(self, x: WasmArray) -> WasmArray:
-        """Return an array of the shape and dtype of `x` whose elements are not set."""
+        """Return an uninitialized array with the shape and dtype of `x`."""
         return WasmArray(self, x.shape, x.dtype, x.size, x.capacity)
 
     def window(self, shape: tuple[int, ...], dtype: np.dtype[Any], address: int) -> NDArray[Any]:
@@ -300,7 +300,7 @@ class LinearMemory:
         return self.from_numpy(np.array(numbers, np.uint32), uint32)
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
-        """Return the elements on the host: a view of a large array, which it keeps alive, or a copy.
+        """Return the elements on the host: a view that keeps a large array alive, or a copy of a small one.
 
         Raises:
             ShapeError: the array has more axes than NumPy's arrays can have.
@@ -318,13 +318,13 @@ class LinearMemory:
     # ---- accounting ----
 
     def set_limit(self, limit: int | None) -> None:
-        """Refuse to use more than `limit` bytes from now on."""
+        """Limit the memory of arrays to `limit` bytes."""
         self.collect_returned()  # the next array may not take a block that is beyond the limit without being asked
         self.limit = limit
         self.threshold = self._needed if limit is None else min(self._needed, limit)
 
     def admit(self, used: int, capacity: int) -> None:
-        """Raise the peak to `used`.
+        """Check a new amount of used bytes against the limit, and raise the peak.
 
         Raises:
             OutOfMemory: `used` exceeds the limit.
@@ -340,7 +340,7 @@ class LinearMemory:
         self.set_limit(self.limit)
 
     def report(self) -> Memory:
-        """Return the blocks and bytes that arrays hold, and the extent of linear memory."""
+        """Return the blocks and bytes of arrays, and the size of linear memory."""
         self.collect_returned()
         details = {"pooled": self._free_bytes(), "linear_memory": self.store.memory_size()}
         return Memory(self.buffers, self.used, self.peak, self.limit, details)
@@ -348,7 +348,7 @@ class LinearMemory:
     # ---- blocks ----
 
     def collect_returned(self) -> None:
-        """Move the returned blocks to the free lists of their classes."""
+        """Move returned blocks to the free lists."""
         returned = self.returned
         while True:
             if not returned:  # as a condition of the loop, it would be tested before others may run
@@ -361,7 +361,7 @@ class LinearMemory:
             self.buffers -= 1
 
     def prepare(self, capacity: int) -> None:
-        """Put a block on the free list of a class, and make room for it.
+        """Put a block of a size class on its free list, after making room for it.
 
         Raises:
             OutOfMemory: the limit or the address space is exhausted.
@@ -378,7 +378,7 @@ class LinearMemory:
             self.add_block(capacity)
 
     def _trim(self) -> None:
-        """Give free memory back to the system if there is much that nothing has needed for a while."""
+        """Return free memory to the system if much of it has not been needed for a while."""
         resident = self.used + self._free_bytes() - self._discarded
         if resident > self._needed + max(KEPT_FREE_BYTES, self._needed // 2):
             with self.store.lock:
@@ -391,7 +391,7 @@ class LinearMemory:
         self.set_limit(self.limit)
 
     def add_block(self, capacity: int) -> None:
-        """Put a new block on the free list of a class.
+        """Put a new block of a size class on its free list.
 
         Raises:
             OutOfMemory: the address space is exhausted.
@@ -425,14 +425,14 @@ class LinearMemory:
         return blocks + sum(size for _, size in self._spans)
 
     def _is_worth_merging(self, capacity: int) -> bool:
-        """Return whether memory would grow although much is free: half of what was lately in use at one time."""
+        """Return whether to merge free blocks: memory would grow although more than half of recent use is free."""
         extent = self.store.memory_size()
         return self._top + capacity > extent and self._free_bytes() > max(
             capacity, self._needed // 2, MERGE_MIN_FREE_BYTES
         )
 
     def _carve_at_end(self, capacity: int) -> bool:
-        """Make a block above all others, and return whether there was room; linear memory may grow."""
+        """Make a block above all others, growing linear memory if possible; return whether there was room."""
         address, extent = self._top, self.store.memory_size()
         missing = address + capacity - extent
         if missing > 0:
@@ -448,7 +448,7 @@ class LinearMemory:
         return True
 
     def _carve_from_spans(self, capacity: int) -> bool:
-        """Make a block of the first merged span that is large enough; return whether there is one."""
+        """Make a block from the first merged span that is large enough; return whether there was one."""
         spans = self._spans
         for i, (address, size) in enumerate(spans):
             if size >= capacity:
@@ -463,7 +463,7 @@ class LinearMemory:
         return False
 
     def _merge(self) -> None:
-        """Join all free blocks into spans as long as possible, from which blocks of any size are made."""
+        """Merge all free blocks into spans, from which blocks of any size can be made."""
         spans = self._spans
         for size, free in list(self.free.items()):
             while True:
@@ -486,13 +486,13 @@ class LinearMemory:
 
 
 def host_buffer(address: int, owner: object) -> memoryview:
-    """Return the address space from a host address on as a buffer that keeps `owner` alive."""
+    """Return the host memory from an address on as a buffer that keeps `owner` alive."""
     buffer = _AddressSpace.from_address(address)
     buffer.owner = owner
     return memoryview(buffer)
 
 
 class _AddressSpace(ctypes.c_char * ADDRESS_SPACE):
-    """The reservation of linear memory. Only the part up to its present extent may be accessed."""
+    """The reserved address range of linear memory, of which only the current size may be accessed."""
 
     owner: object

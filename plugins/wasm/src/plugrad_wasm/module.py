@@ -79,7 +79,7 @@ MAX_KEPT_TABLE_BYTES: Final = 1 << 24  # bytes of the largest table that a store
 
 
 class BoundExports(dict[str, Call]):
-    """The exports of the modules, bound when they are first asked for."""
+    """The exports of the modules by name, bound on first use."""
 
     def __init__(self, bind: Callable[[str], Call]) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class BoundExports(dict[str, Call]):
 
 
 class SharedMemory(wasmtime.SharedMemory):
-    """Linear memory that several instances import; its death runs no Python code."""
+    """Linear memory that several instances import; its deallocation runs no Python code."""
 
     __slots__ = ("__del__",)
 
@@ -121,7 +121,7 @@ class QuietStore(wasmtime.Store):
 
 
 class Instance:
-    """One instance of a module in a wasmtime store of its own; `Instances` says how it is called.
+    """One instance of a module in its own wasmtime store; `Instances` says how it is called.
 
     It has its own store, because a trap in a store with two modules that import a shared memory would
     end the process.
@@ -142,7 +142,7 @@ class Instance:
         self._stack_top = self._stack_pointer.value(self.store) if self._stack_pointer else 0
 
     def find_export(self, name: str) -> Any:
-        """Return one export, or None; wasmtime's own mapping wraps all of them, which takes long."""
+        """Return one export or None; wasmtime's own mapping would wrap all of them, which is slow."""
         item = wasmtime_extern_t()
         text = name.encode()
         found = dll.wasmtime_instance_export_get(
@@ -151,7 +151,7 @@ class Instance:
         return wrap_extern(item) if found else None
 
     def move_stack(self, top: int) -> None:
-        """Let the stack, which grows downwards, begin at an address."""
+        """Set the top of the stack, which grows downwards."""
         self._stack_top = top
         self._reset_stack()
 
@@ -207,7 +207,7 @@ class Instance:
         return long_call if is_long else short_call
 
     def call_for_number(self, function: wasmtime.Func, lock: ForkLock, *arguments: int) -> int:
-        """Return the number of 64 bits that a function of integers returns.
+        """Call a function of integers and return its 64-bit result.
 
         `wasmtime.Func` would make objects that run Python code when they die.
         """
@@ -221,7 +221,7 @@ class Instance:
         return slots[0]
 
     def raise_failure(self, error: int | None, lock: ForkLock) -> None:
-        """Turn an error or a trap into an exception; afterwards the store can be used again."""
+        """Raise an error or a trap of wasmtime as an exception, after making the store usable again."""
         trap, self._trap[0] = self._trap[0], 0
         with lock:
             self._reset_stack()
@@ -232,7 +232,7 @@ class Instance:
 
 
 class Instances:
-    """One instance of each module, for one thread at a time; each is made when it is first needed.
+    """One instance of each module for use by one thread at a time, made on first use.
 
     ``short["add_float32"](a, b, out, count, 1, 1)`` calls an export; `long` has the same functions for
     calls that take long enough to let other threads run.
@@ -285,7 +285,7 @@ class Instances:
 
 
 class Store:
-    """Instances of the modules and the memory that they share; it implements `runtime.Runtime`."""
+    """The instances of the modules and the memory that they share; implements `runtime.Runtime`."""
 
     def __init__(self, threads: int = 1) -> None:
         """Make the memory, and the instance for calls from Python.
@@ -311,7 +311,7 @@ class Store:
         self._custom = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._bind_custom)
 
     def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
-        """Return what an export says about the scratch memory that a kernel needs."""
+        """Return the scratch memory that an export asks for."""
         block = self.descriptor(descriptor)
         with compile_lock, self.lock:
             instance = self._instances.with_export(name)
@@ -319,7 +319,7 @@ class Store:
             return instance.call_for_number(function, self.lock, block.address, channels)
 
     def _exports_for_thread(self) -> Mapping[str, Call]:
-        """Make an instance for another thread, because instances are not shared, and return its exports."""
+        """Return the exports of new instances for another thread, because threads cannot share instances."""
         return Instances(self._program, self._linear, CachedBlock(self.memory, STACK_BYTES)).long
 
     def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
@@ -334,7 +334,7 @@ class Store:
         return self._custom(source)[is_long]
 
     def _bind_custom(self, source: str) -> tuple[Call, Call]:
-        """Return the short and the long call of the export of a module in text form."""
+        """Return the short and the long call of a module in text form."""
         try:
             instance, kernel = self._compile(source)
         except (wasmtime.WasmtimeError, wasmtime.Trap) as failure:
@@ -350,7 +350,7 @@ class Store:
         return instance.bind(kernel, self.lock), instance.bind(kernel, self.lock, is_long=True)
 
     def _compile(self, source: str) -> tuple[Instance, object]:
-        """Return an instance of a module in text form, and what it exports as ``kernel``, or None."""
+        """Return an instance of a module in text form with its export ``kernel``, or None."""
         with compile_lock:
             module = compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
             instance = Instance(self._program, module, self._linear)
@@ -367,7 +367,7 @@ class Store:
         return Descriptor(self.memory, values)
 
     def table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
-        """Return `size` bytes that an export fills; unless they are many, it does so once."""
+        """Return `size` bytes filled by an export; small tables are cached."""
         return (self._table if size <= MAX_KEPT_TABLE_BYTES else self._fill_table)(
             name, descriptor, size
         )
@@ -386,19 +386,19 @@ class Store:
         return ctypes.addressof(self._linear.data_ptr().contents)
 
     def discard(self, address: int, size: int) -> None:
-        """Give the whole pages of a span back to the system on Linux; elsewhere they stay."""
+        """Return the whole pages of a span to the system, on Linux only."""
         first, end = -(-address // PAGE) * PAGE, (address + size) // PAGE * PAGE
         self._advise(first, end, MADV_DONTNEED)
 
     def _advise(self, first: int, end: int, advice: int) -> None:
-        """Say on Linux what the addresses from `first` to `end`, whole pages, are for."""
+        """Call madvise for the pages from `first` to `end`, on Linux only."""
         if sys.platform == "linux" and first < end:
             advise = ctypes.CDLL(None).madvise
             address = ctypes.c_void_p(self.host_address() + first)
             advise(address, ctypes.c_size_t(end - first), ctypes.c_int(advice))
 
     def memory_size(self) -> int:
-        """Return the extent of linear memory in bytes."""
+        """Return the current size of linear memory in bytes."""
         return self._linear.data_len()
 
     def grow(self, size: int) -> bool:

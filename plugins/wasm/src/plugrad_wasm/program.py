@@ -51,7 +51,7 @@ class Program:
 
     @cached_property
     def functions(self) -> dict[str, Function]:
-        """The functions that programs call, by name."""
+        """The functions that programs can call, by name."""
         found: dict[str, Function] = {}
         for line in self._sections[FUNCTIONS_SECTION].decode().splitlines():
             module, *functions = line.split()
@@ -63,7 +63,7 @@ class Program:
         return found
 
     def module(self, name: str) -> wasmtime.Module:
-        """Return a module, compiling it the first time."""
+        """Return a module, compiled on first use."""
         with compile_lock:
             if name not in self._compiled:
                 self._compiled[name] = load_or_compile(self.engine, self._sections[name])
@@ -72,7 +72,7 @@ class Program:
 
 @cache
 def program(variants: tuple[str, ...]) -> Program:
-    """Return the first variant that can be used here; all stores of this process share it.
+    """Return the first variant that this machine supports; all stores of the process share it.
 
     Raises:
         BackendUnavailable: the package lacks the modules, or no variant compiles.
@@ -93,13 +93,13 @@ def program(variants: tuple[str, ...]) -> Program:
 
 @cache
 def exported_kernels() -> frozenset[str]:
-    """Return the kernels that are exported for some dtype: ``add`` for ``add_float32``."""
+    """Return the kernels that have exports: ``add`` for ``add_float32``."""
     return frozenset(exported_dtypes())
 
 
 @cache
 def exported_dtypes() -> dict[str, set[str]]:
-    """Return the kernels that are exported, and for each of them the ends of the names: ``float32``."""
+    """Return the dtype suffixes of the exports, such as ``float32``, by kernel."""
     found: dict[str, set[str]] = {}
     for name in sections(VARIANTS[0])[EXPORTS_SECTION].decode().split():
         kernel, _, end = name.rpartition("_")
@@ -137,7 +137,7 @@ def sections(variant: str) -> dict[str, bytes]:
 
 
 def load_or_compile(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
-    """Return a compiled module from the user's cache; if it is not there, compile it and put it there.
+    """Return a compiled module from the user's cache, or compile and cache it.
 
     Raises:
         WasmtimeError: the module is not valid.

@@ -18,7 +18,7 @@ Chain: TypeAlias = Sequence[tuple[float, ...]]
 
 
 class Function(NamedTuple):
-    """A function as programs know it."""
+    """A function that programs can call."""
 
     module: str
     number: int
@@ -30,37 +30,37 @@ class Function(NamedTuple):
 
 
 class Located(Protocol):
-    """Something that has an address in linear memory."""
+    """An object that has an address in linear memory."""
 
     address: int
 
 
 class Runtime(Protocol):
-    """A store: the exports of the module, and the linear memory in which they compute."""
+    """The interface of a store: the exports of the module, and the linear memory."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """The lock to hold while wasmtime uses the store without the interpreter's lock."""
+        """The lock to hold while wasmtime uses the store without the GIL."""
         ...
 
     @property
     def short(self) -> Mapping[str, Call]:
-        """The exports, called without letting other threads run."""
+        """The exports as functions that keep the GIL."""
         ...
 
     @property
     def long(self) -> Mapping[str, Call]:
-        """The exports, called so that other threads run meanwhile."""
+        """The exports as functions that release the GIL."""
         ...
 
     @property
     def functions(self) -> Mapping[str, Function]:
-        """The exports that programs call."""
+        """The functions that programs can call."""
         ...
 
     @property
     def threads(self) -> int:
-        """The number of threads that compute the parts of one call at most."""
+        """The maximum number of threads that share the parts of a call."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class Runtime(Protocol):
 
     @property
     def descriptor(self) -> Callable[[tuple[int, ...]], Located]:
-        """The function that returns where integers lie in linear memory; it writes equal ones once."""
+        """The function that returns the address of integers in linear memory; equal ones are written once."""
         ...
 
     @property
@@ -80,7 +80,7 @@ class Runtime(Protocol):
 
     @property
     def scratch_size(self) -> Callable[[str, tuple[int, ...], int], int]:
-        """The function (export, descriptor, channels) that returns the elements of scratch memory to provide."""
+        """The function (export, descriptor, channels) that returns how many elements of scratch memory to provide."""
         ...
 
     def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
@@ -96,11 +96,11 @@ class Runtime(Protocol):
         ...
 
     def discard(self, address: int, size: int) -> None:
-        """Give the memory of a span, whose contents are lost, back to the system if it takes it."""
+        """Return the memory of a span, whose contents are lost, to the system if it takes it."""
         ...
 
     def memory_size(self) -> int:
-        """Return the extent of linear memory in bytes."""
+        """Return the current size of linear memory in bytes."""
         ...
 
     def grow(self, size: int) -> bool:

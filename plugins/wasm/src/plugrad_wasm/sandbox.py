@@ -106,7 +106,7 @@ def load_wasm_kernel(
 
 
 def attribute_numbers(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> list[float]:
-    """Return the attributes as numbers, in the order of the contract.
+    """Return the attributes as numbers in the contract's order.
 
     Raises:
         ArgumentError: one is neither a number nor a tuple of numbers.
@@ -126,7 +126,7 @@ def attribute_numbers(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> l
 
 
 def _read_module(source: object) -> bytes:
-    """Return the module in binary form, or in text form as bytes.
+    """Return the bytes of a module in binary or text form.
 
     Raises:
         ArgumentError: it is neither, and no path of a file.
@@ -148,7 +148,7 @@ def _read_module(source: object) -> bytes:
 
 
 class Sandbox:
-    """One module with a memory of its own; it runs one call at a time."""
+    """A module with its own memory, which runs one call at a time."""
 
     def __init__(self, name: str, code: bytes, seconds: float, memory: int) -> None:
         """Remember the module and its limits; `name` is for messages."""
@@ -162,7 +162,7 @@ class Sandbox:
         _sandboxes.add(self)
 
     def close(self) -> None:
-        """Let go of the module; the next call would compile it again."""
+        """Release the module; the next call compiles it again."""
         self._program = self._instance = None
 
     def run(
@@ -200,7 +200,7 @@ class Sandbox:
                 self._instance = instance
 
     def _compile(self) -> float:
-        """Compile the module, and return how many seconds that took, without the start of the compiler.
+        """Compile the module, and return the seconds that took, without the start of the compiler process.
 
         Raises:
             ArgumentValueError: it cannot be used.
@@ -227,7 +227,7 @@ class Sandbox:
         return Instance(self, *self._program, self._limit)
 
     def _check(self, module: wasmtime.Module) -> None:
-        """Raise unless a module imports nothing and exports what is needed.
+        """Raise unless a module imports nothing and has the required exports.
 
         Raises:
             ArgumentValueError: it does not.
@@ -278,13 +278,13 @@ _sandboxes: Final[WeakSet[Sandbox]] = WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Let go of all modules while wasmtime can still delete them."""
+    """Release all modules while wasmtime can still delete them."""
     for sandbox in list(_sandboxes):
         sandbox.close()
 
 
 class Instance:
-    """An instance of a custom module, and how to call it so that it can be stopped."""
+    """An instance of a custom module that can be stopped."""
 
     def __init__(
         self, sandbox: Sandbox, engine: wasmtime.Engine, module: wasmtime.Module, limit: int
@@ -303,7 +303,7 @@ class Instance:
         self._exports: dict[str, Any] = {}
 
     def allow(self) -> None:
-        """Let the module run from now on, until it is stopped."""
+        """Let the module run until it is stopped."""
         self._store.set_epoch_deadline(1)
 
     def stop(self) -> None:
@@ -311,7 +311,7 @@ class Instance:
         self._engine.increment_epoch()
 
     def _instantiate(self) -> None:
-        """Instantiate the module, which may run some of it.
+        """Instantiate the module, which may run its start function.
 
         Raises:
             ArgumentValueError: it is for another version of plugrad.
@@ -389,7 +389,7 @@ class Instance:
         return self._exports[name](self._store, signed)
 
     def _reserve(self, end: int) -> None:
-        """Let the memory of the module reach to an address.
+        """Grow the memory of the module up to an address.
 
         Raises:
             OutOfMemory: it may not use that much.
@@ -405,7 +405,7 @@ class Instance:
             raise self._sandbox.exhausted_error(end) from None
 
     def _address(self) -> int:
-        """Return the address of the memory on the host, which changes when it grows."""
+        """Return the host address of the memory, which changes when it grows."""
         return ctypes.addressof(self._memory.data_ptr(self._store).contents)
 
     def _write(self, address: int, data: bytes) -> None:
@@ -418,7 +418,7 @@ class Instance:
 
 
 class Placement:
-    """Addresses for the parts of a call, one after the other."""
+    """Allocates consecutive addresses for the arrays of a call."""
 
     def __init__(self, start: int) -> None:
         """Begin at an address."""

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 def run_stoppable(work: Callable[[], Result], stop: Callable[[], None], deadline: float) -> Result:
-    """Return what `work` returns; raise what it raises, or what a handler of signals raises meanwhile.
+    """Return the result of `work`; raise its error, or an exception of a signal handler meanwhile.
 
     Args:
         work: runs in another thread.
@@ -96,11 +96,11 @@ class Task(Generic[Result]):
             self._ended.release()
 
     def wait(self, seconds: float) -> bool:
-        """Return whether the work has ended, after waiting for so long at most."""
+        """Wait up to some seconds; return whether the work has ended."""
         return self._ended.acquire(timeout=seconds)
 
     def cancel(self, stop: Callable[[], None]) -> None:
-        """Stop the work, and return when it has ended; raise what a handler of signals raises, but not before."""
+        """Stop the work and wait for its end; then raise what signal handlers raised meanwhile."""
         self._is_cancelled = True
         interrupt: BaseException | None = None
         stopped = False
@@ -116,7 +116,7 @@ class Task(Generic[Result]):
             raise interrupt
 
     def result(self) -> Result:
-        """Return what the work has returned, or raise what it has raised."""
+        """Return the result of the work, or raise its error."""
         if self._failure is not None:
             try:
                 raise self._failure
@@ -130,7 +130,7 @@ _stack_size_lock = hold_safely(threading.Lock())
 
 
 def _renew_lock() -> None:
-    """Replace the lock in a forked child: another thread of the parent may have held it."""
+    """Replace the lock in a forked child, because another thread of the parent may have held it."""
     global _stack_size_lock
     _stack_size_lock = hold_safely(threading.Lock())
 

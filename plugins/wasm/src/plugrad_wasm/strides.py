@@ -17,7 +17,7 @@ Sizes = tuple[int, ...]
 
 @lru_cache(maxsize=1024)
 def contiguous_strides(shape: Sizes) -> Sizes:
-    """Return the strides of a dense array.
+    """Return the strides of a contiguous array.
 
     >>> contiguous_strides((2, 3, 4))
     (12, 4, 1)
@@ -39,7 +39,7 @@ def broadcast_strides(shape: Sizes, target: Sizes) -> Sizes:
 
 
 def merge_axes(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
-    """Return the same walks over as few axes as possible, at least one: (sizes, strides, strides, …).
+    """Merge axes of parallel walks into as few as possible, at least one: (sizes, strides, strides, …).
 
     >>> merge_axes((2, 3, 4), (12, 4, 1), (0, 4, 1))
     ((2, 12), (12, 1), (0, 1))
@@ -58,7 +58,7 @@ def merge_axes(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
 
 
 class BinaryLayout(NamedTuple):
-    """The memory layout of a binary operation: one run with two steps, or the runs of a descriptor."""
+    """The memory layout of a binary operation: a single run with two steps, or runs given by a descriptor."""
 
     shape: Sizes
     size: int
@@ -87,7 +87,7 @@ def binary_layout(a_shape: Sizes, b_shape: Sizes) -> BinaryLayout:
 
 @lru_cache(maxsize=1024)
 def walk_layout(shape: Sizes, a: Sizes, b: Sizes) -> BinaryLayout | None:
-    """Return the layout of a binary operation on two walks, or None if its runs would not step by 0 or 1."""
+    """Return the layout of a binary operation on two walks, or None if a run would not step by 0 or 1."""
     sizes, a, b = merge_axes(shape, a, b)
     if (a[-1], b[-1]) not in ((1, 1), (0, 1), (1, 0)):
         return None
@@ -118,7 +118,7 @@ def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
 
 
 class WalkSummary(NamedTuple):
-    """A summary of a strided walk: its size, whether it is dense, and its descriptor."""
+    """Properties of a strided walk: its size, whether it is contiguous, and its descriptor."""
 
     size: int
     is_dense: bool  # neighbouring elements in their order
@@ -127,7 +127,7 @@ class WalkSummary(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def summarize_walk(sizes: Sizes, strides: Sizes) -> WalkSummary:
-    """Return the summary of a strided walk."""
+    """Return the properties of a strided walk."""
     descriptor = copy_descriptor(sizes, strides, contiguous_strides(sizes))
     return WalkSummary(count_elements(sizes), merge_axes(sizes, strides)[1] == (1,), descriptor)
 
@@ -136,7 +136,7 @@ def summarize_walk(sizes: Sizes, strides: Sizes) -> WalkSummary:
 def slice_walk(
     strides: Sizes, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes
 ) -> tuple[Sizes, Sizes, int]:
-    """Return the sizes, the strides and the first element of a part of a walk, without some axes of size 1.
+    """Return sizes, strides and start of a slice of a walk, without the axes in `drop`.
 
     >>> slice_walk((12, 4, 1), (1, 0, 2), (1, 3, 2), None, (0,))
     ((3, 2), (4, 1), 14)

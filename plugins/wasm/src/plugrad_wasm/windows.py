@@ -48,13 +48,13 @@ UNIT_AXIS: Final = (1, 1, 1, 1, 1, 0)
 
 
 def select_axes(window: Window, axes: slice) -> Window:
-    """Return a window with only some of its axes."""
+    """Return a window with only the given axes."""
     size, strides, padding, dilations, out = window
     return Window(size[axes], strides[axes], padding[axes], dilations[axes], out[axes])
 
 
 class WindowPart(NamedTuple):
-    """A part of the work of windows, and where it begins: in the images, and among the windows."""
+    """A part of the work on windows, with its offsets in the images and among the windows."""
 
     image: Sizes
     window: Window
@@ -65,7 +65,7 @@ class WindowPart(NamedTuple):
 def split_windows(
     image: Sizes, window: Window, work: int, most: int, *, of_cells: bool = False, multiple: int = 1
 ) -> Iterator[WindowPart]:
-    """Yield parts of `work` steps that have about `most` steps each.
+    """Yield parts of the work with about `most` elementary steps each.
 
     A part has some of the images. A single image is split along an axis: into positions of the window or,
     if `of_cells`, into cells, each with all positions whose window reaches it. All parts of an axis but the
@@ -106,7 +106,7 @@ def split_windows(
 
 
 def positions_reaching(window: Window, axis: int, begin: int, end: int) -> tuple[int, int]:
-    """Return the first position whose window reaches some cells of an axis, and that after the last."""
+    """Return the range of positions whose windows reach the cells from `begin` to `end` of an axis."""
     stride, before = window.strides[axis], window.padding[axis][0]
     extent = (window.size[axis] - 1) * window.dilations[axis]
     first = max(0, -(-(begin + before - extent) // stride))
@@ -115,7 +115,7 @@ def positions_reaching(window: Window, axis: int, begin: int, end: int) -> tuple
 
 
 def restrict_positions(window: Window, axis: int, first: int, last: int, origin: int = 0) -> Window:
-    """Return some positions of a window along an axis, in an image that begins at the cell `origin`."""
+    """Return a window with only some positions along an axis, in an image that begins at `origin`."""
     before, after = window.padding[axis]
     pad = (before + origin - first * window.strides[axis], after)
     return window._replace(
@@ -125,7 +125,7 @@ def restrict_positions(window: Window, axis: int, first: int, last: int, origin:
 
 
 def split_filter(window: Window, least: int) -> Iterator[tuple[Window, int]]:
-    """Yield windows with some cells of the filter, `least` if it has so many, and how many cells precede each."""
+    """Yield windows with parts of the filter, at least `least` cells each, and the number of cells before each."""
     axes, lead = 0, window.size
     while axes < len(lead) and count_elements(lead[:axes]) < least:
         axes += 1
@@ -138,7 +138,7 @@ def split_filter(window: Window, least: int) -> Iterator[tuple[Window, int]]:
 
 
 class KernelCall(NamedTuple):
-    """One call: its descriptor, and where it begins in the images, filters and results, in elements."""
+    """One call: its descriptor, and its offsets in images, filters and results, in elements."""
 
     descriptor: Sizes
     starts: tuple[int, int, int]
@@ -158,7 +158,7 @@ def image_chains(
     of_cells: bool,
     multiple: int = 1,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return parts of the results, which have `channels`, or, if `of_cells`, of the images; each is one call."""
+    """Return one call for each part of the results, or with `of_cells` of the images."""
     pieces = split_windows(image, window, work, most, of_cells=of_cells, multiple=multiple)
     return [
         [KernelCall(window_descriptor(some, part), (start, 0, first * channels))]
@@ -176,7 +176,7 @@ def filter_chains(
     portion: PartSteps,
     threads: int,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return parts of the filter, whose cells have `weights` each; a part is a sum over parts of the images.
+    """Return one chain of calls for each part of the filter, which sums over parts of the images.
 
     Those of the images must not depend on the number of threads, because the order of a sum changes it.
     """
@@ -231,7 +231,7 @@ def run_windows(
 
 
 def replace_item(values: Sequence[T], axis: int, value: T) -> tuple[T, ...]:
-    """Return the values with another one at an axis."""
+    """Return the values with the one at an axis replaced."""
     return (*values[:axis], value, *values[axis + 1 :])
 
 

@@ -27,7 +27,7 @@ POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
 
 
 class Job:
-    """Chains of calls of one export, of which each thread takes the next one."""
+    """Chains of calls of one export, from which each thread takes the next one."""
 
     __slots__ = ("chains", "ended", "export", "failure", "held", "is_over", "running", "scratch")
 
@@ -49,7 +49,7 @@ class Job:
         self.ended: SimpleQueue[None] = SimpleQueue()
 
     def work(self, calls: Mapping[str, Call]) -> None:
-        """Make calls until no chain is left or the job is over."""
+        """Run chains until none is left or the job is cancelled."""
         run = calls[self.export]
         scratch = [self.scratch.pop()] if self.scratch else []
         while not self.is_over:
@@ -63,7 +63,7 @@ class Job:
                 run(*arguments, *scratch)
 
     def help(self, calls: Mapping[str, Call]) -> None:
-        """Work on it in another thread than the caller's, which learns of a failure."""
+        """Run chains in a helper thread; a failure is passed to the caller's thread."""
         self.running.append(self.held)
         try:
             self.work(calls)
@@ -74,7 +74,7 @@ class Job:
         self.ended.put(None)
 
     def finish(self) -> None:
-        """Return when no other thread works on it any more, nor keeps anything of it."""
+        """Wait until no helper thread works on the job or refers to it."""
         self.held = ()
         while self.running:
             with suppress(Empty):
@@ -82,7 +82,7 @@ class Job:
 
 
 class Worker:
-    """A thread with an instance of its own. It ends when this object dies."""
+    """A thread with its own instance, which ends when this object is deleted."""
 
     __slots__ = ("__del__", "jobs")
 
@@ -97,14 +97,14 @@ class Worker:
 
 
 def serve(jobs: SimpleQueue[Job | None], calls: Mapping[str, Call]) -> None:
-    """Help with one job after the other."""
+    """Help with jobs from a queue, one after another."""
     while (job := jobs.get()) is not None:
         job.help(calls)
         del job  # its arrays must not wait for the next one
 
 
 class Workers:
-    """The threads of a store, which start when they are first needed."""
+    """The helper threads of a store, started on first use."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Workers:
         held: Sequence[object],
         scratch: Sequence[Located] = (),
     ) -> None:
-        """Make the calls of all chains, in several threads if there are several chains.
+        """Run all chains of calls, in several threads if there are several chains.
 
         Args:
             export: the name of the function.
@@ -161,7 +161,7 @@ class Workers:
                 del failure  # its traceback has this frame, and so the arrays of the callers
 
     def _helpers(self, count: int) -> list[Worker]:
-        """Return up to `count` workers."""
+        """Return up to `count` workers, starting them if necessary."""
         if self._process != os.getpid():  # a child has none of the threads of its parent
             self._process, self._workers = os.getpid(), []
         if len(self._workers) < count:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 def branch(
     condition: Anything, *inputs: Anything, then_branch: str, else_branch: str, call: Run
 ) -> tuple[Any, ...]:
-    """Run one graph or the other."""
+    """Run one of two functions (If)."""
     return tuple(call(then_branch if truth(condition) else else_branch, list(inputs)))
 
 
 @operator("While", "StatelessWhile")
 def loop(*inputs: Anything, cond: str, body: str, call: Run) -> tuple[Any, ...]:
-    """Run a graph as long as another one says so."""
+    """Run a function while another one returns true (While)."""
     state = list(inputs)
     while truth(call(cond, state)[0]):
         state = call(body, state)
@@ -30,11 +30,11 @@ def loop(*inputs: Anything, cond: str, body: str, call: Run) -> tuple[Any, ...]:
 
 @operator("PartitionedCall", "StatefulPartitionedCall")
 def run_function(*inputs: Anything, f: str, call: Run) -> tuple[Any, ...]:
-    """Run a graph."""
+    """Run a function (PartitionedCall)."""
     return tuple(call(f, list(inputs)))
 
 
 @operator("LoopCond")
 def loop_condition(x: Anything) -> Any:
-    """Pass a condition on."""
+    """Return the condition unchanged (LoopCond)."""
     return x

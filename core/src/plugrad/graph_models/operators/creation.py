@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 @operator("Identity", "Snapshot", "FakeQuantWithMinMaxVars", "Print")
 def identity(x: Anything, *others: Anything) -> Any:
-    """Pass a value on; TensorFlow.js does not round in FakeQuantWithMinMaxVars either."""
+    """Return x unchanged; like TensorFlow.js, this does not round in FakeQuantWithMinMaxVars."""
     return x
 
 
 @operator("IdentityN")
 def identities(*inputs: Anything) -> tuple[Any, ...]:
-    """Pass values on."""
+    """Return the inputs unchanged."""
     return inputs
 
 
 @operator("StopGradient")
 def stop_gradient(x: Tensor) -> Tensor:
-    """Pass a value on, and no gradient back."""
+    """Return x as a constant for gradients."""
     return transfer.stop_gradient(x)
 
 
@@ -58,7 +58,7 @@ def rank_of(x: Anything) -> Any:
 
 @operator("Fill")
 def fill(dims: Values, value: Values) -> Tensor:
-    """Return one value in a shape."""
+    """Return a tensor filled with one value."""
     return creation.full(_shape(dims), value.item(), dtype=_infer_dtype(value))
 
 
@@ -88,13 +88,13 @@ def zeros_like(x: Tensor) -> Tensor:
 
 @operator("Range")
 def arange(start: Values, stop: Values, step: Values) -> Tensor:
-    """Return numbers at equal distances below an end."""
+    """Return equally spaced numbers from `start` to below `stop`."""
     return creation.arange(start.item(), stop.item(), step.item(), dtype=_infer_dtype(start))
 
 
 @operator("LinSpace")
 def linspace(start: Values, stop: Values, count: Values) -> Tensor:
-    """Return so many numbers from a start to an end."""
+    """Return `count` equally spaced numbers from `start` to `stop`."""
     return creation.linspace(start.item(), stop.item(), int(count.item()))
 
 
@@ -102,7 +102,7 @@ def linspace(start: Values, stop: Values, count: Values) -> Tensor:
 def one_hot(
     indices: Tensor, depth: Values, on_value: Values, off_value: Values, *, axis: int = -1
 ) -> Tensor:
-    """Return one value where indices point to, and another elsewhere."""
+    """Return `on_value` at the indices and `off_value` elsewhere."""
     y = indexing.one_hot(
         indices, int(depth.item()), on_value.item(), off_value.item(), _infer_dtype(on_value)
     )
@@ -115,7 +115,7 @@ def one_hot(
 
 @operator("Cast")
 def cast(x: Tensor, *, dstt: str) -> Tensor:
-    """Return the elements in another dtype; to bool it is whether they differ from 0."""
+    """Cast to another dtype; every number except 0 becomes True."""
     if dstt != "bool" and str(x.dtype) != "string" and x.dtype.is_inexact and dstt == "int32":
         x = unary.trunc(x)
     return unary.astype(x, dstt)
@@ -131,7 +131,7 @@ def standard_normal(shape: Values, *, dtype: str = "float32", seed: int = 0) -> 
 def truncated_normal(
     shape: Values, *, means: float = 0.0, stddev: float = 1.0, dtype: str = "float32", seed: int = 0
 ) -> Tensor:
-    """Draw from a normal distribution without what lies far out."""
+    """Draw from a normal distribution truncated at two standard deviations."""
     return _generator(seed).truncated_normal(_shape(shape), means, stddev, dtype=dtype)
 
 
@@ -139,7 +139,7 @@ def truncated_normal(
 def uniform(
     shape: Values, *, minval: float = 0.0, maxval: float = 1.0, dtype: str = "float32", seed: int = 0
 ) -> Tensor:  # fmt: skip
-    """Draw numbers below an end, all equally likely."""
+    """Draw uniformly distributed numbers from `minval` to below `maxval`."""
     return _generator(seed).uniform(_shape(shape), minval, maxval, dtype=dtype)
 
 
@@ -148,7 +148,7 @@ def integers(
     shape: Values, low: Values | None = None, high: Values | None = None, *,
     minval: int = 0, maxval: int = 1, seed: int = 0,
 ) -> Tensor:  # fmt: skip
-    """Draw integers below an end, all equally likely; TensorFlow.js reads its bounds from attributes."""
+    """Draw uniformly distributed integers; TensorFlow.js reads the bounds from attributes."""
     least = minval if low is None else int(low.item())
     end = maxval if high is None else int(high.item())
     return _generator(seed).integers(_shape(shape), least, end, dtype="int32")
@@ -156,12 +156,12 @@ def integers(
 
 @operator("Multinomial")
 def multinomial(logits: Tensor, count: Values, *, seed: int = 0) -> Tensor:
-    """Draw classes."""
+    """Draw class indices from log-probabilities."""
     return _generator(seed).multinomial(logits, int(count.item()))
 
 
 def _generator(seed: int) -> Any:
-    """Return a source that begins anew, if a seed says so."""
+    """Return a generator that starts anew from `seed`, or an unseeded one if the seed is 0."""
     return random.Generator(seed) if seed > 0 else random.Generator()
 
 

@@ -63,14 +63,14 @@ def add_n(*tensors: Tensor) -> Tensor:
 
 @operator("Div", "RealDiv")
 def divide(a: Tensor, b: Tensor) -> Tensor:
-    """Return the quotient; that of integers is rounded down, as TensorFlow.js does."""
+    """Return the quotient; integer quotients are rounded down, as in TensorFlow.js."""
     both = a.dtype.is_integer and b.dtype.is_integer
     return binary.floor_divide(a, b) if both else binary.divide(a, b)
 
 
 @operator("ClipByValue")
 def clip(x: Tensor, low: Values, high: Values) -> Tensor:
-    """Bound the elements."""
+    """Clip the elements to a range."""
     return binary.clip(x, low.item(), high.item())
 
 
@@ -82,13 +82,13 @@ def leaky_relu(x: Tensor, *, alpha: float = 0.2) -> Tensor:
 
 @operator("SelectV2")
 def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Choose between two tensors."""
+    """Select elements of a or b."""
     return binary.where(condition, a, b)
 
 
 @operator("Select")
 def where_rows(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Choose between two tensors, element by element, or row by row if the condition is one-dimensional."""
+    """Select elements of a or b, or rows if the condition has one dimension."""
     if condition.ndim == 1 and a.ndim > 1:
         condition = condition.reshape((condition.shape[0], *(1,) * (a.ndim - 1)))
     return binary.where(condition, a, b)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def resize_bilinear(
     images: Tensor, size: Values, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Tensor:
-    """Return images of another size, interpolated."""
+    """Resize images by bilinear interpolation."""
     return resize.resize_bilinear(
         images, _size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
     )
@@ -26,7 +26,7 @@ def resize_bilinear(
 def resize_nearest(
     images: Tensor, size: Values, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Tensor:
-    """Return images of another size, of the nearest pixels."""
+    """Resize images by nearest neighbours."""
     return resize.resize_nearest_neighbor(
         images, _size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
     )
@@ -37,7 +37,7 @@ def crop_and_resize(
     images: Tensor, boxes: Tensor, places: Tensor, size: Values, *, method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Return what is in boxes, in one size."""
+    """Crop boxes out of images and resize them to one size."""
     kind: Any = method.lower()
     return image.crop_and_resize(images, boxes, places, _size(size), kind, extrapolation_value)
 
@@ -47,7 +47,7 @@ def transform(
     images: Tensor, transforms: Tensor, output_shape: Values, fill_value: Values, *, interpolation: str,
     fill_mode: str = "constant",
 ) -> Tensor:  # fmt: skip
-    """Return images seen from elsewhere."""
+    """Apply projective transformations to images."""
     how: Any = interpolation.lower()
     outside: Any = fill_mode.lower()
     value = fill_value.item()
@@ -58,7 +58,7 @@ def transform(
 def select_boxes(
     boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values | None = None
 ) -> Tensor:
-    """Return the best boxes that overlap little."""
+    """Select boxes by non-maximum suppression."""
     score = float("-inf") if least is None else least.item()
     return detection.non_max_suppression(boxes, scores, int(count.item()), overlap.item(), score)
 
@@ -68,7 +68,7 @@ def select_padded_boxes(
     boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values, *,
     pad_to_max_output_size: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Return the best boxes that overlap little, and how many there are."""
+    """Select boxes by non-maximum suppression; return padded indices and their number."""
     return detection.non_max_suppression_padded(
         boxes, scores, int(count.item()), overlap.item(), least.item(), pad_to_max_output_size
     )
@@ -78,7 +78,7 @@ def select_padded_boxes(
 def select_boxes_softly(
     boxes: Tensor, scores: Tensor, count: Values, overlap: Values, least: Values, sigma: Values
 ) -> tuple[Tensor, ...]:
-    """Return the best boxes and their scores, which overlaps lower."""
+    """Select boxes by soft non-maximum suppression, which lowers the scores of overlapping boxes."""
     return detection.non_max_suppression_with_score(
         boxes, scores, int(count.item()), overlap.item(), least.item(), sigma.item()
     )
@@ -98,13 +98,13 @@ def inverse_fourier(x: Tensor) -> Tensor:
 
 @operator("RFFT")
 def real_fourier(x: Tensor, length: Values | None = None) -> Tensor:
-    """Return half of the Fourier transform of real numbers."""
+    """Return the non-negative frequencies of the Fourier transform of real numbers."""
     return fft.rfft(x, n=None if length is None else int(length.item()))
 
 
 @operator("IRFFT")
 def inverse_real_fourier(x: Tensor, length: Values | None = None) -> Tensor:
-    """Return real numbers of half of their Fourier transform."""
+    """Return the real numbers whose Fourier transform has these non-negative frequencies."""
     return fft.irfft(x, n=None if length is None else int(length.item()))
 
 

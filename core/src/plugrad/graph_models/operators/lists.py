@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class TensorList:
-    """An immutable list: what changes it returns another one."""
+    """An immutable list of tensors: every change returns a new list."""
 
     elements: tuple[Tensor | None, ...]
     """None is an element that nobody has set; it is zeros where it is read."""
@@ -30,7 +30,7 @@ class TensorList:
     dtype: str
 
     def with_element(self, place: int, element: Tensor) -> TensorList:
-        """Return the list with another element; a list grows as far as it must."""
+        """Return the list with one element replaced; the list grows if necessary."""
         if place < 0:
             raise ArgumentValueError(f"a list of tensors has no element {place}")
         size = max(len(self.elements), place + 1)
@@ -64,7 +64,7 @@ class TensorList:
         return movement.concat(self.read_many(range(len(self.elements)), shape))
 
     def _known_shape(self, shape: Shape | None) -> Shape:
-        """Return the shape of an element, as far as elements or somebody say."""
+        """Return the shape of an element, as far as the elements, the list and the caller know it."""
         for element in self.elements:
             if element is not None:
                 return element.shape
@@ -82,7 +82,7 @@ def empty_list(shape: Values, most: Values, *, element_dtype: str) -> Any:
 
 @operator("TensorListReserve")
 def reserve(shape: Values, count: Values, *, element_dtype: str) -> Any:
-    """Return a list of so many elements that are not set."""
+    """Return a list of `count` unset elements."""
     return TensorList((None,) * int(count.item()), _shape(shape), element_dtype)
 
 
@@ -94,7 +94,7 @@ def list_of(x: Tensor, shape: Values, *, element_dtype: str) -> Any:
 
 @operator("TensorListSplit")
 def split_list(x: Tensor, shape: Values, lengths: Values, *, element_dtype: str) -> Any:
-    """Return parts of a tensor along its first axis."""
+    """Split a tensor along its first axis into a list."""
     parts = movement.split(x, [int(length) for length in lengths.ravel()])
     return TensorList(parts, _shape(shape), element_dtype)
 
@@ -103,7 +103,7 @@ def split_list(x: Tensor, shape: Values, lengths: Values, *, element_dtype: str)
 def scatter_list(
     x: Tensor, places: Values, shape: Values, count: Values | None = None, *, element_dtype: str
 ) -> Any:
-    """Return a list with the slices of a tensor at places."""
+    """Return a list with the slices of a tensor at the given places."""
     least = 0 if count is None else max(int(count.item()), 0)
     found = TensorList((None,) * least, _shape(shape), element_dtype)
     for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
@@ -121,7 +121,7 @@ def get_item(
 
 @operator("TensorListSetItem")
 def set_item(items: Anything, place: Values, element: Tensor, *, element_dtype: str = "") -> Any:
-    """Return a list with another element."""
+    """Return a list with one element replaced."""
     return _require_tensor_list(items).with_element(int(place.item()), element)
 
 
@@ -147,7 +147,7 @@ def length_of(items: Anything) -> Any:
 
 @operator("TensorListResize")
 def resize(items: Anything, size: Values) -> Any:
-    """Return the first elements of a list, or more that are not set."""
+    """Return the list truncated, or extended with unset elements."""
     count = int(size.item())
     elements = _require_tensor_list(items).elements[:count]
     return TensorList((*elements, *[None] * (count - len(elements))), items.shape, items.dtype)
@@ -157,7 +157,7 @@ def resize(items: Anything, size: Values) -> Any:
 def stack_list(
     items: Anything, shape: Values, *, element_dtype: str = "", num_elements: int = -1
 ) -> Any:
-    """Return all elements as one tensor."""
+    """Stack all elements into one tensor."""
     count = len(_require_tensor_list(items).elements)
     if num_elements not in (-1, count):
         raise ArgumentValueError(f"a list has {count} tensors, and {num_elements} were expected")
@@ -166,7 +166,7 @@ def stack_list(
 
 @operator("TensorListGather")
 def gather_list(items: Anything, places: Values, shape: Values, *, element_dtype: str = "") -> Any:
-    """Return elements as one tensor."""
+    """Stack the elements at places into one tensor."""
     return _require_tensor_list(items).stack(
         [int(place) for place in places.ravel()], _shape(shape)
     )
@@ -177,14 +177,14 @@ def concat_list(
     items: Anything, shape: Values | None = None, leading: Values | None = None, *,
     element_shape: Any = None, element_dtype: str = "",
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Return all elements joined along their first axis, and the sizes of it."""
+    """Concatenate all elements along their first axis, and return their sizes too."""
     wanted = _shape(shape) if element_shape is None else tuple(element_shape)
     parts = _require_tensor_list(items).read_many(range(len(items.elements)), wanted)
     return items.concat(wanted), np.array([part.shape[0] for part in parts], np.int32)
 
 
 class TensorArray:
-    """A list that changes, as version 1 of the control flow has it; the flow of a number keeps the order."""
+    """A mutable list of tensors, as in TensorFlow 1; a number that flows from call to call keeps their order."""
 
     def __init__(self, size: int, shape: Shape | None, dtype: str) -> None:
         self.items = TensorList((None,) * size, shape, dtype)
@@ -194,7 +194,7 @@ class TensorArray:
 def tensor_array(
     size: Values, *, dtype: str, element_shape: Any = None, dynamic_size: bool = False
 ) -> tuple[Any, ...]:
-    """Return an array of so many tensors, and the number that flows through its users."""
+    """Return an array of `size` tensors, and the flow number of its users."""
     shape = None if element_shape is None else tuple(element_shape)
     return TensorArray(int(size.item()), shape, dtype), _dummy_flow()
 
@@ -216,7 +216,7 @@ def read_array(array: Anything, place: Values, flow: Anything, *, dtype: str = "
 def gather_array(
     array: Anything, places: Values, flow: Anything, *, dtype: str = "", element_shape: Any = None
 ) -> Any:
-    """Return elements as one tensor."""
+    """Stack the elements at places into one tensor."""
     shape = None if element_shape is None else tuple(element_shape)
     return array.items.stack([int(place) for place in places.ravel()], shape)
 
@@ -231,13 +231,13 @@ def scatter_array(array: Anything, places: Values, x: Tensor, flow: Anything) ->
 
 @operator("TensorArrayConcatV3", outputs=("value", "lengths"))
 def concat_array(array: Anything, flow: Anything, *, dtype: str = "") -> tuple[Any, ...]:
-    """Return all elements joined along their first axis, and the sizes of it."""
+    """Concatenate all elements along their first axis, and return their sizes too."""
     return concat_list(array.items)
 
 
 @operator("TensorArraySplitV3")
 def split_array(array: Anything, x: Tensor, lengths: Values, flow: Anything) -> Any:
-    """Set all elements to parts of a tensor."""
+    """Set all elements to consecutive parts of a tensor."""
     for place, part in enumerate(movement.split(x, [int(n) for n in lengths.ravel()])):
         array.items = array.items.with_element(place, part)
     return flow
@@ -251,7 +251,7 @@ def size_of_array(array: Anything, flow: Anything) -> Any:
 
 @operator("TensorArrayCloseV3")
 def close_array(array: Anything) -> Any:
-    """Forget all elements."""
+    """Release all elements."""
     array.items = TensorList((), None, array.items.dtype)
     return _dummy_flow()
 
@@ -267,7 +267,7 @@ def _dummy_flow() -> Any:
 
 
 def _shape(values: Values | None) -> Shape | None:
-    """Return a shape, in which -1 is any size; None is any shape."""
+    """Convert values to a shape, in which -1 is any size; None is any shape."""
     if values is None or (values.ndim == 0 and values.item() < 0):
         return None
     return tuple(int(size) for size in values.ravel())

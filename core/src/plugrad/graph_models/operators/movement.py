@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @operator("Reshape")
 def reshape(x: Tensor, shape: Values) -> Tensor:
-    """Return another shape."""
+    """Reshape x."""
     return movement.reshape(x, _integers(shape))
 
 
 @operator("EnsureShape")
 def ensure_shape(x: Tensor, shape: Values | None = None) -> Tensor:
-    """Pass a tensor on that has a shape."""
+    """Return x after a check of its shape."""
     return x if shape is None else movement.ensure_shape(x, _integers(shape))
 
 
@@ -44,44 +44,44 @@ def squeeze(x: Tensor, *, squeeze_dims: Sequence[int] = (), axis: Sequence[int] 
 
 @operator("Transpose")
 def transpose(x: Tensor, perm: Values) -> Tensor:
-    """Return another order of axes."""
+    """Permute the axes."""
     return movement.permute_dims(x, _integers(perm))
 
 
 @operator("BroadcastTo")
 def broadcast_to(x: Tensor, shape: Values) -> Tensor:
-    """Repeat axes."""
+    """Broadcast x to a shape."""
     return movement.broadcast_to(x, _integers(shape))
 
 
 @operator("BroadcastArgs")
 def broadcast_args(a: Values, b: Values) -> Any:
-    """Return the shape to which two shapes broadcast."""
+    """Return the common broadcast shape of two shapes."""
     return np.array(np.broadcast_shapes(_integers(a), _integers(b)), np.int32)
 
 
 @operator("Tile")
 def tile(x: Tensor, repetitions: Values) -> Tensor:
-    """Repeat a tensor."""
+    """Repeat x along its axes."""
     return movement.tile(x, _integers(repetitions))
 
 
 @operator("ConcatV2", last="Values")
 def concat(*inputs: Tensor, n: int = 0) -> Tensor:
-    """Join tensors along an axis, the last input."""
+    """Concatenate tensors along an axis, which is the last input."""
     *parts, axis = inputs
     return movement.concat(parts[: n or None], axis=int(axis.item()))
 
 
 @operator("Concat")
 def concat_axis_first(axis: Values, *parts: Tensor) -> Tensor:
-    """Join tensors along an axis, the first input."""
+    """Concatenate tensors along an axis, which is the first input."""
     return movement.concat(parts, axis=int(axis.item()))
 
 
 @operator("Pack")
 def pack(*parts: Tensor, axis: int = 0) -> Tensor:
-    """Join tensors along a new axis."""
+    """Stack tensors along a new axis."""
     return movement.stack(parts, axis=axis)
 
 
@@ -93,13 +93,13 @@ def unpack(x: Tensor, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 @operator("Split")
 def split(axis: Values, x: Tensor, *, num_split: int) -> tuple[Tensor, ...]:
-    """Return so many equal parts along an axis."""
+    """Split x into `num_split` equal parts along an axis."""
     return movement.split(x, num_split, int(axis.item()))
 
 
 @operator("SplitV")
 def split_sizes(x: Tensor, sizes: Values, axis: Values) -> tuple[Tensor, ...]:
-    """Return parts of sizes along an axis; one that is -1 is what remains."""
+    """Split x into parts of the given sizes; one size of -1 takes the remaining elements."""
     where = int(axis.item())
     wanted = list(_integers(sizes))
     if -1 in wanted:
@@ -109,7 +109,7 @@ def split_sizes(x: Tensor, sizes: Values, axis: Values) -> tuple[Tensor, ...]:
 
 @operator("Slice")
 def slice_(x: Tensor, begin: Values, size: Values) -> Tensor:
-    """Return a part; a size of -1 is all that remains."""
+    """Return a slice; a size of -1 takes all remaining elements."""
     return movement.slice(x, _integers(begin), _integers(size))
 
 
@@ -118,7 +118,7 @@ def strided_slice(
     x: Tensor, begin: Values, end: Values, strides: Values, *, begin_mask: int = 0, end_mask: int = 0,
     ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
 ) -> Tensor:  # fmt: skip
-    """Return every so many elements of a part."""
+    """Return a slice with steps."""
     bounds = (_integers(begin), _integers(end), _integers(strides))
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     return subscript.strided_slice(x, *bounds, *masks)
@@ -126,50 +126,50 @@ def strided_slice(
 
 @operator("Reverse")
 def reverse_flags(x: Tensor, dims: Values) -> Tensor:
-    """Turn the axes around that flags say."""
+    """Reverse the axes whose flag is set."""
     return movement.flip(x, axis=tuple(int(n) for n in np.flatnonzero(dims)))
 
 
 @operator("ReverseV2")
 def reverse(x: Tensor, axis: Values) -> Tensor:
-    """Turn axes around."""
+    """Reverse axes."""
     return movement.flip(x, axis=_integers(axis))
 
 
 @operator("Pad")
 def pad(x: Tensor, paddings: Values, *, constant_value: float = 0.0) -> Tensor:
-    """Surround with a number."""
+    """Pad with a constant."""
     return movement.pad(x, paddings.tolist(), constant_value)
 
 
 @operator("PadV2")
 def pad_with(x: Tensor, paddings: Values, value: Values) -> Tensor:
-    """Surround with a number."""
+    """Pad with a constant, given as an input."""
     return movement.pad(x, paddings.tolist(), value.item())
 
 
 @operator("MirrorPad")
 def mirror_pad(x: Tensor, paddings: Values, *, mode: str) -> Tensor:
-    """Surround with what is inside."""
+    """Pad by reflection."""
     kind: Any = mode.lower()
     return rearrangement.mirror_pad(x, paddings.tolist(), kind)
 
 
 @operator("SpaceToBatchND")
 def space_to_batch(x: Tensor, block_shape: Values, paddings: Values) -> Tensor:
-    """Move blocks of space to the batch."""
+    """Move blocks of the spatial axes into the batch."""
     return rearrangement.space_to_batch_nd(x, _integers(block_shape), _pairs(paddings))
 
 
 @operator("BatchToSpaceND")
 def batch_to_space(x: Tensor, block_shape: Values, crops: Values) -> Tensor:
-    """Move blocks of the batch to space."""
+    """Move blocks of the batch into the spatial axes."""
     return rearrangement.batch_to_space_nd(x, _integers(block_shape), _pairs(crops))
 
 
 @operator("DepthToSpace")
 def depth_to_space(x: Tensor, *, block_size: int, data_format: str = "NHWC") -> Tensor:
-    """Move blocks of channels to space."""
+    """Move blocks of channels into the spatial axes."""
     order: Any = data_format
     return rearrangement.depth_to_space(x, block_size, order)
 
@@ -188,31 +188,31 @@ def gather_rows(x: Tensor, indices: Tensor) -> Tensor:
 
 @operator("GatherNd")
 def gather_nd(x: Tensor, indices: Tensor) -> Tensor:
-    """Return what tuples of indices point to."""
+    """Return the elements or slices at index rows."""
     return indexing.gather_nd(x, indices)
 
 
 @operator("Where")
 def coordinates(condition: Tensor) -> Tensor:
-    """Return where elements are true, one row for each."""
+    """Return the coordinates of true elements, one row for each."""
     return contracts.where_true(unary.astype(condition, "bool"))
 
 
 @operator("ScatterNd")
 def scatter_nd(indices: Tensor, updates: Tensor, shape: Values) -> Tensor:
-    """Return zeros, and values at indices."""
+    """Return zeros with updates added at index rows."""
     return scatter.scatter_nd(indices, updates, _integers(shape))
 
 
 @operator("TensorScatterUpdate")
 def scatter_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """Return a tensor with other values at indices."""
+    """Return x with elements at index rows replaced by updates."""
     return scatter.tensor_scatter_update(x, indices, updates)
 
 
 @operator("SparseToDense")
 def sparse_to_dense(indices: Tensor, shape: Values, values: Tensor, default: Tensor) -> Tensor:
-    """Return one value, and others at indices."""
+    """Return a dense tensor with values at indices and a default elsewhere."""
     default = default if default.dtype == values.dtype else unary.astype(default, values.dtype)
     return scatter.sparse_to_dense(indices, values, _integers(shape), default)
 

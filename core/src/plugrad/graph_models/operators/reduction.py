@@ -65,7 +65,7 @@ for _name, _compute in SCANS.items():
 
 @operator("Bincount")
 def bincount(x: Tensor, size: Values, weights: Tensor) -> Tensor:
-    """Count integers, or add up their weights."""
+    """Count integers, or sum their weights."""
     count = reduction.bincount(x, weights if weights.size else None, size=int(size.item()))
     return unary.astype(count, weights.dtype)
 
@@ -74,7 +74,7 @@ def bincount(x: Tensor, size: Values, weights: Tensor) -> Tensor:
 def dense_bincount(
     x: Tensor, size: Values, weights: Tensor, *, binary_output: bool = False
 ) -> Tensor:
-    """Count the integers of each row, or add up their weights."""
+    """Count the integers of each row, or sum their weights."""
     count = reduction.dense_bincount(
         x, weights if weights.size else None, size=int(size.item()), binary_output=binary_output
     )
@@ -83,47 +83,47 @@ def dense_bincount(
 
 @operator("Einsum")
 def einsum(*tensors: Tensor, equation: str) -> Tensor:
-    """Return a sum of products."""
+    """Return the Einstein summation of the inputs."""
     return einsum_op.einsum(equation, *tensors)
 
 
 @operator("MatrixBandPart")
 def band_part(x: Tensor, lower: Values, upper: Values) -> Tensor:
-    """Return matrices with zeros away from their diagonals."""
+    """Return matrices with zeros outside a band of diagonals."""
     return linalg.band_part(x, int(lower.item()), int(upper.item()))
 
 
 @operator("TopKV2", outputs=("values", "indices"))
 def top_k(x: Tensor, k: Values, *, sorted: bool = True) -> tuple[Tensor, ...]:
-    """Return the largest elements of the last axis, and where they are."""
+    """Return the k largest elements along the last axis, and their indices."""
     return sorting.top_k(x, int(k.item()), sorted=sorted)
 
 
 @operator("LowerBound")
 def lower_bound(ordered: Tensor, values: Tensor) -> Tensor:
-    """Return where values fit into ordered rows, before equal ones."""
+    """Return the indices at which to insert values into sorted rows, before equal elements."""
     return sorting.lower_bound(ordered, values)
 
 
 @operator("UpperBound")
 def upper_bound(ordered: Tensor, values: Tensor) -> Tensor:
-    """Return where values fit into ordered rows, after equal ones."""
+    """Return the indices at which to insert values into sorted rows, after equal elements."""
     return sorting.upper_bound(ordered, values)
 
 
 @operator("Unique", outputs=("y", "idx"))
 def unique(x: Tensor) -> tuple[Tensor, ...]:
-    """Return elements once each, and the place of each element among them."""
+    """Return the unique elements, and the index of each element among them."""
     return sets.unique(x)
 
 
 @operator("UniqueV2", outputs=("y", "idx"))
 def unique_along(x: Tensor, axis: Values) -> tuple[Tensor, ...]:
-    """Return slices once each, and the place of each slice among them."""
+    """Return the unique slices along an axis, and the index of each slice among them."""
     return sets.unique(x, axis=int(axis.item()) if axis.size else 0)
 
 
 @operator("ListDiff", outputs=("out", "idx"))
 def list_difference(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-    """Return what the second list lacks of the first, and where it is."""
+    """Return the elements of x that are not in y, and their indices."""
     return sets.setdiff1d(x, y)

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @operator("StaticRegexReplace")
 def regex_replace(x: Tensor, *, pattern: str, rewrite: str, replace_global: bool = True) -> Tensor:
-    """Replace what fits a pattern."""
+    """Replace matches of a regular expression."""
     return string.static_regex_replace(x, pattern, rewrite, replace_global)
 
 
 @operator("StringToHashBucketFast")
 def hash_bucket(x: Tensor, *, num_buckets: int) -> Tensor:
-    """Return a number for each string."""
+    """Hash each string into one of `num_buckets` buckets."""
     return string.string_to_hash_bucket_fast(x, num_buckets)
 
 
 @operator("StringSplit", outputs=("indices", "values", "shape"))
 def split_strings(x: Tensor, delimiter: Tensor, *, skip_empty: bool = True) -> tuple[Tensor, ...]:
-    """Split strings at a delimiter, into a sparse tensor."""
+    """Split strings at a delimiter into a sparse tensor."""
     return string.string_split(x, delimiter, skip_empty)
 
 
@@ -36,7 +36,7 @@ def n_grams(
     data: Tensor, splits: Tensor, *, separator: str, ngram_widths: Sequence[int], left_pad: str, right_pad: str,
     pad_width: int, preserve_short_sequences: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Join neighbouring strings."""
+    """Join neighbouring strings into n-grams."""
     return string.string_n_grams(
         data, splits, separator, ngram_widths, left_pad, right_pad, pad_width, preserve_short_sequences
     )  # fmt: skip
@@ -49,13 +49,13 @@ def n_grams(
 def fill_empty_rows(
     indices: Tensor, values: Tensor, dense_shape: Tensor, default: Tensor
 ) -> tuple[Tensor, ...]:
-    """Give rows without elements one."""
+    """Give each empty row of a sparse tensor one default element."""
     return sparse.sparse_fill_empty_rows(indices, values, dense_shape, default)
 
 
 @operator("SparseReshape", outputs=("output_indices", "output_shape"))
 def reshape_sparse(indices: Tensor, shape: Tensor, wanted: Tensor) -> tuple[Tensor, ...]:
-    """Return another shape of a sparse tensor."""
+    """Reshape a sparse tensor."""
     return sparse.sparse_reshape(indices, shape, wanted)
 
 
@@ -81,7 +81,7 @@ def gather_ragged(*inputs: Tensor, output_ragged_rank: int) -> tuple[Tensor, ...
 
 @operator("RaggedRange", outputs=("rt_nested_splits", "rt_dense_values"))
 def ragged_range(starts: Tensor, limits: Tensor, deltas: Tensor) -> tuple[Tensor, ...]:
-    """Return ranges of different lengths."""
+    """Return ranges of different lengths as a ragged tensor."""
     return ragged.ragged_range(starts, limits, deltas)
 
 
@@ -89,5 +89,5 @@ def ragged_range(starts: Tensor, limits: Tensor, deltas: Tensor) -> tuple[Tensor
 def densify_ragged(
     shape: Tensor, values: Tensor, default: Tensor, *partitions: Tensor, row_partition_types: Sequence[str]
 ) -> Tensor:  # fmt: skip
-    """Return a tensor whose short rows are filled up."""
+    """Convert a ragged tensor to a dense one; short rows are padded."""
     return ragged.ragged_tensor_to_tensor(shape, values, default, partitions, row_partition_types)

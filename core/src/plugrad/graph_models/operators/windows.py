@@ -32,7 +32,7 @@ ONES = (1, 1, 1, 1)
 def conv1d(
     x: Tensor, filter: Tensor, *, stride: int = 1, padding: str, data_format: str = "NWC", dilation: int = 1
 ) -> Tensor:  # fmt: skip
-    """Slide filters over sequences."""
+    """Convolve sequences with filters."""
     order: Any = data_format
     return convolution.conv1d(
         x, filter, stride, _padding(padding), data_format=order, dilation=dilation
@@ -44,7 +44,7 @@ def conv2d(
     x: Tensor, filter: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
     dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
-    """Slide filters over images."""
+    """Convolve images with filters."""
     window = _window(strides, padding, data_format, dilations, explicit_paddings)
     return convolution.conv2d(x, filter, **window)
 
@@ -54,7 +54,7 @@ def depthwise_conv2d(
     x: Tensor, filter: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
     dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
-    """Slide filters over each channel of images."""
+    """Convolve each channel of images with its own filters."""
     window = _window(strides, padding, data_format, dilations, explicit_paddings)
     return depthwise.depthwise_conv2d(x, filter, **window)
 
@@ -65,7 +65,7 @@ def fused_conv2d(
     dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (), fused_ops: Sequence[str] = (),
     epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
 ) -> Tensor:  # fmt: skip
-    """Slide filters over images; add a bias and apply an activation."""
+    """Convolve images with filters, add a bias and apply an activation."""
     window = _window(strides, padding, data_format, dilations, explicit_paddings)
     return _fuse(fused.conv2d, x, filter, args, fused_ops, epsilon, leakyrelu_alpha, window)
 
@@ -76,7 +76,7 @@ def fused_depthwise_conv2d(
     dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (), fused_ops: Sequence[str] = (),
     epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
 ) -> Tensor:  # fmt: skip
-    """Slide filters over each channel of images; add a bias and apply an activation."""
+    """Convolve each channel with its own filters, add a bias and apply an activation."""
     window = _window(strides, padding, data_format, dilations, explicit_paddings)
     return _fuse(
         fused.depthwise_conv2d, x, filter, args, fused_ops, epsilon, leakyrelu_alpha, window
@@ -88,7 +88,7 @@ def fused_matmul(
     a: Tensor, b: Tensor, *args: Tensor, transpose_a: bool = False, transpose_b: bool = False,
     fused_ops: Sequence[str] = (), epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
 ) -> Tensor:  # fmt: skip
-    """Multiply matrices; add a bias and apply an activation."""
+    """Multiply matrices, add a bias and apply an activation."""
     sides = {"transpose_a": transpose_a, "transpose_b": transpose_b}
     return _fuse(fused.matmul, a, b, args, fused_ops, epsilon, leakyrelu_alpha, sides)
 
@@ -110,7 +110,7 @@ def transposed_conv2d(
     sizes: Values, filter: Tensor, x: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NHWC",
     dilations: Sequence[int] = ONES, explicit_paddings: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
-    """Spread images over larger ones."""
+    """Return the gradient of a convolution with respect to its input."""
     window = _window(strides, padding, data_format, dilations, explicit_paddings)
     batch, *rest = (int(size) for size in sizes.ravel())
     return convolution.conv2d_transpose(
@@ -123,7 +123,7 @@ def conv3d(
     x: Tensor, filter: Tensor, *, strides: Sequence[int], padding: str, data_format: str = "NDHWC",
     dilations: Sequence[int] = (1, 1, 1, 1, 1),
 ) -> Tensor:  # fmt: skip
-    """Slide filters over volumes."""
+    """Convolve volumes with filters."""
     order = {"NHWC": "NDHWC", "NCHW": "NCDHW"}.get(data_format, data_format)
     return convolution3d.conv3d(x, filter, **_window(strides, padding, order, dilations))
 
@@ -132,7 +132,7 @@ def conv3d(
 def dilation2d(
     x: Tensor, filter: Tensor, *, strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> Tensor:
-    """Add filters to windows of images, and take the largest sums."""
+    """Return the morphological dilation of images: the maximum of window plus filter."""
     return morphology.dilation2d(
         x,
         filter,
@@ -147,7 +147,7 @@ def max_pool(
     x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NHWC",
     explicit_paddings: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
-    """Take the largest element of each window."""
+    """Return the maximum of each window."""
     window = _window(strides, padding, data_format, None, explicit_paddings)
     return pooling.max_pool(x, _spatial_numbers(ksize, data_format), **window)
 
@@ -156,7 +156,7 @@ def max_pool(
 def avg_pool(
     x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NHWC"
 ) -> Tensor:  # fmt: skip
-    """Take the mean of each window."""
+    """Return the mean of each window."""
     window = _window(strides, padding, data_format, None)
     return pooling.avg_pool(x, _spatial_numbers(ksize, data_format), **window)
 
@@ -165,7 +165,7 @@ def avg_pool(
 def max_pool_with_argmax(
     x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, include_batch_in_index: bool = False
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Take the largest element of each window, and its place."""
+    """Return the maximum of each window and its index."""
     return pooling.max_pool_with_argmax(
         x, _spatial_numbers(ksize, "NHWC"), _spatial_numbers(strides, "NHWC"), _padding(padding),
         include_batch_in_index=include_batch_in_index,
@@ -174,14 +174,14 @@ def max_pool_with_argmax(
 
 @operator("MaxPool3D")
 def max_pool3d(x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
-    """Take the largest element of each window of volumes."""
+    """Return the maximum of each window of volumes."""
     window = _window(strides, padding, "NDHWC", None)
     return pooling3d.max_pool3d(x, _spatial_numbers(ksize, "NDHWC"), **window)
 
 
 @operator("AvgPool3D")
 def avg_pool3d(x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
-    """Take the mean of each window of volumes."""
+    """Return the mean of each window of volumes."""
     window = _window(strides, padding, "NDHWC", None)
     return pooling3d.avg_pool3d(x, _spatial_numbers(ksize, "NDHWC"), **window)
 
@@ -190,7 +190,7 @@ def avg_pool3d(x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], paddi
 def batch_norm(
     x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-3
 ) -> Tensor:  # fmt: skip
-    """Normalize channels."""
+    """Normalize channels with given statistics."""
     return normalization.batch_norm(x, mean, variance, offset, scale, variance_epsilon=epsilon)
 
 
@@ -198,19 +198,19 @@ def batch_norm(
 def local_response_normalization(
     x: Tensor, *, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
 ) -> Tensor:
-    """Divide each element by what is near it in other channels."""
+    """Divide each element by a power of the sum of squares over neighbouring channels."""
     return normalization.local_response_normalization(x, depth_radius, bias, alpha, beta)
 
 
 @operator("Softmax")
 def softmax(x: Tensor) -> Tensor:
-    """Return probabilities along the last axis."""
+    """Return the softmax along the last axis."""
     return normalization.softmax(x)
 
 
 @operator("LogSoftmax")
 def log_softmax(x: Tensor) -> Tensor:
-    """Return logarithms of probabilities along the last axis."""
+    """Return the logarithm of the softmax along the last axis."""
     return normalization.log_softmax(x)
 
 
@@ -218,7 +218,7 @@ def _fuse(
     compute: Callable[..., Tensor], x: Tensor, y: Tensor, args: Sequence[Tensor], names: Sequence[str],
     epsilon: float, alpha: float, options: dict[str, Any],
 ) -> Tensor:  # fmt: skip
-    """Run a fused kernel as its list of operators says."""
+    """Run a fused kernel with the bias, normalization and activation that `names` lists."""
     steps = [name.lower() for name in names]
     rest = list(args)
     if steps[:1] == ["fusedbatchnorm"]:
@@ -250,7 +250,7 @@ def _activate(x: Tensor, name: str, known: set[str], alpha: float) -> Tensor:
 def _window(
     strides: Sequence[int], padding: str, order: str, dilations: Sequence[int] | None, explicit: Sequence[int] = ()
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the arguments of an op that say how windows move."""
+    """Return the keyword arguments of an op for a window."""
     options: dict[str, Any] = {"strides": _spatial_numbers(strides, order), "data_format": order}
     options["padding"] = _padding(padding, explicit, order)
     if dilations is not None:

@@ -71,14 +71,14 @@ def reduction(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 
 @rule("ArgMax", "ArgMin")
-def position(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write where the largest or smallest elements are."""
+def arg_extremum(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write ArgMax or ArgMin."""
     return writer.emit(call.kernel, [inputs[0], writer.number(call.attrs["axis"], "int32")])
 
 
 @rule("Cumsum", "Cumprod")
 def cumulative(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write sums or products along an axis."""
+    """Write a cumulative sum or product."""
     axis = writer.number(call.attrs["axis"], "int32")
     flags: dict[str, Any] = {name: bool(call.attrs[name]) for name in ("exclusive", "reverse")}
     return writer.emit(call.kernel, [inputs[0], axis], **flags)
@@ -86,7 +86,7 @@ def cumulative(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("FloorDiv")
 def floor_divide(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a quotient that is rounded down; the operator of TensorFlow.js gives integers."""
+    """Write a quotient rounded down; TensorFlow.js's operator returns integers."""
     if call.dtype() == "int32":
         return writer.emit("FloorDiv", inputs, T="int32")
     return writer.emit("Floor", [writer.emit("RealDiv", inputs, T=call.dtype())])
@@ -94,7 +94,7 @@ def floor_divide(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Trunc")
 def truncate(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write numbers without what follows the point."""
+    """Write rounding towards zero."""
     if call.dtype() != "float32":
         return writer.emit("Identity", inputs)
     size = writer.emit("Floor", [writer.emit("Abs", inputs)])
@@ -103,7 +103,7 @@ def truncate(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Log2", "Log10")
 def logarithm(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a logarithm to another base."""
+    """Write a logarithm with another base."""
     base = {"Log2": 2.0, "Log10": 10.0}[call.kernel]
     factor = writer.number(1 / np.log(base), call.dtype())
     return writer.emit("Mul", [writer.emit("Log", inputs), factor], T=call.dtype())
@@ -111,7 +111,7 @@ def logarithm(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Step")
 def step(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write 1 above 0, and a number elsewhere."""
+    """Write 1 where positive, and a constant elsewhere."""
     dtype = call.dtype()
     above = writer.emit("Greater", [inputs[0], writer.number(0, dtype)], T=dtype)
     return writer.emit(
@@ -153,13 +153,13 @@ def conjugate(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("LeakyRelu")
 def leaky_relu(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a slope below zero."""
+    """Write LeakyRelu."""
     return writer.emit("LeakyRelu", inputs, alpha=float(call.attrs["alpha"]))
 
 
 @rule("ClipByValue")
 def clip(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write `clip_by_value`, whose bounds are inputs of TensorFlow's operator."""
+    """Write ClipByValue, whose bounds are inputs."""
     names = ("clip_value_min", "clip_value_max")
     bounds = [writer.number(call.attrs[name], call.dtype()) for name in names]
     return writer.emit("ClipByValue", [inputs[0], *bounds], T=call.dtype())
@@ -167,7 +167,7 @@ def clip(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Cast")
 def cast(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write another dtype."""
+    """Write Cast."""
     return writer.emit("Cast", inputs, DstT=call.dtype(out=True), SrcT=call.dtype())
 
 
@@ -176,14 +176,14 @@ def cast(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Reshape", "ExpandDims")
 def reshape(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write another shape."""
+    """Write Reshape."""
     shape = writer.shape(*call.shape(out=True))
     return writer.emit("Reshape", [inputs[0], shape], T=call.dtype())
 
 
 @rule("Transpose")
 def transpose(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write another order of axes."""
+    """Write Transpose."""
     return writer.emit(
         "Transpose", [inputs[0], writer.integers(call.attrs["perm"])], T=call.dtype()
     )
@@ -191,7 +191,7 @@ def transpose(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("BroadcastTo")
 def broadcast(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write repeated axes."""
+    """Write BroadcastTo."""
     return writer.emit(
         "BroadcastTo", [inputs[0], writer.integers(*call.both("shape"))], T=call.dtype()
     )
@@ -199,13 +199,13 @@ def broadcast(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Tile")
 def tile(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write repetitions."""
+    """Write Tile."""
     return writer.emit("Tile", [inputs[0], writer.integers(*call.both("reps"))], T=call.dtype())
 
 
 @rule("Slice")
 def slice_(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a part, without the axes that an index has taken; a size of -1 is all that remains."""
+    """Write Slice, and Squeeze for the axes that integer indices remove; a size of -1 takes the rest."""
     begins, sizes, shapes = call.both("begin"), call.both("size"), call.shape()
     open_ended = [
         -1
@@ -222,7 +222,7 @@ def slice_(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("StridedSlice")
 def strided_slice(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write every so many elements of a part; masks stand for both ends of an axis."""
+    """Write StridedSlice; masks stand for the ends of an axis."""
     strides = call.attrs["strides"]
     begins, ends, shapes = call.both("begin"), call.both("end"), call.shape()
     begin_mask = end_mask = 0
@@ -251,7 +251,7 @@ def strided_slice(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Reverse")
 def reverse(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write axes turned around."""
+    """Write ReverseV2."""
     return writer.emit(
         "ReverseV2", [inputs[0], writer.integers(call.attrs["dims"])], T=call.dtype()
     )
@@ -259,27 +259,27 @@ def reverse(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Concat")
 def concat(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write joined tensors."""
+    """Write ConcatV2."""
     axis = writer.number(call.attrs["axis"], "int32")
     return writer.emit("ConcatV2", [*inputs, axis], N=len(inputs), T=call.dtype())
 
 
 @rule("Pack")
 def pack(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write tensors joined along a new axis."""
+    """Write Pack."""
     return writer.emit("Pack", inputs, N=len(inputs), axis=call.attrs["axis"], T=call.dtype())
 
 
 @rule("Unpack")
 def unpack(writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str]:
-    """Write the slices along an axis."""
+    """Write Unpack."""
     count = len(call.calls[0].outputs)
     return ports(writer.emit("Unpack", inputs, num=count, axis=call.attrs["axis"]), count)
 
 
 @rule("SplitV")
 def split(writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str]:
-    """Write the parts along an axis."""
+    """Write Split or SplitV."""
     sizes = writer.integers(*call.both("num_or_size_splits"))
     count = len(call.calls[0].outputs)
     given = [inputs[0], sizes, writer.number(call.attrs["axis"], "int32")]
@@ -288,7 +288,7 @@ def split(writer: Writer, call: Calls, inputs: list[str]) -> Sequence[str]:
 
 @rule("PadV2")
 def pad(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write paddings with a number."""
+    """Write PadV2."""
     value = call.attrs["constant_value"]
     filling = writer.constant(np.array(value, call.dtype() if call.dtype() != "string" else object))
     return writer.emit(
@@ -298,14 +298,14 @@ def pad(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("MirrorPad")
 def mirror_pad(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write paddings with what is inside."""
+    """Write MirrorPad."""
     given = [inputs[0], _pairs(writer, call.attrs["paddings"])]
     return writer.emit("MirrorPad", given, mode=str(call.attrs["mode"]).upper(), T=call.dtype())
 
 
 @rule("SpaceToBatchND", "BatchToSpaceND")
-def blocks(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write blocks that move between the batch and space."""
+def move_blocks(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write SpaceToBatchND or BatchToSpaceND."""
     pairs = call.attrs["paddings" if call.kernel == "SpaceToBatchND" else "crops"]
     given = [inputs[0], writer.integers(call.attrs["block_shape"]), _pairs(writer, pairs)]
     return writer.emit(call.kernel, given, T=call.dtype())
@@ -316,14 +316,14 @@ def blocks(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("GatherV2")
 def gather(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write slices at indices."""
+    """Write GatherV2."""
     axis = writer.number(call.attrs["axis"], "int32")
     return writer.emit("GatherV2", [*inputs[:2], axis], batch_dims=call.attrs["batch_dims"])
 
 
 @rule("ScatterNd", "SparseToDense")
 def scatter(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write values at indices."""
+    """Write ScatterNd."""
     if call.kernel == "ScatterNd":
         shape = writer.integers(*call.both("shape"))
         return writer.emit("ScatterNd", [*inputs, shape], T=call.dtype(1))
@@ -333,7 +333,7 @@ def scatter(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("TensorScatterUpdate")
 def scatter_update(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a tensor with other values at indices; TensorFlow.js changes what it is given, so it gets a copy."""
+    """Write TensorScatterUpdate on a copy, because TensorFlow.js changes its input."""
     dtype = call.dtype()
     copy = writer.emit("Mul", [inputs[0], writer.number(1, dtype)], T=dtype)
     return writer.emit("TensorScatterUpdate", [copy, *inputs[1:]], T=dtype)
@@ -341,7 +341,7 @@ def scatter_update(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("OneHot")
 def one_hot(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write one value where indices point to."""
+    """Write OneHot."""
     dtype = call.dtype(out=True)
     values = [writer.number(call.attrs[name], dtype) for name in ("on_value", "off_value")]
     depth = writer.number(call.attrs["depth"], "int32")
@@ -350,14 +350,14 @@ def one_hot(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("TopK")
 def top_k(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write the largest elements."""
+    """Write TopKV2."""
     k = writer.number(call.attrs["k"], "int32")
     return writer.emit("TopKV2", [inputs[0], k], sorted=bool(call.attrs["sorted"]))
 
 
 @rule("Bincount", "DenseBincount")
 def count(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write how often integers occur."""
+    """Write Bincount or DenseBincount."""
     flags: dict[str, Any] = (
         {"binary_output": bool(call.attrs["binary_output"])}
         if "binary_output" in call.attrs
@@ -370,7 +370,7 @@ def count(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("MatrixBandPart")
 def band_part(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write matrices with zeros away from their diagonals; TensorFlow.js reads both widths from one input."""
+    """Write MatrixBandPart; TensorFlow.js reads both widths from one input."""
     lower, upper = (call.constant(place) for place in (1, 2))
     rows, columns = call.shape()[0][-2:]
     if lower is None or upper is None:
@@ -388,7 +388,7 @@ def band_part(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("IRFFT", "RFFT")
 def fourier(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a Fourier transform of real numbers, or its inverse."""
+    """Write RFFT or IRFFT."""
     length = (call.shape() if call.kernel == "RFFT" else call.shape(out=True))[0][-1]
     if call.kernel == "IRFFT" and length % 2:
         raise UnsupportedModel(f"{call.kernel}: TensorFlow.js gives even lengths, and not {length}")

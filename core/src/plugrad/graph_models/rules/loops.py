@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def write_cond(writer: Writer, pair: tuple[Cond, Cond], names: dict[int, str]) -> list[str]:
-    """Write a choice between two functions."""
+    """Write a conditional as StatelessIf with two functions."""
     step, other = pair
     branches = [
-        _function(writer, kind, (step.branches[place], other.branches[place]))
+        _write_function(writer, kind, (step.branches[place], other.branches[place]))
         for place, kind in enumerate(("then", "else"))
     ]
     inputs = [names[value] for value in (step.flag, *step.operands)]
@@ -27,11 +27,11 @@ def write_cond(writer: Writer, pair: tuple[Cond, Cond], names: dict[int, str]) -
 
 
 def write_while(writer: Writer, pair: tuple[While, While], names: dict[int, str]) -> list[str]:
-    """Write a loop; what its body only reads goes around with the carry."""
+    """Write a loop as StatelessWhile; values that its body only reads are carried too."""
     step, other = pair
-    condition = _function(writer, "cond", (step.condition, other.condition))
+    condition = _write_function(writer, "cond", (step.condition, other.condition))
     count = len(step.carry)
-    body = _function(
+    body = _write_function(
         writer, "body", (step.body, other.body), passed=range(count, count + len(step.captured))
     )
     inputs = [names[value] for value in (*step.carry, *step.captured)]
@@ -40,7 +40,7 @@ def write_while(writer: Writer, pair: tuple[While, While], names: dict[int, str]
 
 
 def write_scan(writer: Writer, pair: tuple[Scan, Scan], names: dict[int, str]) -> list[str]:
-    """Write a loop over slices: a counter, the carry, what is stacked, the slices, and what the body reads.
+    """Write a scan as StatelessWhile, which carries a counter, the carry, the stacked outputs and the slices.
 
     What is stacked is a tensor that each round updates. TensorFlow.js has lists of tensors for this, but disposes of
     their elements when a round ends (as of 4.22), unless they are results of it, too.
@@ -68,7 +68,7 @@ def write_scan(writer: Writer, pair: tuple[Scan, Scan], names: dict[int, str]) -
 
 
 def _stacked_shapes(pair: tuple[Scan, Scan]) -> list[tuple[Sequence[int], Sequence[int]]]:
-    """Return the shapes, in both traces, of what is stacked."""
+    """Return the shapes of the stacked outputs in both traces."""
     shapes = [
         [(step.length, *step.body.specs[v].shape) for v in step.body.results[len(step.carry) :]]
         for step in pair
@@ -81,17 +81,17 @@ def _zeros(writer: Writer, dtype: str, first: Sequence[int], second: Sequence[in
 
 
 def _write_counter_condition(writer: Writer, length: int, count: int) -> str:
-    """Write the function that says whether a counter, its first argument, is below a number."""
+    """Write a function that returns whether its first argument, a counter, is below a number."""
     name = writer.name("scan_cond")
     inner = Writer(writer.sizes, f"{name}/", writer)
     arguments = [inner.name(f"x{place}") for place in range(count)]
     result = inner.emit("Less", [arguments[0], inner.number(length, "int32")], T="int32")
-    _finish(writer, inner, name, arguments, [result])
+    _add_function(writer, inner, name, arguments, [result])
     return name
 
 
 def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
-    """Write the function of one round, which updates so many stacked tensors."""
+    """Write the body of a scan, which updates `count` stacked tensors."""
     step, other = pair
     name = writer.name("scan_body")
     inner = Writer(writer.sizes, f"{name}/", writer)
@@ -115,28 +115,30 @@ def _scan_body(writer: Writer, pair: tuple[Scan, Scan], count: int) -> str:
     ]
     following = inner.emit("AddV2", [counter, inner.number(1, "int32")], T="int32")
     outputs = [following, *results[: len(carry)], *updated, *slices, *captured]
-    _finish(writer, inner, name, arguments, outputs)
+    _add_function(writer, inner, name, arguments, outputs)
     return name
 
 
-def _function(
+def _write_function(
     writer: Writer, kind: str, pair: tuple[Graph, Graph], passed: Sequence[int] = ()
 ) -> str:
-    """Write a graph as a function, which also returns the arguments at some places; return its name."""
+    """Write a graph as a function that also returns the arguments in `passed`; return its name."""
     first = pair[0]
     name = writer.name(kind)
     inner = Writer(writer.sizes, f"{name}/", writer)
     arguments = [inner.name(f"x{place}") for place in range(len(first.arguments))]
     known: dict[Value, str] = dict(zip(first.arguments, arguments, strict=True))
     results = inner.graph(pair, known)
-    _finish(writer, inner, name, arguments, [*results, *(arguments[place] for place in passed)])
+    _add_function(
+        writer, inner, name, arguments, [*results, *(arguments[place] for place in passed)]
+    )
     return name
 
 
-def _finish(
+def _add_function(
     writer: Writer, inner: Writer, name: str, arguments: Sequence[str], results: Sequence[str]
 ) -> None:
-    """Add a function to the file: every result is a node of its own, so that none is an argument itself."""
+    """Add a function to the model; each result gets an Identity node, so that none is an argument itself."""
     outputs = [inner.emit("Identity", [result]) for result in results]
     writer.functions.append(
         {

@@ -27,7 +27,7 @@ CONVOLUTIONS: Final = {
 
 @rule("BatchMatMul", "_FusedMatMul")
 def product(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a product of matrices, with a bias and an activation if there are any."""
+    """Write a matrix product, with its bias and activation if it has them."""
     sides: dict[str, Any] = {
         name: bool(call.attrs[name]) for name in ("transpose_a", "transpose_b")
     }
@@ -41,7 +41,7 @@ def product(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule(*CONVOLUTIONS)
 def convolution(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a convolution, with a bias and an activation if there are any."""
+    """Write a convolution, with its bias and activation if it has them."""
     window = call.attrs["window"]
     if max(window.strides) > 1 and max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no strides together with dilations")
@@ -59,7 +59,7 @@ def convolution(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Conv3D")
 def convolution3d(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a convolution of volumes; padding that is neither of two kinds is a node of its own."""
+    """Write a convolution of volumes; padding that is neither SAME nor VALID becomes a node."""
     window = call.attrs["window"]
     if max(window.strides) > 1 and max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no strides together with dilations")
@@ -88,7 +88,7 @@ def transposed_convolution(writer: Writer, call: Calls, inputs: list[str]) -> st
 
 @rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
 def pooling(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write pooling; padding that is neither of two kinds is a node of its own."""
+    """Write pooling; padding that is neither SAME nor VALID becomes a node."""
     window = call.attrs["window"]
     if max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no pooling with dilations")
@@ -106,13 +106,13 @@ def pooling(writer: Writer, call: Calls, inputs: list[str]) -> str:
     if not is_mean or x == inputs[0]:
         return y
     # The mean of a window is that of the cells that lie in the image.
-    ratio = prod(window.size) / _cells(window, call.shape()[0][1:-1])
+    ratio = prod(window.size) / _count_cells(window, call.shape()[0][1:-1])
     return writer.emit("Mul", [y, writer.constant(ratio.astype(np.float32))], T="float32")
 
 
 @rule("MaxPoolWithArgmax")
-def pooling_with_places(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write pooling that also gives the places of the largest elements."""
+def pooling_with_indices(writer: Writer, call: Calls, inputs: list[str]) -> str:
+    """Write MaxPoolWithArgmax."""
     window = call.attrs["window"]
     padding = _padding(window, call.shape()[0][1:-1])
     if "explicit_paddings" in padding or max(window.dilations) > 1:
@@ -126,7 +126,7 @@ def pooling_with_places(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Dilation2D")
 def dilation(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a morphological dilation."""
+    """Write Dilation2D."""
     window = call.attrs["window"]
     padding = _padding(window, call.shape()[0][1:-1])
     if "explicit_paddings" in padding:
@@ -139,7 +139,7 @@ def dilation(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("FusedBatchNorm")
 def batch_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a normalization, as arithmetic where statistics are not those of channels."""
+    """Write batch normalization, as arithmetic if its statistics are not one number per channel."""
     x, mean, variance, offset, scale = [*inputs, "", ""][:5]
     epsilon = float(call.attrs["variance_epsilon"])
     shapes = {call.shape(place)[0] for place, name in enumerate(inputs) if place and name}
@@ -165,7 +165,7 @@ def batch_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("LayerNorm")
 def layer_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a normalization of each vector, as arithmetic."""
+    """Write layer normalization as arithmetic."""
     x, offset, scale = [*inputs, "", ""][:3]
     axes = call.attrs["axis"]
     where = writer.integers([axes] if isinstance(axes, int) else list(axes))
@@ -181,7 +181,7 @@ def layer_norm(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Attention")
 def attention(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write attention as two products and a softmax; what a mask of flags excludes weighs nothing."""
+    """Write attention as two products and a softmax; masked scores become -1e30."""
     q, k, v, mask = [*inputs, ""][:4]
     scores = writer.emit("BatchMatMulV2", [q, k], adj_x=False, adj_y=True, T="float32")
     scores = writer.emit("Mul", [scores, writer.number(call.attrs["scale"])], T="float32")
@@ -195,7 +195,7 @@ def attention(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Softmax", "LogSoftmax")
 def softmax(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write a softmax, or its logarithm, along the last axis; another axis becomes the last one."""
+    """Write Softmax or LogSoftmax; another axis is first moved to the end."""
     axis = call.attrs.get("dim", call.attrs.get("axis"))
     rank = len(call.shape()[0])
     if axis % rank == rank - 1:
@@ -211,7 +211,7 @@ def softmax(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("ResizeBilinear", "ResizeNearestNeighbor")
 def resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write images of another size."""
+    """Write ResizeBilinear or ResizeNearestNeighbor."""
     flags: dict[str, Any] = {
         name: bool(call.attrs[name]) for name in ("align_corners", "half_pixel_centers")
     }
@@ -221,7 +221,7 @@ def resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("CropAndResize")
 def crop_and_resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write what is in boxes, in one size."""
+    """Write CropAndResize."""
     size = writer.integers(call.attrs["crop_size"])
     value = float(call.attrs["extrapolation_value"])
     method = str(call.attrs["method"])
@@ -230,7 +230,7 @@ def crop_and_resize(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("Transform")
 def transform(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write images seen from elsewhere."""
+    """Write ImageProjectiveTransformV3."""
     shape = writer.integers(call.shape(out=True)[0][1:3])
     given = [*inputs, shape, writer.number(call.attrs["fill_value"])]
     kinds: dict[str, Any] = {
@@ -241,14 +241,14 @@ def transform(writer: Writer, call: Calls, inputs: list[str]) -> str:
 
 @rule("FlipLeftRight")
 def flip(writer: Writer, call: Calls, inputs: list[str]) -> str:
-    """Write images turned around."""
+    """Write the horizontal flip of images."""
     return writer.emit("ReverseV2", [inputs[0], writer.integers([2])], T=call.dtype())
 
 
 def _write_fused(
     writer: Writer, call: Calls, inputs: list[str], ops: tuple[str, str], attrs: dict[str, Any]
 ) -> str:
-    """Write a product or convolution; a bias and what follows become part of the node."""
+    """Write a product or convolution; bias and activation become part of the node."""
     plain, fused = ops
     x, y, bias, weights = [*inputs, "", ""][:4]
     activation = call.attrs.get("activation", "linear")
@@ -285,7 +285,7 @@ def _strides(window: Any) -> dict[str, Any]:
 
 
 def _padding(window: Any, image: Sequence[int]) -> dict[str, Any]:
-    """Return the attributes for a padding."""
+    """Return the padding attributes of a window."""
     if not np.any(window.padding):
         return {"padding": "VALID"}
     if tuple(map(tuple, window.padding)) == _same_padding(window, image):
@@ -295,7 +295,7 @@ def _padding(window: Any, image: Sequence[int]) -> dict[str, Any]:
 
 
 def _same_padding(window: Any, image: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return the padding that gives one position for each stride, with the odd cell at the end."""
+    """Return SAME padding: one position per stride, with the odd cell at the end."""
     pairs: list[tuple[int, int]] = []
     for n, size, stride, rate in zip(
         image, window.size, window.strides, window.dilations, strict=True
@@ -306,7 +306,7 @@ def _same_padding(window: Any, image: Sequence[int]) -> tuple[tuple[int, int], .
 
 
 def _write_padding(writer: Writer, call: Calls, x: str, value: float) -> tuple[str, str]:
-    """Return the image, padded where no kind of padding fits, and the kind of padding that remains."""
+    """Return the image, padded if neither SAME nor VALID fits, and the padding attribute that remains."""
     window = call.attrs["window"]
     attrs: dict[str, Any] = _padding(window, call.shape()[0][1:-1])
     if "explicit_paddings" not in attrs:
@@ -315,8 +315,8 @@ def _write_padding(writer: Writer, call: Calls, x: str, value: float) -> tuple[s
     return writer.emit("PadV2", [x, pairs, writer.number(value)], T="float32"), "VALID"
 
 
-def _cells(window: Any, image: Sequence[int]) -> Any:
-    """Return how many cells of each window lie in the image."""
+def _count_cells(window: Any, image: Sequence[int]) -> Any:
+    """Return how many cells of each window position lie inside the image."""
     counts = np.ones(())
     for axis, (n, size, stride, (before, _), out) in enumerate(
         zip(image, window.size, window.strides, window.padding, window.out, strict=True)

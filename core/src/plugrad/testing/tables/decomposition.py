@@ -22,14 +22,14 @@ def adjoint(x: Array) -> Array:
 
 
 def regular(*shape: int) -> Input:
-    """Matrices that are far from singular: random ones plus a diagonal."""
+    """Well-conditioned matrices: random ones plus a diagonal."""
     inner = of_shape(*shape)
     diagonal = 4 * np.eye(shape[-2], shape[-1]) * np.arange(1, shape[-1] + 1)
     return replace(inner, draw=lambda *given: (inner.draw(*given) + diagonal).astype(given[2]))
 
 
 def apart(*shape: int) -> Input:
-    """Matrices whose eigenvalues are real and far apart."""
+    """Matrices with real, well-separated eigenvalues."""
     inner = regular(*shape)
     diagonal = 8 * np.eye(shape[-1]) * np.arange(1, shape[-1] + 1)
     return replace(inner, draw=lambda *given: (inner.draw(*given) + diagonal).astype(given[2]))
@@ -47,12 +47,12 @@ def definite(*shape: int) -> Input:
 
 
 def hermitian(x: Tensor) -> Tensor:
-    """Return the part of a matrix that kernels of Hermitian matrices may read."""
+    """Return the symmetric part of a matrix, which kernels for Hermitian matrices may read as a whole."""
     return (x + x.mT) * 0.5
 
 
 def unitary(x: Array) -> Array:
-    """Return how far the columns are from orthonormal, with 1 on the diagonal."""
+    """Return the Gram matrix of the columns, which is the identity if they are orthonormal."""
     return adjoint(x) @ x
 
 

@@ -12,7 +12,7 @@ from plugrad.testing.rows import FLOATS, Array, Input, Row
 
 
 def overlap(a: Array, b: Array) -> float:
-    """Return the common area of two boxes by the area that they cover together."""
+    """Return the intersection over union of two boxes."""
     low, high = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
     low_b, high_b = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
     areas = np.prod(high - low), np.prod(high_b - low_b)
@@ -23,7 +23,7 @@ def overlap(a: Array, b: Array) -> float:
 def select_boxes(
     boxes: Array, scores: Array, limits: tuple[int, float, float], sigma: float = 0
 ) -> list[Array]:
-    """Return the positions and scores of the selected boxes, one box after the other."""
+    """Return the indices and scores of the selected boxes, one after another."""
     count, iou, least = limits
     left = dict(enumerate(scores.tolist()))
     chosen: list[tuple[int, float]] = []
@@ -40,7 +40,7 @@ def select_boxes(
 
 
 def pad_positions(chosen: Array, count: int) -> list[Array]:
-    """Return positions filled up with zeros, and how many they are."""
+    """Return indices padded with zeros, and their number."""
     return [np.pad(chosen, (0, max(0, count - len(chosen)))), np.array(len(chosen))]
 
 

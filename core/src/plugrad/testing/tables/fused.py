@@ -36,7 +36,7 @@ def rows(
     channels: int,
     attrs: dict[str, Any],
 ) -> list[Row]:
-    """Return a row for each activation, with a bias, and one without."""
+    """Return one row per activation with a bias, and one without."""
 
     def reference(activation: str) -> Callable[..., Array]:
         return lambda a, b, bias, slopes: apply_activation(

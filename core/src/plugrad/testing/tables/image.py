@@ -20,7 +20,7 @@ OWNERS = [0, 1, 1, 0]
 def crop_boxes(
     images: Array, boxes: Array, owners: Array, size: Shape, method: str, fill: float
 ) -> Array:
-    """Take the points of each box; those outside the image are filled."""
+    """Sample the points of each box; points outside the image are filled."""
     found: list[Array] = []
     for (top, left, bottom, right), owner in zip(boxes, owners, strict=True):
         height, width = images.shape[1:3]
@@ -38,7 +38,7 @@ def line(first: float, last: float, count: int) -> Array:
 
 
 def rotate_images(images: Array, radians: float, fill: Any, center: tuple[float, float]) -> Array:
-    """Turn the complex plane, whose imaginary axis points up, while rows are counted downwards."""
+    """Rotate in the complex plane, whose imaginary axis points up while rows count downwards."""
     height, width = images.shape[1:3]
     across, down = center[0] * width, center[1] * height
     y, x = np.mgrid[:height, :width]
@@ -50,7 +50,7 @@ def rotate_images(images: Array, radians: float, fill: Any, center: tuple[float,
 def transform_images(
     images: Array, transforms: Array, method: str, mode: str, fill: Any, size: Shape
 ) -> Array:
-    """Multiply the points of the result, as homogeneous vectors, with a 3 × 3 matrix."""
+    """Multiply homogeneous result coordinates by a 3 × 3 matrix, and sample there."""
     y, x = np.mgrid[: size[0], : size[1]]
     points = np.stack([x, y, np.ones_like(x)])
     found: list[Array] = []

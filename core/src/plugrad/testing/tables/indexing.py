@@ -8,7 +8,7 @@ from plugrad.types.specs import Shape
 
 
 def take_in_each_batch(x: Array, indices: Array, axis: int) -> Array:
-    """Return, for each batch, the elements of x that the indices of the same batch select."""
+    """Return for each batch the elements of x at the indices of the same batch."""
     return np.stack([np.take(a, i, axis - 1) for a, i in zip(x, indices, strict=True)])
 
 

@@ -6,7 +6,6 @@ Those of float32 read patches where they are. Those of float64 copy them.
 from __future__ import annotations
 
 import math
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -182,7 +181,7 @@ def differentiate_filter(x: Array, dy: Array, dfilter: Array, descriptor: Array)
     bounds = [depth * i // parts for i in range(parts + 1)]
     thread_pool.run(
         [
-            partial(
+            (
                 FILTER_GRADIENT,
                 *(x, dy, dfilter, descriptor, channels, first, last, empty((size,), FLOAT32)),
             )

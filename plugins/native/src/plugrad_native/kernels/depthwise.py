@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -154,7 +153,7 @@ def depthwise_conv2d_filter_gradient(
     flat = dfilter.reshape(-1)
     thread_pool.run(
         [
-            partial(run, x, dy, flat[first * row :], with_filter_rows(described, first, last))
+            (run, x, dy, flat[first * row :], with_filter_rows(described, first, last))
             for first, last in pairwise(bounds)
         ]
     )

@@ -23,8 +23,6 @@ from plugrad_native.declare import (
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from plugrad.extend import Shape
     from plugrad_native.declare import Array, Export
 
@@ -131,10 +129,10 @@ def sum_segments(
     parts = thread_pool.count_parts(x.size + out.size, segments)
     bounds = [segments * i // parts for i in range(parts + 1)]
 
-    def part(first: int, last: int) -> Callable[[], object]:
+    def part(first: int, last: int) -> tuple[object, ...]:
         others = (empty((scratch,), FLOAT32),) if scratch else ()
         some = ids - np.int32(first) if first else ids
-        return lambda: run(x, some, out[first:last], 1, *sizes, last - first, *others)
+        return run, x, some, out[first:last], 1, *sizes, last - first, *others
 
     thread_pool.run([part(first, last) for first, last in pairwise(bounds)])
 

@@ -10,6 +10,7 @@ import numpy as np
 from plugrad.extend import broadcast, count_elements
 from plugrad.kernels import linalg
 from plugrad_cpu.extend import (
+    PARTS_PER_THREAD,
     empty,
     is_exact_in_float64,
     numpy_implementation,
@@ -27,6 +28,7 @@ from plugrad_native.declare import (
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     broadcast_descriptor,
+    divide_items,
     exports,
     parallel_for,
     table,
@@ -36,6 +38,7 @@ from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
+    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, Export
 
 MATMUL = exports("matmul", *INTEGERS, "float32")
@@ -150,15 +153,23 @@ def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, wo
         run(a, b, out, *plan.numbers, plan.batch)
     elif count > 1:
 
-        def some(a: Array, b: Array, out: Array, count: int) -> None:
-            run(a, b, out, *plan.numbers, np.array((1, count, *steps), np.int32))
+        def make_call(a: Array, b: Array, out: Array, count: int) -> Call:
+            return run, a, b, out, *plan.numbers, np.array((1, count, *steps), np.int32)
 
-        size = count_elements(plan.shape[-2:])
-        parallel_for(some, ((a, steps[0]), (b, steps[1]), (out, size)), count, work=work)
+        places = (a, steps[0]), (b, steps[1]), (out, count_elements(plan.shape[-2:]))
+        parts = thread_pool.count_parts(work, count, PARTS_PER_THREAD)
+        thread_pool.run(divide_items(make_call, places, count, parts))
     else:
         rows, columns, *others = plan.numbers
         places = (a, others[1]), (b, 0), (out, columns)
-        parallel_for(run, places, rows, columns, *others, plan.batch, work=work, multiple=TILE_ROWS)
+        parallel_for(
+            run,
+            places,
+            *(rows, columns, *others, plan.batch),
+            work=work,
+            multiple=TILE_ROWS,
+            per_thread=1,  # each part brings the second matrix into the order in which it is read
+        )
 
 
 def as_matrix_operand(x: Array, is_transposed: bool) -> tuple[Array, bool]:

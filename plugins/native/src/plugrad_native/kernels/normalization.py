@@ -10,6 +10,7 @@ import numpy as np
 from plugrad.extend import count_elements
 from plugrad.kernels import normalization
 from plugrad_cpu.extend import (
+    PARTS_PER_THREAD,
     empty,
     numpy_implementation,
     thread_pool,
@@ -25,6 +26,7 @@ from plugrad_native.declare import (
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     broadcast_descriptor,
+    divide_items,
     exports,
     parallel_for,
     parallel_walk,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import Kernel, Shape
+    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, Export
 
 EXP_COST_IN_ADDITIONS = 4
@@ -253,11 +256,12 @@ def add_up_rows(
     count = -(-rows // PART_ROWS)
     totals = np.empty((count, width))
 
-    def add_up_some(x: Array, *given: Any) -> None:
-        run(x, *given[:-1], x.size // channels, channels)
+    def make_call(x: Array, *given: Any) -> Call:
+        return run, x, *given[:-1], x.size // channels, channels
 
     places = [(x, PART_ROWS * channels if is_long else 0) for x, is_long in inputs]
-    parallel_for(add_up_some, (*places, (totals, width)), count, work=2 * rows * channels)
+    parts = thread_pool.count_parts(2 * rows * channels, count, PARTS_PER_THREAD)
+    thread_pool.run(divide_items(make_call, (*places, (totals, width)), count, parts))
     total = np.zeros(width)
     for part in totals:  # one after the other, as C does
         total += part

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -48,7 +47,7 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementa
         if parts < 2:
             run(*arguments, 0, 1)
         else:
-            thread_pool.run([partial(run, *arguments, part, parts) for part in range(parts)])
+            thread_pool.run([(run, *arguments, part, parts) for part in range(parts)])
         return outputs
 
     return implementation

@@ -52,9 +52,7 @@ def random_kernel(
         bounds = [*(count * i // parts // step * step for i in range(parts)), count]
         thread_pool.run(
             [
-                lambda first=first, last=last: run(
-                    state, flat[first:last], last - first, first // BLOCK_WORDS
-                )
+                (run, state, flat[first:last], last - first, first // BLOCK_WORDS)
                 for first, last in pairwise(bounds)
             ]
         )

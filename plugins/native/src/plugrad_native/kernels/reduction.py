@@ -10,6 +10,7 @@ import numpy as np
 from plugrad.extend import count_elements, reduced_shape
 from plugrad.kernels import reduction
 from plugrad_cpu.extend import (
+    PARTS_PER_THREAD,
     empty,
     numpy_implementation,
     thread_pool,
@@ -23,6 +24,7 @@ from plugrad_native.declare import (
     MAX_ELEMENTS,
     UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
+    divide_items,
     exports,
     parallel_for,
     table,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Kernel, Shape
+    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, Export, Exports
 
 PARALLEL_ROWS = 8
@@ -154,34 +157,30 @@ def reduce_row(
         divisor: by what it is divided.
     """
     size, count = x.size, -(-x.size // PART_ELEMENTS)
-    if thread_pool.count_parts(size, count) == 1:
+    shares = thread_pool.count_parts(size, count, PARTS_PER_THREAD)
+    if shares == 1:
         run(x, out, 1, size, 1)
         return
     run_parts, combine = parts
     totals = np.empty(count)
     places = (x, PART_ELEMENTS), (totals, 1)
 
-    def reduce_some(x: Array, totals: Array, _: int) -> None:
-        run_parts(x, totals, x.size)
+    def make_call(x: Array, totals: Array, _: int) -> Call:
+        return run_parts, x, totals, x.size
 
-    parallel_for(reduce_some, places, count, work=size)
+    thread_pool.run(divide_items(make_call, places, count, shares))
     combine(totals, out, count, divisor)
 
 
 def reduce_exact_row(run: Export, x: Array, out: Array) -> None:
     """Reduce all elements to one, where the order does not matter, in parts that several threads share."""
-    size, count = x.size, -(-x.size // PART_ELEMENTS)
-    totals = np.empty((count,), x.dtype)
-
-    def reduce_some(x: Array, totals: Array, _: int) -> None:
-        whole, rest = divmod(x.size, PART_ELEMENTS)
-        run(x, totals, whole, PART_ELEMENTS, 1)
-        if rest:
-            run(x[whole * PART_ELEMENTS :], totals[whole:], 1, rest, 1)
-
-    places = (x.reshape(-1), PART_ELEMENTS), (totals, 1)
-    parallel_for(reduce_some, places, count, work=size)
-    run(totals, out, 1, count, 1)
+    size, x = x.size, x.reshape(-1)
+    whole, rest = divmod(size, PART_ELEMENTS)
+    totals = np.empty((whole + bool(rest),), x.dtype)
+    parallel_for(run, ((x, PART_ELEMENTS), (totals, 1)), whole, PART_ELEMENTS, 1, work=size)
+    if rest:
+        run(x[whole * PART_ELEMENTS :], totals[whole:], 1, rest, 1)
+    run(totals, out, 1, totals.size, 1)
 
 
 max_along: Final = make_reduction(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from sys import getrefcount
 from types import MappingProxyType
@@ -363,9 +362,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
     def program(*arrays: Array) -> None:
         thread_pool.run(
             [
-                partial(run, *arrays, empty((arena,), _BYTES))
-                if arena >= LARGE_ARENA
-                else partial(run, *arrays)
+                (run, *arrays, empty((arena,), _BYTES)) if arena >= LARGE_ARENA else (run, *arrays)
                 for run, arena in programs
             ]
         )

@@ -33,7 +33,7 @@ Found: TypeAlias = "Iterator[tuple[Place, Entry]]"
 
 @dataclass(frozen=True)
 class Converted:
-    """What `state_dict` has made of tensors; it prints as a table."""
+    """The parameters that `state_dict` has made, which print as a table."""
 
     params: Params
     """The parameters of the model."""
@@ -67,7 +67,7 @@ def state_dict(
     allow_unused: bool = False,
     dtype: Any = None,
 ) -> Converted:
-    """The parameters of a model, with the weights of a PyTorch model of the same layers.
+    """The parameters of a model, taken from the weights of a PyTorch model with the same layers.
 
     >>> tensors = {
     ...     "fc1.weight": np.ones((8, 3)),  # (outputs, inputs), as PyTorch has them
@@ -141,7 +141,7 @@ def state_dict(
 def to_state_dict(
     model: Layer, params: Params, shape: Any, *, names: Names | None = None
 ) -> dict[str, Array]:
-    """The parameters of a model as NumPy's arrays with the names and the axes of PyTorch's modules.
+    """The parameters of a model as NumPy arrays with PyTorch's names and axes.
 
     >>> model = nn.Sequential(nn.Dense(8), plugrad.relu, nn.Dense(2))
     >>> params = model.init(0, (3,))
@@ -189,7 +189,7 @@ def _check_model(function: str, model: Any) -> Layer:
 
 
 def _rename(function: str, tensors: Any, names: Names | None) -> tuple[dict[str, str], list[str]]:
-    """Return old names by new names, and the names that are left out."""
+    """Return old names by new names, and the names that were dropped."""
     if not isinstance(tensors, Mapping):
         raise ArgumentError(
             f"{function}: tensors={tensors!r:.80} must be a mapping of names to arrays, such as a module's state_dict()"
@@ -215,7 +215,7 @@ def _rename(function: str, tensors: Any, names: Names | None) -> tuple[dict[str,
 def _entries(
     model: Layer, params: Params, shape: Any, shapes: Mapping[str, tuple[int, ...]]
 ) -> Found:
-    """Yield the layers of a model with each of their entries."""
+    """Yield each layer of a model with its entries."""
     for place in find_places(model, params, shape):
         if isinstance(place.step, Layer):
             prefix = f"{place.theirs}." if place.theirs else ""
@@ -233,7 +233,7 @@ def _check_shapes(
     shapes: Mapping[str, tuple[int, ...]],
     renamed: Mapping[str, str],
 ) -> None:
-    """Raise unless the tensors of an entry have the shapes that its layer would write."""
+    """Raise unless the tensors of an entry have the shapes that the layer expects."""
     own = dict(named_leaves(place.params))
     empty = [np.broadcast_to(np.float32(0), own[name].shape) for name in entry.ours]
     for name, array in zip(wanted, entry.write(*empty), strict=True):
@@ -281,7 +281,7 @@ def _explain(
     allow_missing: bool,
     allow_unused: bool,
 ) -> str:
-    """Return what is missing and left over, and what could be done."""
+    """Return a message about missing and unused tensors, with remedies."""
     names = {given: name for name, given in renamed.items()}
     rest = [names[given] for given in unused]
     lines: list[str] = []

@@ -21,7 +21,7 @@ WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "c
 def read_folder(
     path: str | PathLike[str], *, device: Any = None
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The configuration and the tensors of a folder in Hugging Face's layout.
+    """The configuration and the tensors of a model folder in Hugging Face's layout.
 
     >>> import json, tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -59,7 +59,7 @@ def read_folder(
 
 
 def _read_shards(folder: Path, device: Any) -> dict[str, Tensor]:
-    """Return the tensors of all files that the index names."""
+    """Read the tensors of all files that the index lists."""
     files: Any = _read_json(folder / INDEX).get("weight_map")
     if not isinstance(files, Mapping) or not all(isinstance(name, str) for name in files.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         _refuse(folder / INDEX, "weight_map must name the file of each tensor")

@@ -12,7 +12,7 @@ Names: TypeAlias = "Mapping[str, str | None] | Callable[[str], str | None]"
 
 
 def as_renaming(function: str, names: Any) -> Callable[[str], str | None]:
-    """Return a function that renames one tensor, or returns None for one that is left out.
+    """Return a function that renames a tensor, or returns None to drop it.
 
     Raises:
         ArgumentError: `names` is no mapping of strings and no function.
@@ -36,12 +36,12 @@ def as_renaming(function: str, names: Any) -> Callable[[str], str | None]:
 
 
 def join(*parts: str) -> str:
-    """Return the parts that are not empty with dots between them."""
+    """Join the non-empty parts with dots."""
     return ".".join(part for part in parts if part)
 
 
 def _replace_words(name: str, pairs: list[tuple[str, str | None]]) -> str | None:
-    """Return a name with the first place of each run of words replaced; None if one is left out."""
+    """Replace the first occurrence of each sequence of words in a name; return None if its replacement is None."""
     for old, new in pairs:
         position = f".{name}.".find(f".{old}.")
         if position < 0:

@@ -31,7 +31,7 @@ EQUAL_FEATURES = Features()
 
 @dataclass
 class Place:
-    """A layer, or a function in the place of one, with what it is called on both sides."""
+    """A layer, or a function used as one, with its names on both sides."""
 
     step: Any
     """A layer, or a function in the place of one."""
@@ -49,7 +49,7 @@ class Place:
 
 
 def find_places(model: Layer, params: Params, shape: Any) -> list[Place]:
-    """Return the layers of a model that have no layers in them, with the order of their features.
+    """Return the innermost layers of a model, with the order of their features.
 
     A layer is called by its number in a `Sequential`, as in PyTorch, and by its name elsewhere.
 
@@ -75,7 +75,7 @@ def _add(
     theirs: str,
     sources: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Add the places of a layer, and return the number of the one that has its result."""
+    """Add the places of a layer, and return the index of the place that computes its result."""
     while isinstance(step, TimeDistributed | Masked):
         shape = shape[1:] if isinstance(step, TimeDistributed) else shape[0]
         step = step.layer
@@ -134,14 +134,14 @@ def _add(
 
 
 def _keeps_features(place: Place) -> bool:
-    """Return whether each feature of the result is one of the input."""
+    """Return whether a layer keeps the order of the features."""
     if place.joins or isinstance(place.step, Flatten | Reshape) or place.shape != place.result:
         return False
     return not place.params or isinstance(place.step, _Normalization | PReLU)
 
 
 def _order_flattened(places: list[Place]) -> None:
-    """Note the order of features after each `Flatten`, up to the next `Dense`."""
+    """Record the order of features after each `Flatten`, up to the next `Dense`."""
     for place in places:
         known = [places[number].features.after for number in place.sources]
         before = known[0] if len(known) == 1 else None
@@ -161,7 +161,7 @@ def _order_flattened(places: list[Place]) -> None:
 
 
 def _order_reshaped(places: list[Place], place: Place) -> None:
-    """Note the order of features before a `Reshape` to images, back to the `Dense` layer that makes them."""
+    """Record the order of features before a `Reshape` to images, back to the preceding `Dense` layer."""
     if place.result is None or len(place.shape) != 1 or len(place.result) < 3:
         return
     order = _image_order(place.result)
@@ -176,7 +176,7 @@ def _order_reshaped(places: list[Place], place: Place) -> None:
 
 
 def _flatten_order(places: Sequence[Place], place: Place) -> Array | None:
-    """Return the order of flattened images, or None for flattened sequences, which both sides have alike."""
+    """Return the order of features of flattened images, or None for sequences, which both sides flatten alike."""
     if len(place.shape) == 2:
         source = place
         while len(source.sources) == 1:
@@ -190,7 +190,7 @@ def _flatten_order(places: Sequence[Place], place: Place) -> Array | None:
 
 
 def _image_order(shape: tuple[int, ...]) -> Array | None:
-    """Return where each element of (pixels …, channels) is in (channels, pixels …)."""
+    """Return the index of each element of (pixels …, channels) in (channels, pixels …)."""
     if len(shape) < 2:
         return None
     channels = shape[-1]

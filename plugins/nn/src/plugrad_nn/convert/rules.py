@@ -28,7 +28,7 @@ Arrays: TypeAlias = "tuple[Array, ...]"
 
 
 class Entry(NamedTuple):
-    """Some tensors of a module, and the parameters that they become."""
+    """Tensors of a module, and the parameters that they are converted to."""
 
     theirs: tuple[str, ...]
     ours: tuple[str, ...]
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The order of features that both sides number differently, because PyTorch has channels before pixels.
+    """The order of features that the two sides flatten differently, because PyTorch has channels before pixels.
 
     Number i of ours is number ``order[i]`` of theirs; None if both are equal.
     """
@@ -55,7 +55,7 @@ Rule: TypeAlias = "Callable[[Any, Params, Mapping[str, tuple[int, ...]], Feature
 def entries_for(
     layer: Layer, params: Params, shapes: Mapping[str, tuple[int, ...]], features: Features
 ) -> list[Entry]:
-    """Return the entries of a layer; one that PyTorch lacks has its parameters there as they are."""
+    """Return the entries of a layer; a layer that PyTorch lacks keeps its parameters unchanged."""
     rule = RULES.get(type(layer))
     if rule is None:
         return [equal(name.replace(".", "_"), name) for name, _ in named_leaves(params)]
@@ -63,7 +63,7 @@ def entries_for(
 
 
 def equal(theirs: str, ours: str) -> Entry:
-    """Return the entry of a tensor that is the parameter."""
+    """Return the entry of a tensor that is used unchanged as a parameter."""
     return Entry((theirs,), (ours,), lambda x: (x,), lambda x: (x,))
 
 
@@ -78,7 +78,7 @@ def _reorder(axis: int, features: Array | None) -> tuple[Callable[[Array], Array
 def _vectors(
     names: Mapping[str, str], features: Features, params: Params, prefix: str = ""
 ) -> list[Entry]:
-    """Return the entries of the feature vectors that the layer has."""
+    """Return the entries of those feature vectors that the layer has."""
     read, write = _reorder(0, features.after)
     return [
         Entry((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))
@@ -187,7 +187,7 @@ def _recurrent(layer: Layer, params: Params, shapes: Any, features: Features) ->
     order = [1, 0, 2] if isinstance(layer, GRU) else list(range(gates))
 
     def arrange(x: Array) -> Array:
-        """Return rows with the gates in the order of the other side; twice, it changes nothing."""
+        """Reorder the gates in rows between both sides; applied twice, it changes nothing."""
         parts = np.reshape(x, (gates, -1, *x.shape[1:]))
         return np.reshape(parts[order], x.shape)
 
@@ -244,7 +244,7 @@ def _transpose_all(arrays: Iterable[Array]) -> Arrays:
 def _attention(
     layer: MultiHeadAttention, params: Params, shapes: Any, features: Features
 ) -> list[Entry]:
-    """The projections of queries, keys and values are one matrix in PyTorch, and may be three."""
+    """PyTorch may store the query, key and value projections in one matrix or in three."""
     projections = ("query", "key", "value")
     parts = [name for name in ("kernel", "bias") if name in params["query"]]
     theirs = {"kernel": "weight", "bias": "bias"}
@@ -278,7 +278,7 @@ def _attention(
 
 
 def _split_kernel(layer: Any, params: Params, features: Features) -> tuple[Entry, list[Entry]]:
-    """Return the entry of the kernel of the layer that another one wraps, and the other entries."""
+    """Return the entry of the wrapped layer's kernel, and its other entries."""
     entries = entries_for(layer.layer, params | {layer.name: params[layer.name]}, {}, features)
     kernels = [entry for entry in entries if entry.ours == (layer.name,)]
     if not kernels:

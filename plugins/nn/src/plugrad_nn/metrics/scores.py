@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def accuracy(
     labels: Any, logits: Any, weights: Any = None, *, ignore_index: int | None = None
 ) -> Tensor:
-    """The fraction of examples whose largest logit belongs to their label.
+    """The fraction of examples whose label has the largest logit.
 
     >>> nn.metrics.accuracy([0, 1], [[2.0, 1.0], [3.0, 0.0]])
     tensor(0.5, dtype=float32)
@@ -150,7 +150,7 @@ def roc_auc(labels: Any, logits: Any, weights: Any = None) -> Tensor:
 
 
 def check_classes(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    """Return labels and logits as tensors.
+    """Return class labels and logits as tensors, checked.
 
     Raises:
         ShapeError: the shapes do not fit.
@@ -179,7 +179,7 @@ def check_decisions(op: str, labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
 
 
 def on_one_device(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    """Return tensors; labels of the host come to the device of the logits."""
+    """Return both as tensors on the device of the logits."""
     logits = plugrad.asarray(logits)
     if isinstance(labels, plugrad.Tensor):
         return labels, logits
@@ -189,7 +189,7 @@ def on_one_device(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
 def count_decisions(
     op: str, labels: Any, logits: Any, weights: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how many labels are 1 and have a positive logit, are 1, and have a positive logit."""
+    """Return the numbers of true positives, of positive labels and of positive predictions."""
     truth, predicted = check_decisions(op, labels, logits)
     counted = label_weights(op, truth, weights, None)
     both = plugrad.logical_and(truth, predicted)
@@ -198,7 +198,7 @@ def count_decisions(
 
 
 def label_weights(op: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor | None:
-    """Return the weight of each label; None if all weigh the same.
+    """Return the weight of each label, or None if all weigh the same.
 
     Raises:
         ShapeError: the weights do not broadcast to the labels.

@@ -23,7 +23,7 @@ Average: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
 
 class Metric(ABC):
-    """Sums over batches, and what is made of them; the other classes of this page are such.
+    """Sums over batches and the result computed from them; the base class of this page's metrics.
 
     A subclass names its sums and their shapes, returns those of a batch from `measure`, and the result from `compute`:
 
@@ -55,11 +55,11 @@ class Metric(ABC):
 
     @abstractmethod
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
-        """Return what a batch adds to each sum."""
+        """Return the contributions of a batch to the sums."""
 
     @abstractmethod
     def compute(self, **sums: Any) -> Tensor:
-        """Return the result for the sums."""
+        """Compute the result from the sums."""
 
     def update(self, labels: Any, predictions: Any, weights: Any = None) -> None:
         """Add a batch.
@@ -81,7 +81,7 @@ class Metric(ABC):
         return self.compute(**{name: +total for name, total in self.variables.items()})
 
     def add_up(self, sum_over_processes: Callable[[list[float]], list[float]]) -> None:
-        """Replace the sums by those of several processes, which a function of a list of numbers returns."""
+        """Replace the sums by their totals over processes, which a function of a list of numbers computes."""
         flat = plugrad.concat([total.reshape(-1) for total in self.variables.values()])
         found = sum_over_processes(flat.tolist())
         start = 0
@@ -91,7 +91,7 @@ class Metric(ABC):
             start += total.size
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start anew."""
         for total in self.variables.values():
             total.assign(plugrad.zeros_like(total))
 
@@ -123,7 +123,7 @@ class Accuracy(Metric):
         super().__init__()
 
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
-        """Return the weights of what is right, and of all."""
+        """Return the total weight of correct examples, and of all examples."""
         labels, logits = check_classes("Accuracy", labels, predictions)
         counted = _all_weights("Accuracy", labels, weights, self.ignore_index)
         is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
@@ -134,12 +134,12 @@ class Accuracy(Metric):
         return {"right": plugrad.sum(right), "count": plugrad.sum(counted)}
 
     def compute(self, **sums: Any) -> Tensor:
-        """Return the quotient."""
+        """Return correct / all."""
         return sums["right"] / sums["count"]
 
 
 class ConfusionMatrix(Metric):
-    """How often each class was taken for each: rows are labels, and columns the classes of the largest logits.
+    """The number of examples for each label (row) and predicted class (column), that of the largest logit.
 
     >>> metric = nn.metrics.ConfusionMatrix(2)
     >>> metric.update([0, 0, 1], [[2.0, 1.0], [0.0, 3.0], [0.0, 1.0]])
@@ -162,18 +162,18 @@ class ConfusionMatrix(Metric):
         super().__init__()
 
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
-        """Return the matrix of a batch."""
+        """Return the confusion matrix of a batch."""
         truth, predicted = _mark_classes("ConfusionMatrix", self, labels, predictions, weights)
         return {"matrix": plugrad.matrix_transpose(truth) @ predicted}
 
     def compute(self, **sums: Any) -> Tensor:
-        """Return the matrix."""
+        """Return the confusion matrix."""
         return sums["matrix"]
 
     def plot(
         self, path: str | os.PathLike[str] | None = None, *, names: Sequence[str] | None = None
     ) -> Any:
-        """Return a figure of the matrix, whose colours are fractions of rows.
+        """Plot the matrix with colours that show fractions of each row, and return the figure.
 
         Args:
             path: where to write it, as PNG, SVG or another format that matplotlib takes; None for nowhere.
@@ -214,7 +214,7 @@ class ConfusionMatrix(Metric):
 
 
 class _OfDecisions(Metric):
-    """A quotient of numbers of decisions that are true and right, true, and made."""
+    """A ratio of true positives, positive labels and positive predictions."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class _OfDecisions(Metric):
         super().__init__()
 
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
-        """Return the numbers of a batch."""
+        """Return the counts of a batch."""
         owner = type(self).__name__
         if self.classes is None:
             truth, decided = check_decisions(owner, labels, predictions)
@@ -251,10 +251,10 @@ class _OfDecisions(Metric):
 
     @abstractmethod
     def divide(self, both: Tensor, true: Tensor, made: Tensor) -> Tensor:
-        """Return the quotient; 0 where the divisor is."""
+        """Return the ratio; 0 where the divisor is 0."""
 
     def compute(self, **sums: Any) -> Tensor:
-        """Return the quotient, or the average or list of those of all classes."""
+        """Return the ratio, or its average over classes, or the list for all classes."""
         both, true, made = sums["both"], sums["true"], sums["made"]
         if self.classes is not None and self.average == "micro":
             both, true, made = plugrad.sum(both), plugrad.sum(true), plugrad.sum(made)
@@ -267,7 +267,7 @@ class _OfDecisions(Metric):
 
 
 class Precision(_OfDecisions):
-    """The fraction of right decisions among those for a class; 0 if there is none.
+    """The fraction of predictions of a class that are right; 0 if there is none.
 
     >>> metric = nn.metrics.Precision()
     >>> metric.update([1, 0, 1], [2.0, 1.0, -3.0])
@@ -286,12 +286,12 @@ class Precision(_OfDecisions):
     """
 
     def divide(self, both: Tensor, true: Tensor, made: Tensor) -> Tensor:
-        """Return the quotient."""
+        """Return true positives / positive predictions."""
         return plugrad.div_no_nan(both, made)
 
 
 class Recall(_OfDecisions):
-    """The fraction of labels of a class that were found; 0 if there is none.
+    """The fraction of labels of a class that were predicted; 0 if there is none.
 
     >>> metric = nn.metrics.Recall()
     >>> metric.update([1, 0, 1], [2.0, 1.0, 3.0])
@@ -302,7 +302,7 @@ class Recall(_OfDecisions):
     """
 
     def divide(self, both: Tensor, true: Tensor, made: Tensor) -> Tensor:
-        """Return the quotient."""
+        """Return true positives / positive labels."""
         return plugrad.div_no_nan(both, true)
 
 
@@ -318,7 +318,7 @@ class F1(_OfDecisions):
     """
 
     def divide(self, both: Tensor, true: Tensor, made: Tensor) -> Tensor:
-        """Return the quotient."""
+        """Return 2 · true positives / (positive labels + positive predictions)."""
         return plugrad.div_no_nan(2 * both, true + made)
 
 
@@ -368,7 +368,7 @@ class AUC(Metric):
 
 
 class Perplexity(Metric):
-    """The exponential of the mean cross-entropy: among how many tokens a model hesitates. Smaller is better.
+    """The exponential of the mean cross-entropy. Smaller is better.
 
     >>> metric = nn.metrics.Perplexity()
     >>> metric.update([[0, 1]], plugrad.zeros((1, 2, 5)))
@@ -389,7 +389,7 @@ class Perplexity(Metric):
         super().__init__()
 
     def measure(self, labels: Any, predictions: Any, weights: Any = None) -> dict[str, Any]:
-        """Return the weighted sum of losses, and that of the weights."""
+        """Return the weighted sum of losses, and the sum of weights."""
         labels, logits = check_classes("Perplexity", labels, predictions)
         counted = _all_weights("Perplexity", labels, weights, self.ignore_index)
         counted = plugrad.where(labels >= 0, counted, 0.0)
@@ -402,7 +402,7 @@ class Perplexity(Metric):
 
 
 class BLEU:
-    """The score of translations against references, from 0 to 100, by the library sacrebleu: ``pip install sacrebleu``.
+    """The BLEU score of translations, from 0 to 100, computed by sacrebleu: ``pip install sacrebleu``.
 
     It compares texts, and so is not for `fit` and `evaluate`.
 
@@ -452,7 +452,7 @@ class BLEU:
 
 
 def _all_weights(owner: str, labels: Tensor, weights: Any, ignore_index: int | None) -> Tensor:
-    """Return how much each label counts, in the shape of the labels."""
+    """Return the weight of each label, in the shape of the labels."""
     found = label_weights(owner, labels, weights, ignore_index)
     return plugrad.ones_like(labels, dtype=plugrad.float32) if found is None else found
 
@@ -460,7 +460,7 @@ def _all_weights(owner: str, labels: Tensor, weights: Any, ignore_index: int | N
 def _mark_classes(
     owner: str, metric: Any, labels: Any, predictions: Any, weights: Any
 ) -> tuple[Tensor, Tensor]:
-    """Return rows of weights at the labels, and of 1 at the largest logits.
+    """Return one-hot labels times weights, and one-hot predicted classes.
 
     Raises:
         ArgumentValueError: there are not as many logits as classes.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def hard_sigmoid(x: Any) -> Tensor:
-    """Straight lines near the logistic function, as Keras 2 has them: ``x / 5 + 1 / 2``, from 0 to 1.
+    """Keras 2's piecewise linear approximation of the logistic function: ``x / 5 + 1 / 2`` clipped to [0, 1].
 
     >>> from plugrad_nn import tfjs
     >>> tfjs.hard_sigmoid(plugrad.asarray([-3.0, 0.0, 1.0, 3.0])).tolist()
@@ -50,7 +50,7 @@ ACTIVATIONS: Final[dict[str, Function]] = {
 
 
 def activation_name(function: Any) -> str:
-    """Return the name of a function of activations; nothing if Keras does not have it."""
+    """Return Keras's name of an activation function, or None if it has none."""
     if function is None:
         return "linear"
     return next((name for name, known in ACTIVATIONS.items() if known is function), "")

@@ -30,11 +30,11 @@ Step: TypeAlias = Layer | Callable[..., Any] | None
 
 
 class Unsupported(Exception):
-    """Why a layer cannot be read; `reading` names the layer."""
+    """The reason why a layer cannot be read; `reading` adds the layer's name."""
 
 
 class Rule(NamedTuple):
-    """How a Keras layer is read: the step that it becomes, and where its arguments stand in the configuration."""
+    """How a Keras layer is read: a function that makes our layer, and its arguments in the configuration."""
 
     make: Callable[..., Step]
     """A class, or a function of keyword arguments."""
@@ -100,7 +100,7 @@ def _upsampling(size: Any = 2, interpolation: str = "nearest") -> Step:
     factors = (size, size) if isinstance(size, int) else size
 
     def enlarge(x: plugrad.Tensor) -> plugrad.Tensor:
-        """Return larger images, whose pixels TensorFlow.js places otherwise than Keras."""
+        """Return larger images with pixels placed as TensorFlow.js does, which differs from Keras."""
         height, width = (n * k for n, k in zip(x.shape[1:3], factors, strict=True))
         return plugrad.image.resize_bilinear(x, (height, width))
 
@@ -118,7 +118,7 @@ def _resizing(
 
 def _center_crop(height: int, width: int) -> Step:
     def crop(x: plugrad.Tensor) -> plugrad.Tensor:
-        """Return what TensorFlow.js takes for the middle: the nearest pixels of a grid between the corners of a box."""
+        """Return TensorFlow.js's centre crop: the nearest pixels of a grid between the corners of a box."""
         rows, columns = x.shape[1:3]
         top = (rows - height) // 2
         left = (columns - width) // 2 or int(columns != width)
@@ -242,7 +242,7 @@ ONLY_IN_TRAINING: Final = (
 
 
 def make_step(kind: str, config: Config) -> Step:
-    """Return the layer or function of a class of Keras.
+    """Return the layer or function for a Keras class and configuration.
 
     Raises:
         Unsupported: there is none, or not with this configuration.
@@ -270,7 +270,7 @@ def make_step(kind: str, config: Config) -> Step:
 
 
 def _recurrent_of_cells(config: Config) -> Step:
-    """Return the recurrent layer of a cell, or one after the other of several."""
+    """Return the recurrent layer for a cell, or a sequence of them for stacked cells."""
     cell: Config = config["cell"]
     if cell["class_name"] != "StackedRNNCells":
         return _layer_of_cell(cell, config)
@@ -287,7 +287,7 @@ def _layer_of_cell(cell: Config, config: Config) -> Any:
 
 
 def _read_inner_layer(config: Config) -> Any:
-    """Return the layer that another one contains."""
+    """Return the layer that a wrapper contains."""
     inner: Config = config["layer"]
     step = make_step(str(inner["class_name"]), inner["config"])
     if not isinstance(step, Layer):
@@ -296,7 +296,7 @@ def _read_inner_layer(config: Config) -> Any:
 
 
 def _value(name: str, value: Any) -> Any:
-    """Return the value of a field as layers take it."""
+    """Convert a configuration value to a layer argument."""
     if name.endswith("activation"):
         if value in (None, "linear"):
             return None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IsWord:
-    """Where integers are not 0, which stands for no word."""
+    """A mask that is true where integers are not 0, the index of padding."""
 
     def __call__(self, x: Any) -> Tensor:
         """Return bools of the shape of x."""
@@ -22,7 +22,7 @@ class IsWord:
 
 @dataclass(frozen=True)
 class IsPresent:
-    """Where the elements of sequences are not vectors of one number alone."""
+    """A mask that is false for the elements of sequences in which every feature equals `value`."""
 
     value: float
 
@@ -33,7 +33,7 @@ class IsPresent:
 
 @dataclass(frozen=True)
 class Masking:
-    """Sequences with zeros where their elements are vectors of one number alone, which `IsPresent` finds."""
+    """Sequences with zeros in place of the elements that `IsPresent` masks."""
 
     value: float
 

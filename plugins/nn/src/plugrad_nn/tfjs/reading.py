@@ -51,7 +51,7 @@ class _Node(NamedTuple):
 
 
 def load_layers_model(folder: str | PathLike[str]) -> tuple[Graph, Params]:
-    """A model of layers of TensorFlow.js, as a graph of layers and its parameters on the active backend.
+    """A TensorFlow.js layers model as a graph of layers and its parameters on the active backend.
 
     The nodes of the graph have the names that the layers have in the file; a model inside a model is a graph inside
     the graph. Layers and weights that the file says are not trainable are not.
@@ -97,7 +97,7 @@ def load_layers_model(folder: str | PathLike[str]) -> tuple[Graph, Params]:
 
 
 def _topology(document: Json) -> Json:
-    """Return the description of the model: its class and configuration."""
+    """Return the class and configuration of the model."""
     topology: Any = document.get("modelTopology")
     if isinstance(topology, str):
         topology = json.loads(topology)
@@ -114,7 +114,7 @@ def _topology(document: Json) -> Json:
 
 
 class _Reader:
-    """Reads models, and collects what cannot be read.
+    """Reads models, and collects the reasons why parts cannot be read.
 
     Args:
         weights: all weights of the file, by name.
@@ -130,7 +130,7 @@ class _Reader:
         """The axes that layers say, by name, counted from the one of the batch."""
 
     def check(self) -> None:
-        """Raise if something could not be read, and warn of what only training would know.
+        """Raise if something could not be read, and warn about settings that only training needs.
 
         Raises:
             UnsupportedModel: a layer is not supported.
@@ -172,7 +172,7 @@ class _Reader:
         return graph, params
 
     def _with_masks(self, nodes: list[_Node]) -> Iterator[_Node]:
-        """Yield nodes, and one for each mask; recurrent layers take the masks that come with their inputs."""
+        """Yield nodes, with an extra node for each mask; recurrent layers get the masks of their inputs."""
         masks: dict[str, str] = {}
         kept: dict[str, Any] = {}
         for node in nodes:
@@ -199,7 +199,7 @@ class _Reader:
                 yield node
 
     def _check_axes(self, graph: Graph, params: Params, shapes: list[Any]) -> None:
-        """Note a problem for each layer whose axis is not the last one.
+        """Record a problem for each layer whose axis is not the last one.
 
         TensorFlow.js counts axes from the first one, so the shapes of its inputs must be known.
         """
@@ -221,7 +221,7 @@ class _Reader:
     def _chain(
         self, config: Any, params: Params, prefix: str
     ) -> tuple[list[_Node], list[str], list[str]]:
-        """Return the nodes, inputs and outputs of a sequence of layers."""
+        """Return the nodes, inputs and outputs of a sequential model."""
         layers = _layers(config)
         before = "input"
         nodes: list[_Node] = []
@@ -241,7 +241,7 @@ class _Reader:
     def _functional(
         self, config: Json, params: Params, prefix: str
     ) -> tuple[list[_Node], list[str], list[str]]:
-        """Return the nodes of a graph of layers, each after its inputs."""
+        """Return the nodes of a functional model in execution order."""
         inputs = [str(ref[0]) for ref in _references(config["input_layers"])]
         firsts = _first_calls(config)
         waiting: dict[str, tuple[Json, list[str]]] = {}
@@ -268,7 +268,7 @@ class _Reader:
         return nodes, inputs, outputs
 
     def _build_layer(self, layer: Json, name: str, params: Params, prefix: str) -> Any:
-        """Return the layer, or function, that a layer of the file describes, and put its parameters into `params`."""
+        """Build a layer or function from its description, and put its parameters into `params`."""
         kind, config = str(layer["class_name"]), layer["config"]
         if kind in MODELS:
             graph, inner = self.model(layer, f"{prefix}{name}.")
@@ -303,7 +303,7 @@ class _Reader:
         return step
 
     def _read_weights(self, layer: str) -> dict[str, Tensor]:
-        """Return the weights of a layer by the rest of their names."""
+        """Return the weights of a layer by their names without the layer's prefix."""
         found: dict[str, Tensor] = {}
         for name, value in self.weights.items():
             _, is_own, rest = f"/{name}".rpartition(f"/{layer}/")
@@ -313,7 +313,7 @@ class _Reader:
 
 
 def _check_count(name: str, params: Params, found: Mapping[str, Tensor]) -> None:
-    """Raise unless a layer has taken all of its weights."""
+    """Raise unless a layer has used all of its weights."""
     taken = sum(len(part) if isinstance(part, dict) else 1 for part in params.values())
     if taken != len(found):
         raise plugrad.errors.DamagedFile(
@@ -322,7 +322,7 @@ def _check_count(name: str, params: Params, found: Mapping[str, Tensor]) -> None
 
 
 def _input_shapes(config: Any) -> list[Any]:
-    """Return the shapes of the inputs of a model, without the batch; what may have any size has 1."""
+    """Return the input shapes of a model without the batch; unknown sizes become 1."""
     found: list[Any] = []
     for layer in _layers(config):
         shape: list[int | None] | None = layer["config"].get("batch_input_shape") or layer[
@@ -334,19 +334,19 @@ def _input_shapes(config: Any) -> list[Any]:
 
 
 def _layers(config: Any) -> list[Json]:
-    """Return the descriptions of the layers of a model; that of a sequence may be all of its configuration."""
+    """Return the descriptions of the layers of a model; a sequential configuration may be just a list."""
     return cast("list[Json]", config if isinstance(config, list) else config["layers"])
 
 
 def _references(value: Any) -> list[list[Any]]:
-    """Return references [layer, call, output, …], of which a single one may stand alone."""
+    """Return references [layer, call, output, …] as a list, also if there is a single bare one."""
     if value and isinstance(value[0], str):
         return [value]
     return list(value)
 
 
 def _first_calls(config: Json) -> dict[str, int]:
-    """Return the number that each layer's first call in the graph has: a model was called once when it was made."""
+    """Return the index of each layer's first call in the graph, which is 1 if the layer was called when it was made."""
     used: dict[str, int] = {}
     calls: list[Any] = [config["output_layers"]]
     for layer in _layers(config):
@@ -364,7 +364,7 @@ def _first_calls(config: Json) -> dict[str, int]:
 
 
 def _call_name(reference: Sequence[Any], firsts: Mapping[str, int]) -> str:
-    """Return the name of the node that a reference [layer, call, output, …] means.
+    """Return the node name for a reference [layer, call, output, …].
 
     Raises:
         Unsupported: it is one of several outputs.
@@ -376,5 +376,5 @@ def _call_name(reference: Sequence[Any], firsts: Mapping[str, int]) -> str:
 
 
 def _node_name(layer: str, call: int) -> str:
-    """Return the name of the node for a call of a layer."""
+    """Return the node name for a call of a layer."""
     return layer if call == 0 else f"{layer}:{call}"

@@ -36,7 +36,7 @@ OPTIONS: Final = {"bias": "use_bias", "gamma": "scale", "beta": "center"}
 
 
 def parameters_of(layer: Layer) -> Iterator[tuple[str, str]]:
-    """Yield the names of the parameters of a layer, and those that they have in files."""
+    """Yield the names of a layer's parameters, each with its name in files."""
     kind = type(layer).__name__
     for name in PARAMETERS.get(kind, ()):
         if name not in OPTIONS or getattr(layer, OPTIONS[name], True):
@@ -47,7 +47,7 @@ def parameters_of(layer: Layer) -> Iterator[tuple[str, str]]:
 def read_params(
     layer: Layer, found: Mapping[str, Tensor], trainable: bool, prefix: str = ""
 ) -> Params:
-    """Return the parameters of a layer, of weights by the rest of their names, such as "forward_lstm/kernel".
+    """Return the parameters of a layer from weights by name, such as "forward_lstm/kernel".
 
     Raises:
         KeyError: a weight is missing.
@@ -91,7 +91,7 @@ def read_params(
 
 
 def written_params(layer: Any, params: Params, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the weights of a layer with their names in files, in the order of Keras."""
+    """Yield the weights of a layer with their names in files, in Keras's order."""
     if isinstance(layer, TimeDistributed):
         yield from written_params(layer.layer, params, name)
     elif isinstance(layer, Bidirectional):

@@ -84,7 +84,7 @@ def save_layers_model(
     *,
     quantization: str | None = None,
 ) -> None:
-    """Write a model as a model of layers, which TensorFlow.js loads with ``tf.loadLayersModel``, and trains.
+    """Write a model as a TensorFlow.js layers model, which ``tf.loadLayersModel`` loads and can train.
 
     Layers that contain others, such as `plugrad_nn.Sequential`, `plugrad_nn.Residual` and `plugrad_nn.Graph`, become
     one graph; the names of their layers are joined by underscores. A layer that is shared stays one.
@@ -151,7 +151,7 @@ class _Writer:
         self.taken: set[str] = set()
 
     def model(self, model: Layer, params: Params, shape: Any) -> list[Reference]:
-        """Write a whole model; return its outputs."""
+        """Write a whole model and return its outputs."""
         shapes = model.check_shape(shape)
         names = model.inputs if isinstance(model, Graph) else ("input",)
         parts: dict[str, Any] = {names[0]: shapes}
@@ -177,7 +177,7 @@ class _Writer:
         return [reference for reference, _ in found]
 
     def name(self, path: Sequence[str]) -> str:
-        """Return a name that no layer has yet."""
+        """Return a new unique layer name."""
         base = "_".join(path)
         found, number = base, 0
         while found in self.taken:
@@ -225,7 +225,7 @@ class _Writer:
         return outputs
 
     def mark_mask(self, step: IsWord | IsPresent, source: Reference) -> None:
-        """Make the layer of a source pass the mask on that a function finds."""
+        """Set the source layer to emit the mask that a function computes."""
         if isinstance(step, IsPresent):  # a layer Masking does
             return
         for layer in self.layers:
@@ -260,7 +260,7 @@ class _Writer:
         self, kind: str, config: Mapping[str, Any], given: list[tuple[Reference, Any]], shape: Any,
         path: tuple[str, ...],
     ) -> list[tuple[Reference, Any]]:  # fmt: skip
-        """Write one more call of a layer."""
+        """Write another call of a layer."""
         if path not in self.made:
             name = self.name(path or (sequential.snake_case(kind),))
             own = {"name": name, "trainable": True, **_name_inner_layer(config, name)}
@@ -278,7 +278,7 @@ class _Writer:
 
 
 def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
-    """Return the class and the configuration that Keras has for a layer.
+    """Return the Keras class and configuration of a layer.
 
     Raises:
         UnsupportedModel: TensorFlow.js does not have it.
@@ -318,7 +318,7 @@ def config_of(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
-    """Raise where TensorFlow.js has a class, but not with this configuration."""
+    """Raise if TensorFlow.js has the class but does not support this configuration."""
     if kind == "GRU" and layer.reset_after:
         raise _no_layer_error("GRU(reset_after=True)", "train it with reset_after=False")
     if kind == "UpSampling2D" and layer.interpolation != "nearest":
@@ -338,7 +338,7 @@ def _check(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
 
 
 def _keras_fields(kind: str, shape: Any) -> dict[str, Any]:
-    """Return fields that only Keras has."""
+    """Return configuration fields that only Keras requires."""
     extra: dict[str, Any] = {}
     if kind == "PReLU":
         extra = {"shared_axes": list(range(1, len(shape)))}
@@ -352,7 +352,7 @@ def _keras_fields(kind: str, shape: Any) -> dict[str, Any]:
 
 
 def config_of_function(function: Any) -> tuple[str, dict[str, Any]]:
-    """Return the class and the configuration that Keras has for a function."""
+    """Return the Keras class and configuration of a function."""
     if isinstance(function, Masking):
         return "Masking", {"mask_value": function.value}
     if isinstance(function, partial) and function.func is plugrad.leaky_relu:
@@ -373,13 +373,13 @@ def _activation(function: Any) -> str:
 
 
 def _describe_inner_layer(layer: Layer, shape: Any) -> dict[str, Any]:
-    """Return the description of a layer inside of another one; `_name_inner_layer` gives it its name."""
+    """Return the description of a layer inside a wrapper; `_name_inner_layer` adds its name."""
     kind, config = config_of(layer, shape)
     return {"class_name": kind, "config": config}
 
 
 def _name_inner_layer(config: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a configuration in which a layer inside has the name of the outer one."""
+    """Return a configuration in which the inner layer has the name of the wrapper."""
     if "layer" not in config:
         return dict(config)
     inner = config["layer"]
@@ -387,14 +387,14 @@ def _name_inner_layer(config: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _output_shape(layer: Layer, params: Params, given: list[Any]) -> Any:
-    """Return the shape of one result."""
+    """Return the output shape for one example."""
     if len(given) == 1:
         return layer.output_shape(params, given[0])
     return layer(params, [plugrad.zeros((0, *shape)) for shape in given]).shape[1:]
 
 
 def _begins_with_embedding(model: Any) -> bool:
-    """Whether the input of a model are integers."""
+    """Whether the input of a model consists of integers."""
     if isinstance(model, sequential.Sequential):
         return bool(model.layers) and _begins_with_embedding(model.layers[0])
     if isinstance(model, Graph):
@@ -404,7 +404,7 @@ def _begins_with_embedding(model: Any) -> bool:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Convert a value to its JSON form."""
     return (
         [_as_json(part) for part in cast("Sequence[Any]", value)]
         if isinstance(value, tuple)

@@ -20,7 +20,7 @@ INT32, INT64 = 6, 7
 
 @rule("MatrixBandPart")
 def band(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write matrices with zeros below and above a band; a negative number of diagonals means all."""
+    """Write BandPart with Trilu: zeros outside a band of diagonals; a negative number of diagonals keeps all."""
     counts: list[str] = []
     for name in inputs[1:]:
         count = writer.emit("Cast", [name], to=INT64)
@@ -33,7 +33,7 @@ def band(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> 
 
 @rule("DepthToSpace")
 def depth_to_space(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write channels that become pixels, for which the channels come second."""
+    """Write DepthToSpace between two transpositions to channels second."""
     is_last = call.attrs["data_format"] == "NHWC"
     x = channels_second(writer, inputs[0], 2) if is_last else inputs[0]
     y = writer.emit("DepthToSpace", [x], blocksize=call.attrs["block_size"], mode="DCR")
@@ -42,14 +42,14 @@ def depth_to_space(writer: Writer, call: Calls, inputs: list[str], outputs: list
 
 @rule("FlipLeftRight")
 def flip(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write images whose columns stand in the other order."""
+    """Write the horizontal flip of images."""
     bounds = [writer.integers([value]) for value in (-1, -FURTHEST, 2, -1)]
     writer.emit("Slice", [inputs[0], *bounds], outputs)
 
 
 @rule("Sort", "ArgSort")
 def sort(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write all elements along an axis in order, or their places."""
+    """Write a sort along an axis, or its indices."""
     one, two = call.shape()
     axis = call.attrs["axis"] % len(one)
     count = writer.integers([one[axis]], [two[axis]])
@@ -62,7 +62,7 @@ def sort(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> 
 
 @rule("TopK")
 def top_k(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write the largest elements; in the order in which they stand, if they are not sorted."""
+    """Write TopK; unsorted results keep the order of the input."""
     count = writer.integers([call.attrs["k"]])
     values, places = _sort(writer, call, inputs[0], count, -1, True)
     if not call.attrs["sorted"]:
@@ -82,7 +82,7 @@ def top_k(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) ->
 def _sort(
     writer: Writer, call: Calls, name: str, count: str, axis: int, descending: bool
 ) -> tuple[str, str]:
-    """Write the first elements along an axis in an order, and where they are; flags are sorted as numbers."""
+    """Write TopK along an axis and return its values and indices; bools are sorted as numbers."""
     are_flags = str(call.dtype(out=False)) == "bool"
     x = writer.emit("Cast", [name], to=INT32) if are_flags else name
     values, places = writer.name(), writer.name()
@@ -92,13 +92,13 @@ def _sort(
 
 @rule("GatherNd")
 def gather_nd(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write the elements at coordinates."""
+    """Write GatherND."""
     writer.emit("GatherND", [inputs[0], writer.emit("Cast", [inputs[1]], to=INT64)], outputs)
 
 
 @rule("ScatterNd")
 def scatter_nd(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write sums of updates at coordinates."""
+    """Write ScatterND, which adds updates to zeros."""
     zero = writer.constant(np.zeros((), np.dtype(call.dtype().name)))
     start = writer.emit("Expand", [zero, writer.integers(*call.both("shape"))])
     places = writer.emit("Cast", [inputs[0]], to=INT64)
@@ -107,20 +107,20 @@ def scatter_nd(writer: Writer, call: Calls, inputs: list[str], outputs: list[str
 
 @rule("TensorScatterUpdate")
 def scatter_update(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a tensor with updates at coordinates."""
+    """Write ScatterND, which replaces elements of a tensor by updates."""
     places = writer.emit("Cast", [inputs[1]], to=INT64)
     writer.emit("ScatterND", [inputs[0], places, inputs[2]], outputs)
 
 
 @rule("MatrixDeterminant")
 def determinant(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write determinants."""
+    """Write Det."""
     writer.emit("Det", inputs, outputs)
 
 
 @rule("LeftShift", "RightShift")
 def shift(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write integers whose bits move."""
+    """Write BitShift."""
     if not call.dtype().name.startswith("uint"):
         raise UnsupportedModel(
             f"Shifted bits of {call.dtype()} have no counterpart in ONNX, which shifts unsigned integers only."
@@ -130,8 +130,10 @@ def shift(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) ->
 
 
 @rule("MaxPoolWithArgmax")
-def pooling_with_places(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write pooling, and where the largest elements are, which ONNX counts with the channels before the pixels."""
+def pooling_with_indices(
+    writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
+) -> None:
+    """Write MaxPool with indices; ONNX counts them with channels before pixels."""
     window: Any = call.attrs["window"]
     rank = len(window.size)
     (_, *sizes, channels), (_, *others, _) = call.shape()

@@ -19,7 +19,7 @@ Binding = dict[Any, Any]
 
 
 def write(writer: Writer, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> bool:
-    """Write a loop as a recurrent network, if it is one in both traces; return whether it is."""
+    """Write a loop as a recurrent node if both traces match one; return whether they do."""
     for name, cell in CELLS.items():
         found, other = (_match_loop(cell, *both) for both in zip(graphs, pair, strict=True))
         if found and other:
@@ -38,7 +38,7 @@ LOOP_RULES.append(write)
 def _write(
     writer: Writer, name: str, cell: Cell, inputs: list[str], outputs: list[str], step: Any
 ) -> None:
-    """Write the nodes of a network whose inputs have names, and its outputs, as far as they are used."""
+    """Write the node of a recurrent network and those of its outputs that are used."""
     start = len(writer.nodes)
     x, kernel, bias, recurrent, *initial = inputs
     units = step.body.specs[step.body.arguments[0]].shape[-1]
@@ -74,7 +74,7 @@ def _write(
 
 
 def _reorder_gates(writer: Writer, cell: Cell, name: str, units: int) -> str:
-    """Write the columns of a kernel in the order of ONNX's gates."""
+    """Write the columns of a kernel in ONNX's order of gates."""
     if len(cell.gates) == 1:
         return name
     parts = [writer.name() for _ in cell.gates]
@@ -83,7 +83,7 @@ def _reorder_gates(writer: Writer, cell: Cell, name: str, units: int) -> str:
 
 
 def _bias(writer: Writer, cell: Cell, name: str, units: int, step: Any) -> str:
-    """Write the biases of the input and of the state in one row."""
+    """Write the input bias and the recurrent bias in one row."""
     name = _reorder_gates(writer, cell, name, units)
     columns = len(cell.gates) * units
     if not cell.has_two_biases:
@@ -93,7 +93,7 @@ def _bias(writer: Writer, cell: Cell, name: str, units: int, step: Any) -> str:
 
 
 def _match_loop(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
-    """Return the values of x, kernel, bias, recurrent kernel and first state of a loop, if it is such a network."""
+    """Return x, kernel, bias, recurrent kernel and first state if a loop is this cell, else None."""
     if len(step.carry) != cell.states or len(step.slices) != 1 or step.is_reversed:
         return None
     makers: dict[int, Any] = {value: made for made in graph.steps for value in made.outputs}
@@ -123,7 +123,7 @@ def _match_loop(cell: Cell, graph: Graph, step: Any) -> list[int] | None:
 
 
 def _find_maker(makers: dict[int, Any], value: int, kernels: tuple[str, ...]) -> Any:
-    """Return the last of the steps that have made a value, each of the first input of the one before."""
+    """Follow the first inputs back from a value through steps with these kernels; return the last step found."""
     step: Any = None
     for kernel in kernels:
         step = makers.get(value)
@@ -144,7 +144,7 @@ def _is_same_loop(one: Any, two: Any) -> bool:
 
 
 def _make_comparison(one: Graph, two: Graph, binding: Binding) -> Any:
-    """Return a function that says whether values of two graphs are computed alike, and notes which are."""
+    """Return a function that decides whether values of two graphs are computed alike, and records the pairs."""
     makers: list[dict[Any, Any]] = [
         {value: step for step in graph.steps for value in step.outputs} for graph in (one, two)
     ]
@@ -174,7 +174,7 @@ def _make_comparison(one: Graph, two: Graph, binding: Binding) -> Any:
 
 
 def _equal(first: Any, second: Any, one: Graph, two: Graph) -> bool:
-    """Whether two constants are the same numbers."""
+    """Whether two constants hold the same numbers."""
     return np.array_equal(
         as_array(one.backend.to_numpy(first)), as_array(two.backend.to_numpy(second))
     )

@@ -46,7 +46,7 @@ RULES.update({kernel: _make_direct_rule(kind) for kernel, kind in DIRECT.items()
 
 @rule(*REDUCTIONS)
 def reduction(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a reduction; those of flags are those of numbers."""
+    """Write a reduction; bools are reduced as numbers."""
     kernel = call.calls[0].kernel.name
     axes = call.attrs.get("axis", call.attrs.get("reduction_indices"))
     axes = [axes] if isinstance(axes, int) else list(axes)
@@ -63,8 +63,8 @@ def reduction(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
 
 
 @rule("ArgMax", "ArgMin")
-def position(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write where the largest or smallest elements are."""
+def arg_extremum(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write ArgMax or ArgMin."""
     kernel = call.calls[0].kernel.name
     found = writer.emit(kernel, inputs, axis=call.attrs["axis"], keepdims=0)
     writer.emit("Cast", [found], outputs, to=element_type(call.dtype()))
@@ -72,7 +72,7 @@ def position(writer: Writer, call: Calls, inputs: list[str], outputs: list[str])
 
 @rule("BatchMatMul", "_FusedMatMul")
 def product(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a product of matrices, with a bias and an activation if there are any."""
+    """Write a matrix product, with its bias and activation if it has them."""
     sides = list(inputs[:2])
     for place, name in enumerate(("transpose_a", "transpose_b")):
         rank = len(call.shape(place)[0])
@@ -84,7 +84,7 @@ def product(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
 
 @rule("Conv2D", "FusedConv2D", "Conv3D", "DepthwiseConv2dNative", "FusedDepthwiseConv2D")
 def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a convolution between two transpositions, as ONNX has channels second."""
+    """Write a convolution between two transpositions, because ONNX has channels second."""
     window = call.attrs["window"]
     rank = len(window.size)
     *_, one, two = call.shape(1)[0]
@@ -109,7 +109,7 @@ def convolution(writer: Writer, call: Calls, inputs: list[str], outputs: list[st
 def transposed_convolution(
     writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
 ) -> None:
-    """Write the gradient of a convolution; what strides leave out at the end is padded."""
+    """Write ConvTranspose; rows that the strides do not reach are padded at the end."""
     window = call.attrs["window"]
     rank = len(window.size)
     images, wanted = call.shape(0)[0][1:-1], call.shape(0, out=True)[0][1:-1]
@@ -152,7 +152,7 @@ def pooling(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
 
 @rule("FusedBatchNorm")
 def normalization(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a normalization as arithmetic, since statistics may have any shape."""
+    """Write batch normalization as arithmetic, because its statistics may have any shape."""
     x, mean, variance, offset, scale = [*inputs, "", ""][:5]
     epsilon = make_number(writer, call, call.attrs["variance_epsilon"])
     deviation = writer.emit("Sqrt", [writer.emit("Add", [variance, epsilon])])
@@ -163,7 +163,7 @@ def normalization(writer: Writer, call: Calls, inputs: list[str], outputs: list[
 
 @rule("LayerNorm")
 def layer_normalization(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a normalization of the last axis."""
+    """Write LayerNormalization over the last axis."""
     x, offset, scale = [*inputs, "", ""][:3]
     if not scale:
         ones = np.ones(call.shape(0)[0][-1:], np.dtype(call.dtype().name))
@@ -175,7 +175,7 @@ def layer_normalization(writer: Writer, call: Calls, inputs: list[str], outputs:
 
 @rule("Attention")
 def attention(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write attention of several heads as a node, and any other as two products and a softmax."""
+    """Write attention with several heads as one node, otherwise as two products and a softmax."""
     q, k, v, mask = [*inputs, ""][:4]
     rank = len(call.shape(1)[0])
     if rank == 4 and (not mask or all(1 not in pair[-1:] for pair in call.shape(3))):
@@ -192,7 +192,7 @@ def attention(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
 
 @rule("Reshape", "ExpandDims")
 def reshape(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write another shape; one size that depends on the batch is what remains."""
+    """Write Reshape; one size that depends on the batch becomes −1."""
     first, second = call.shape(0, out=True)
     different = [
         place for place, pair in enumerate(zip(first, second, strict=True)) if len({*pair}) > 1
@@ -207,25 +207,25 @@ def reshape(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
 
 @rule("Transpose")
 def transpose(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write another order of axes."""
+    """Write Transpose."""
     writer.emit("Transpose", inputs, outputs, perm=list(call.attrs["perm"]))
 
 
 @rule("BroadcastTo")
 def broadcast(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write repeated axes."""
+    """Write Expand."""
     writer.emit("Expand", [inputs[0], writer.integers(*call.both("shape"))], outputs)
 
 
 @rule("Tile")
 def tile(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write repetitions."""
+    """Write Tile."""
     writer.emit("Tile", [inputs[0], writer.integers(*call.both("reps"))], outputs)
 
 
 @rule("Slice")
 def slice_(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a part, without the axes that an index has taken."""
+    """Write Slice, and Squeeze for the axes that integer indices remove."""
     begins, sizes = call.both("begin"), call.both("size")
     ends = [
         tuple(b + n for b, n in zip(*pair, strict=True)) for pair in zip(begins, sizes, strict=True)
@@ -239,7 +239,7 @@ def slice_(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -
 
 @rule("StridedSlice")
 def strided_slice(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write every so many elements of a part; backwards, an end before the first element is far away."""
+    """Write Slice with steps; with negative steps, an end before the first element is a large negative number."""
     strides = call.attrs["strides"]
     begins, ends = call.both("begin"), call.both("end")
     far = -(1 << 31)
@@ -253,7 +253,7 @@ def strided_slice(writer: Writer, call: Calls, inputs: list[str], outputs: list[
 
 @rule("Reverse")
 def reverse(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write axes backwards."""
+    """Write the reversal of axes."""
     axes = list(call.attrs["dims"])
     starts, ends, steps = ([value] * len(axes) for value in (-1, -(1 << 31), -1))
     given = [writer.integers(part) for part in (starts, ends, axes, steps)]
@@ -262,7 +262,7 @@ def reverse(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
 
 @rule("ResizeBilinear", "ResizeNearestNeighbor")
 def resize(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write images of another size between two transpositions."""
+    """Write Resize between two transpositions."""
     nearest = "Nearest" in call.calls[0].kernel.name
     shapes = [(n, c, h, w) for n, h, w, c in call.shape(0, out=True)]
     mode = "half_pixel" if call.attrs["half_pixel_centers"] else "asymmetric"
@@ -279,15 +279,15 @@ def resize(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -
 
 
 @rule("ZerosLike", "OnesLike")
-def filled(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write one number in the shape of a tensor."""
+def full_like(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write one number expanded to the shape of a tensor."""
     value = np.array(call.calls[0].kernel.name == "OnesLike", np.dtype(call.dtype().name))
     writer.emit("Expand", [writer.constant(value), writer.emit("Shape", inputs)], outputs)
 
 
 @rule("Fill")
 def fill(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write one number in a shape."""
+    """Write one number expanded to a shape."""
     value = np.array(call.attrs["value"], np.dtype(call.dtype().name))
     shape = writer.integers(*call.shape(0, out=True))
     writer.emit("Expand", [writer.constant(value), shape], outputs)
@@ -295,7 +295,7 @@ def fill(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> 
 
 @rule("MirrorPad")
 def mirror_pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write paddings with what is inside; where the last element is repeated, which ONNX does not do, as indices."""
+    """Write reflected padding; symmetric padding, which ONNX lacks, becomes Gather with indices."""
     sides = call.attrs["paddings"]
     if call.attrs["mode"] != "reflect":
         name = inputs[0]
@@ -314,8 +314,8 @@ def mirror_pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str
 
 
 @rule("FloorDiv", "Mod")
-def floored(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a quotient that is rounded down, or what it leaves; ONNX rounds those of integers to zero."""
+def floor_division(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
+    """Write a quotient rounded down, or its remainder; ONNX rounds integer quotients towards zero."""
     kernel = call.calls[0].kernel.name
     if call.dtype().is_integer:
         if kernel == "FloorDiv":
@@ -333,7 +333,7 @@ def floored(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
 
 @rule("Log2", "Log10")
 def logarithm(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a logarithm to another base."""
+    """Write a logarithm with another base."""
     base = {"Log2": 2.0, "Log10": 10.0}[call.calls[0].kernel.name]
     factor = make_number(writer, call, 1 / np.log(base))
     writer.emit("Mul", [writer.emit("Log", inputs), factor], outputs)
@@ -341,7 +341,7 @@ def logarithm(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]
 
 @rule("Trunc")
 def truncate(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write numbers without what follows the point; integers have nothing there."""
+    """Write rounding towards zero; integers are passed through."""
     if call.dtype().is_integer:
         writer.emit("Identity", inputs, outputs)
         return
@@ -351,13 +351,13 @@ def truncate(writer: Writer, call: Calls, inputs: list[str], outputs: list[str])
 
 @rule("Concat")
 def concat(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write joined tensors."""
+    """Write Concat."""
     writer.emit("Concat", inputs, outputs, axis=call.attrs["axis"])
 
 
 @rule("Pack")
 def pack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write tensors joined along a new axis."""
+    """Write the stack of tensors along a new axis."""
     axis = writer.integers([call.attrs["axis"]])
     parts = [writer.emit("Unsqueeze", [name, axis]) for name in inputs]
     writer.emit("Concat", parts, outputs, axis=call.attrs["axis"])
@@ -365,7 +365,7 @@ def pack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> 
 
 @rule("Unpack")
 def unpack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write the slices along an axis."""
+    """Write the slices of a tensor along an axis."""
     axis = call.attrs["axis"]
     parts = [writer.name() for _ in outputs]
     writer.emit("Split", [inputs[0], writer.integers([1] * len(outputs))], parts, axis=axis)
@@ -376,14 +376,14 @@ def unpack(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -
 
 @rule("SplitV")
 def split(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write the parts along an axis."""
+    """Write Split."""
     sizes = call.both("num_or_size_splits")
     writer.emit("Split", [inputs[0], writer.integers(*sizes)], outputs, axis=call.attrs["axis"])
 
 
 @rule("PadV2")
 def pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write paddings with a number."""
+    """Write Pad with a constant."""
     sides = call.attrs["paddings"]
     pads = writer.integers([low for low, _ in sides] + [high for _, high in sides])
     value = make_number(writer, call, call.attrs["constant_value"])
@@ -392,7 +392,7 @@ def pad(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> N
 
 @rule("GatherV2")
 def gather(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write slices at indices."""
+    """Write Gather."""
     axis, shared = call.attrs["axis"], call.attrs["batch_dims"]
     if not shared:
         writer.emit("Gather", inputs[:2], outputs, axis=axis)
@@ -409,13 +409,13 @@ def gather(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -
 
 @rule("Cast")
 def cast(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write another dtype."""
+    """Write Cast."""
     writer.emit("Cast", inputs, outputs, to=element_type(call.dtype()))
 
 
 @rule("OneHot")
 def one_hot(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write one value where indices point to, and another one elsewhere; OneHot counts negative ones from the end."""
+    """Write OneHot; ONNX counts negative indices from the end, so they are replaced."""
     dtype = np.dtype(call.dtype().name)
     off, on = (
         writer.constant(np.array(call.attrs[f"{name}_value"], dtype)) for name in ("off", "on")
@@ -428,14 +428,14 @@ def one_hot(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) 
 
 @rule("Softmax", "LogSoftmax")
 def softmax(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a softmax, or its logarithm."""
+    """Write Softmax or LogSoftmax."""
     axis = call.attrs.get("dim", call.attrs.get("axis"))
     writer.emit(call.calls[0].kernel.name, inputs, outputs, axis=axis)
 
 
 @rule("Cumsum", "Cumprod")
 def cumulative(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write sums along an axis."""
+    """Write CumSum."""
     axis = writer.constant(np.array(call.attrs["axis"], np.int64))
     flags = {name: int(call.attrs[name]) for name in ("exclusive", "reverse")}
     kind = {"Cumsum": "CumSum", "Cumprod": "CumProd"}[call.calls[0].kernel.name]
@@ -444,13 +444,13 @@ def cumulative(writer: Writer, call: Calls, inputs: list[str], outputs: list[str
 
 @rule("Einsum")
 def einsum(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a sum of products."""
+    """Write Einsum."""
     writer.emit("Einsum", inputs, outputs, equation=call.attrs["equation"])
 
 
 @rule("ClipByValue")
 def clip(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write bounds."""
+    """Write Clip."""
     low, high = call.attrs["clip_value_min"], call.attrs["clip_value_max"]
     bounds = [make_number(writer, call, value) for value in (low, high)]
     writer.emit("Clip", [inputs[0], *bounds], outputs)
@@ -458,57 +458,57 @@ def clip(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> 
 
 @rule("Relu6")
 def relu6(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write bounds of 0 and 6."""
+    """Write Clip between 0 and 6."""
     bounds = [make_number(writer, call, value) for value in (0, 6)]
     writer.emit("Clip", [inputs[0], *bounds], outputs)
 
 
 @rule("LeakyRelu")
 def leaky_relu(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a slope below zero."""
+    """Write LeakyRelu."""
     writer.emit("LeakyRelu", inputs, outputs, alpha=call.attrs["alpha"])
 
 
 @rule("Prelu")
 def prelu(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write slopes below zero."""
+    """Write PRelu."""
     writer.emit("PRelu", inputs, outputs)
 
 
 @rule("Selu")
 def selu(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write the scaled exponential unit with plugrad's constants."""
+    """Write Selu with plugrad's constants."""
     writer.emit("Selu", inputs, outputs, **SELU)
 
 
 @rule("GeluTanh")
 def gelu_tanh(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write the approximation of Gelu by tanh."""
+    """Write Gelu with the tanh approximation."""
     writer.emit("Gelu", inputs, outputs, approximate="tanh")
 
 
 @rule("Square")
 def square(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write a product with itself."""
+    """Write the product of a tensor with itself."""
     writer.emit("Mul", inputs * 2, outputs)
 
 
 @rule("SquaredDifference")
 def squared_difference(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write the square of a difference."""
+    """Write the squared difference of two tensors."""
     difference = writer.emit("Sub", inputs)
     writer.emit("Mul", [difference, difference], outputs)
 
 
 @rule("Rsqrt")
 def reciprocal_root(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write the reciprocal of the root."""
+    """Write the reciprocal of the square root."""
     writer.emit("Reciprocal", [writer.emit("Sqrt", inputs)], outputs)
 
 
 @rule("Expm1")
 def expm1(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write exp(x) − 1, which ONNX has within Elu below zero; above, the difference is accurate enough."""
+    """Write exp(x) − 1: Elu contains it below zero; above, the plain difference is accurate enough."""
     difference = writer.emit("Sub", [writer.emit("Exp", inputs), make_number(writer, call, 1)])
     below = writer.emit("Less", [inputs[0], make_number(writer, call, 0)])
     writer.emit("Where", [below, writer.emit("Elu", inputs), difference], outputs)
@@ -522,37 +522,37 @@ def log1p(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) ->
 
 @rule("NotEqual")
 def not_equal(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write the opposite of a comparison."""
+    """Write Not of Equal."""
     writer.emit("Not", [writer.emit("Equal", inputs)], outputs)
 
 
 @rule("IsFinite")
 def is_finite(writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
-    """Write what is neither infinite nor NaN."""
+    """Write Not of IsInf or IsNaN."""
     either = writer.emit("Or", [writer.emit("IsInf", inputs), writer.emit("IsNaN", inputs)])
     writer.emit("Not", [either], outputs)
 
 
 def make_number(writer: Writer, call: Calls, value: float) -> str:
-    """Write a number in the dtype of a call's result."""
+    """Write a number in the dtype of the result of a call."""
     dtype = call.dtype()
     dtype = call.dtype(out=False) if str(dtype) == "bool" else dtype
     return writer.constant(np.array(value, np.dtype(dtype.name)))
 
 
 def window_attributes(window: Any) -> dict[str, Any]:
-    """Return the attributes of a window."""
+    """Return the attributes of ONNX for a window."""
     pads = [low for low, _ in window.padding] + [high for _, high in window.padding]
     return {"kernel_shape": list(window.size), "strides": list(window.strides), "pads": pads}
 
 
 def channels_second(writer: Writer, name: str, rank: int) -> str:
-    """Write images with the channels before the spatial axes."""
+    """Write a transposition of images from channels last to channels second."""
     return writer.emit("Transpose", [name], perm=[0, rank + 1, *range(1, rank + 1)])
 
 
 def channels_last(writer: Writer, name: str, rank: int) -> str:
-    """Write images with the channels after the spatial axes."""
+    """Write a transposition of images from channels second to channels last."""
     return writer.emit("Transpose", [name], perm=[0, *range(2, rank + 2), 1])
 
 

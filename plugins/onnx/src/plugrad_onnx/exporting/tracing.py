@@ -97,20 +97,20 @@ def export(
 
 
 def _find_kinds(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    """Return the operators of nodes, and of those inside of loops."""
+    """Return the operators of nodes, including the nodes of loop bodies."""
     inside = (_find_kinds(attribute.g.node) for node in nodes for attribute in node.attribute)
     return {node.op_type for node in nodes}.union(*inside)
 
 
 def _repeat_rows(tensor: plugrad.Tensor, size: int) -> plugrad.Tensor:
-    """Return a tensor with so many rows, which repeat."""
+    """Return a tensor of `size` rows that repeats the rows of another one."""
     array = as_array(tensor)
     rows = np.arange(size) % max(len(array), 1)
     return plugrad.asarray(array[rows], dtype=tensor.dtype, device=tensor.device)
 
 
 def _describe_value(name: str, first: Any, second: Any, axis: str) -> onnx.ValueInfoProto:
-    """Describe an input or output; the sizes that differ are those of the batch, or of unknown ones."""
+    """Describe an input or output; sizes that differ between the traces are the batch's, or unknown."""
     shape = [
         a if a == b else axis if place == 0 else None
         for place, (a, b) in enumerate(zip(first.shape, second.shape, strict=True))
@@ -119,7 +119,7 @@ def _describe_value(name: str, first: Any, second: Any, axis: str) -> onnx.Value
 
 
 def _are_close(one: Any, two: Any) -> bool:
-    """Whether arrays are nearly equal; those of text are equal."""
+    """Whether arrays are nearly equal; strings must be equal."""
     if one.dtype.kind in "TUO":
         return bool((one == two).all())
     return np.allclose(one, two, 1e-3, 1e-4, equal_nan=True)
@@ -128,7 +128,7 @@ def _are_close(one: Any, two: Any) -> bool:
 def _check(
     function: Callable[..., Any], model: onnx.ModelProto, tensors: Sequence[plugrad.Tensor]
 ) -> None:
-    """Compare the model with the function."""
+    """Compare the outputs of the model with those of the function."""
     returned: Any = function(*tensors)
     wanted: list[Any] = [*returned] if isinstance(returned, (list, tuple)) else [returned]
     results = load(model).run(dict(zip((v.name for v in model.graph.input), tensors, strict=True)))

@@ -22,7 +22,7 @@ Pair = tuple[Any, Any]
 
 
 class Rule(Protocol):
-    """Writes the nodes for the call of a kernel."""
+    """A function that writes the nodes for a call of one kernel."""
 
     def __call__(self, writer: Writer, call: Calls, inputs: list[str], outputs: list[str]) -> None:
         """Write nodes that compute `outputs` of `inputs`, the names of values."""
@@ -39,7 +39,7 @@ LOOP_RULES: Final[list[LoopRule]] = []
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Declare that a function writes kernels."""
+    """Register a function as the rule of kernels."""
 
     def declare(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, function))
@@ -49,7 +49,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 class Calls:
-    """The call of a kernel in both traces."""
+    """One call of a kernel as seen in both traces, which have different batch sizes."""
 
     def __init__(self, graphs: tuple[Graph, Graph], calls: tuple[Call, Call]) -> None:
         self.graphs = graphs
@@ -91,26 +91,26 @@ class Writer:
         self._size = ""
 
     def name(self) -> str:
-        """Return a name that no value has yet."""
+        """Return a new unique name for a value."""
         self._count += 1
         return f"v{self._count}"
 
     def emit(
         self, kind: str, inputs: Sequence[str], outputs: Sequence[str] = (), **attrs: Any
     ) -> str:
-        """Write a node and return its first output."""
+        """Write a node and return the name of its first output."""
         outputs = list(outputs) or [self.name()]
         self.nodes.append(helper.make_node(kind, list(inputs), outputs, name=outputs[0], **attrs))
         return outputs[0]
 
     def constant(self, value: Any, name: str = "") -> str:
-        """Write an array and return its name."""
+        """Write an array as an initializer and return its name."""
         name = name or self.name()
         self.weights.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
-        """Write integers; those that differ between the traces are multiples of the batch's size."""
+        """Write integers; those that differ between the traces are computed as multiples of the batch size."""
         second = first if second is None else second
         if tuple(first) == tuple(second):
             return self.constant(np.array(first, np.int64))
@@ -121,7 +121,7 @@ class Writer:
         return parts[0] if len(parts) == 1 else self.emit("Concat", parts, axis=0)
 
     def _multiple(self, first: int, second: int) -> str:
-        """Write a multiple of the size of the batch."""
+        """Write an integer as a multiple of the batch size."""
         factor, rest = divmod(first, self.sizes[0])
         if rest or factor * self.sizes[1] != second or not self.batch:
             raise UnsupportedModel(
@@ -152,7 +152,7 @@ class Writer:
         return nodes[::-1], [weight for weight in self.weights if weight.name in names]
 
     def array(self, first: Any, second: Any, name: str = "") -> str:
-        """Write an array of both traces; if it grows with the batch, it must repeat along it."""
+        """Write a constant of both traces; if its size depends on the batch, its rows must repeat."""
         one, two = as_array(first), as_array(second)
         if one.shape == two.shape:
             if not np.array_equal(one, two, equal_nan=one.dtype.kind == "f"):
@@ -170,7 +170,7 @@ class Writer:
         return self.emit("Expand", [self.constant(base), self.integers(one.shape, two.shape)])
 
     def _count_rows(self, one: Any, two: Any) -> str:
-        """Write integers that grow by as much from each example to the next."""
+        """Write integers that increase by a constant from each example to the next."""
         ends = [self.constant(np.array(value, np.int64)) for value in (0, 1)]
         size = self.integers([len(one)], [len(two)])
         count = self.emit("Reshape", [size, self.constant(np.empty(0, np.int64))])
@@ -182,7 +182,7 @@ class Writer:
         return self.emit("Add", [grown, self.constant(one[:1])])
 
     def graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
-        """Write the steps of a graph whose arguments have names; return the names of its results.
+        """Write the steps of a graph whose inputs have these names; return the names of its results.
 
         Raises:
             UnsupportedModel: a kernel has no counterpart in ONNX, or the traces differ.
@@ -207,7 +207,7 @@ class Writer:
         return [names[value] for value in first.results]
 
     def _step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
-        """Write one step."""
+        """Write one step of the traces."""
         step, other = pair
         kind = type(step).__name__
         if kind == "Scan":
@@ -236,7 +236,7 @@ class Writer:
             remember(self.nodes[start:], kernel, step.attrs, inputs, outputs)
 
     def _scan(self, step: Any, other: Any, names: dict[int, str]) -> None:
-        """Write a loop as a Scan, whose body sees the values around it."""
+        """Write a loop as Scan; its body also reads values from outside."""
         body, count = step.body, len(step.carry)
         inner = Writer(self.sizes, self.batch)
         inner._count, inner._size = self._count + 1000, ""
@@ -268,7 +268,7 @@ class Writer:
 
 
 def _counts_rows(one: Any, two: Any) -> bool:
-    """Whether arrays of two sizes of the batch hold integers that grow by as much from each example to the next."""
+    """Whether the arrays of both batch sizes hold integers that increase by a constant from example to example."""
     if one.dtype.kind not in "iu" or one.ndim != two.ndim or one.shape[1:] != two.shape[1:]:
         return False
     if min(len(one), len(two)) < 2 or not one.size:
@@ -285,12 +285,12 @@ def _counts_rows(one: Any, two: Any) -> bool:
 
 
 def _first_rows(first: Sequence[int], second: Sequence[int]) -> tuple[slice, ...]:
-    """Return what takes the first element along the axes whose sizes differ, and all along the others."""
+    """Return an index that takes the first element along axes whose sizes differ, and everything along the others."""
     return tuple(slice(None if a == b else 1) for a, b in zip(first, second, strict=True))
 
 
 def _read_inside(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the names that the nodes of a graph read, and of those inside."""
+    """Yield the names that the nodes of a graph and of its subgraphs read."""
     for node in graph.node:
         yield from node.input
         for attribute in node.attribute:
@@ -298,5 +298,5 @@ def _read_inside(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def _value(name: str, spec: Any) -> onnx.ValueInfoProto:
-    """Describe a value inside of a loop, whose shape is not said because the batch may change it."""
+    """Describe a value in a loop body; its shape is left out because it may depend on the batch."""
     return helper.make_tensor_value_info(name, element_type(spec.dtype), None)

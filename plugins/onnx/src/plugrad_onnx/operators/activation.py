@@ -47,7 +47,7 @@ def softsign(x: Tensor) -> Tensor:
 
 @operator("Elu", layout="elementwise")
 def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    """Return x, below zero alpha · (exp(x) − 1)."""
+    """Return x where positive, else alpha · (exp(x) − 1)."""
     if alpha == 1:
         return plugrad.elu(x)
     return _where_positive(x, plugrad.multiply(_expm1(x), like(alpha, x)))
@@ -55,7 +55,7 @@ def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @operator("Celu", layout="elementwise")
 def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    """Return x, below zero alpha · (exp(x / alpha) − 1)."""
+    """Return x where positive, else alpha · (exp(x / alpha) − 1)."""
     below = plugrad.multiply(_expm1(plugrad.divide(x, like(alpha, x))), like(alpha, x))
     return _where_positive(x, below)
 
@@ -64,19 +64,19 @@ def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 def selu(
     x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
 ) -> Tensor:
-    """Return gamma times Elu."""
+    """Return gamma · Elu(x)."""
     return plugrad.multiply(elu(x, alpha=alpha), like(gamma, x))
 
 
 @operator("LeakyRelu", layout="elementwise")
 def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
-    """Return x, below zero alpha · x."""
+    """Return x where positive, else alpha · x."""
     return plugrad.leaky_relu(x, alpha)
 
 
 @operator("PRelu")
 def prelu(x: Tensor, slope: Tensor, *, opset: int) -> Tensor:
-    """Return x, below zero slope · x."""
+    """Return x where positive, else slope · x."""
     if opset < 7 and slope.ndim == 1 and slope.shape[0] > 1:
         slope = plugrad.reshape(slope, (-1,) + (1,) * (x.ndim - 2))
     return plugrad.where(plugrad.less(x, like(0, x)), plugrad.multiply(x, slope), x)
@@ -84,20 +84,20 @@ def prelu(x: Tensor, slope: Tensor, *, opset: int) -> Tensor:
 
 @operator("ThresholdedRelu", layout="elementwise")
 def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    """Return x above alpha, else 0."""
+    """Return x where x > alpha, else 0."""
     return plugrad.where(plugrad.greater(x, like(alpha, x)), x, like(0, x))
 
 
 @operator("HardSigmoid", layout="elementwise")
 def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    """Return alpha · x + beta, between 0 and 1."""
+    """Return alpha · x + beta clipped to [0, 1]."""
     line = plugrad.add(plugrad.multiply(x, like(alpha, x)), like(beta, x))
     return plugrad.clip(line, 0, 1)
 
 
 @operator("HardSwish", layout="elementwise")
 def hard_swish(x: Tensor) -> Tensor:
-    """Return x times HardSigmoid with a slope of 1/6."""
+    """Return x · HardSigmoid(x) with a slope of 1/6."""
     return plugrad.multiply(x, hard_sigmoid(x, alpha=1 / 6))
 
 
@@ -115,13 +115,13 @@ def mish(x: Tensor) -> Tensor:
 
 @operator("Gelu", layout="elementwise")
 def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    """Return x times the normal distribution's function, or its approximation by tanh."""
+    """Return x · Φ(x), where Φ is the normal distribution function, or its tanh approximation."""
     return plugrad.gelu(x, approximate=approximate == "tanh")
 
 
 @operator("Shrink", layout="elementwise")
 def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """Return x nearer to zero by a bias, and 0 within lambd of it."""
+    """Return x + bias below −lambd, x − bias above lambd, and 0 between."""
     above = plugrad.where(
         plugrad.greater(x, like(lambd, x)), plugrad.subtract(x, like(bias, x)), like(0, x)
     )
@@ -130,20 +130,20 @@ def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
 
 @operator("Hardmax")
 def flattened_hardmax(x: Tensor, *, axis: int = 1) -> Tensor:
-    """Return 1 for the largest element of all axes from one on, else 0."""
+    """Return 1 at the maximum over `axis` and all later axes together, else 0."""
     return _apply_to_rows(_hardmax, x, axis)
 
 
 @operator("Hardmax", since=13)
 def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
-    """Return 1 for the largest element along an axis, else 0."""
+    """Return 1 at the maximum along an axis, else 0."""
     last = _hardmax(plugrad.moveaxis(x, axis, -1))
     return plugrad.moveaxis(last, -1, axis)
 
 
 @operator("Softmax")
 def flattened_softmax(x: Tensor, *, axis: int = 1) -> Tensor:
-    """Return the softmax over all axes from one on."""
+    """Return the softmax over `axis` and all later axes together."""
     return _apply_to_rows(plugrad.softmax, x, axis)
 
 
@@ -155,7 +155,7 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 
 @operator("LogSoftmax")
 def flattened_log_softmax(x: Tensor, *, axis: int = 1) -> Tensor:
-    """Return the logarithm of the softmax over all axes from one on."""
+    """Return the logarithm of the softmax over `axis` and all later axes together."""
     return _apply_to_rows(plugrad.log_softmax, x, axis)
 
 
@@ -170,7 +170,7 @@ def _where_positive(x: Tensor, below: Tensor) -> Tensor:
 
 
 def _expm1(x: Tensor) -> Tensor:
-    """Return exp(x) − 1 for x below zero, where it and its gradient are finite."""
+    """Return exp(x) − 1 for negative x; values and gradients stay finite for large x."""
     return plugrad.expm1(plugrad.minimum(x, like(0, x)))
 
 
@@ -179,7 +179,7 @@ def _hardmax(x: Tensor) -> Tensor:
 
 
 def _apply_to_rows(function: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
-    """Apply a function to the rows of a matrix: the axes before ``axis`` are its rows, the others its columns."""
+    """Apply a function to the rows of x as a matrix whose columns are `axis` and all later axes."""
     axis = axis % max(x.ndim, 1)
     rows = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
     return plugrad.reshape(function(plugrad.reshape(x, rows)), x.shape)

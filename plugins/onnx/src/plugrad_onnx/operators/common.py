@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 
 def integers(values: Values) -> list[int]:
-    """Return an array as Python's integers."""
+    """Convert an array to Python integers."""
     return [int(value) for value in values.ravel()]
 
 
 def attribute_or_input(attribute: Sequence[int] | None, values: Values | None) -> list[int] | None:
-    """Return integers that are an attribute in old versions of operators, and an input in new ones."""
+    """Return integers from an attribute, as old operator versions have them, or from an input."""
     if attribute is not None:
         return list(attribute)
     return None if values is None else integers(values)
 
 
 def scalar(values: Values) -> Any:
-    """Return the one element of an array."""
+    """Return the only element of an array."""
     return values.ravel()[0].item() if values.size else 0
 
 
 def like(value: float, x: Tensor) -> Tensor:
-    """Return a number as a tensor of the dtype of another one."""
+    """Convert a number to a tensor with the dtype of another one."""
     return plugrad.full((), value, dtype=x.dtype, device=x.device)
 
 
 def from_start(indices: Tensor, size: int) -> Tensor:
-    """Return indices that count from the end as those that count from the start."""
+    """Replace negative indices, which count from the end, by the equal non-negative ones."""
     return plugrad.where(
         plugrad.less(indices, like(0, indices)),
         plugrad.add(indices, like(size, indices)),
@@ -45,12 +45,12 @@ def from_start(indices: Tensor, size: int) -> Tensor:
 
 
 def per_channel(x: Tensor, rank: int) -> Tensor:
-    """Return values of channels so that they broadcast with channels-first images of a rank."""
+    """Reshape values of channels to broadcast with channels-first images of a rank."""
     return plugrad.reshape(x, (1, -1) + (1,) * (rank - 2))
 
 
 def same_dtype(result: Tensor, x: Tensor) -> Tensor:
-    """Return a result in the dtype of an input."""
+    """Cast a result to the dtype of an input."""
     return result if result.dtype == x.dtype else plugrad.astype(result, x.dtype)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @operator("If")
 def branch(condition: Values, *, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
-    """Return the outputs of one of two graphs."""
+    """Run one of two subgraphs (If)."""
     return tuple((then_branch if scalar(condition) else else_branch)())
 
 
@@ -32,7 +32,7 @@ def loop(
     body: Body,
     outputs: int,
 ) -> tuple[Any, ...]:
-    """Run a graph as long as it says so; return what is carried along, and what each round gave."""
+    """Run a subgraph while its condition holds (Loop); return the final carried values and the stacked scan outputs."""
     state = list(carried)
     collected: list[list[Any]] = [[] for _ in range(outputs - len(state))]
     going, turn = condition is None or bool(scalar(condition)), 0
@@ -53,7 +53,7 @@ def scan_of_batches(
     directions: Sequence[int] | None = None,
     num_scan_inputs: int,
 ) -> tuple[Any, ...]:
-    """Run a graph over the sequences of each batch; return states and outputs of all batches."""
+    """Run a subgraph over the sequences of each batch (Scan of opset 8)."""
     batches = inputs[0].shape[0]
     results = [
         scan(
@@ -77,7 +77,7 @@ def scan(
     scan_output_axes: Sequence[int] | None = None,
     scan_output_directions: Sequence[int] | None = None,
 ) -> tuple[Any, ...]:
-    """Run a graph over slices of tensors; return the last state, and what each round gave."""
+    """Run a subgraph over slices of tensors (Scan); return the final state and the stacked scan outputs."""
     count = len(inputs) - num_scan_inputs
     state, scanned = list(inputs[:count]), inputs[count:]
     axes = list(scan_input_axes or [0] * len(scanned))
@@ -103,7 +103,7 @@ def scan(
 
 @operator("SequenceMap")
 def sequence_map(sequence: Anything, *others: Anything, body: Body) -> tuple[Any, ...]:
-    """Run a graph for each element of sequences; return sequences of its outputs."""
+    """Run a subgraph for each element of sequences (SequenceMap)."""
     rounds = [
         body(*(x[place] if isinstance(x, list) else x for x in (sequence, *others)))
         for place in range(len(sequence))
@@ -116,7 +116,7 @@ def _as_bool(value: Any) -> Any:
 
 
 def _stack_rounds(column: Tensors) -> Any:
-    """Return the results of rounds as one tensor."""
+    """Stack the results of all iterations."""
     if not column:
         return np.zeros((0,), np.float32)
     if all(isinstance(x, np.ndarray) for x in column):

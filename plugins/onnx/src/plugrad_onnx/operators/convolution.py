@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Window:
-    """How a window moves: along each spatial axis its size, steps, gaps, and what is padded."""
+    """Size, strides, dilations and padding of a window along each spatial axis."""
 
     size: tuple[int, ...]
     strides: tuple[int, ...]
@@ -32,7 +32,7 @@ class Window:
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """How many elements the window spans, gaps included."""
+        """The number of pixels that the window spans, dilation included."""
         return tuple((n - 1) * d + 1 for n, d in zip(self.size, self.dilations, strict=True))
 
 
@@ -44,7 +44,7 @@ def window_of(
     pads: Sequence[int] | None,
     auto_pad: str,
 ) -> Window:
-    """Return how a window moves over images of a size.
+    """Return the window for images of a spatial size.
 
     Raises:
         InvalidModel: attributes are not one number for each spatial axis, or not positive.
@@ -114,7 +114,7 @@ def fused_conv(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return a convolution with its activation, as one kernel where there is one."""
+    """Return a convolution with activation, as one kernel where the backend has one."""
     window = window_of(x.shape[1:-1], filters.shape[:-2], strides, dilations, pads, auto_pad)
     depthwise = group > 1 and filters.shape[-2] == 1 and x.shape[-1] == group
     if len(window.size) == 2 and (group == 1 or depthwise):
@@ -148,7 +148,7 @@ def conv_transpose(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Spread images by filters: the gradient of a convolution."""
+    """Return the transposed convolution: the gradient of a convolution with respect to its input."""
     # ONNX has these filters as (I, O, …), so they come as (…, O, I).
     spatial = x.shape[1:-1]
     rank = _check_rank(len(spatial))
@@ -181,7 +181,7 @@ def deform_conv(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Cross-correlate images with filters whose taps are moved by offsets."""
+    """Cross-correlate images with filters whose sampling positions are shifted by offsets."""
     from plugrad_onnx.operators.image import sample_at
 
     window = window_of(x.shape[2:], filters.shape[2:], strides, dilations, pads, "NOTSET")
@@ -222,7 +222,7 @@ def columns_to_image(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return images that sum up columns where a window had taken them."""
+    """Return images that sum overlapping blocks given as columns (Col2Im)."""
     image, block = integers(image_shape), integers(block_shape)
     window = window_of(image, block, strides, dilations, pads, "NOTSET")
     full = [size + a + b for size, (a, b) in zip(image, window.pads, strict=True)]
@@ -251,7 +251,7 @@ def columns_to_image(
 
 
 def _convolve(x: Tensor, filters: Tensor, window: Window, group: int) -> Tensor:
-    """Return a convolution of groups of channels, of any rank that plugrad has."""
+    """Return a grouped convolution with any number of spatial axes that plugrad supports."""
     rank = _check_rank(len(window.size))
     return _CONVOLUTIONS[rank - 1](
         *(x, filters, _unwrap_single(window.strides), window.pads),
@@ -276,12 +276,12 @@ def _check_rank(rank: int) -> int:
 
 
 def _unwrap_single(numbers: Sequence[int]) -> Any:
-    """Return one number for each axis as convolutions take them: of sequences, the only one."""
+    """Return the numbers as plugrad's convolutions take them: the only one instead of a sequence of one."""
     return numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 
 def _dilations(window: Window) -> dict[str, Any]:
-    """Return the argument that says how far the cells of filters lie apart."""
+    """Return the `dilations` argument of plugrad's convolutions."""
     name = "dilation" if len(window.size) == 1 else "dilations"
     return {name: _unwrap_single(window.dilations)}
 
@@ -293,7 +293,7 @@ def _crop_transposed(
     output_shape: Sequence[int] | None,
     auto_pad: str,
 ) -> Sequence[tuple[int, int]]:
-    """Return what is cut from both sides of a transposed convolution."""
+    """Return how much to crop from both sides of a transposed convolution."""
     if output_shape is None and auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
         return window.pads
     sizes = output_shape or [n * s for n, s in zip(spatial, window.strides, strict=True)]
@@ -308,7 +308,7 @@ def _crop_transposed(
 
 
 def _tap_grid(window: Window, axis: int, tap: int, out: Sequence[int], x: Tensor) -> Any:
-    """Return where a tap of the window lies along an axis, before it is moved."""
+    """Return the positions along an axis that a cell of the window reads, before offsets are added."""
     start = tap * window.dilations[axis] - window.pads[axis][0]
     places = np.arange(out[axis]) * window.strides[axis] + start
     shape = [1, 1, 1]

@@ -34,7 +34,7 @@ def constant(
     value_strings: Sequence[str] | None = None,
     sparse_value: Any = None,
 ) -> Any:
-    """Return the value of the one attribute that is there."""
+    """Return the value of the only attribute that is set."""
     candidates = (
         (value, None),
         (sparse_value, None),
@@ -53,7 +53,7 @@ def constant(
 
 @operator("ConstantOfShape")
 def constant_of_shape(shape: Values, *, value: Any = None) -> Any:
-    """Return an array of one value."""
+    """Return an array filled with one value."""
     value = np.zeros(1, np.float32) if value is None else value
     sizes = tuple(integers(shape))
     if math.prod(sizes) * value.dtype.itemsize > LARGEST:
@@ -63,14 +63,14 @@ def constant_of_shape(shape: Values, *, value: Any = None) -> Any:
 
 @operator("EyeLike")
 def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
-    """Return ones on a diagonal of a matrix that is as large as another one."""
+    """Return ones on a diagonal of a matrix with the shape of x."""
     chosen = x.dtype if dtype is None else numpy_dtype(dtype).name
     return plugrad.eye(x.shape[0], x.shape[1], k=k, dtype=chosen, device=x.device)
 
 
 @operator("Range")
 def range_(start: Values, limit: Values, delta: Values, *, stash_type: int = 1) -> Any:
-    """Return numbers at equal distances; those of any real dtype are computed in float64."""
+    """Return equally spaced numbers; real ones are computed in float64."""
     if delta == 0 or abs((limit - start) / delta) * start.dtype.itemsize > LARGEST:
         raise InvalidModel(f"Range from {start} to {limit} by {delta} is too long.")
     numbers: Any = (start.item(), limit.item(), delta.item())
@@ -101,7 +101,7 @@ def random_normal(
     scale: float = 1.0,
     seed: float | None = None,
 ) -> Tensor:
-    """Return random numbers of a normal distribution."""
+    """Return normally distributed random numbers."""
     return _normal(tuple(shape), dtype, mean, scale, seed)
 
 
@@ -114,7 +114,7 @@ def random_normal_like(
     scale: float = 1.0,
     seed: float | None = None,
 ) -> Tensor:
-    """Return random numbers of a normal distribution, in the shape of a tensor."""
+    """Return normally distributed random numbers in the shape of x."""
     chosen = element_type(x.dtype) if dtype is None else dtype
     return _normal(x.shape, chosen, mean, scale, seed)
 
@@ -128,7 +128,7 @@ def random_uniform(
     low: float = 0.0,
     seed: float | None = None,
 ) -> Tensor:
-    """Return random numbers between two numbers."""
+    """Return uniformly distributed random numbers between `low` and `high`."""
     return _uniform(tuple(shape), dtype, low, high, seed)
 
 
@@ -141,14 +141,14 @@ def random_uniform_like(
     low: float = 0.0,
     seed: float | None = None,
 ) -> Tensor:
-    """Return random numbers between two numbers, in the shape of a tensor."""
+    """Return uniformly distributed random numbers between `low` and `high`, in the shape of x."""
     chosen = element_type(x.dtype) if dtype is None else dtype
     return _uniform(x.shape, chosen, low, high, seed)
 
 
 @operator("Bernoulli", pure=False)
 def bernoulli(x: Tensor, *, dtype: int | None = None, seed: float | None = None) -> Tensor:
-    """Return 1 with the probabilities that a tensor holds, else 0."""
+    """Return 1 with probability x, else 0."""
     drawn = plugrad.less(_uniform(x.shape, 1, 0.0, 1.0, seed), plugrad.astype(x, "float32"))
     return plugrad.astype(drawn, x.dtype if dtype is None else numpy_dtype(dtype).name)
 
@@ -157,26 +157,26 @@ def bernoulli(x: Tensor, *, dtype: int | None = None, seed: float | None = None)
 def multinomial(
     x: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
 ) -> Tensor:
-    """Return random classes of a batch, whose logarithms of probabilities a tensor holds."""
+    """Draw class indices for each row of x, which holds log-probabilities."""
     drawn = _generator(seed).multinomial(x, sample_size)
     return plugrad.astype(drawn, numpy_dtype(dtype).name)
 
 
 @operator("Identity")
 def identity(x: Anything) -> Any:
-    """Return what is there."""
+    """Return x unchanged."""
     return x
 
 
 @operator("Shape", layout="shape")
 def shape_of(x: Anything, *, start: int = 0, end: int | None = None) -> Any:
-    """Return the shape, or a part of it."""
+    """Return the shape of x, or a slice of it."""
     return np.array(tuple(x.shape)[start:end], np.int64)
 
 
 @operator("Size", layout="shape")
 def size_of(x: Anything) -> Any:
-    """Return how many elements there are."""
+    """Return the number of elements of x."""
     return np.int64(math.prod(x.shape)) + np.zeros((), np.int64)
 
 
@@ -195,7 +195,7 @@ def cast_like(x: Stored, like: Stored, *, saturate: int = 1, round_mode: str = "
 
 @operator("BitCast")
 def bit_cast(x: Stored, *, to: int) -> Any:
-    """Return the same bits in another dtype."""
+    """Reinterpret the bits of x as another dtype."""
     return as_array(x).view(numpy_dtype(to))
 
 
@@ -214,7 +214,7 @@ def _uniform(
 
 
 def _generator(seed: float | None) -> Any:
-    """Return a generator that begins anew at each call; without a seed, the one that all share."""
+    """Return a generator that starts anew at each call; without a seed, the shared one."""
     if seed is None:
         return plugrad.random
     return plugrad.random.Generator(int(np.float32(seed).view(np.uint32)))

@@ -64,7 +64,7 @@ REPEATED = {"Max": plugrad.maximum, "Min": plugrad.minimum, "Sum": plugrad.add}
 
 
 def _declare(name: str, compute: Callable[..., Any]) -> None:
-    """Declare an operator that is one op."""
+    """Register an operator that is a single op."""
     if name in UNARY:
 
         @operator(name, layout="elementwise")
@@ -104,13 +104,13 @@ def equal(a: Tensor, b: Tensor) -> Tensor:
 
 @operator("Div")
 def legacy_div(a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
-    """Divide a tensor by one whose axes begin at an axis of the other."""
+    """Divide; the axes of b are aligned with those of a from `axis` on."""
     return div(a, _align_first_axis(b, a.ndim, axis))
 
 
 @operator("Div", since=7, layout="elementwise")
 def div(a: Tensor, b: Tensor) -> Tensor:
-    """Divide; quotients of integers are rounded towards zero."""
+    """Divide; integer quotients are rounded towards zero."""
     if not a.dtype.is_integer:
         return plugrad.divide(a, b)
     quotient = plugrad.floor_divide(a, b)
@@ -124,7 +124,7 @@ def div(a: Tensor, b: Tensor) -> Tensor:
 
 @operator("Mod", layout="elementwise")
 def mod(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
-    """Return the remainder, with the sign of the divisor, or with `fmod` that of the dividend."""
+    """Return the remainder with the sign of the divisor, or with `fmod` the sign of the dividend."""
     if not fmod:
         return plugrad.remainder(a, b)
     size = plugrad.remainder(plugrad.abs(a), plugrad.abs(b))
@@ -148,7 +148,7 @@ def mean(*inputs: Tensor) -> Tensor:
 
 @operator("Where")
 def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Choose elements; strings are chosen on the host."""
+    """Select elements of x or y; strings are selected on the host."""
     if is_string(x):
         return as_tensor(np.where(as_array(condition), as_array(x), as_array(y)), x.device)
     return plugrad.where(condition, x, y)
@@ -156,7 +156,7 @@ def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 
 @operator("IsInf", layout="elementwise")
 def is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
-    """Find infinities of one sign, or of both."""
+    """Whether elements are infinite, for one sign or both."""
     found = plugrad.isinf(x)
     if not detect_positive:
         found = plugrad.logical_and(found, plugrad.less(x, like(0, x)))
@@ -174,20 +174,20 @@ def bit_shift(x: Tensor, count: Tensor, *, direction: str) -> Tensor:
 
 @operator("Clip", layout="elementwise")
 def clip_by_attributes(x: Tensor, *, min: float | None = None, max: float | None = None) -> Tensor:
-    """Bound elements by two numbers."""
+    """Clip elements to a range given by attributes."""
     return plugrad.clip(x, min, max)
 
 
 @operator("Clip", since=11, layout="elementwise")
 def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-    """Bound elements; where the bounds contradict each other, the upper one holds."""
+    """Clip elements to a range; if min > max, the result is max."""
     x = x if min is None else plugrad.maximum(x, min)
     return x if max is None else plugrad.minimum(x, max)
 
 
 @operator("CumSum")
 def cumulative_sum(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    """Sum up along an axis."""
+    """Return the cumulative sum along an axis."""
     where = int(axis.ravel()[0])
     total = plugrad.cumulative_sum(x, axis=where, exclusive=bool(exclusive), reverse=bool(reverse))
     return same_dtype(total, x)
@@ -195,14 +195,14 @@ def cumulative_sum(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: int 
 
 @operator("CumProd")
 def cumulative_product(x: Tensor, axis: Values, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    """Multiply up along an axis."""
+    """Return the cumulative product along an axis."""
     where = int(axis.ravel()[0])
     total = plugrad.cumulative_prod(x, axis=where, exclusive=bool(exclusive), reverse=bool(reverse))
     return same_dtype(total, x)
 
 
 def _align_first_axis(b: Tensor, rank: int, axis: int | None) -> Tensor:
-    """Return a tensor so that its first axis meets an axis of another one, as before opset 7."""
+    """Reshape b so that its first axis broadcasts with `axis` of a tensor of `rank`, as before opset 7."""
     if axis is None:
         return b
     return plugrad.reshape(b, b.shape + (1,) * (rank - axis % rank - b.ndim))

@@ -26,7 +26,7 @@ def expansion(
     outputs: int,
     opset: int,
 ) -> tuple[Any, ...]:
-    """Return the outputs of the body of a function, which is made for the dtypes of the inputs."""
+    """Run the body of a function that is built for the dtypes of its inputs."""
     types = tuple(
         None if x is None else (element_type(x.dtype), tuple(map(int, x.shape))) for x in inputs
     )
@@ -39,7 +39,7 @@ def expansion(
 def _graph(
     content: bytes, opsets: tuple[tuple[str, int], ...], opset: int, types: tuple[Any, ...]
 ) -> Graph:
-    """Return the body as a graph; outputs that it does not have are unnamed.
+    """Build the body as a graph; missing optional outputs have no name.
 
     Raises:
         UnsupportedModel: the body has operators that are not known.

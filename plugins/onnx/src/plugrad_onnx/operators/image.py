@@ -33,19 +33,19 @@ ROUNDING: dict[str, Callable[[Any], Any]] = {
 
 @operator("Upsample")
 def upsample_by_attribute(x: Tensor, *, scales: Sequence[float], mode: str = "nearest") -> Tensor:
-    """Make images larger."""
+    """Enlarge images (Upsample of opset 7)."""
     return _resize_by_factors(x, list(scales), mode)
 
 
 @operator("Upsample", since=9)
 def upsample(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor:
-    """Make images larger."""
+    """Enlarge images (Upsample)."""
     return _resize_by_factors(x, scales.ravel().tolist(), mode)
 
 
 @operator("Resize", since=10)
 def legacy_resize(x: Tensor, scales: Values, *, mode: str = "nearest") -> Tensor:
-    """Make images larger or smaller."""
+    """Resize images (Resize of opset 10)."""
     return _resize_by_factors(x, scales.ravel().tolist(), mode)
 
 
@@ -66,9 +66,9 @@ def resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
-    """Make images larger or smaller, one axis after the other: a product with a matrix of weights."""
+    """Resize images (Resize): along each axis a product with a matrix of interpolation weights."""
     chosen = [a % x.ndim for a in (range(x.ndim) if axes is None else axes)]
-    lengths, factors = _sizes(x, chosen, scales, sizes, keep_aspect_ratio_policy)
+    lengths, factors = _resolve_sizes(x, chosen, scales, sizes, keep_aspect_ratio_policy)
     crops = coordinate_transformation_mode == "tf_crop_and_resize"
     result = x
     for place, axis in enumerate(chosen):
@@ -78,7 +78,7 @@ def resize(
         part = (0.0, 1.0)
         if crops and roi is not None:
             part = (float(roi[place]), float(roi[place + len(chosen)]))
-        where = _coordinates(
+        where = _find_coordinates(
             size, lengths[place], factors[place], coordinate_transformation_mode, part
         )
         if mode == "nearest":
@@ -86,7 +86,7 @@ def resize(
             result = plugrad.take(result, as_tensor(indices, x.device), axis=axis)
         else:
             scale = min(factors[place], 1.0) if antialias else 1.0
-            weights = _weights(
+            weights = _interpolation_matrix(
                 where, size, scale, mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
             )
             result = _multiply_along(result, weights, axis)
@@ -107,7 +107,7 @@ def grid_sample(
     mode: str = "linear",
     padding_mode: str = "zeros",
 ) -> Tensor:
-    """Return images at the places of a grid, which spans them from −1 to 1."""
+    """Sample images at the points of a grid, whose coordinates run from −1 to 1."""
     rank = x.ndim - 2
     method: Any = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     edge: Any = padding_mode
@@ -119,7 +119,7 @@ def grid_sample(
 
 
 def sample_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
-    """Return images (N, C, …) between their pixels, at one tensor (N, …) of coordinates for each spatial axis."""
+    """Interpolate images of shape (N, C, …) at points given by one tensor of shape (N, …) per spatial axis."""
     sizes = x.shape[2:]
     images = plugrad.reshape(plugrad.permute_dims(x, (0, *range(2, x.ndim), 1)), (-1, x.shape[1]))
     lows = [plugrad.floor(c) for c in where]
@@ -129,7 +129,7 @@ def sample_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
         weights = [rest if o else 1 - rest for rest, o in zip(rests, offsets, strict=True)]
         weight = plugrad.expand_dims(reduce(plugrad.multiply, weights), axis=-1)
         places = [low + float(o) for low, o in zip(lows, offsets, strict=True)]
-        parts.append(weight * _pixels(images, places, x.shape[0], sizes))
+        parts.append(weight * _take_pixels(images, places, x.shape[0], sizes))
     result = reduce(plugrad.add, parts)
     result = plugrad.permute_dims(result, (0, result.ndim - 1, *range(1, result.ndim - 1)))
     return same_dtype(result, x)
@@ -145,11 +145,11 @@ def non_max_suppression(
     *,
     center_point_box: int = 0,
 ) -> Any:
-    """Return the best boxes of each class that overlap little: rows of batch, class and box."""
+    """Return rows of batch, class and box for the best boxes of each class that overlap little."""
     count = 0 if most is None else int(scalar(most))
     overlap = 0.0 if iou_threshold is None else float(scalar(iou_threshold))
     least = -math.inf if score_threshold is None else float(scalar(score_threshold))
-    corners = _corners(boxes, bool(center_point_box))
+    corners = _as_corners(boxes, bool(center_point_box))
     rows = [
         (batch, kind, box)
         for batch in range(scores.shape[0])
@@ -173,7 +173,7 @@ def roi_align(
     spatial_scale: float = 1.0,
     opset: int,
 ) -> Tensor:
-    """Return regions of images in one size."""
+    """Resample regions of images to one size."""
     half = coordinate_transformation_mode or ("half_pixel" if opset >= 16 else "output_half_pixel")
     shift = 0.5 if half == "half_pixel" else 0.0
     out = (output_height, output_width)
@@ -197,14 +197,14 @@ def roi_align(
 def max_roi_pool(
     x: Tensor, rois: Values, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
 ) -> Tensor:
-    """Return the largest elements in the parts of regions of images."""
+    """Divide regions of images into bins and return the maximum of each bin."""
     height, width = pooled_shape
     results: list[Tensor] = []
     for roi in rois:
         image, *corners = int(roi[0]), *(round(float(v) * spatial_scale) for v in roi[1:])
         x1, y1, x2, y2 = corners
-        rows = _bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2])
-        columns = _bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
+        rows = _find_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2])
+        columns = _find_bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
         zero = plugrad.zeros(x.shape[1:2], dtype=x.dtype, device=x.device)
         cells = [
             plugrad.max(x[image, :, a:b, c:d], axis=(1, 2)) if b > a and d > c else zero
@@ -215,8 +215,8 @@ def max_roi_pool(
     return plugrad.stack(results)
 
 
-def _bins(start: int, length: int, count: int, size: int) -> list[tuple[int, int]]:
-    """Return the parts of a region along an axis, within the image."""
+def _find_bins(start: int, length: int, count: int, size: int) -> list[tuple[int, int]]:
+    """Return the bins of a region along an axis, clipped to the image."""
     step = length / count
     return [
         (
@@ -234,7 +234,7 @@ def _pooled_region(
     out: Sequence[int],
     mode: str,
 ) -> Tensor:
-    """Return means of samples, or the largest of their weighted corners."""
+    """Return for each bin the mean of its samples, or the maximum of their weighted corners."""
     rows, columns = (
         _corner_weights(where, size) for where, size in zip(places, image.shape[1:], strict=True)
     )
@@ -255,7 +255,7 @@ def _pooled_region(
 
 
 def _corner_weights(where: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return matrices of the weights of the pixels before and behind; outside, they are 0."""
+    """Return the interpolation weights of the pixels before and after each coordinate; 0 outside the image."""
     inside = (where >= -1) & (where <= size)
     clipped = np.clip(where, 0, size - 1)
     low = np.minimum(clipped.astype(int), size - 1)
@@ -267,7 +267,7 @@ def _corner_weights(where: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArr
 
 
 def _resize_by_factors(x: Tensor, scales: list[float], mode: str) -> Tensor:
-    """Return resized images as before opset 11: pixels begin at multiples of the scale."""
+    """Resize images as before opset 11, where pixels start at multiples of the scale."""
     factors = np.array(scales, np.float32)
     return resize(
         x, None, factors, coordinate_transformation_mode="asymmetric", mode=mode,
@@ -275,10 +275,10 @@ def _resize_by_factors(x: Tensor, scales: list[float], mode: str) -> Tensor:
     )  # fmt: skip
 
 
-def _sizes(
+def _resolve_sizes(
     x: Tensor, axes: Sequence[int], scales: Values | None, sizes: Values | None, policy: str
 ) -> tuple[list[int], list[float]]:
-    """Return the new sizes of axes, and by which factors they grow."""
+    """Return the new sizes of axes and their scale factors."""
     old = [x.shape[axis] for axis in axes]
     if sizes is None or sizes.size == 0:
         if scales is None or scales.size == 0:
@@ -294,10 +294,10 @@ def _sizes(
     return wanted, factors
 
 
-def _coordinates(
+def _find_coordinates(
     size: int, length: int, factor: float, mode: str, part: tuple[float, float]
 ) -> NDArray[np.float64]:
-    """Return where new pixels lie among the old ones."""
+    """Return the coordinates of new pixels in the old image."""
     new = np.arange(length, dtype=np.float64)
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and length > 1):
         return (new + 0.5) / factor - 0.5
@@ -321,7 +321,7 @@ def _coordinates(
     )
 
 
-def _weights(
+def _interpolation_matrix(
     where: NDArray[np.float64],
     size: int,
     scale: float,
@@ -330,7 +330,7 @@ def _weights(
     exclude: bool,
     normalize: bool,
 ) -> NDArray[np.float32]:
-    """Return the matrix of weights with which old pixels make new ones.
+    """Return the matrix of interpolation weights from old pixels to new ones.
 
     With a scale below 1, the kernel is so much wider, which keeps out frequencies that the result
     cannot show.
@@ -359,7 +359,7 @@ def _weights(
 
 
 def _multiply_along(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
-    """Return products with a matrix along an axis."""
+    """Multiply x by a matrix along an axis."""
     weights = (
         plugrad.astype(as_tensor(np.ascontiguousarray(matrix.T), x.device), x.dtype)
         if x.dtype.is_inexact
@@ -369,8 +369,10 @@ def _multiply_along(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
     return plugrad.moveaxis(plugrad.matmul(moved, weights), -1, axis)
 
 
-def _pixels(images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequence[int]) -> Tensor:
-    """Return pixels at whole places, 0 outside; images are rows of pixels."""
+def _take_pixels(
+    images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequence[int]
+) -> Tensor:
+    """Return pixels at integer coordinates, 0 outside; each image is a row of pixels."""
     rank = len(sizes)
     first = np.arange(count).reshape((count,) + (1,) * rank) * math.prod(sizes)
     row = as_tensor(first.astype(np.int32), images.device)
@@ -388,8 +390,8 @@ def _pixels(images: Tensor, places: Sequence[Tensor], count: int, sizes: Sequenc
     return plugrad.where(plugrad.expand_dims(inside, axis=-1), taken, like(0, taken))
 
 
-def _corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:
-    """Return boxes as (y1, x1, y2, x2) in ascending order."""
+def _as_corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:
+    """Convert boxes to (y1, x1, y2, x2) in ascending order."""
     if centered:
         x, y, width, height = np.moveaxis(boxes, -1, 0)
         return np.stack([y - height / 2, x - width / 2, y + height / 2, x + width / 2], -1)
@@ -400,7 +402,7 @@ def _corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:
 def _select_boxes(
     boxes: NDArray[Any], scores: NDArray[Any], most: int, overlap: float, least: float
 ) -> list[int]:
-    """Return the boxes with the best scores that overlap none of the others too much."""
+    """Select boxes by score, without those that overlap a selected one too much."""
     area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     order = np.argsort(-scores, kind="stable")
     remaining = order[scores[order] > least]

@@ -24,7 +24,7 @@ REDUCING = {"mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 @operator("Gather")
 def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    """Return slices of a tensor along an axis."""
+    """Return the slices of x at indices along an axis."""
     if is_string(x):
         return as_tensor(np.take(as_array(x), as_array(indices), axis=axis), x.device)
     return plugrad.take(x, from_start(indices, x.shape[axis]), axis=axis)
@@ -32,7 +32,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
 @operator("GatherElements")
 def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    """Return elements along an axis; elsewhere they stay where they are."""
+    """Return x[i, …, indices[i, …, k], …]: elements whose index is replaced along one axis."""
     axis = axis % x.ndim
     places = _index_rows(from_start(indices, x.shape[axis]), axis)
     return plugrad.gather_nd(x, places)
@@ -40,7 +40,7 @@ def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
 @operator("GatherND")
 def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
-    """Return elements, or slices, whose indices are the rows of a tensor."""
+    """Return the elements or slices of x at the index rows of a tensor."""
     depth = indices.shape[-1]
     places = _wrap_negative(indices, x.shape[batch_dims : batch_dims + depth])
     if not batch_dims:
@@ -55,7 +55,7 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
 
 @operator("ScatterND")
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
-    """Return a tensor with elements, or slices, that are replaced or combined with others."""
+    """Return x with elements or slices at index rows replaced by updates or reduced with them."""
     return _scatter(x, _wrap_negative(indices, x.shape[: indices.shape[-1]]), updates, reduction)
 
 
@@ -63,7 +63,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
 def scatter_elements(
     x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
-    """Return a tensor with elements along an axis that are replaced or combined with others."""
+    """Return x with elements at indices along an axis replaced by updates or reduced with them."""
     axis = axis % x.ndim
     places = _index_rows(from_start(indices, x.shape[axis]), axis)
     return _scatter(x, places, updates, reduction)
@@ -78,7 +78,7 @@ def tensor_scatter(
     axis: int = -2,
     mode: str = "linear",
 ) -> Tensor:
-    """Return a cache with new entries, which begin at a position of each batch."""
+    """Return a cache with new entries written from a start position in each batch."""
     axis, length = axis % cache.ndim, update.shape[axis]
     begins = integers(starts) if starts is not None else [0] * cache.shape[0]
     places = np.arange(length) + np.array(begins)[:, None]
@@ -92,7 +92,7 @@ def tensor_scatter(
 
 @operator("OneHot")
 def one_hot(indices: Tensor, depth: Values, values: Tensor, *, axis: int = -1) -> Tensor:
-    """Return one value where an index points to, and another one elsewhere."""
+    """Return the second of `values` at the indices, and the first elsewhere."""
     size = int(scalar(depth))
     whole = plugrad.trunc(indices) if indices.dtype.is_inexact else indices
     whole = from_start(plugrad.astype(whole, "int32"), size)
@@ -103,7 +103,7 @@ def one_hot(indices: Tensor, depth: Values, values: Tensor, *, axis: int = -1) -
 
 @operator("NonZero")
 def nonzero(x: Tensor) -> Tensor:
-    """Return the indices of the elements that are not 0, one column for each."""
+    """Return the indices of the nonzero elements, one column for each element."""
     if x.ndim == 0:
         return as_tensor(np.zeros((0, int(bool(x.item()))), np.int64), x.device)
     return plugrad.stack([plugrad.astype(i, "int64") for i in plugrad.nonzero(x)])
@@ -111,7 +111,7 @@ def nonzero(x: Tensor) -> Tensor:
 
 @operator("Compress")
 def compress(x: Tensor, condition: Values, *, axis: int | None = None) -> Tensor:
-    """Return the slices along an axis that a condition chooses; without one, elements."""
+    """Return the slices along an axis where the condition holds; without an axis, elements."""
     chosen = as_tensor(np.nonzero(condition)[0].astype(np.int32), x.device)
     if axis is None:
         return plugrad.take(plugrad.reshape(x, (-1,)), chosen, axis=0)
@@ -120,7 +120,7 @@ def compress(x: Tensor, condition: Values, *, axis: int | None = None) -> Tensor
 
 @operator("TopK")
 def top_k_by_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
-    """Return the largest elements along an axis, and where they are."""
+    """Return the k largest elements along an axis, and their indices."""
     return _extremes(x, k, axis, True)
 
 
@@ -128,13 +128,13 @@ def top_k_by_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Te
 def top_k(
     x: Tensor, k: Values, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Return the largest, or smallest, elements along an axis, and where they are."""
+    """Return the k largest or smallest elements along an axis, and their indices."""
     return _extremes(x, int(scalar(k)), axis, bool(largest))
 
 
 @operator("Unique")
 def unique(x: Values, *, axis: int | None = None, sorted: int = 1) -> tuple[Any, ...]:
-    """Return different elements, or slices, where they are first, where they went, and how many."""
+    """Return unique elements or slices, their first indices, the inverse indices and the counts."""
     values, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
@@ -159,7 +159,7 @@ def _wrap_negative(indices: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def _index_rows(indices: Tensor, axis: int) -> Tensor:
-    """Return the full index of each element of a tensor of indices along one axis, as ScatterElements takes them."""
+    """Return the full index row of each element of indices along one axis."""
     grid = np.indices(indices.shape, dtype=np.int32)
     parts = [
         plugrad.astype(as_tensor(part, indices.device), indices.dtype) if a != axis else indices
@@ -169,7 +169,7 @@ def _index_rows(indices: Tensor, axis: int) -> Tensor:
 
 
 def _scatter(x: Tensor, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """Return a tensor in which elements are replaced or combined; on the host, where no op does it."""
+    """Return x with elements replaced by updates or reduced with them; on the host for reductions without an op."""
     if math.prod(updates.shape) == 0:
         return x
     if reduction == "none":

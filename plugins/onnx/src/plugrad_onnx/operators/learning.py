@@ -22,14 +22,14 @@ DOMAIN = "ai.onnx.ml"
 
 @operator("ArrayFeatureExtractor", domain=DOMAIN)
 def array_feature_extractor(x: Tensor, indices: Tensor) -> Tensor:
-    """Return columns."""
+    """Return the columns of x at indices."""
     taken = plugrad.take(x, plugrad.reshape(indices, (-1,)), axis=-1)
     return plugrad.reshape(taken, (1, -1)) if x.ndim == 1 else taken
 
 
 @operator("Binarizer", domain=DOMAIN)
 def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
-    """Return 1 above a threshold, else 0."""
+    """Return 1 where x is above a threshold, else 0."""
     return plugrad.astype(plugrad.greater(x, like(threshold, x)), x.dtype)
 
 
@@ -50,7 +50,7 @@ def label_encoder(
     values_strings: Sequence[str] | None = None,
     values_tensor: Any = None,
 ) -> Any:
-    """Return for each key its value, and for other elements a default."""
+    """Map each key in x to its value, and every other element to a default."""
     keys = next(k for k in (keys_tensor, keys_floats, keys_int64s, keys_strings) if k is not None)
     options = (
         (values_tensor, None if default_tensor is None else default_tensor.ravel()[0]),

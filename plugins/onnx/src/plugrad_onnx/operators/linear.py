@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @operator("MatMul")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Return the product of matrices, or of stacks of them."""
+    """Return the matrix product of two matrices or stacks of matrices."""
     return plugrad.matmul(a, b)
 
 
@@ -55,11 +55,11 @@ def gemm(
 
 @operator("Einsum")
 def einsum(*inputs: Tensor, equation: str) -> Tensor:
-    """Return sums of products that an equation of indices describes."""
+    """Return the Einstein summation of the inputs."""
     return plugrad.einsum(equation.replace(" ", ""), *inputs)
 
 
 @operator("Det")
 def determinant(x: Tensor) -> Tensor:
-    """Return the determinants of matrices."""
+    """Return the determinants of square matrices."""
     return plugrad.linalg.det(x)

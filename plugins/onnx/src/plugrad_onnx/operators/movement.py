@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @operator("Reshape")
 def reshape(x: Stored, shape: Values, *, allowzero: int = 0) -> Any:
-    """Return a tensor in another shape, in which −1 is what remains, and 0 the size that was there."""
+    """Reshape x; −1 stands for the remaining size, and 0 copies the old size of the axis."""
     sizes = [
         x.shape[axis] if size == 0 and not allowzero else size
         for axis, size in enumerate(integers(shape))
@@ -37,27 +37,27 @@ def reshape(x: Stored, shape: Values, *, allowzero: int = 0) -> Any:
 
 @operator("Flatten")
 def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
-    """Return a matrix whose rows are the axes from one on."""
+    """Reshape x to a matrix whose columns are `axis` and all later axes."""
     axis = axis + x.ndim if axis < 0 else axis
     return plugrad.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
 @operator("Squeeze")
 def squeeze_by_attribute(x: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
-    """Return a tensor without axes of size 1."""
+    """Remove axes of size 1."""
     chosen = [a for a, size in enumerate(x.shape) if size == 1] if axes is None else axes
     return plugrad.squeeze(x, tuple(chosen)) if chosen else x
 
 
 @operator("Squeeze", since=13)
 def squeeze(x: Tensor, axes: Values | None = None) -> Tensor:
-    """Return a tensor without axes of size 1."""
+    """Remove axes of size 1."""
     return squeeze_by_attribute(x, axes=attribute_or_input(None, axes))
 
 
 @operator("Unsqueeze")
 def unsqueeze_by_attribute(x: Tensor, *, axes: Sequence[int]) -> Tensor:
-    """Return a tensor with axes of size 1 more."""
+    """Insert axes of size 1."""
     rank = x.ndim + len(axes)
     shape = list(x.shape)
     for axis in sorted(axis % rank for axis in axes):
@@ -67,13 +67,13 @@ def unsqueeze_by_attribute(x: Tensor, *, axes: Sequence[int]) -> Tensor:
 
 @operator("Unsqueeze", since=13)
 def unsqueeze(x: Tensor, axes: Values) -> Tensor:
-    """Return a tensor with axes of size 1 more."""
+    """Insert axes of size 1."""
     return unsqueeze_by_attribute(x, axes=integers(axes))
 
 
 @operator("Transpose")
 def transpose(x: Stored, *, perm: Sequence[int] | None = None) -> Any:
-    """Return a tensor with its axes in another order; without one, in the opposite."""
+    """Permute the axes; without a permutation, reverse them."""
     order = tuple(range(x.ndim))[::-1] if perm is None else tuple(perm)
     if isinstance(x, np.ndarray):
         return np.transpose(x, order)
@@ -82,7 +82,7 @@ def transpose(x: Stored, *, perm: Sequence[int] | None = None) -> Any:
 
 @operator("Concat", layout="axis")
 def concat(*inputs: Tensor, axis: int = 1) -> Tensor:
-    """Join tensors along an axis."""
+    """Concatenate tensors along an axis."""
     return plugrad.concat(list(inputs), axis=axis)
 
 
@@ -96,7 +96,7 @@ def split(
     num_outputs: int | None = None,
     outputs: int,
 ) -> tuple[Tensor, ...]:
-    """Cut a tensor along an axis; without sizes, into equal parts, of which the last may be smaller."""
+    """Split x along an axis; without sizes, into equal parts, of which the last may be smaller."""
     parts = attribute_or_input(split, sizes)
     if parts is None:
         count = num_outputs or outputs
@@ -109,7 +109,7 @@ def split(
 def slice_by_attributes(
     x: Tensor, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
 ) -> Tensor:
-    """Return a part of a tensor."""
+    """Return a slice of x."""
     return _slice(x, list(starts), list(ends), list(axes) if axes is not None else None, None)
 
 
@@ -117,7 +117,7 @@ def slice_by_attributes(
 def slice_(
     x: Tensor, starts: Values, ends: Values, axes: Values | None = None, steps: Values | None = None
 ) -> Tensor:
-    """Return every so many elements of a part of a tensor."""
+    """Return a slice of x with steps."""
     return _slice(
         x, integers(starts), integers(ends), attribute_or_input(None, axes), attribute_or_input(None, steps)
     )  # fmt: skip
@@ -125,13 +125,13 @@ def slice_(
 
 @operator("Expand")
 def expand(x: Tensor, shape: Values) -> Tensor:
-    """Repeat axes of size 1."""
+    """Broadcast x to a shape; axes of size 1 are repeated."""
     return plugrad.broadcast_to(x, plugrad.broadcast_shapes(x.shape, tuple(integers(shape))))
 
 
 @operator("Tile")
 def tile(x: Tensor, repeats: Values) -> Tensor:
-    """Repeat a tensor along its axes."""
+    """Repeat x along its axes."""
     return plugrad.tile(x, tuple(integers(repeats)))
 
 
@@ -139,7 +139,7 @@ def tile(x: Tensor, repeats: Values) -> Tensor:
 def pad_by_attributes(
     x: Tensor, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0
 ) -> Tensor:
-    """Pad a tensor with a number, or with its own elements."""
+    """Pad x with a constant or with its own elements."""
     return _pad(x, list(pads), list(range(x.ndim)), mode, value)
 
 
@@ -152,7 +152,7 @@ def pad(
     *,
     mode: str = "constant",
 ) -> Tensor:
-    """Pad a tensor with a number, or with its own elements; negative paddings cut."""
+    """Pad x with a constant or with its own elements; negative padding crops."""
     chosen = attribute_or_input(None, axes) or list(range(x.ndim))
     number = 0 if value is None else scalar(value)
     return _pad(x, integers(pads), chosen, mode, number)
@@ -160,7 +160,7 @@ def pad(
 
 @operator("CenterCropPad")
 def center_crop_pad(x: Tensor, shape: Values, *, axes: Sequence[int] | None = None) -> Tensor:
-    """Cut or pad a tensor on both sides to a shape."""
+    """Crop or pad x on both sides to a shape."""
     paddings = [[0, 0] for _ in x.shape]
     cut = [slice(None)] * x.ndim
     for axis, size in zip(range(x.ndim) if axes is None else axes, integers(shape), strict=True):
@@ -173,7 +173,7 @@ def center_crop_pad(x: Tensor, shape: Values, *, axes: Sequence[int] | None = No
 
 @operator("DepthToSpace")
 def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
-    """Move channels into blocks of pixels."""
+    """Rearrange channels into blocks of pixels."""
     n, channels, height, width = x.shape
     b, c = blocksize, channels // blocksize**2
     if mode == "DCR":
@@ -187,7 +187,7 @@ def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
 
 @operator("SpaceToDepth")
 def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
-    """Move blocks of pixels into channels."""
+    """Rearrange blocks of pixels into channels."""
     n, c, height, width = x.shape
     b = blocksize
     blocks = plugrad.reshape(x, (n, c, height // b, b, width // b, b))
@@ -198,7 +198,7 @@ def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
 
 @operator("Trilu")
 def triangle(x: Tensor, k: Values | None = None, *, upper: int = 1) -> Tensor:
-    """Keep the elements on one side of a diagonal."""
+    """Return the upper or lower triangle of matrices (Trilu)."""
     function = plugrad.triu if upper else plugrad.tril
     return function(x, k=0 if k is None else scalar(k))
 
@@ -207,7 +207,7 @@ def triangle(x: Tensor, k: Values | None = None, *, upper: int = 1) -> Tensor:
 def reverse_sequence(
     x: Tensor, lengths: Tensor, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Tensor:
-    """Reverse the beginnings of sequences of different lengths."""
+    """Reverse the first `lengths` elements of each sequence."""
     steps = x.shape[time_axis]
     ends = plugrad.reshape(plugrad.astype(lengths, "int32"), (-1, 1))
     times = plugrad.reshape(plugrad.arange(steps, dtype="int32", device=x.device), (1, -1))
@@ -219,7 +219,7 @@ def reverse_sequence(
 
 @operator("Dropout")
 def legacy_dropout(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, outputs: int) -> Any:
-    """Return what is there: models that are run do not drop."""
+    """Return x unchanged: models run in inference mode."""
     return _with_mask(x, outputs)
 
 
@@ -232,7 +232,7 @@ def dropout(
     seed: int | None = None,
     outputs: int,
 ) -> Any:
-    """Drop random elements in training, else none."""
+    """Drop random elements in training mode; otherwise return x."""
     rate = 0.5 if ratio is None else scalar(ratio)
     if training_mode is None or not scalar(training_mode) or rate == 0:
         return _with_mask(x, outputs)
@@ -257,7 +257,7 @@ def _slice(
     axes: list[int] | None,
     steps: list[int] | None,
 ) -> Tensor:
-    """Return a part of a tensor; bounds are clamped as ONNX says."""
+    """Return a slice of x; bounds are clamped as ONNX specifies."""
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
     cut = [slice(None)] * x.ndim
@@ -277,7 +277,7 @@ def _slice(
 
 
 def _pad(x: Tensor, pads: list[int], axes: Sequence[int], mode: str, value: float) -> Tensor:
-    """Pad or crop a tensor: negative pads remove elements."""
+    """Pad x; negative padding crops."""
     if len(pads) != 2 * len(axes):
         raise InvalidModel(f"Pad has {len(pads)} paddings for {len(axes)} axes.")
     sides = [[0, 0] for _ in x.shape]

@@ -28,7 +28,7 @@ def legacy_batch_normalization(
     spatial: int = 1,
     is_test: int = 0,
 ) -> Tensor:
-    """Normalize channels by what was found in training."""
+    """Normalize channels with running statistics."""
     return _normalize(x, scale, offset, mean, variance, epsilon)
 
 
@@ -44,7 +44,7 @@ def batch_normalization(
     momentum: float = 0.9,
     training_mode: int = 0,
 ) -> Any:
-    """Normalize channels by what was found in training; in training, by what they are."""
+    """Normalize channels with running statistics, or in training mode with those of the batch."""
     if not training_mode:
         return _normalize(x, scale, offset, mean, variance, epsilon)
     now, spread = plugrad.moments(x, axis=tuple(range(x.ndim - 1)))
@@ -58,7 +58,7 @@ def batch_normalization(
 def _normalize(
     x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> Tensor:
-    """Return channels, the last axis, with mean and variance of their own; sums are of the widest dtype."""
+    """Normalize channels, which are the last axis, with given statistics, computed in the widest dtype."""
     factor = plugrad.multiply(scale, plugrad.rsqrt(plugrad.add(variance, like(epsilon, variance))))
     shift = plugrad.subtract(offset, plugrad.multiply(mean, factor))
     return same_dtype(plugrad.add(plugrad.multiply(x, factor), shift), x)
@@ -77,7 +77,7 @@ def instance_normalization(
 def group_normalization_by_group(
     x: Tensor, scale: Tensor, offset: Tensor, *, num_groups: int, epsilon: float = 1e-5
 ) -> Tensor:
-    """Normalize groups of channels, which have one scale and offset each."""
+    """Normalize groups of channels, with one scale and offset per group."""
     count = x.shape[1] // num_groups
     scale, offset = (plugrad.repeat(v, count, axis=0) for v in (scale, offset))
     return group_normalization(x, scale, offset, num_groups=num_groups, epsilon=epsilon)
@@ -93,7 +93,7 @@ def group_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Tensor:
-    """Normalize groups of channels; scale and offset are those of channels."""
+    """Normalize groups of channels, with one scale and offset per channel."""
     groups = plugrad.reshape(x, (x.shape[0], num_groups, -1))
     normal = plugrad.reshape(_standardize(groups, (2,), epsilon), x.shape)
     return normal * per_channel(scale, x.ndim) + per_channel(offset, x.ndim)
@@ -110,7 +110,7 @@ def layer_normalization(
     stash_type: int = 1,
     outputs: int,
 ) -> Any:
-    """Normalize all axes from one on; return mean and reciprocal deviation, too, if they are used."""
+    """Normalize over `axis` and all later axes; also return mean and reciprocal deviation if they are used."""
     if outputs == 1 and axis in (-1, x.ndim - 1) and scale.shape == x.shape[-1:]:
         zeros = offset if offset is not None else plugrad.zeros_like(scale)
         return plugrad.layer_norm(x, offset=zeros, scale=scale, variance_epsilon=epsilon)
@@ -126,7 +126,7 @@ def layer_normalization(
 def rms_normalization(
     x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Tensor:
-    """Divide all axes from one on by the root of their mean square."""
+    """Divide by the root mean square over `axis` and all later axes."""
     axes = tuple(range(axis % x.ndim, x.ndim))
     square = plugrad.mean(plugrad.square(x), axis=axes, keepdims=True)
     return x * plugrad.rsqrt(plugrad.add(square, like(epsilon, square))) * scale
@@ -134,7 +134,7 @@ def rms_normalization(
 
 @operator("LpNormalization")
 def lp_normalization(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
-    """Divide by the norm along an axis; where it is 0, return 0."""
+    """Divide by the norm along an axis; where the norm is 0, return 0."""
     if p == 1:
         norm = plugrad.sum(plugrad.abs(x), axis=axis, keepdims=True)
     else:
@@ -144,7 +144,7 @@ def lp_normalization(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
 
 @operator("MeanVarianceNormalization")
 def mean_variance_normalization(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
-    """Subtract the mean and divide by the deviation."""
+    """Subtract the mean and divide by the standard deviation over axes."""
     mean, variance = plugrad.moments(x, axis=tuple(axes), keepdims=True)
     deviation = plugrad.sqrt(variance)
     return (x - mean) / plugrad.add(deviation, like(1e-9, deviation))
@@ -154,7 +154,7 @@ def mean_variance_normalization(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -
 def local_response_normalization(
     x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Tensor:
-    """Divide by a power of the mean square of neighbouring channels."""
+    """Divide by a power of the mean square over neighbouring channels."""
     before = (size - 1) // 2
     sides = [[0, 0] for _ in x.shape]
     sides[1] = [before, size - 1 - before]

@@ -36,7 +36,7 @@ def max_pool(
     strides: Sequence[int] | None = None,
     outputs: int,
 ) -> Any:
-    """Return the largest element in each window, and where it is, if that is used."""
+    """Return the maximum of each window, and its index if that output is used."""
     given = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
     if _always_covers_pixels(x, given):
         how = given.size, given.strides, given.pads
@@ -48,10 +48,10 @@ def max_pool(
             return plugrad.pool(x, how[0], "max", *how[1:], **attrs)
         if len(given.size) <= _MOST_AXES:
             largest, places = plugrad.max_pool_with_argmax(x, *how, **attrs)
-            return largest, _places(places, x, storage_order)
+            return largest, _convert_indices(places, x, storage_order)
     window = _extend_to_ceiling(x.shape[1:-1], given) if ceil_mode else given
     lowest = -math.inf if x.dtype.is_inexact else plugrad.iinfo(x.dtype).min
-    taps = _taps(x, window, lowest)
+    taps = _extract_cells(x, window, lowest)
     if outputs == 1:
         return reduce(plugrad.maximum, taps)
     raise InvalidModel(
@@ -72,7 +72,7 @@ def average_pool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return the mean of each window, of which padded elements count or not."""
+    """Return the mean of each window, with or without padded elements."""
     spatial = x.shape[1:-1]
     given_window = window_of(spatial, kernel_shape, strides, dilations, pads, auto_pad)
     if _always_covers_pixels(x, given_window):
@@ -83,8 +83,8 @@ def average_pool(
             count_include_pad=bool(count_include_pad),
         )
     window = _extend_to_ceiling(spatial, given_window) if ceil_mode else given_window
-    total = reduce(plugrad.add, _taps(x, window, 0))
-    return plugrad.divide(total, _counts(x, given_window, window, bool(count_include_pad)))
+    total = reduce(plugrad.add, _extract_cells(x, window, 0))
+    return plugrad.divide(total, _count_elements(x, given_window, window, bool(count_include_pad)))
 
 
 @operator("LpPool", layout="images")
@@ -99,11 +99,11 @@ def lp_pool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return the norm of each window."""
+    """Return the p-norm of each window."""
     window = window_of(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
     window = _extend_to_ceiling(x.shape[1:-1], window) if ceil_mode else window
     powers = plugrad.pow(plugrad.abs(x), like(p, x))
-    return plugrad.pow(reduce(plugrad.add, _taps(powers, window, 0)), like(1 / p, x))
+    return plugrad.pow(reduce(plugrad.add, _extract_cells(powers, window, 0)), like(1 / p, x))
 
 
 @operator("GlobalAveragePool", layout="images")
@@ -114,13 +114,13 @@ def global_average_pool(x: Tensor) -> Tensor:
 
 @operator("GlobalMaxPool", layout="images")
 def global_max_pool(x: Tensor) -> Tensor:
-    """Return the largest element of each channel."""
+    """Return the maximum of each channel."""
     return plugrad.max(x, axis=tuple(range(1, x.ndim - 1)), keepdims=True)
 
 
 @operator("GlobalLpPool", layout="images")
 def global_lp_pool(x: Tensor, *, p: int = 2) -> Tensor:
-    """Return the norm of each channel."""
+    """Return the p-norm of each channel."""
     powers = plugrad.pow(plugrad.abs(x), like(p, x))
     total = plugrad.sum(powers, axis=tuple(range(1, x.ndim - 1)), keepdims=True)
     return plugrad.pow(total, like(1 / p, x))
@@ -136,7 +136,7 @@ def max_unpool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Put elements back where MaxPool had found them; channels come second."""
+    """Write elements back to the positions that MaxPool returned, and 0 elsewhere."""
     spatial = x.shape[2:]
     window = window_of(spatial, kernel_shape, strides, None, pads, "NOTSET")
     inner = [
@@ -159,7 +159,7 @@ _MOST_AXES: Final = 3
 
 
 def _always_covers_pixels(x: Tensor, window: Window) -> bool:
-    """Whether a window contains a pixel wherever it is, as the kernels want it."""
+    """Whether every position of a window contains a pixel, as the pooling kernels require."""
     return all(
         max(sides) <= (n - 1) * gap < size + max(sides) and gap <= size
         for sides, n, gap, size in zip(
@@ -169,7 +169,7 @@ def _always_covers_pixels(x: Tensor, window: Window) -> bool:
 
 
 def _extend_to_ceiling(spatial: Sequence[int], window: Window) -> Window:
-    """Return a window with so much more padding behind that the last position begins inside."""
+    """Return a window with more padding at the end, so that a partial last window is included."""
     pads: list[tuple[int, int]] = []
     for size, extent, step, (low, high) in zip(
         spatial, window.extent, window.strides, window.pads, strict=True
@@ -181,8 +181,8 @@ def _extend_to_ceiling(spatial: Sequence[int], window: Window) -> Window:
     return Window(window.size, window.strides, window.dilations, tuple(pads))
 
 
-def _taps(x: Tensor, window: Window, fill: float) -> list[Tensor]:
-    """Return, for each place in the window, the elements that lie there."""
+def _extract_cells(x: Tensor, window: Window, fill: float) -> list[Tensor]:
+    """Return for each cell of the window the elements under it at all positions."""
     padded = plugrad.pad(x, [(0, 0), *window.pads, (0, 0)], fill)
     count = [
         (size - extent) // step + 1
@@ -200,8 +200,8 @@ def _taps(x: Tensor, window: Window, fill: float) -> list[Tensor]:
     return taps
 
 
-def _counts(x: Tensor, original: Window, window: Window, padding_counts: bool) -> Tensor:
-    """Return how many elements each mean is of; what was padded to round up never counts."""
+def _count_elements(x: Tensor, original: Window, window: Window, padding_counts: bool) -> Tensor:
+    """Return the number of elements in each mean; padding that only rounds up is never counted."""
     ones = plugrad.ones((1, *x.shape[1:-1], 1), dtype=x.dtype, device=x.device)
     pads = window.pads
     if padding_counts:
@@ -211,11 +211,11 @@ def _counts(x: Tensor, original: Window, window: Window, padding_counts: bool) -
             for before, after in zip(original.pads, window.pads, strict=True)
         )
     rest = Window(window.size, window.strides, window.dilations, pads)
-    return reduce(plugrad.add, _taps(ones, rest, 0))
+    return reduce(plugrad.add, _extract_cells(ones, rest, 0))
 
 
-def _places(places: Tensor, x: Tensor, storage_order: int) -> Tensor:
-    """Return places, which count the elements of an image with its channels last, as ONNX counts them.
+def _convert_indices(places: Tensor, x: Tensor, storage_order: int) -> Tensor:
+    """Convert flat indices of channels-last images to ONNX's flat indices.
 
     ONNX has the channels second, and counts the elements of all images.
     """

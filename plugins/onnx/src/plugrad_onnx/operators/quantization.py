@@ -31,15 +31,15 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Any:
-    """Return round(x / scale) + zero_point, within the range of its dtype."""
+    """Return round(x / scale) + zero_point, clipped to the range of its dtype."""
     dtype = _quantized_dtype(zero_point, output_dtype)
-    factor = _align(_float(scale, x.device), x, axis, block_size)
-    whole = plugrad.divide(_float(x, x.device), factor)
+    factor = _align(_as_float32(scale, x.device), x, axis, block_size)
+    whole = plugrad.divide(_as_float32(x, x.device), factor)
     if dtype.name.startswith("float"):
         return round_to(as_array(whole), dtype, saturate=bool(saturate))
     whole = plugrad.round(whole)
     if zero_point is not None:
-        whole = plugrad.add(whole, _align(_float(zero_point, x.device), x, axis, block_size))
+        whole = plugrad.add(whole, _align(_as_float32(zero_point, x.device), x, axis, block_size))
     return _saturate(whole, dtype)
 
 
@@ -55,19 +55,21 @@ def dequantize_linear(
     scope: Scope,
 ) -> Any:
     """Return (x − zero_point) · scale."""
-    values = _float(x, scope.device)
+    values = _as_float32(x, scope.device)
     if zero_point is not None:
         values = plugrad.subtract(
-            values, _align(_float(zero_point, scope.device), values, axis, block_size)
+            values, _align(_as_float32(zero_point, scope.device), values, axis, block_size)
         )
-    values = plugrad.multiply(values, _align(_float(scale, scope.device), values, axis, block_size))
-    dtype = numpy_dtype(output_dtype) if output_dtype else np.dtype(_name(scale))
+    values = plugrad.multiply(
+        values, _align(_as_float32(scale, scope.device), values, axis, block_size)
+    )
+    dtype = numpy_dtype(output_dtype) if output_dtype else np.dtype(_as_numpy_dtype(scale))
     return cast_to(values, dtype)
 
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a tensor as bytes whose range is that of its elements, with scale and zero point."""
+    """Return x as uint8 with the scale and zero point of its own range."""
     high = plugrad.maximum(plugrad.max(x), 0.0)
     low = plugrad.minimum(plugrad.min(x), 0.0)
     scale = plugrad.divide(high - low, 255.0)
@@ -80,7 +82,7 @@ def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def matmul_integer(
     a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
 ) -> Tensor:
-    """Return the product of matrices of bytes, whose zero points are subtracted."""
+    """Return the int32 product of 8-bit matrices after subtraction of their zero points."""
     left, right = plugrad.astype(a, "int32"), plugrad.astype(b, "int32")
     if a_zero is not None:
         left = left - plugrad.astype(_as_column(a_zero), "int32")
@@ -102,16 +104,18 @@ def qlinear_matmul(
     *,
     scope: Scope,
 ) -> Any:
-    """Return the product of quantized matrices, quantized again."""
-    left = (_float(a, scope.device) - _as_column(_float(a_zero, scope.device))) * _as_column(
-        _float(a_scale, scope.device)
+    """Return the quantized product of quantized matrices."""
+    left = (
+        _as_float32(a, scope.device) - _as_column(_as_float32(a_zero, scope.device))
+    ) * _as_column(_as_float32(a_scale, scope.device))
+    right = (_as_float32(b, scope.device) - _as_float32(b_zero, scope.device)) * _as_float32(
+        b_scale, scope.device
     )
-    right = (_float(b, scope.device) - _float(b_zero, scope.device)) * _float(b_scale, scope.device)
-    product = plugrad.divide(plugrad.matmul(left, right), _float(y_scale, scope.device))
-    dtype = np.dtype(_name(y_zero))
+    product = plugrad.divide(plugrad.matmul(left, right), _as_float32(y_scale, scope.device))
+    dtype = np.dtype(_as_numpy_dtype(y_zero))
     if dtype.name.startswith("float"):
         return round_to(as_array(product), dtype, saturate=True)
-    return _saturate(plugrad.round(product) + _float(y_zero, scope.device), dtype)
+    return _saturate(plugrad.round(product) + _as_float32(y_zero, scope.device), dtype)
 
 
 @operator("ConvInteger", layout="images")
@@ -128,10 +132,10 @@ def conv_integer(
     pads: Any = None,
     strides: Any = None,
 ) -> Tensor:
-    """Return the convolution of bytes, whose zero points are subtracted."""
-    images, weights = _float(x, x.device), _float(filters, x.device)
-    images = images if x_zero is None else images - _float(x_zero, x.device)
-    weights = weights if filters_zero is None else weights - _float(filters_zero, x.device)
+    """Return the int32 convolution of 8-bit images after subtraction of zero points."""
+    images, weights = _as_float32(x, x.device), _as_float32(filters, x.device)
+    images = images if x_zero is None else images - _as_float32(x_zero, x.device)
+    weights = weights if filters_zero is None else weights - _as_float32(filters_zero, x.device)
     result = conv(
         images, weights, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads,
         strides=strides,
@@ -158,44 +162,44 @@ def qlinear_conv(
     pads: Any = None,
     strides: Any = None,
 ) -> Any:
-    """Return the convolution of quantized images, quantized again."""
+    """Return the quantized convolution of quantized images."""
     images, weights = (
-        _float(x, x.device) - _float(x_zero, x.device),
-        _float(filters, x.device) - _float(filters_zero, x.device),
+        _as_float32(x, x.device) - _as_float32(x_zero, x.device),
+        _as_float32(filters, x.device) - _as_float32(filters_zero, x.device),
     )
     result = conv(
-        images, weights, None if bias is None else _float(bias, x.device), auto_pad=auto_pad,
+        images, weights, None if bias is None else _as_float32(bias, x.device), auto_pad=auto_pad,
         dilations=dilations, group=group, pads=pads, strides=strides,
     )  # fmt: skip
     scale = plugrad.divide(plugrad.multiply(x_scale, filters_scale), y_scale)
-    whole = plugrad.round(plugrad.multiply(result, scale)) + _float(y_zero, x.device)
-    return _saturate(whole, np.dtype(_name(y_zero)))
+    whole = plugrad.round(plugrad.multiply(result, scale)) + _as_float32(y_zero, x.device)
+    return _saturate(whole, np.dtype(_as_numpy_dtype(y_zero)))
 
 
-def _name(x: Any) -> Any:
-    """Return a dtype of NumPy, or what makes one."""
+def _as_numpy_dtype(x: Any) -> Any:
+    """Return the NumPy dtype of x, or x itself if it is a dtype."""
     return x.dtype if is_array(x) else x.dtype.name
 
 
 def _quantized_dtype(zero_point: Any, output_dtype: int) -> np.dtype[Any]:
-    """Return the dtype of quantized numbers."""
+    """Return the dtype of the quantized result."""
     if zero_point is not None:
-        return np.dtype(_name(zero_point))
+        return np.dtype(_as_numpy_dtype(zero_point))
     return numpy_dtype(output_dtype or 2)
 
 
-def _float(x: Any, device: Any) -> Tensor:
-    """Return numbers as float32, in which quantized ones are computed."""
+def _as_float32(x: Any, device: Any) -> Tensor:
+    """Convert x to a float32 tensor, in which quantized values are computed."""
     return plugrad.astype(as_tensor(x, device), "float32")
 
 
 def _as_column(x: Tensor) -> Tensor:
-    """Return one value for each row of a matrix as a column."""
+    """Reshape one value per row of a matrix to a column."""
     return plugrad.expand_dims(x, axis=-1) if x.ndim == 1 and x.shape[0] > 1 else x
 
 
 def _align(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
-    """Reshape or repeat a scale, per tensor, per axis or per block, so that it broadcasts to x."""
+    """Reshape or repeat a scale (per tensor, per axis or per block) to broadcast with a tensor."""
     if block_size and x.ndim == like.ndim:
         repeated = plugrad.repeat(x, block_size, axis=axis)
         return repeated[tuple(slice(0, size) for size in like.shape)]
@@ -208,7 +212,7 @@ def _align(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
 
 
 def _saturate(whole: Tensor, dtype: np.dtype[Any]) -> Any:
-    """Return whole numbers in a dtype, within its range."""
+    """Clip integers to the range of a dtype and cast them."""
     limits = (ml_dtypes.iinfo if is_stored_only(dtype) else np.iinfo)(dtype)
     bounded = plugrad.clip(whole, float(limits.min), float(limits.max))
     if is_stored_only(dtype):

@@ -42,7 +42,7 @@ ACTIVATIONS: dict[str, tuple[Activation, tuple[str, ...], tuple[float, ...]]] = 
 
 @dataclass(frozen=True)
 class Cell:
-    """One direction of a recurrent network: its weights, and what goes through them."""
+    """The weights and activations of one direction of a recurrent network."""
 
     input: Tensor
     hidden: Tensor
@@ -55,7 +55,7 @@ class Cell:
     flag: bool
 
     def clip_input(self, x: Tensor) -> Tensor:
-        """Return what goes into an activation, within bounds if there are any."""
+        """Clip the input of an activation if the node has the attribute `clip`."""
         return x if self.clip is None else plugrad.clip(x, -self.clip, self.clip)
 
 
@@ -81,13 +81,13 @@ def rnn(
     layout: int = 0,
     output_sequence: int = 0,
 ) -> Any:
-    """Run a plain recurrent network over sequences."""
+    """Run a simple recurrent network over sequences (RNN)."""
     chosen = _choose_activations(
         activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta
     )
-    states = [_state(initial, layout)]
-    cells = _cells(w, r, b, None, hidden_size, chosen, clip, False)
-    return _over_sequences(_rnn_step, cells, x, lengths, states, direction, layout)
+    states = [_initial_state(initial, layout)]
+    cells = _make_cells(w, r, b, None, hidden_size, chosen, clip, False)
+    return _run_directions(_rnn_step, cells, x, lengths, states, direction, layout)
 
 
 @operator("GRU")
@@ -109,12 +109,12 @@ def gru(
     linear_before_reset: int = 0,
     output_sequence: int = 0,
 ) -> Any:
-    """Run gated recurrent units over sequences."""
+    """Run a gated recurrent unit over sequences (GRU)."""
     names = activations or ["Sigmoid", "Tanh"] * w.shape[0]
     chosen = _choose_activations(names, activation_alpha, activation_beta)
-    states = [_state(initial, layout)]
-    cells = _cells(w, r, b, None, hidden_size, chosen, clip, bool(linear_before_reset))
-    return _over_sequences(_gru_step, cells, x, lengths, states, direction, layout)
+    states = [_initial_state(initial, layout)]
+    cells = _make_cells(w, r, b, None, hidden_size, chosen, clip, bool(linear_before_reset))
+    return _run_directions(_gru_step, cells, x, lengths, states, direction, layout)
 
 
 @operator("LSTM")
@@ -138,12 +138,12 @@ def lstm(
     layout: int = 0,
     output_sequence: int = 0,
 ) -> Any:
-    """Run a long short-term memory over sequences."""
+    """Run a long short-term memory over sequences (LSTM)."""
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * w.shape[0]
     chosen = _choose_activations(names, activation_alpha, activation_beta)
-    states = [_state(initial, layout), _state(initial_cell, layout)]
-    cells = _cells(w, r, b, peepholes, hidden_size, chosen, clip, bool(input_forget))
-    return _over_sequences(_lstm_step, cells, x, lengths, states, direction, layout)
+    states = [_initial_state(initial, layout), _initial_state(initial_cell, layout)]
+    cells = _make_cells(w, r, b, peepholes, hidden_size, chosen, clip, bool(input_forget))
+    return _run_directions(_lstm_step, cells, x, lengths, states, direction, layout)
 
 
 def _rnn_step(cell: Cell, x: Tensor, state: State) -> State:
@@ -152,7 +152,7 @@ def _rnn_step(cell: Cell, x: Tensor, state: State) -> State:
 
 
 def _gru_step(cell: Cell, x: Tensor, state: State) -> State:
-    """Return the next state; the gates are update, reset and hidden."""
+    """Return the next state; the order of gates is update, reset, hidden."""
     size, (hidden,) = cell.size, state
     weights, bias = cell.hidden, cell.hidden_bias
     gates = x[:, : 2 * size] + plugrad.matmul(hidden, weights[:, : 2 * size])
@@ -169,7 +169,7 @@ def _gru_step(cell: Cell, x: Tensor, state: State) -> State:
 
 
 def _lstm_step(cell: Cell, x: Tensor, state: State) -> State:
-    """Return the next state; the gates are input, output, forget and cell."""
+    """Return the next state; the order of gates is input, output, forget, cell."""
     size, (hidden, memory) = cell.size, state
     gates = _add_bias(x + plugrad.matmul(hidden, cell.hidden), cell.hidden_bias)
     enter, out, forget, new = plugrad.split(gates, (size,) * 4, 1)
@@ -190,15 +190,15 @@ def _add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
     return x if bias is None else x + bias
 
 
-def _state(initial: Tensor | None, layout: int) -> Tensor | None:
-    """Return a first state with its directions first."""
+def _initial_state(initial: Tensor | None, layout: int) -> Tensor | None:
+    """Return an initial state with its directions first."""
     return plugrad.moveaxis(initial, 0, 1) if layout and initial is not None else initial
 
 
 def _choose_activations(
     names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
 ) -> list[Activation]:
-    """Return activations; each takes the next of the numbers that it needs."""
+    """Return the activation functions; each takes as many of the alphas and betas as it needs."""
     rest = {"alpha": list(alphas), "beta": list(betas)}
     chosen: list[Activation] = []
     for name in names:
@@ -217,7 +217,7 @@ def _choose_activations(
     return chosen
 
 
-def _cells(
+def _make_cells(
     w: Tensor,
     r: Tensor,
     b: Tensor | None,
@@ -227,7 +227,7 @@ def _cells(
     clip: float | None,
     flag: bool,
 ) -> list[Cell]:
-    """Return the weights of each direction."""
+    """Return one cell for each direction."""
     count = len(activations) // w.shape[0]
     half = w.shape[1]
     return [
@@ -246,7 +246,7 @@ def _cells(
     ]
 
 
-def _over_sequences(
+def _run_directions(
     step: Step,
     cells: Sequence[Cell],
     x: Tensor,
@@ -255,7 +255,7 @@ def _over_sequences(
     direction: str,
     layout: int,
 ) -> tuple[Tensor, ...]:
-    """Return outputs of all steps, and the last states, of all directions."""
+    """Return the outputs of all steps and the final states, for all directions."""
     x = plugrad.moveaxis(x, 0, 1) if layout else x
     ends = None if lengths is None else plugrad.reshape(lengths, (-1, 1))
     outputs: list[Tensor] = []
@@ -264,7 +264,7 @@ def _over_sequences(
         backwards = direction == "reverse" or place == 1
         zeros = plugrad.zeros((x.shape[1], cell.size), dtype=x.dtype, device=x.device)
         state = tuple(zeros if first is None else first[place] for first in initial)
-        output, state = _in_one_direction(step, cell, x, ends, state, backwards)
+        output, state = _run_direction(step, cell, x, ends, state, backwards)
         outputs.append(output)
         last.append(state)
     result = plugrad.stack(outputs, axis=1)
@@ -275,10 +275,10 @@ def _over_sequences(
     return result, *states
 
 
-def _in_one_direction(
+def _run_direction(
     step: Step, cell: Cell, x: Tensor, ends: Tensor | None, state: State, backwards: bool
 ) -> tuple[Tensor, State]:
-    """Return outputs of all steps, and the last state; behind its end, a sequence keeps its state."""
+    """Return the outputs of all steps and the final state; after its end, a sequence keeps its state."""
     inputs = _add_bias(plugrad.matmul(x, cell.input), cell.bias)
     count = x.shape[0]
     outputs: list[Any] = [None] * count

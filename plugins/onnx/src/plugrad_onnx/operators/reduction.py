@@ -47,7 +47,7 @@ def _min(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _reduce_empty(x: Tensor, axes: tuple[int, ...], keepdims: bool, *, lowest: bool) -> Tensor:
-    """Return the value with which a maximum, or a minimum, begins."""
+    """Return the identity of a maximum or minimum, the result for no elements."""
     if x.dtype.is_inexact:
         value = -plugrad.inf if lowest else plugrad.inf
     else:
@@ -102,13 +102,13 @@ for _name, (_reduction, _by_input) in REDUCTIONS.items():
 
 @operator("ArgMax")
 def argmax(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
-    """Return where the largest elements along an axis are."""
+    """Return the indices of the maxima along an axis."""
     return _position(plugrad.argmax, x, axis, keepdims, select_last_index)
 
 
 @operator("ArgMin")
 def argmin(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
-    """Return where the smallest elements along an axis are."""
+    """Return the indices of the minima along an axis."""
     return _position(plugrad.argmin, x, axis, keepdims, select_last_index)
 
 

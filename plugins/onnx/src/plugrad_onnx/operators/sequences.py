@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @operator("SequenceConstruct")
 def sequence_construct(*inputs: Anything) -> list[Any]:
-    """Return inputs as a sequence."""
+    """Return the inputs as a sequence."""
     return list(inputs)
 
 
 @operator("SequenceEmpty")
 def sequence_empty(*, dtype: int = 1) -> list[Any]:
-    """Return a sequence of nothing."""
+    """Return an empty sequence."""
     return []
 
 
@@ -36,13 +36,13 @@ def sequence_at(sequence: Anything, position: Values) -> Any:
 
 @operator("SequenceLength")
 def sequence_length(sequence: Anything) -> Any:
-    """Return how many elements a sequence has."""
+    """Return the number of elements of a sequence."""
     return np.array(len(sequence), np.int64)
 
 
 @operator("SequenceInsert")
 def sequence_insert(sequence: Anything, x: Anything, position: Values | None = None) -> list[Any]:
-    """Return a sequence with an element more."""
+    """Return a sequence with x inserted."""
     place = len(sequence) if position is None else int(scalar(position))
     if not -len(sequence) <= place <= len(sequence):
         raise InvalidModel(f"Position {place} is not in a sequence of {len(sequence)} elements.")
@@ -52,7 +52,7 @@ def sequence_insert(sequence: Anything, x: Anything, position: Values | None = N
 
 @operator("SequenceErase")
 def sequence_erase(sequence: Anything, position: Values | None = None) -> list[Any]:
-    """Return a sequence with an element less."""
+    """Return a sequence without one of its elements."""
     rest = list(sequence)
     rest.pop(-1 if position is None else int(scalar(position)))
     return rest
@@ -60,7 +60,7 @@ def sequence_erase(sequence: Anything, position: Values | None = None) -> list[A
 
 @operator("ConcatFromSequence")
 def concat_from_sequence(sequence: Tensors, *, axis: int, new_axis: int = 0) -> Tensor:
-    """Join the elements of a sequence along an axis, which may be a new one."""
+    """Concatenate the elements of a sequence along an axis, or stack them along a new one."""
     return plugrad.stack(sequence, axis=axis) if new_axis else plugrad.concat(sequence, axis=axis)
 
 
@@ -68,7 +68,7 @@ def concat_from_sequence(sequence: Tensors, *, axis: int, new_axis: int = 0) -> 
 def split_to_sequence(
     x: Tensor, split: Values | None = None, *, axis: int = 0, keepdims: int = 1
 ) -> list[Tensor]:
-    """Cut a tensor along an axis into a sequence."""
+    """Split x along an axis into a sequence."""
     size = x.shape[axis]
     if split is None:
         parts = plugrad.split(x, (1,) * size, axis)
@@ -82,19 +82,19 @@ def split_to_sequence(
 
 @operator("Optional")
 def optional(x: Anything | None = None, *, type: Any = None) -> Any:
-    """Return what is there, or nothing."""
+    """Return x as an optional value, or an empty one without x."""
     return x
 
 
 @operator("OptionalHasElement")
 def optional_has_element(x: Anything | None = None) -> Any:
-    """Whether something is there."""
+    """Whether an optional value is not empty."""
     return np.array(x is not None)
 
 
 @operator("OptionalGetElement")
 def optional_get_element(x: Anything) -> Any:
-    """Return what is there.
+    """Return the element of an optional value.
 
     Raises:
         InvalidModel: nothing is.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def dft_by_attribute(
     x: Tensor, length: Values | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
 ) -> Tensor:
-    """Return the Fourier transform along an axis; complex numbers are pairs along the last axis."""
+    """Return the Fourier transform along an axis; the last axis holds real and imaginary parts."""
     return _transform(x, length, axis, bool(inverse), bool(onesided))
 
 
@@ -34,7 +34,7 @@ def dft(
     inverse: int = 0,
     onesided: int = 0,
 ) -> Tensor:
-    """Return the Fourier transform along an axis; complex numbers are pairs along the last axis."""
+    """Return the Fourier transform along an axis; the last axis holds real and imaginary parts."""
     where = -2 if axis is None else int(scalar(axis))
     return _transform(x, length, where, bool(inverse), bool(onesided))
 
@@ -72,7 +72,7 @@ def mel_weight_matrix(
     *,
     output_datatype: int = 1,
 ) -> Any:
-    """Return triangles that gather a spectrum into bins at equal distances on the mel scale."""
+    """Return the matrix of triangular filters that maps a spectrum to mel bins."""
     count, size = int(bins.item()), int(length.item()) // 2 + 1
     first, last = _mel(low.item()), _mel(high.item())
     edges = first + np.arange(count + 2) * ((last - first) / (count + 2))
@@ -100,7 +100,7 @@ def _mel(hertz: float) -> float:
 def _transform(
     x: Tensor, length: Values | None, axis: int, inverse: bool, onesided: bool
 ) -> Tensor:
-    """Return the transform of pairs, or of real numbers, as pairs, or as real numbers."""
+    """Return the Fourier transform of reals or pairs: pairs, or reals if it is inverse and one-sided."""
     axis = axis % x.ndim
     size = None if length is None else int(scalar(length))
     imaginary = x[..., 1] if x.shape[-1] == 2 else plugrad.zeros_like(x[..., 0])

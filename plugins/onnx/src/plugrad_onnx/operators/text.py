@@ -26,7 +26,7 @@ def string_concat(a: Values, b: Values) -> Any:
 
 @operator("StringSplit")
 def string_split(x: Values, *, delimiter: str | None = None, maxsplit: int | None = None) -> Any:
-    """Return the parts of strings, filled up with empty ones, and how many they are."""
+    """Return the parts of strings, padded with empty strings, and the number of parts of each."""
     most = -1 if maxsplit is None else maxsplit
     parts = [str(text).split(delimiter or None, most) for text in x.ravel()]
     width = max(map(len, parts), default=0)
@@ -37,7 +37,7 @@ def string_split(x: Values, *, delimiter: str | None = None, maxsplit: int | Non
 
 @operator("RegexFullMatch")
 def regex_full_match(x: Values, *, pattern: str) -> Any:
-    """Whether a regular expression fits strings as a whole."""
+    """Whether strings match a regular expression as a whole."""
     expression = re.compile(pattern)
     found = [expression.fullmatch(str(text)) is not None for text in x.ravel()]
     return np.array(found, bool).reshape(x.shape)
@@ -77,7 +77,7 @@ def tf_idf_vectorizer(
     pool_strings: Sequence[str] | None = None,
     weights: Sequence[float] | None = None,
 ) -> Any:
-    """Count, or weigh, the n-grams of a pool in sequences."""
+    """Count or weight the n-grams of a pool in sequences."""
     pool = list[Any](pool_int64s or pool_strings or ())
     column = _ngram_columns(pool, ngram_counts, ngram_indexes)
     rows = x.reshape(1, -1) if x.ndim == 1 else x
@@ -99,7 +99,7 @@ def tf_idf_vectorizer(
 def _ngram_columns(
     pool: Sequence[Any], starts: Sequence[int], columns: Sequence[int]
 ) -> dict[tuple[Any, ...], int]:
-    """Return the column of each n-gram of a pool, in which they lie by length."""
+    """Return the output column of each n-gram; the pool lists n-grams by length."""
     grams: list[tuple[Any, ...]] = []
     for length, (start, end) in enumerate(zip(starts, [*starts[1:], len(pool)], strict=True), 1):
         grams += [tuple(pool[k : k + length]) for k in range(start, end, length)]

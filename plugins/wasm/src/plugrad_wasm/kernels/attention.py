@@ -91,7 +91,7 @@ def attention_gradient(
 def mask_and_strides(
     q: WasmArray, mask: WasmArray | None
 ) -> tuple[WasmArray, tuple[int, int, int]]:
-    """Return the mask, or one zero, and its strides along queries, keys and batches."""
+    """Return the mask, or a single zero, and its strides along queries, keys and batches."""
     if mask is None:
         return fill(q.memory, (1, 1), q.dtype, 0), (0, 0, 0)
     rows, columns = mask.shape[-2:]

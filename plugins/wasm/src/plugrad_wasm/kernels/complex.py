@@ -16,14 +16,14 @@ wide_complex: Final = binary("complex", dtype=complex128)
 
 
 def declare_part(kernel: str) -> Unary:
-    """Return the implementation of a kernel whose results are floats as wide as the parts of x."""
+    """Declare a kernel whose results are floats as wide as the parts of x, such as `real`."""
     narrow, wide = unary(kernel, dtype=float32), unary(kernel, dtype=float64)
     return lambda x: narrow(x) if x.dtype is complex64 else wide(x)
 
 
 @table.implements(complex.complex)
 def join(real: WasmArray, imag: WasmArray) -> WasmArray:
-    """Return the complex numbers of two parts."""
+    """Return complex numbers made from their parts."""
     return (narrow_complex if real.dtype is float32 else wide_complex)(real, imag)
 
 

@@ -46,7 +46,7 @@ def run_convolution(
     filter: Sizes,
     epilogue: Epilogue = UNLIMITED,
 ) -> WasmArray:
-    """Return the result of one of the three kernels for images with the channels at the end.
+    """Run the export of a convolution or of one of its two gradients, for channels-last images.
 
     An `epilogue` is for `FORWARD` in float32.
     """
@@ -90,7 +90,7 @@ def run_convolution(
 def epilogue_arguments(
     epilogue: Epilogue, *attributes: int
 ) -> tuple[Sequence[tuple[WasmArray, int]], tuple[float, ...]]:
-    """Return the arguments for what follows each sum of a fused convolution: the bias, and limits such as relu6's.
+    """Return the arguments for the epilogue of a fused convolution: the bias, and limits such as relu6's.
 
     The arrays come first, each with the number of its elements per position, then the numbers.
     """
@@ -125,7 +125,7 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
 def pointwise(
     image: Sizes, window: Window, a: Sizes, b: Sizes, out: Sizes, turns: tuple[bool, bool]
 ) -> MatmulPlan | None:
-    """Return the product of matrices if each position of the window is one pixel, or None."""
+    """Return the convolution as a matrix product if each window is one pixel, else None."""
     is_dense = window.out == image[1:-1] and not any(before for before, _ in window.padding)
     if not is_dense or count_elements(window.size) != 1:
         return None
@@ -141,7 +141,7 @@ def correlate(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
 def correlate_with_epilogue(
     x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = UNLIMITED
 ) -> WasmArray:
-    """Return the cross-correlation of images with filters; an `epilogue` is for float32."""
+    """Return the cross-correlation of images with filters; float32 may have an epilogue."""
     shape = (x.shape[0], *window.out, filter.shape[-1])
     return run_convolution(
         FORWARD, x, filter, shape, window, image=x.shape, filter=filter.shape, epilogue=epilogue

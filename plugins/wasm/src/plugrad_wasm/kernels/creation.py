@@ -25,14 +25,14 @@ RAMPS: Final = (*FLOATS, int32, int64)
 
 
 class Home(Protocol):
-    """The backend, as far as kernels without inputs need it."""
+    """The part of a backend that kernels without inputs need."""
 
     linear: LinearMemory
 
 
 @table.implements(creation.fill)
 def fill(backend: Home, *, shape: tuple[int, ...], value: Scalar, dtype: DType) -> WasmArray:
-    """Return an array with one value everywhere."""
+    """Return an array filled with one value."""
     return filled(backend.linear, shape, as_supported_dtype(dtype), value)
 
 

@@ -34,7 +34,7 @@ sum_along: Final = make_reduction("sum")
 
 
 def repeat_channels(x: WasmArray, multiplier: int) -> WasmArray:
-    """Return channels-last images in which each channel is repeated."""
+    """Repeat each channel of channels-last images."""
     if multiplier == 1:
         return x
     copies = read_strided(x, (*x.shape, multiplier), (*contiguous_strides(x.shape), 0))
@@ -50,7 +50,7 @@ def run_depthwise(
     image: Sizes,
     epilogue: Epilogue = UNLIMITED,
 ) -> WasmArray:
-    """Return the result of one of the three kernels for images of an NHWC shape with repeated channels.
+    """Run the export of a depthwise convolution or of one of its two gradients, for repeated channels.
 
     An `epilogue` is for `FORWARD`.
     """

@@ -32,7 +32,7 @@ CLAMPING_ACTIVATIONS: Final = {
 
 @lru_cache(maxsize=1024)
 def bias_descriptor(shape: Sizes, bias: Sizes, weights: Sizes) -> Sizes:
-    """Return the descriptor of a walk over a result of a shape, beside a bias and weights."""
+    """Return the descriptor of a walk over a result together with a bias and PReLU weights."""
     axes = merge_axes(shape, broadcast_strides(bias, shape), broadcast_strides(weights, shape))
     return (len(axes[0]), *axes[0], *axes[1], *axes[2])
 
@@ -44,7 +44,7 @@ def add_bias_and_activate(
     activation: Activation,
     alpha: float,
 ) -> WasmArray:
-    """Return the activation of y plus the bias; y is overwritten."""
+    """Add the bias to y in place, apply the activation, and return y."""
     if y.size and (bias is not None or activation != "linear"):
         operands = bias, weights
         shapes = (() if x is None else x.shape for x in operands)
@@ -73,7 +73,8 @@ def matmul(
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and a.dtype is float32 and len(a.shape) == len(b.shape) == 2:
         plan = linalg.plan_matmul(a.shape, b.shape, transpose_a, transpose_b)
-        if plan.depth and (bias is None or bias.shape == plan.shape[1:]):
+        is_matrix = plan.rows > 1 and plan.columns > 1  # a vector has a kernel of its own
+        if is_matrix and plan.depth and (bias is None or bias.shape == plan.shape[1:]):
             return linalg.run_matmul(a, b, plan, (bias, *limits))
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

@@ -27,7 +27,7 @@ FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 
 
 class SamplePoints(NamedTuple):
-    """The points that results show, as the exports take them: an array with some for each result, and the rest."""
+    """The sampling points of results: an array with points for each result, and further arguments."""
 
     array: WasmArray
     step: int
@@ -40,12 +40,12 @@ class SamplePoints(NamedTuple):
 
 
 def view_fields(images: Shape, size: Shape, interpolation: Interpolation, mode: FillMode) -> Shape:
-    """Return the fields of ``view_fields`` in csrc/image.c but for the rows."""
+    """Return the fields of ``view_fields`` in csrc/image.c except the rows."""
     return (*images, *size, interpolation == "bilinear", FILL_MODES.index(mode))
 
 
 def fill_pixels(memory: LinearMemory, value: Fill, channels: int, dtype: DType) -> WasmArray:
-    """Return a pixel outside of the images, and one of zeros."""
+    """Return a pixel for points outside of the images, and a pixel of zeros."""
     pixels = np.zeros((2, channels))
     pixels[0] = value
     with np.errstate(over="ignore"):
@@ -60,7 +60,7 @@ def sample_images(
     count: int,
     points: SamplePoints,
 ) -> WasmArray:
-    """Return the pixels of images at points, interpolated: `count` images, and `outside` where a point lies in none."""
+    """Return `count` images sampled at points; points that lie in no image give `outside`."""
     memory = images.memory
     *_, channels, height, width, _, _ = fields
     out = memory.empty((count, height, width, channels), images.dtype)
@@ -73,7 +73,7 @@ def sample_images(
 def scatter_to_images(
     names: ExportNames, dy: WasmArray, fields: Shape, points: SamplePoints
 ) -> WasmArray:
-    """Return the images' gradient: dy added to the pixels that were shown, in double precision."""
+    """Return the gradient for the images: dy added to the sampled pixels in double precision."""
     dx = fill(dy.memory, fields[:4], float64, 0)
     if dy.size:
         run_rows(names, dy, dx, fields, points, None, is_gradient=True)
@@ -90,7 +90,7 @@ def run_rows(
     *,
     is_gradient: bool,
 ) -> None:
-    """Call an export for the rows of results, part by part; those of a gradient are added to the images in order."""
+    """Call an export for the rows of results in parts; a gradient is added to the images in order."""
     memory = results.memory
     count, height, width, channels = results.shape
     image_size = count_elements(images.shape[1:])
@@ -129,7 +129,7 @@ def crop_and_resize(
     method: Interpolation,
     extrapolation_value: float,
 ) -> WasmArray:
-    """Return the contents of boxes in images, resized; a box in no image contains zeros."""
+    """Return the contents of boxes resized; a box in no image gives zeros."""
     images = image if image.dtype in FLOATING else cast(image, dtype=float32)
     boxes, numbers = cast(boxes, dtype=float64), as_int32_positions(box_ind)
     fields, count = view_fields(images.shape, crop_size, method, "nearest"), numbers.size
@@ -147,7 +147,7 @@ def crop_and_resize_image_gradient(
     image_shape: Shape,
     method: Interpolation,
 ) -> WasmArray:
-    """Return the images' gradient: dy added to the pixels that its boxes show."""
+    """Return the gradient for the images: dy added to the sampled pixels."""
     boxes, numbers = cast(boxes, dtype=float64), as_int32_positions(box_ind)
     fields = view_fields(image_shape, dy.shape[1:3], method, "nearest")
     return scatter_to_images(CROP_GRADIENT, dy, fields, SamplePoints(boxes, 4, (numbers,)))
@@ -160,7 +160,7 @@ def flip_left_right(image: WasmArray) -> WasmArray:
 
 
 def rotation(x: WasmArray, radians: float, center: tuple[float, ...]) -> WasmArray:
-    """Return the transform that rotates images around a center, given in fractions of their size."""
+    """Return the transform that rotates images around a center given as fractions of their size."""
     _, height, width, _ = x.shape
     sine, cosine = sin(radians), cos(radians)
     middle_x, middle_y = center[0] * width - 0.5, center[1] * height - 0.5
@@ -186,7 +186,7 @@ def rotate_with_offset(
 def rotate_with_offset_gradient(
     dy: WasmArray, *, radians: float, center: tuple[float, ...]
 ) -> WasmArray:
-    """Return the images' gradient: dy added to the pixels that the result shows."""
+    """Return the gradient for the images: dy added to the sampled pixels."""
     turn, shape = rotation(dy, radians, center), dy.shape
     fields = view_fields(shape, shape[1:3], "nearest", "constant")
     return scatter_to_images(
@@ -221,7 +221,7 @@ def transform_image_gradient(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> WasmArray:
-    """Return the images' gradient: dy added to the pixels that the result shows."""
+    """Return the gradient for the images: dy added to the sampled pixels."""
     fields = view_fields(image_shape, dy.shape[1:3], interpolation, fill_mode)
     points = transform_points(
         cast(transforms, dtype=float64), transform_stride(transforms), is_rounded=False
@@ -230,10 +230,10 @@ def transform_image_gradient(
 
 
 def transform_points(transforms: WasmArray, step: int, *, is_rounded: bool) -> SamplePoints:
-    """Return the points of images that are transformed."""
+    """Return the sampling points of transformed images."""
     return SamplePoints(transforms, step, (), (step, is_rounded), of_images=True)
 
 
 def transform_stride(transforms: WasmArray) -> int:
-    """Return the number of elements from the transform of one image to that of the next."""
+    """Return the number of elements between the transforms of consecutive images."""
     return 8 if transforms.shape[0] > 1 else 0

@@ -45,7 +45,7 @@ INT32 = np.iinfo(np.int32)
 
 
 def as_int32_positions(indices: WasmArray) -> WasmArray:
-    """Return indices as int32; those that int32 cannot hold stay out of range for every axis."""
+    """Cast indices to int32; those that do not fit become out of range for every axis."""
     if indices.dtype in (int64, uint32, uint64):
         indices = clip_by_value(
             indices, clip_value_min=int(INT32.min), clip_value_max=int(INT32.max)
@@ -54,7 +54,7 @@ def as_int32_positions(indices: WasmArray) -> WasmArray:
 
 
 def flat_positions(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
-    """Return the place of each row of coordinates when the first axes of `shape` are flattened.
+    """Return the flat index of each coordinate row along the flattened first axes of `shape`.
 
     Rows with a coordinate out of range have a place that is out of range.
     """
@@ -75,7 +75,7 @@ def flat_positions(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
 
 @table.implements(indexing.gather_nd)
 def gather_nd(params: WasmArray, indices: WasmArray) -> WasmArray:
-    """Return the parts of `params` at coordinates: a gather along the flattened axes."""
+    """Return the slices of `params` at coordinates, by a gather along the flattened axes."""
     depth = indices.shape[-1]
     rest = params.shape[depth:]
     rows = WasmView(params, (count_elements(params.shape[:depth]), *rest))
@@ -143,7 +143,7 @@ def gather(x: WasmArray, indices: WasmArray, *, axis: int, batch_dims: int) -> W
 def gather_gradient(
     dy: WasmArray, indices: WasmArray, *, shape: Shape, axis: int, batch_dims: int
 ) -> WasmArray:
-    """Return the sums of the parts of `dy` that were taken from each place."""
+    """Return zeros of `shape` with the slices of `dy` added at `indices`."""
     size, lead, others, after = (
         shape[axis],
         *(shape[:batch_dims], shape[batch_dims:axis], shape[axis + 1 :]),
@@ -175,7 +175,7 @@ def one_hot(
 
 @table.implements(indexing.unsorted_segment_sum)
 def unsorted_segment_sum(x: WasmArray, segment_ids: WasmArray, *, num_segments: int) -> WasmArray:
-    """Return the sums of the elements with equal segment ids."""
+    """Return the sums of the slices with equal segment ids."""
     shape = x.shape[len(segment_ids.shape) :]
     return segment_sums(x, as_int32_positions(segment_ids), (num_segments, *shape), num_segments)
 
@@ -183,7 +183,7 @@ def unsorted_segment_sum(x: WasmArray, segment_ids: WasmArray, *, num_segments: 
 def segment_sums(
     x: WasmArray, ids: WasmArray, shape: tuple[int, ...], num_segments: int, batch: int = 1
 ) -> WasmArray:
-    """Return the sums of the parts of `x` with each id; `shape` begins with axes for batch and segments."""
+    """Return the sums of the slices of `x` for each id; the first axes of `shape` are batch and segments."""
     out = x.memory.empty(shape, x.dtype)
     count, inner = ids.size // (batch or 1), out.size // (batch * num_segments or 1)
     places = (x, count * inner), (ids, count), (out, num_segments * inner)

@@ -62,7 +62,7 @@ class MatmulPlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plan_matmul(a: Sizes, b: Sizes, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
-    """Return the geometry of the product of arrays of two shapes."""
+    """Return the geometry of a batch of matrix products."""
     rows, depth = a[-2:][::-1] if transpose_a else a[-2:]
     columns = b[-2] if transpose_b else b[-1]
     batch = broadcast(a[:-2], b[:-2])
@@ -79,7 +79,7 @@ def plan_matmul(a: Sizes, b: Sizes, transpose_a: bool, transpose_b: bool) -> Mat
 
 
 def matrix_strides(shape: Sizes, batch: Sizes) -> Sizes:
-    """Return the strides from matrix to matrix in an array that is broadcast to the axes `batch`."""
+    """Return the strides between matrices of an array that is broadcast to the batch axes."""
     lead = (0,) * (len(batch) + 2 - len(shape))
     steps = zip(shape[:-2], contiguous_strides(shape)[:-2], strict=True)
     return lead + tuple(0 if n == 1 else step for n, step in steps)
@@ -92,7 +92,7 @@ def transpose_matrices(x: WasmArray) -> WasmArray:
 
 
 def complex_matmul(a: WasmArray, b: WasmArray) -> WasmArray:
-    """Return the products of complex matrices as real ones.
+    """Return products of complex matrices, computed by real ones.
 
     A number x + iy of `a` is a row (x, y) of floats, and one of `b` is the matrix ((x, y), (-y, x)).
     """
@@ -108,14 +108,14 @@ def complex_matmul(a: WasmArray, b: WasmArray) -> WasmArray:
 
 
 def as_float_pairs(x: WasmArray) -> WasmArray:
-    """Return complex numbers as pairs of floats along the last axis."""
+    """View complex numbers as pairs of floats along the last axis."""
     real = float32 if x.dtype is complex64 else float64
     return WasmView(x, (*x.shape[:-1], 2 * x.shape[-1]), real)
 
 
 @table.implements(linalg.matmul)
 def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) -> WasmArray:
-    """Return the products of the matrices in the last two axes."""
+    """Return the matrix products over the last two axes."""
     if a.dtype in COMPLEX:
         return complex_matmul(
             transpose_matrices(a) if transpose_a else a, transpose_matrices(b) if transpose_b else b
@@ -129,7 +129,7 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
 def run_matmul(
     a: WasmArray, b: WasmArray, plan: MatmulPlan, epilogue: Epilogue | None = None
 ) -> WasmArray:
-    """Return the products of a plan; an `epilogue` is for a single one of float32 whose depth is not 0."""
+    """Run a plan of products; an `epilogue` needs a single float32 product of depth above 0."""
     memory = a.memory
     store = memory.store
     out = memory.empty(plan.shape, a.dtype)
@@ -168,7 +168,7 @@ def run_matmul(
 
 
 def iter_parts(plan: MatmulPlan, most: int) -> Iterator[tuple[MatmulPlan, Sizes]]:
-    """Yield products that together are `plan`, and where each begins in the operands and the result.
+    """Yield parts of a plan with their offsets in the operands and the result.
 
     A part has about `most` multiplications. Batches are split along their first axis, single matrices
     into blocks of rows, which are computed as they are without parts: a part has a single row only if
@@ -199,7 +199,7 @@ def iter_parts(plan: MatmulPlan, most: int) -> Iterator[tuple[MatmulPlan, Sizes]
 
 @table.implements(linalg.einsum)
 def einsum(*inputs: WasmArray, equation: str) -> WasmArray:
-    """Return the sums of products: of two operands at a time, by matrix products."""
+    """Return the Einstein summation, by matrix products of two operands at a time."""
     steps, last = contractions(equation, tuple(x.shape for x in inputs))
     operands = list(inputs)
     for step in steps:
@@ -215,7 +215,7 @@ def einsum(*inputs: WasmArray, equation: str) -> WasmArray:
 
 
 def prepare_operand(x: WasmArray, steps: Preparation) -> WasmArray:
-    """Return an operand after sums over axes, in a new order of the others, and in a shape."""
+    """Sum over axes of an operand, then transpose and reshape it, as `steps` says."""
     if steps.summed:
         x = sum_kernel(x, axis=steps.summed, keep_dims=False)
     if steps.order:
@@ -228,7 +228,7 @@ def prepare_operand(x: WasmArray, steps: Preparation) -> WasmArray:
 
 @table.implements(linalg.band_part)
 def band_part(input: WasmArray, num_lower: WasmArray, num_upper: WasmArray) -> WasmArray:
-    """Return the matrices with zeros outside a band around the diagonal."""
+    """Return the matrices with zeros outside a band of diagonals."""
     out = input.memory.empty_like(input)
     bounds = [as_int32_positions(x) for x in (num_lower, num_upper)]
     run = call(input, f"band_part_{input.dtype.itemsize}", input.size)
@@ -247,7 +247,7 @@ def diag(x: WasmArray) -> WasmArray:
 
 @table.implements(linalg.diag_part)
 def diag_part(input: WasmArray) -> WasmArray:
-    """Return the diagonal."""
+    """Return the diagonals."""
     shape = input.shape[: len(input.shape) // 2]
     size = count_elements(shape)
     return WasmView(read_strided(input, (size,), (size + 1,)), shape)

@@ -26,7 +26,7 @@ def run_dilation(
     window: Window,
     *attributes: int,
 ) -> WasmArray:
-    """Return the result of an export; the inputs begin with the images and the filter."""
+    """Run an export of a dilation; the first inputs are images and filter."""
     x, filter = inputs[:2]
     memory = x.memory
     if 0 in (*x.shape, *window.out):
@@ -49,7 +49,7 @@ def run_dilation(
 
 @table.implements(morphology.dilation2d)
 def dilation2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
-    """Return the largest sum of each window."""
+    """Return the maximum of window plus filter at each position."""
     return run_dilation(DILATION, (x, filter), (x.shape[0], *window.out, x.shape[3]), window)
 
 
@@ -57,7 +57,7 @@ def dilation2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
 def dilation2d_input_gradient(
     x: WasmArray, filter: WasmArray, dy: WasmArray, *, window: Window
 ) -> WasmArray:
-    """Return dy at the first pixel with the largest sum of each window."""
+    """Return dy added at the pixel of each window that has the first maximum."""
     return run_dilation(GRADIENT, (x, filter, dy), x.shape, window, False)
 
 
@@ -65,5 +65,5 @@ def dilation2d_input_gradient(
 def dilation2d_filter_gradient(
     x: WasmArray, filter: WasmArray, dy: WasmArray, *, window: Window
 ) -> WasmArray:
-    """Return the sums of dy at the first cell with the largest sum of each window."""
+    """Return the sums of dy at the cell of the filter that has the first maximum."""
     return run_dilation(GRADIENT, (x, filter, dy), filter.shape, window, True)

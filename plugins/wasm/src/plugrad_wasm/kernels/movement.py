@@ -42,7 +42,7 @@ def copy(
     source_offset: int = 0,
     target_offset: int = 0,
 ) -> None:
-    """Copy a block of `sizes` elements between two arrays; strides and offsets count elements."""
+    """Copy a block of elements between two arrays; strides and offsets count elements."""
     if 0 in sizes:
         return
     if len(sizes) > 1 and source_strides[-1] == 0 and 1 < sizes[-1] <= MAX_STRIDED_COPIES:
@@ -57,19 +57,19 @@ def copy(
 
 
 def read_strided(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:
-    """Return a dense array of the elements on a strided walk over `x`."""
+    """Return a contiguous array of the elements on a strided walk over `x`."""
     out = x.memory.empty(sizes, x.dtype)
     copy(x, out, sizes, strides, contiguous_strides(sizes), offset)
     return out
 
 
 def as_contiguous(walk: Walk) -> WasmArray:
-    """Return a dense array of the elements on a walk."""
+    """Return the elements of a walk as a contiguous array."""
     return read_strided(walk.owner, *walk[1:])
 
 
 def as_walk(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
-    """Return the array over which `x` is a strided walk, the strides, and where the walk starts."""
+    """Return the array that `x` walks over, the strides, and the start of the walk."""
     if isinstance(x, WasmWalk):
         walk = x.walk
         if walk is not None:
@@ -78,7 +78,7 @@ def as_walk(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
 
 
 def view(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
-    """Return the elements on a strided walk over `x`: a view, or a copy of few elements.
+    """Return the elements on a strided walk over `x`: a view, or a copy if they are few.
 
     Neighbouring elements are a view without a copy; all others are copied when a kernel needs them dense.
     """
@@ -97,7 +97,7 @@ def view(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
 
 
 def copy_array(x: WasmArray) -> WasmArray:
-    """Return a copy that may be written to."""
+    """Return a copy, which may be overwritten."""
     x, strides, start = as_walk(x)
     return read_strided(x, x.shape, strides, start)
 
@@ -105,7 +105,7 @@ def copy_array(x: WasmArray) -> WasmArray:
 def slice_block(
     x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None, drop: Sizes = ()
 ) -> WasmArray:
-    """Return the block of `x` that begins at an index, or every `steps`-th element of it, without some axes."""
+    """Return a block of `x`, or every `steps`-th element of it, without the axes in `drop`."""
     x, strides, start = as_walk(x)
     sizes, strides, first = slice_walk(strides, begin, sizes, steps, drop)
     return view(x, sizes, strides, start + first)
@@ -130,7 +130,7 @@ def expand_dims(input: WasmArray, *, dim: int) -> WasmArray:
 
 @table.implements(movement.transpose)
 def transpose(x: WasmArray, *, perm: Sizes) -> WasmArray:
-    """Return the axes in another order."""
+    """Return `x` with permuted axes."""
     shape = x.shape
     x, strides, start = as_walk(x)
     return view(x, tuple([shape[i] for i in perm]), tuple([strides[i] for i in perm]), start)
@@ -138,7 +138,7 @@ def transpose(x: WasmArray, *, perm: Sizes) -> WasmArray:
 
 @table.implements(movement.slice)
 def slice(x: WasmArray, *, begin: Sizes, size: Sizes, drop: Sizes) -> WasmArray:
-    """Return a block, without some axes of size 1."""
+    """Return a block, without the axes in `drop`, which have size 1."""
     return slice_block(x, begin, size, drop=drop)
 
 
@@ -218,7 +218,7 @@ def pack(*inputs: WasmArray, axis: int) -> WasmArray:
 
 @table.implements(movement.unpack)
 def unpack(value: WasmArray, *, axis: int) -> list[WasmArray]:
-    """Return the parts along an axis, without it."""
+    """Return the slices along an axis, without the axis."""
     owner, strides, start = as_walk(value)
     sizes = (*value.shape[:axis], *value.shape[axis + 1 :])
     steps = (*strides[:axis], *strides[axis + 1 :])
@@ -228,7 +228,7 @@ def unpack(value: WasmArray, *, axis: int) -> list[WasmArray]:
 
 @table.implements(movement.split)
 def split(x: WasmArray, *, num_or_size_splits: Sizes, axis: int) -> list[WasmArray]:
-    """Return parts with given sizes along an axis."""
+    """Return parts of the given sizes along an axis."""
     owner, strides, start = as_walk(x)
     parts: list[WasmArray] = []
     for length in num_or_size_splits:
@@ -252,7 +252,7 @@ def pad(x: WasmArray, *, paddings: tuple[tuple[int, int], ...], constant_value: 
 
 @table.implements(movement.tile)
 def tile(x: WasmArray, *, reps: Sizes) -> WasmArray:
-    """Return `x` repeated along each axis: a broadcast with twice as many axes."""
+    """Repeat `x` along each axis, by a broadcast with twice as many axes."""
     sizes = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
     owner, steps, start = as_walk(x)
     strides = tuple(step for stride in steps for step in (0, stride))

@@ -30,7 +30,7 @@ VECTOR_FLOATS = 4  # elements of float32
 
 
 def bind_row_exports(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
-    """Return a function of an array and an axis that calls exports for contiguous rows, or for columns in float32."""
+    """Return a function (x, axis) that runs an export over contiguous rows, or for float32 over columns."""
     rows, columns = ExportNames(kernel), ExportNames(f"{kernel}_columns")
 
     def function(x: WasmArray, axis: int) -> WasmArray:
@@ -91,7 +91,7 @@ def batch_norm(
     *,
     variance_epsilon: float,
 ) -> WasmArray:
-    """Return (x - mean) * factor + offset, where the factor has the shape of the variance."""
+    """Return ``(x - mean) * factor + offset``, where the factor has the shape of the variance."""
     memory, shape = x.memory, x.shape
     factor = memory.empty_like(variance)
     places = (variance, 1), (factor, 1)
@@ -114,7 +114,7 @@ def batch_norm(
 def as_offset_or_scale(
     x: WasmArray, part: WasmArray | None, shape: tuple[int, ...], value: int
 ) -> WasmArray:
-    """Return an offset or a scale; an absent one is an array filled with `value`."""
+    """Return an offset or scale; an absent one is an array filled with `value`."""
     return fill(x.memory, shape, x.dtype, value) if part is None else part
 
 
@@ -127,7 +127,7 @@ def layer_norm(
     axis: int,
     variance_epsilon: float,
 ) -> WasmArray:
-    """Return the standardized rows, times the scale, plus the offset."""
+    """Return standardized rows times the scale plus the offset."""
     row = x.shape[axis:]
     length = count_elements(row)
     out = x.memory.empty_like(x)
@@ -144,7 +144,7 @@ def layer_norm(
 def layer_norm_gradient(
     dy: WasmArray, x: WasmArray, scale: WasmArray | None, *, axis: int, variance_epsilon: float
 ) -> list[WasmArray]:
-    """Return the gradients for x, row by row, and for the offset and the scale, column by column."""
+    """Return the gradients for x (by rows), and for offset and scale (by columns)."""
     memory, row = x.memory, x.shape[axis:]
     length = count_elements(row)
     dx = memory.empty_like(x)
@@ -182,7 +182,7 @@ def batch_norm_training(
     axis: int,
     variance_epsilon: float,
 ) -> list[WasmArray]:
-    """Return the standardized channels, times the scale, plus the offset; and the means and the variances."""
+    """Return standardized channels times the scale plus the offset, with the means and the variances."""
     memory, channels = x.memory, (x.shape[axis],)
     out = memory.empty_like(x)
     if not x.size:
@@ -206,7 +206,7 @@ def batch_norm_gradient(
     axis: int,
     variance_epsilon: float,
 ) -> list[WasmArray]:
-    """Return the gradients for x, for the offset and for the scale, channel by channel."""
+    """Return the gradients for x, offset and scale, channel by channel."""
     memory, channels = x.memory, (x.shape[axis],)
     dx = memory.empty_like(x)
     if not x.size:
@@ -227,7 +227,7 @@ def run_channels(
     places: Sequence[tuple[WasmArray, int]],
     variance_epsilon: float,
 ) -> None:
-    """Call an export for the channels of x, which is (outer, channels, inner)."""
+    """Call an export for the channels of x as (outer, channels, inner)."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     attributes = x.size // (channels * inner), channels * inner, inner
     epsilon = converter(x.dtype)(variance_epsilon)
@@ -246,7 +246,7 @@ def run_response(
     alpha: float,
     beta: float,
 ) -> WasmArray:
-    """Return the result of a kernel that sums over neighbours on the last axis."""
+    """Run an export of local response normalization, which sums over neighbouring channels."""
     x = inputs[0]
     out = x.memory.empty_like(x)
     if x.size:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def make_optimizer_kernel(kernel: Kernel[..., Any], export: str) -> Implementation:
-    """Return the implementation of a kernel by its exports."""
+    """Return the implementation of an optimizer kernel by its exports."""
     names = ExportNames(export)
     lists = optimizers.LISTS[kernel]
 

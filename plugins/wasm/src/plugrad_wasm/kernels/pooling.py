@@ -41,7 +41,7 @@ def run_pooling(
     result: int = RESULTS,
     behind: Sequence[tuple[WasmArray, int]] = (),
 ) -> WasmArray:
-    """Return the result of a pooling kernel for images of a shape.
+    """Run an export of a pooling kernel for images of a shape.
 
     Args:
         names: the exports.
@@ -87,7 +87,7 @@ def pool_all_axes(names: ExportNames, x: WasmArray, window: Window) -> WasmArray
 
 
 def pool_windows(names: ExportNames, x: WasmArray, *, window: Window) -> WasmArray:
-    """Return the largest element or the average of each window."""
+    """Return the maximum or the average of each window."""
     return pool_all_axes(names, x, window)
 
 
@@ -98,13 +98,13 @@ avg_pool: Final = partial(pool_windows, AVERAGE_POOL)
 def max_pool_gradient(
     dy: WasmArray, input: WasmArray, output: WasmArray, *, window: Window
 ) -> WasmArray:
-    """Return `dy` at the first largest element of each window."""
+    """Return `dy` at the first maximum of each window."""
     places = (dy, RESULTS), (input, IMAGES), (output, RESULTS)
     return run_pooling(MAX_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES)
 
 
 def avg_pool_gradient(dy: WasmArray, input: WasmArray, *, window: Window) -> WasmArray:
-    """Return `dy` spread evenly over each window."""
+    """Return `dy` distributed evenly over each window."""
     places = ((dy, RESULTS),)
     return run_pooling(
         AVERAGE_POOL_GRADIENT, places, input.shape, window, input.shape, result=IMAGES
@@ -115,7 +115,7 @@ def avg_pool_gradient(dy: WasmArray, input: WasmArray, *, window: Window) -> Was
 def max_pool_with_argmax(
     x: WasmArray, *, window: Window, include_batch_in_index: bool
 ) -> tuple[WasmArray, WasmArray]:
-    """Return the largest elements and the position of the first cell with each; NaN is the largest."""
+    """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
     shape = (x.shape[0], *window.out, x.shape[-1])
     positions = x.memory.empty(shape, int32)
     image, offset = x.shape, -count_elements(x.shape[1:])
@@ -137,7 +137,7 @@ def max_pool_with_argmax(
 
 @table.implements(pooling.pool)
 def pool(input: WasmArray, *, window: Window, pooling_type: pooling.PoolingType) -> WasmArray:
-    """Return the largest elements or the averages of windows of dilated cells."""
+    """Return the maxima or the averages of dilated windows."""
     return pool_all_axes(MAX_POOL if pooling_type == "max" else AVERAGE_POOL, input, window)
 
 

@@ -28,18 +28,18 @@ BLOCK_WORDS: Final = 4
 
 @table.implements(random.random_bits)
 def random_bits(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
-    """Return the words of the blocks in order."""
+    """Return the words of Philox's output blocks in order."""
     return _fill("random_bits", state, shape, int32)
 
 
 @table.implements(random.random_normal)
 def random_normal(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
-    """Return pairs of normal numbers."""
+    """Return normally distributed numbers in pairs."""
     return _fill("random_normal_float32", state, shape, float32)
 
 
 def _fill(export: str, state: WasmArray, shape: tuple[int, ...], dtype: DType) -> WasmArray:
-    """Call an export that fills an array from a block on, part by part."""
+    """Call an export that fills an array, in parts, each from its block on."""
     out = state.memory.empty(shape, dtype)
     count = out.size
     work = STEPS_PER_NUMBER * count

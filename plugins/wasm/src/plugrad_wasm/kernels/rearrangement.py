@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def rearrange(x: WasmArray, how: Rearrangement) -> WasmArray:
-    """Return the elements of an array, moved in blocks."""
+    """Return the elements of an array rearranged by blocks, as `how` describes."""
     return WasmView(transpose(WasmView(x, how.cells), perm=how.order), how.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: WasmArray, *, block_shape: Shape, crops: Pairs) -> WasmArray:
-    """Return the blocks joined along the spatial axes, cropped."""
+    """Return blocks of the batch moved to the spatial axes, then cropped."""
     large = rearrange(x, joined_blocks(x.shape, block_shape))
     if not any(map(any, crops)):
         return large
@@ -35,7 +35,7 @@ def batch_to_space_nd(x: WasmArray, *, block_shape: Shape, crops: Pairs) -> Wasm
 
 @table.implements(rearrangement.space_to_batch_nd)
 def space_to_batch_nd(x: WasmArray, *, block_shape: Shape, paddings: Pairs) -> WasmArray:
-    """Return the cells of each block as elements of the batch."""
+    """Return blocks of the padded spatial axes moved to the batch."""
     if any(map(any, paddings)):
         margins = ((0, 0), *paddings, *((0, 0),) * (len(x.shape) - 1 - len(paddings)))
         x = pad(x, paddings=margins, constant_value=0)
@@ -44,13 +44,13 @@ def space_to_batch_nd(x: WasmArray, *, block_shape: Shape, paddings: Pairs) -> W
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: WasmArray, *, block_size: int, data_format: DataFormat) -> WasmArray:
-    """Return images in which groups of channels have become blocks of pixels."""
+    """Return groups of channels moved to blocks of pixels."""
     return rearrange(x, depth_in_blocks(x.shape, block_size, data_format))
 
 
 @table.implements(rearrangement.mirror_pad)
 def mirror_pad(x: WasmArray, *, paddings: Pairs, mode: MirrorMode) -> WasmArray:
-    """Return x surrounded by its mirror images, which are copied within the result, one axis after another."""
+    """Return x padded with its mirror image, copied within the result one axis after another."""
     hidden = 1 if mode == "reflect" else 0
     shape = tuple(before + n + after for n, (before, after) in zip(x.shape, paddings, strict=True))
     out = x.memory.empty(shape, x.dtype)

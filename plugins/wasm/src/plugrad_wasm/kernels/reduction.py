@@ -31,7 +31,7 @@ Axes = tuple[int, ...]
 
 
 class ReductionLayout(NamedTuple):
-    """How adjacent axes are reduced: as a middle axis of size `reduced`."""
+    """The geometry of a reduction of adjacent axes: (outer, reduced, inner)."""
 
     outer: int
     reduced: int
@@ -40,7 +40,7 @@ class ReductionLayout(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def reduction_layout(shape: Axes, axes: Axes) -> ReductionLayout:
-    """Return how to reduce adjacent axes."""
+    """Return the geometry for the reduction of adjacent axes."""
     first, last = (axes[0], axes[-1] + 1) if axes else (len(shape), len(shape))
     return ReductionLayout(
         count_elements(shape[:first]),
@@ -66,7 +66,7 @@ def adjacent_groups(axes: Axes) -> list[Axes]:
 
 
 class ReductionPlan(NamedTuple):
-    """A reduction: the axes that go first, how the last adjacent ones are reduced, and the shape of the result."""
+    """A reduction: the axes reduced first, the geometry of the last pass, and the shape of the result."""
 
     before: list[Axes]
     layout: ReductionLayout
@@ -75,7 +75,7 @@ class ReductionPlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plan_reduction(shape: Axes, axes: Axes, keep_dims: bool) -> ReductionPlan:
-    """Return how to reduce axes: every group of adjacent ones takes one pass, over what the one before left."""
+    """Plan a reduction: each group of adjacent axes takes one pass over the result of the previous pass."""
     first, *before = adjacent_groups(axes)
     left = reduced_shape(shape, tuple(axis for group in before for axis in group), True)
     return ReductionPlan(
@@ -84,7 +84,7 @@ def plan_reduction(shape: Axes, axes: Axes, keep_dims: bool) -> ReductionPlan:
 
 
 def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
-    """Return the function (x, axes, keep_dims) that reduces the axes with an export of the module."""
+    """Return the function (x, axes, keep_dims) that reduces axes with an export."""
     names, pitched_names = ExportNames(kernel), ExportNames(f"{kernel}_pitched")
 
     def function(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
@@ -128,7 +128,7 @@ PART_NAMES: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
 
 
 def reduce_row(kernel: str, x: WasmArray, out: WasmArray) -> None:
-    """Reduce all elements to one, in parts that several threads share."""
+    """Reduce all elements to one number, in parts that threads share."""
     name, size = PART_NAMES[kernel], x.size
     count = -(-size // PART_ELEMENTS)
     totals = x.memory.empty((count,), float64)
@@ -145,7 +145,7 @@ def reduce_row(kernel: str, x: WasmArray, out: WasmArray) -> None:
 
 
 def declare_reduction(kernel: str) -> Callable[..., WasmArray]:
-    """Return an implementation whose attribute is called `axis`."""
+    """Declare a reduction whose attribute is called `axis`."""
     function = make_reduction(kernel)
 
     def implementation(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
@@ -160,12 +160,12 @@ sum_kernel: Final = declare_reduction("sum")
 
 @table.implements(reduction.max)
 def max(x: WasmArray, *, reduction_indices: Axes, keep_dims: bool) -> WasmArray:
-    """Return the largest elements along axes."""
+    """Return the maxima along axes."""
     return max_along(x, reduction_indices, keep_dims)
 
 
 def make_arg_reduction(kernel: str) -> Callable[..., WasmArray]:
-    """Return an implementation that finds the position of an extreme value."""
+    """Return an implementation that finds the index of the maximum or minimum."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray, *, axis: int) -> WasmArray:
@@ -188,7 +188,7 @@ def bincount(x: WasmArray, weights: WasmArray | None, *, size: int) -> WasmArray
 def dense_bincount(
     x: WasmArray, weights: WasmArray | None, *, size: int, binary_output: bool
 ) -> WasmArray:
-    """Return the counts of each row, or whether each count is not 0."""
+    """Return the counts of each row, or whether each is not 0."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
         return count_in_bins(x, weights, shape)
@@ -199,7 +199,7 @@ def dense_bincount(
 def count_in_bins(
     x: WasmArray, weights: WasmArray | None, shape: Axes, *, is_binary: bool = False
 ) -> WasmArray:
-    """Return the counts or the sums of the weights in bins, which are the last axis of `shape`."""
+    """Return counts or sums of weights in bins, which are the last axis of `shape`."""
     ids = as_int32_positions(x)
     batch, size = count_elements(shape[:-1]), shape[-1]
     if weights is not None:

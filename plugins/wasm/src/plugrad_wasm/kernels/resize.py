@@ -28,7 +28,7 @@ def run_resize(
     half_pixel_centers: bool,
     *is_nearest: bool,
 ) -> WasmArray:
-    """Return the result of a kernel for images of a shape and a size."""
+    """Run an export that resizes images to a size, or its gradient."""
     memory, itemsize, is_gradient = x.memory, x.dtype.itemsize, bool(is_nearest)
     out = fill(memory, shape, x.dtype, 0) if is_gradient else memory.empty(shape, x.dtype)
     if not out.size:
@@ -66,7 +66,7 @@ def resize_bilinear(
 def resize_bilinear_gradient(
     images: WasmArray, dy: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> WasmArray:
-    """Return dy distributed between columns, then between rows."""
+    """Return dy distributed to columns, then to rows."""
     how = (size, align_corners, half_pixel_centers, False)
     return run_resize(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)
 
@@ -75,7 +75,7 @@ def resize_bilinear_gradient(
 def resize_nearest_neighbor(
     images: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> WasmArray:
-    """Return images made of the pixels that are shown."""
+    """Return images resized by nearest neighbours."""
     export, shape = f"resize_nearest_{images.dtype.itemsize}", images.shape
     out = (shape[0], *size, shape[3])
     return run_resize(export, images, out, shape, size, align_corners, half_pixel_centers)
@@ -85,6 +85,6 @@ def resize_nearest_neighbor(
 def resize_nearest_neighbor_gradient(
     images: WasmArray, dy: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> WasmArray:
-    """Return, for each pixel, the sum of dy over the places that show it."""
+    """Return for each pixel the sum of dy over the positions that it was copied to."""
     how = (size, align_corners, half_pixel_centers, True)
     return run_resize(GRADIENT[dy.dtype], dy, images.shape, images.shape, *how)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_scan(kernel: str) -> Callable[..., WasmArray]:
-    """Return an implementation that accumulates with an export of the module."""
+    """Return the implementation of a cumulative sum or product by an export."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray, *, axis: int, exclusive: bool, reverse: bool) -> WasmArray:

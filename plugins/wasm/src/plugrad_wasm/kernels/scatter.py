@@ -22,12 +22,12 @@ STEPS_PER_POSITION = 4
 
 
 def coordinate_rows(indices: WasmArray) -> WasmArray:
-    """Return rows of coordinates; without rows, each position is one."""
+    """Return rows of coordinates; a 1-d array of positions becomes rows of one coordinate."""
     return indices if len(indices.shape) > 1 else WasmView(indices, (indices.size, 1))
 
 
 def write_updates(out: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
-    """Return `out` after writing the updates, or the only one, at rows of coordinates."""
+    """Write updates to `out` at rows of coordinates, and return it; a single update is repeated."""
     if updates.size:
         depth = indices.shape[-1]
         inner = count_elements(out.shape[depth:])
@@ -49,7 +49,7 @@ def write_updates(out: WasmArray, indices: WasmArray, updates: WasmArray) -> Was
 
 @table.implements(scatter.scatter_nd)
 def scatter_nd(indices: WasmArray, updates: WasmArray, *, shape: Sizes) -> WasmArray:
-    """Return the sums of the updates for each place."""
+    """Return zeros with the updates added at coordinates."""
     rows = coordinate_rows(indices)
     size = count_elements(shape[: rows.shape[-1]])
     return segment_sums(updates, flat_positions(rows, shape), shape, size)
@@ -57,7 +57,7 @@ def scatter_nd(indices: WasmArray, updates: WasmArray, *, shape: Sizes) -> WasmA
 
 @table.implements(scatter.tensor_scatter_update)
 def tensor_scatter_update(tensor: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
-    """Return a copy with the updates; of several updates for one place, the last one stays."""
+    """Return a copy with the updates at coordinates; the last update of a place wins."""
     return write_updates(copy_array(tensor), coordinate_rows(indices), updates)
 
 
@@ -69,7 +69,7 @@ def sparse_to_dense(
     *,
     output_shape: Sizes,
 ) -> WasmArray:
-    """Return the values at the given places, and the default value elsewhere."""
+    """Return the values at coordinates, and the default value elsewhere."""
     strides = broadcast_strides(default_value.shape, output_shape)
     out = read_strided(default_value, output_shape, strides)
     return write_updates(out, coordinate_rows(sparse_indices), sparse_values)

@@ -18,7 +18,7 @@ IRFFT = ExportNames("irfft")
 
 
 class Plan(NamedTuple):
-    """How rows of a length are transformed: the length of transforms, and the fields of ``plan`` in csrc/signal.c."""
+    """The transform of rows of a length: the length of the transforms, and the fields of ``plan`` in csrc/signal.c."""
 
     size: int
     descriptor: tuple[int, ...]
@@ -26,20 +26,20 @@ class Plan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plan_complex(row: int, length: int = 0) -> Plan:
-    """Return how rows of complex numbers are transformed; `length` real numbers may be behind them."""
+    """Plan the transform of complex rows; `length` is that of the real rows that they represent, if any."""
     size, radices = fourier_stages(row)
     return Plan(size, (row, size, length, len(radices), *radices))
 
 
 def plan_real(length: int) -> Plan:
-    """Return how rows of real numbers are transformed: an even number as half as many complex ones."""
+    """Plan the transform of real rows; an even length becomes half as many complex numbers."""
     return plan_complex(length if length % 2 else length // 2, length)
 
 
 def transform_rows(
     export: str, plan: Plan, x: WasmArray, out: WasmArray, *attributes: bool
 ) -> WasmArray:
-    """Transform the rows of an array to those of another one, which is returned."""
+    """Transform the rows of x to the rows of `out`, which is returned."""
     row, store = x.shape[-1], x.memory.store
     descriptor = store.descriptor(plan.descriptor)
     table_bytes = 8 * store.scratch_size("fft_table_size", plan.descriptor, 0)
@@ -61,7 +61,7 @@ def transform_rows(
 
 @table.implements(signal.fft)
 def fft(input: WasmArray) -> WasmArray:
-    """Return the transform of each row."""
+    """Return the Fourier transform of each row."""
     return transform_rows(
         FFT[input.dtype],
         plan_complex(input.shape[-1]),
@@ -73,7 +73,7 @@ def fft(input: WasmArray) -> WasmArray:
 
 @table.implements(signal.ifft)
 def ifft(input: WasmArray) -> WasmArray:
-    """Return the inverse transform of each row."""
+    """Return the inverse Fourier transform of each row."""
     return transform_rows(
         FFT[input.dtype], plan_complex(input.shape[-1]), input, input.memory.empty_like(input), True
     )
@@ -81,13 +81,13 @@ def ifft(input: WasmArray) -> WasmArray:
 
 @table.implements(signal.rfft)
 def rfft(input: WasmArray) -> WasmArray:
-    """Return the first half of the transform of each row."""
+    """Return the non-negative frequencies of the Fourier transform of each row."""
     out = input.memory.empty(*signal.rfft.infer(input))
     return transform_rows(RFFT[input.dtype], plan_real(input.shape[-1]), input, out)
 
 
 @table.implements(signal.irfft)
 def irfft(input: WasmArray, *, length: int) -> WasmArray:
-    """Return the rows whose transforms have these first halves."""
+    """Return the real rows whose Fourier transforms have these non-negative frequencies."""
     out = input.memory.empty(*signal.irfft.infer(input, length=length))
     return transform_rows(IRFFT[input.dtype], plan_real(length), input, out)

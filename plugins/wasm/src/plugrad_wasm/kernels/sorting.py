@@ -27,7 +27,7 @@ STEPS_PER_ELEMENT = 32  # that sorting an element takes, in those of elementwise
 
 @table.implements(sorting.argsort)
 def argsort(x: WasmArray, *, axis: int, descending: bool, stable: bool) -> WasmArray:
-    """Return the positions that sort an axis; equal elements always stay in their order."""
+    """Return the indices that sort an axis; the sort is always stable."""
     rank = len(x.shape)
     if axis == rank - 1:
         return sorting_positions(x, x.shape[-1], descending=descending)
@@ -38,7 +38,7 @@ def argsort(x: WasmArray, *, axis: int, descending: bool, stable: bool) -> WasmA
 
 @table.implements(sorting.top_k)
 def top_k(x: WasmArray, *, k: int, sorted: bool) -> tuple[WasmArray, WasmArray]:
-    """Return the largest elements along the last axis and their positions."""
+    """Return the k largest elements along the last axis and their indices."""
     shape = (*x.shape[:-1], k)
     if k == 1 and x.dtype not in WITHOUT_ARGMAX:
         places = WasmView(argmax_rows(x, axis=len(shape) - 1), shape)
@@ -52,7 +52,7 @@ def top_k(x: WasmArray, *, k: int, sorted: bool) -> tuple[WasmArray, WasmArray]:
 def sorting_positions(
     x: WasmArray, kept: int, *, descending: bool, is_sorted: bool = True
 ) -> WasmArray:
-    """Return the positions of the first elements of each row in order, or in that of x."""
+    """Return the indices of each row's first `kept` elements, sorted or in the order of x."""
     *lead, count = x.shape
     out = x.memory.empty((*lead, kept), int32)
     places = (x, count), (out, kept)
@@ -68,7 +68,7 @@ SEARCH = ExportNames("search_sorted", bool_as=uint8)
 
 @table.implements(sorting.search_sorted)
 def search_sorted(sorted_sequence: WasmArray, values: WasmArray, *, side: Side) -> WasmArray:
-    """Return the positions at which to insert values before or after equal elements."""
+    """Return the indices at which to insert values before or after equal elements."""
     out = values.memory.empty(values.shape, int32)
     length, (*lead, count) = sorted_sequence.shape[-1], values.shape
     places = (sorted_sequence, length), (values, count), (out, count)
@@ -80,13 +80,13 @@ def search_sorted(sorted_sequence: WasmArray, values: WasmArray, *, side: Side) 
 
 @table.implements(sorting.lower_bound)
 def lower_bound(sorted_sequence: WasmArray, values: WasmArray) -> WasmArray:
-    """Return the positions at which to insert values before equal elements."""
+    """Return the indices at which to insert values before equal elements."""
     return search_sorted(sorted_sequence, values, side="left")
 
 
 @table.implements(sorting.upper_bound)
 def upper_bound(sorted_sequence: WasmArray, values: WasmArray) -> WasmArray:
-    """Return the positions at which to insert values after equal elements."""
+    """Return the indices at which to insert values after equal elements."""
     return search_sorted(sorted_sequence, values, side="right")
 
 

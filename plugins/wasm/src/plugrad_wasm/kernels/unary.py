@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 def identity(x: WasmArray) -> WasmArray:
-    """Return the array itself."""
+    """Return x itself."""
     return x
 
 
 def declare_rounding(kernel: str) -> Unary:
-    """Return an implementation that returns integers unchanged."""
+    """Declare a rounding kernel, which returns integers unchanged."""
     on_floats = mapped(kernel)
     return lambda x: x if x.dtype in INTEGER else on_floats(x)
 
 
 def declare_predicate(kernel: str, *, of_integers: bool) -> Unary:
-    """Return an implementation of a predicate that has one value for all integers."""
+    """Declare a predicate whose value is the same for all integers."""
     on_floats = mapped(kernel, dtype=bool_)
     return lambda x: (
         fill(x.memory, x.shape, bool_, of_integers) if x.dtype in INTEGER else on_floats(x)

@@ -42,7 +42,7 @@ ITEMS: Final = Items()
 
 
 class _ElementwiseCall(NamedTuple):
-    """A call of an export that computes elements one by one."""
+    """A call of an export that computes elements independently."""
 
     export: str
     places: list[Place]
@@ -54,14 +54,14 @@ class _ElementwiseCall(NamedTuple):
 def elementwise_calls(
     recorded: Sequence[Recorded], functions: Mapping[str, Any]
 ) -> list[_ElementwiseCall] | None:
-    """Return the calls of an implementation of an elementwise kernel; None if blocks cannot run all of them."""
+    """Return an implementation's recorded calls if all can run by blocks, else None."""
     calls = [_elementwise_call(call, functions) for call in recorded]
     found = [call for call in calls if call is not None]
     return found if found and len(found) == len(calls) else None
 
 
 def _elementwise_call(call: Recorded, functions: Mapping[str, Any]) -> _ElementwiseCall | None:
-    """Return a call of the form (places, number of elements, more numbers), or of two broadcast operands."""
+    """Return a call of the form (places, number of elements, more numbers) or of two broadcast operands, else None."""
     match call:
         case Once(export, arguments, _):
             pass
@@ -89,7 +89,7 @@ def _leading_places(arguments: Sequence[Argument]) -> list[Place]:
 
 
 class Operands(NamedTuple):
-    """What a group of calls reads and makes."""
+    """The inputs and outputs of a group of calls."""
 
     shape: Shape
     """That of all results."""
@@ -104,12 +104,12 @@ class Operands(NamedTuple):
 def as_blocks(
     calls: Sequence[_ElementwiseCall], operands: Operands, memory: RecordingMemory
 ) -> Blocks:
-    """Return a group of calls as one that runs block by block."""
+    """Return a group of calls as one call that runs block by block."""
     return _Group(calls, operands, memory).blocks()
 
 
 class _Group:
-    """Gives each operand of a group its place: in an array, along which it moves, or in scratch memory."""
+    """Assigns each operand of a group a moving place in an array, or a register in scratch memory."""
 
     def __init__(
         self, calls: Sequence[_ElementwiseCall], operands: Operands, memory: RecordingMemory
@@ -122,7 +122,7 @@ class _Group:
         self.periods = {p: n for p in self.expanded if (n := self._period(p))}
 
     def blocks(self) -> Blocks:
-        """Return the calls, with blocks of broadcast operands before them."""
+        """Return the calls, preceded by calls that expand broadcast operands block by block."""
         registers = self._registers()
         count = max(registers.values(), default=-1) + 1
         width = max(self.sizes.values())
@@ -142,7 +142,7 @@ class _Group:
         return Blocks(MODULE, self.count, block, tuple(once), tuple(each), count * nbytes)
 
     def _registers(self) -> dict[Place, int]:
-        """Return the numbers of registers for what lies in scratch memory, each of which several values use in turn."""
+        """Return register numbers for the values in scratch memory; values share a register one after another."""
         registers = {place: number for number, place in enumerate(self.expanded)}
         free: list[int] = []
         count = len(registers)
@@ -158,7 +158,7 @@ class _Group:
         return registers
 
     def _block(self, width: int) -> int:
-        """Return the elements of a block, each of which takes some bytes of the cache.
+        """Return the number of elements per block, if an element of all registers takes `width` bytes.
 
         Operands that are the same for all blocks are so only if a block has them a whole number of times.
         """
@@ -170,12 +170,12 @@ class _Group:
         return min(self.count, max(fitting // common, 1) * common)
 
     def _is_inner(self, place: Place) -> bool:
-        """Return whether only the group reads a value."""
+        """Return whether a value is read only inside the group."""
         block = place.block
         return block >= self.operands.first_block and block not in self.operands.kept
 
     def _itemsize(self, place: Place) -> int:
-        """Return the bytes of an element; those of what no other step knows follow from the bytes of all."""
+        """Return the size of an element, derived from the total size if no other step knows it."""
         spec = self.operands.specs.get(place)
         if spec is not None:
             return spec.dtype.itemsize
@@ -194,7 +194,7 @@ class _Group:
         return place if is_number else Moving(place, self.sizes[place])
 
     def _period(self, place: Place) -> int:
-        """Return after how many elements a value repeats as it is, such as a row of a matrix; else 0."""
+        """Return the period of a value that repeats, such as a broadcast row, else 0."""
         shape, own = self.operands.shape, self.operands.specs[place].shape
         while own[:1] == (1,):
             own = own[1:]

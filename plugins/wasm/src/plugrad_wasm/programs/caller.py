@@ -30,7 +30,7 @@ MAX_FRAME_BYTES: Final = 1 << 30
 
 
 def compile_region(graph: Graph, home: LinearMemory, functions: Functions) -> Run | None:
-    """Return a function of the arrays of a graph's arguments, which returns those of its results.
+    """Return a function from the arrays of a graph's arguments to those of its results.
 
     None if there is nothing to call, or if the program would need too large a block.
     """
@@ -42,7 +42,7 @@ def compile_region(graph: Graph, home: LinearMemory, functions: Functions) -> Ru
 
 
 class _Writer:
-    """Writes the text of the function, with the objects that it names."""
+    """Writes the source of the function, with the objects that it refers to."""
 
     def __init__(
         self, graph: Graph, recording: Recording, layout: Layout, home: LinearMemory
@@ -70,7 +70,7 @@ class _Writer:
         }
 
     def compile(self) -> Run:
-        """Return the function, which makes the calls one by one where there is no room for all at one time."""
+        """Compile the function; it makes the calls one by one if memory for all at once is not available."""
         arguments = ", ".join(f"v{v}" for v in self.graph.arguments)
         outputs = [f"o{block}" for block in self.layout.outputs]
         arrays = [*(f"v{v}" for v in self.graph.arguments), *outputs]
@@ -97,7 +97,7 @@ class _Writer:
         return self.names["run"]
 
     def _format_piece(self, number: int, piece: Piece | Parts | Shared, arrays: list[str]) -> str:
-        """Return the text of the call that runs a piece."""
+        """Return the source of the call that runs a piece."""
         if isinstance(piece, Piece):
             calls = self.store.long if piece.is_long else self.store.short
             self.names[f"run{number}"] = calls[f"program_{piece.module}"]
@@ -111,7 +111,7 @@ class _Writer:
         return f"run{number}(bases, {', '.join(['held', 'frame', *arrays])})"
 
     def _table(self, module: str, loops: Loops) -> tuple[int, int]:
-        """Return the address and the bytes of a new table."""
+        """Return the address and the size of a new table in bytes."""
         code = write_table(loops, module, self.store.functions, self.layout.bases)
         table = Table(self.home, code)
         self.held.append(table)
@@ -122,7 +122,7 @@ class _Writer:
         return not end.offset and size_class(nbytes) == self.recording.memory.capacities[end.block]
 
     def _format_block(self, block: int) -> str:
-        """Return the text of a new array for a block."""
+        """Return the source that allocates a block."""
         capacity = self.recording.memory.capacities[block]
         end = self.whole.get(block)
         if end is None:
@@ -132,7 +132,7 @@ class _Writer:
         return f"WasmArray(memory, s{block}, d{block}, {size}, {capacity})"
 
     def _format_end(self, index: int, end: End | WasmArray) -> str:
-        """Return the text of a result: an array that was given or made, or a view of it."""
+        """Return the source of a result: an argument, a new array, or a view of one."""
         if isinstance(end, WasmArray):
             self.names[f"e{index}"] = end
             return f"e{index}"
@@ -149,13 +149,13 @@ class _Writer:
 
 
 def _bytes(count: int) -> str:
-    """Return the text of a new array of bytes."""
+    """Return the source that allocates an array of bytes."""
     size = size_class(count)
     return f"WasmArray(memory, ({size},), uint8, {size}, {size})"
 
 
 class _Replay:
-    """The calls of a graph one by one; compiled when it is first needed."""
+    """A replay of the graph, compiled on first use."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

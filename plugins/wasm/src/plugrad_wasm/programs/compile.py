@@ -10,6 +10,7 @@ from plugrad.extend import (
     Fused,
     active_functions,
     compile_replay,
+    fuse_epilogues,
     fuse_groups,
     fuse_regions,
     get_kernel,
@@ -17,9 +18,10 @@ from plugrad.extend import (
     string,
 )
 from plugrad_wasm.deferred import Deferred
+from plugrad_wasm.kernels.fused import BIAS_AND_ACTIVATE
 from plugrad_wasm.programs.blocks import elementwise_calls
 from plugrad_wasm.programs.caller import compile_region
-from plugrad_wasm.programs.recorder import RecordingMemory
+from plugrad_wasm.programs.recorder import Once, RecordingMemory, Shared
 from plugrad_wasm.programs.recording import run_call
 
 if TYPE_CHECKING:
@@ -33,11 +35,12 @@ if TYPE_CHECKING:
 
 
 def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
-    """Return a function of the arrays of arguments and variables, which returns results and updates.
+    """Return a function from the arrays of arguments and variables to results and updates, or None.
 
     None if there is nothing that can be recorded.
     """
     recordable = Recordable(graph, home)
+    graph = fuse_epilogues(graph, recordable.is_one_pass)
     grouped = fuse_groups(graph, is_included=recordable.is_elementwise)
     fused = fuse_regions(grouped, recordable)
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
@@ -56,7 +59,7 @@ def compile_graph(graph: Graph, home: LinearMemory) -> Run | None:
 
 
 class Recordable:
-    """Which steps of a graph can be recorded: calls of this backend's own implementations that need no values."""
+    """Decides which steps can be recorded: calls of this backend's own implementations that need no values."""
 
     def __init__(self, graph: Graph, home: LinearMemory) -> None:
         """Look at the steps of a graph."""
@@ -64,7 +67,7 @@ class Recordable:
         self._home = home
         self._functions = active_functions(graph.backend)
         self._is_own: dict[str, bool] = {}
-        self._calls: dict[tuple[Value, ...], list[Recorded] | None] = {}
+        self._calls: dict[tuple[str, tuple[Value, ...]], list[Recorded] | None] = {}
 
     def __call__(self, step: Step) -> bool:
         """Return whether a step can be recorded: a call, or a group of such."""
@@ -81,11 +84,20 @@ class Recordable:
             calls is not None and elementwise_calls(calls, self._home.store.functions) is not None
         )
 
+    def is_one_pass(self, call: Call) -> bool:
+        """Return whether a call can be recorded and, if it has a bias and an activation, stores only what they give."""
+        calls = self._record_calls(call)
+        finish = BIAS_AND_ACTIVATE.values()
+        return calls is not None and not any(
+            isinstance(each, Once | Shared) and each.export in finish for each in calls
+        )
+
     def _record_calls(self, call: Call) -> list[Recorded] | None:
         """Return the recorded calls of a kernel's call, or None if it cannot be recorded."""
-        if call.outputs not in self._calls:
-            self._calls[call.outputs] = self._record(call)
-        return self._calls[call.outputs]
+        key = call.kernel.name, call.outputs
+        if key not in self._calls:
+            self._calls[key] = self._record(call)
+        return self._calls[key]
 
     def _record(self, call: Call) -> list[Recorded] | None:
         specs = self._graph.specs

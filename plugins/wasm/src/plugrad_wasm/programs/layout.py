@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Layout:
-    """The places of the arguments of calls, as operands of a program."""
+    """Translates the places of call arguments to operands of a program."""
 
     def __init__(self, recording: Recording, given: int) -> None:
         """Plan the memory of what is neither one of the first blocks, which are given, nor needed by a result."""
@@ -56,11 +56,11 @@ class Layout:
         self.frame_bytes: int = self.scratch + max([c.scratch_bytes for c in blocks], default=0)
 
     def elements(self, call: Once) -> int:
-        """Return about how many elements a call reads or writes at most, of four bytes each."""
+        """Estimate the largest number of elements that a call reads or writes, at four bytes each."""
         return max([self._capacities[block] for block in iter_blocks(call)], default=0) // 4
 
     def operand(self, argument: BlockArgument, first: int = 0) -> Operand:
-        """Return the operand of an argument, for blocks from an element on."""
+        """Return the operand of an argument; inside blocks, starting at element `first`."""
         match argument:
             case Moving(start, step):
                 base, number, _ = self.operand(start)
@@ -85,7 +85,7 @@ class Layout:
 
 
 def iter_blocks(call: Recorded) -> Iterator[int]:
-    """Yield the blocks in which a call reads or writes."""
+    """Yield the memory blocks that a call reads or writes."""
     for argument in _iter_block_arguments(call):
         place = argument.start if isinstance(argument, Moving) else argument
         if isinstance(place, Place):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Piece(NamedTuple):
-    """Calls in one module."""
+    """Loops of calls in one module."""
 
     module: str
     loops: Loops
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Parts of one loop in one module, which several threads share."""
+    """The parts of one loop in one module, which threads share."""
 
     module: str
     loops: list[Loops]
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
 def pieces_of(
     calls: Sequence[Recorded], layout: Layout, store: Runtime
 ) -> list[Piece | Parts | Shared]:
-    """Return the calls as pieces. Long work ends one, because Python raises Ctrl-C between two of them."""
+    """Divide the calls into pieces. A piece ends after long work, because Ctrl-C is raised between pieces."""
     pieces = _Pieces()
     for call in calls:
         match call:
@@ -74,11 +74,11 @@ class _Pieces:
         self._waiting: list[TableCall] = []
 
     def wait(self, call: TableCall) -> None:
-        """Add a call that any module can make, in the module of the next call."""
+        """Hold back a call that any module can make, for the module of the next call."""
         self._waiting.append(call)
 
     def write(self, module: str, loops: Loops, work: int) -> None:
-        """Add loops that a module runs, after the waiting calls; `work` is the number of their elementary steps."""
+        """Add loops of a module after the held-back calls; `work` is their number of elementary steps."""
         if self._waiting:
             loops = [(1, 1, self._waiting), *loops]
             self._waiting = []
@@ -100,7 +100,7 @@ class _Pieces:
 
 
 def _split_parts(call: Blocks, layout: Layout, store: Runtime) -> list[Loops]:
-    """Return the loops of blocks, for as many parts of the elements as threads share, or as Ctrl-C may wait for."""
+    """Split a loop of blocks into parts for threads, or for timely Ctrl-C."""
     work = call.items * len(call.each)
     length = items_per_part(store, call.items, work, ELEMENTWISE_PART, call.block)
     parts: list[Loops] = []
@@ -115,7 +115,7 @@ def _split_parts(call: Blocks, layout: Layout, store: Runtime) -> list[Loops]:
 
 
 def _table_calls(calls: Sequence[BlockCall], layout: Layout, first: int) -> list[TableCall]:
-    """Return calls for the elements from one on."""
+    """Return table calls that start at element `first`."""
     return [
         TableCall(export, [layout.operand(x, first) for x in arguments])
         for export, arguments in calls
@@ -123,7 +123,7 @@ def _table_calls(calls: Sequence[BlockCall], layout: Layout, first: int) -> list
 
 
 class SharedCalls:
-    """Chains of calls that several threads share."""
+    """Chains of calls that threads share."""
 
     def __init__(self, call: Shared, layout: Layout, perform: Callable[..., None]) -> None:
         """Say where the arguments lie."""
@@ -146,7 +146,7 @@ class SharedCalls:
 
 
 class SharedTables:
-    """Tables that several threads share, each of which has its own bases and memory for loops."""
+    """Tables that threads share, each with its own bases and scratch memory."""
 
     def __init__(
         self, tables: Sequence[tuple[int, int]], parts: Parts, layout: Layout, memory: LinearMemory

@@ -28,7 +28,7 @@ MIDDLE = 1 << BLOCK_BITS - 1
 
 
 class Place(NamedTuple):
-    """A place in the block of a recording with a number."""
+    """An offset in a numbered block of a recording."""
 
     block: int
     offset: int
@@ -43,7 +43,7 @@ def address_of(place: Place) -> int:
 
 
 def locate(address: int) -> Place | int:
-    """Return the place of an address of a recording; an address of linear memory, or another number, as it is."""
+    """Return the place for an address of a recording; other numbers are returned unchanged."""
     if address < MIDDLE:
         return int(address)
     block, offset = divmod(int(address), 1 << BLOCK_BITS)
@@ -51,7 +51,7 @@ def locate(address: int) -> Place | int:
 
 
 def locate_all(arguments: Sequence[Any], types: str) -> tuple[Argument, ...]:
-    """Return the arguments of a call with places instead of addresses; these are 32 bits wide."""
+    """Return the arguments of a call with places for addresses, which are 32-bit integers."""
     return tuple(
         [locate(x) if kind == "i" else x for x, kind in zip(arguments, types, strict=True)]
     )
@@ -66,7 +66,7 @@ class Once(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Chains of calls that several threads share, as `Workers.perform` takes them."""
+    """Chains of calls that threads share, in the form of `Workers.perform`."""
 
     export: str
     chains: tuple[tuple[tuple[Argument, ...], ...], ...]
@@ -74,27 +74,27 @@ class Shared(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Numbers and addresses that are written to an address, before an export reads them."""
+    """Numbers and addresses to write to memory before an export reads them."""
 
     target: Argument
     numbers: tuple[Argument, ...]
 
 
 class Moving(NamedTuple):
-    """A place, or a number, that moves by some bytes for each element of the blocks before."""
+    """A place or number that advances by some bytes for each element of preceding blocks."""
 
     start: Argument
     step: int
 
 
 class Scratch(NamedTuple):
-    """An offset in the memory that the loops of a program use in turn."""
+    """An offset in the scratch memory that the loops of a program share."""
 
     offset: int
 
 
 class Items(NamedTuple):
-    """The number of elements of a block."""
+    """The number of elements in the current block."""
 
 
 BlockArgument: TypeAlias = "Argument | Moving | Scratch | Items"
@@ -102,7 +102,7 @@ BlockCall: TypeAlias = "tuple[str, tuple[BlockArgument, ...]]"
 
 
 class Blocks(NamedTuple):
-    """Calls in one module that run block by block."""
+    """Calls of one module that run block by block."""
 
     module: str
     items: int
@@ -117,11 +117,11 @@ Recorded: TypeAlias = Once | Shared | Numbers | Blocks
 
 
 class NotRecorded(Exception):
-    """An implementation needs values, or exports that programs cannot call."""
+    """Raised when an implementation needs values, or exports that programs cannot call."""
 
 
 class RecordedExports(dict[str, "Call"]):
-    """The exports, calls of which are noted."""
+    """Exports whose calls are recorded instead of made."""
 
     def __init__(self, store: RecordingStore, *, is_long: bool) -> None:
         """Note calls in a store."""
@@ -143,7 +143,7 @@ class RecordedExports(dict[str, "Call"]):
 
 
 class RecordingStore:
-    """A store that notes calls; it has what implementations use of `runtime.Runtime`."""
+    """A store that records calls; it provides what implementations use of `runtime.Runtime`."""
 
     def __init__(self, store: Runtime) -> None:
         """Stand for a store."""
@@ -158,12 +158,12 @@ class RecordingStore:
         self.long: RecordedExports = RecordedExports(self, is_long=True)
 
     def descriptor(self, values: tuple[int, ...]) -> Located:
-        """Return integers in linear memory."""
+        """Return the address of integers in linear memory."""
         self.held.append(block := self._store.descriptor(values))
         return block
 
     def table(self, name: str, descriptor: tuple[int, ...], size: int) -> Located:
-        """Return bytes in linear memory that an export has filled."""
+        """Return the address of bytes in linear memory that an export has filled."""
         self.held.append(block := self._store.table(name, descriptor, size))
         return block
 
@@ -174,7 +174,7 @@ class RecordingStore:
         held: Sequence[object],
         scratch: Sequence[Located] = (),
     ) -> None:
-        """Note chains of calls."""
+        """Record chains of calls."""
         function = self.functions.get(export)
         if function is None:
             raise NotRecorded(export)
@@ -185,19 +185,19 @@ class RecordingStore:
         self.calls.append(Shared(export, tuple(located), blocks))
 
     def compile_wat(self, source: str, *, is_long: bool = False) -> Call:
-        """Refuse an expression of a program, whose module is not that of an export."""
+        """Refuse a custom expression, because programs call only exports."""
         raise NotRecorded(source)
 
 
 class _NeverReused(list[Block]):
-    """A list of released blocks that stays empty: no block is reused, for a plan decides which share memory."""
+    """A list of free blocks that stays empty, so that no block is reused: a plan decides that later."""
 
     def append(self, block: Block) -> None:
-        """Drop the block."""
+        """Ignore a released block."""
 
 
 class RecordingMemory(LinearMemory):
-    """A memory whose blocks are numbered."""
+    """A memory that numbers its blocks."""
 
     def __init__(self, home: LinearMemory) -> None:
         """Stand for a memory."""
@@ -214,16 +214,16 @@ class RecordingMemory(LinearMemory):
         self.free: defaultdict[int, list[Block]] = defaultdict(list)
 
     def prepare(self, capacity: int) -> None:
-        """Put a block with the next number on the free list of a class."""
+        """Put a newly numbered block on a free list."""
         self.free[capacity].append(Block(self, address_of(self.number_block(capacity)), capacity))
 
     def number_block(self, capacity: int) -> Place:
-        """Return the beginning of a new block."""
+        """Return the start of a newly numbered block."""
         self.capacities.append(capacity)
         return Place(len(self.capacities) - 1, 0)
 
     def stand_in(self, array: WasmArray) -> WasmArray:
-        """Return the stand-in for an array of linear memory that is the same at each call."""
+        """Return the stand-in for an existing array that is the same in each call."""
         block = self.number_block(array.capacity)
         self.fixed[block.block] = array
         view = WasmView(array, array.shape)
@@ -232,24 +232,24 @@ class RecordingMemory(LinearMemory):
         return view
 
     def new_input(self, spec: Shaped) -> WasmArray:
-        """Return the stand-in for an input, which each call brings anew."""
+        """Return the stand-in for an input, which differs in each call."""
         return self.empty(spec.shape, spec.dtype)
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:
-        """Return a constant, which the program keeps."""
+        """Return a constant, which the program keeps alive."""
         return self.stand_in(self.home.from_numpy(values, dtype))
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
-        """Return an array of 32-bit numbers, some of which may be addresses that each call has anew."""
+        """Return an array of 32-bit numbers, of which addresses are replaced in each call."""
         array = self.empty((len(numbers),), uint32)
         places = tuple([locate(number) for number in numbers])
         self.store.calls.append(Numbers(locate(array.address), places))
         return array
 
     def window(self, shape: tuple[int, ...], dtype: Any, address: int) -> NDArray[Any]:
-        """Refuse to give values."""
+        """Raise, because a recording has no values."""
         raise NotRecorded
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
-        """Refuse to give values."""
+        """Raise, because a recording has no values."""
         raise NotRecorded

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Home(NamedTuple):
-    """The object that kernels without inputs get instead of the backend while they are recorded."""
+    """The object that stands for the backend while kernels without inputs are recorded."""
 
     linear: LinearMemory
 
 
 class Recording(NamedTuple):
-    """The calls of some steps, in their order."""
+    """The recorded calls of some steps, in order."""
 
     memory: RecordingMemory
     """The first blocks are those of the arguments."""
@@ -36,7 +36,7 @@ class Recording(NamedTuple):
 
 
 class End(NamedTuple):
-    """A result: the elements of a block from an offset in bytes on, in a shape and dtype."""
+    """The location of a result: a block and an offset in bytes, with shape and dtype."""
 
     block: int
     offset: int
@@ -45,7 +45,7 @@ class End(NamedTuple):
 
 
 def record(graph: Graph, home: LinearMemory, functions: Functions) -> Recording:
-    """Return a recording of a graph whose steps are calls, and groups of elementwise ones.
+    """Record the calls of a graph's steps, with elementwise ones in groups.
 
     Raises:
         NotRecorded: an implementation needs values. Others raise what they raise untraced.
@@ -67,7 +67,7 @@ def record(graph: Graph, home: LinearMemory, functions: Functions) -> Recording:
 def run_call(
     call: Call, memory: RecordingMemory, arrays: Mapping[Value, WasmArray], functions: Functions
 ) -> list[WasmArray]:
-    """Return the results of the implementation of a call on stand-ins."""
+    """Run the implementation of a call on stand-ins and return its results."""
     inputs: list[Any] = [None if v is None else arrays[v] for v in call.inputs]
     if not call.kernel.inputs:
         inputs = [Home(memory)]
@@ -78,7 +78,7 @@ def run_call(
 def _record_group(
     body: Graph, memory: RecordingMemory, arrays: dict[Value, WasmArray], functions: Functions
 ) -> None:
-    """Record a group of elementwise calls, to run block by block if there are several blocks."""
+    """Record a group of elementwise calls, to run by blocks if the arrays are large enough."""
     arrays |= {v: memory.stand_in(x) for v, x in body.constants.items()}
     known = [*body.arguments, *body.constants]
     for value in known:
@@ -101,7 +101,7 @@ def _record_group(
 def _list_place_specs(
     values: Iterable[Value], arrays: Mapping[Value, WasmArray]
 ) -> dict[Place, Shaped] | None:
-    """Return what lies at each place; None if an array has two shapes, which calls do not tell apart."""
+    """Return the shape and dtype at each place, or None if one place has two shapes."""
     specs: dict[Place, Shaped] = {}
     for value in values:
         array = arrays[value]
@@ -112,14 +112,14 @@ def _list_place_specs(
 
 
 def _locate(array: WasmArray) -> Place:
-    """Return where an array of a recording lies, after copying the elements of a lazy one."""
+    """Return the location of an array in a recording; a lazy array is copied first."""
     place = locate(array.address)
     assert isinstance(place, Place)
     return place
 
 
 def describe_end(array: WasmArray, memory: RecordingMemory) -> End | WasmArray:
-    """Return where a result lies in the recording, or a view of the existing array that it is."""
+    """Return the location of a result, or a view if it lies in an existing array."""
     block, offset = _locate(array)
     fixed = memory.fixed.get(block)
     if fixed is not None:
@@ -128,7 +128,7 @@ def describe_end(array: WasmArray, memory: RecordingMemory) -> End | WasmArray:
 
 
 def view_of(owner: WasmArray, shape: Shape, dtype: DType, offset: int) -> WasmView:
-    """Return the elements of an array from an offset in bytes on, in a shape and dtype."""
+    """Return a view of an array from an offset in bytes on."""
     view = WasmView(owner, shape, dtype)
     view.address += offset
     view.capacity = size_class(view.size * dtype.itemsize)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _count_own_references() -> int:
-    """Return how many references a function finds to an argument that only a variable of its caller has."""
+    """Return the reference count that a function sees for an argument held only by its caller's variable."""
 
     def count(x: object) -> int:
         return getrefcount(x)
@@ -48,7 +48,7 @@ def specialize(
     free: Sequence[int],
     home: LinearMemory,
 ) -> Implementation | None:
-    """Return a function that does what an implementation does with arrays of some shapes and dtypes.
+    """Return a version of an implementation for fixed shapes, or None.
 
     `Backend.specialize` describes the arguments.
 
@@ -85,7 +85,7 @@ def specialize(
 
 
 def _pair_elements(kernel_name: str, inputs: int, results: int) -> list[tuple[int, int]]:
-    """Return inputs and results of which a call reads each element before it writes the same one."""
+    """Return pairs of input and result such that a call reads each element before it writes the same one."""
     kernel = KERNELS.get(kernel_name)
     if kernel is None:
         return []
@@ -99,12 +99,12 @@ def _pair_elements(kernel_name: str, inputs: int, results: int) -> list[tuple[in
 
 
 def _is_same(spec: Shaped | None, end: End) -> bool:
-    """Return whether a result has the shape and the dtype of an input."""
+    """Return whether a result has the shape and dtype of an input."""
     return spec is not None and (spec.shape, spec.dtype) == (end.shape, end.dtype)
 
 
 class _Writer:
-    """Writes the text of the function, with the objects that it names."""
+    """Writes the source of the function, with the objects that it refers to."""
 
     def __init__(
         self,
@@ -142,14 +142,14 @@ class _Writer:
         }
 
     def reuse_input(self, position: int, block: int) -> None:
-        """Let a block take the memory of an input if nobody else refers to it when the function runs."""
+        """Let a block reuse the memory of an input if at run time nobody else refers to it."""
         if block in self.whole:
             self.reused.setdefault(block, []).append(f"x{position}")
 
     def compile(
         self, general: Implementation, may_be_lazy: Sequence[int], *, returns_list: bool
     ) -> Implementation:
-        """Return the function; for lazy arrays among the inputs that may be, it calls the general one."""
+        """Compile the function; it falls back to `general` for lazy arrays among the inputs."""
         parameters = ", ".join(self.parameters)
         lines = [f"def call({parameters}):"]
         if may_be_lazy:
@@ -172,7 +172,7 @@ class _Writer:
         return self.names.pop("call")  # so that it is no part of a circle
 
     def _make_blocks(self, blocks: Iterable[int]) -> list[str]:
-        """Return the lines that make arrays for those of some blocks that there are not yet."""
+        """Return source lines that allocate those blocks that are not yet allocated."""
         known = {*self.owners, *self.memory.fixed}
         missing = [block for block in dict.fromkeys(blocks) if block not in known]
         self.owners |= {block: f"y{block}" for block in missing}
@@ -189,7 +189,7 @@ class _Writer:
         return lines
 
     def _format_block(self, block: int) -> str:
-        """Return the text of a new array for a block."""
+        """Return the source that allocates a block."""
         capacity = self.memory.capacities[block]
         end = self.whole.get(block)
         if end is None:
@@ -209,7 +209,7 @@ class _Writer:
         return f"run{number}({', '.join(arguments)})"
 
     def _format_arguments(self, number: int, arguments: Sequence[Argument]) -> Iterator[str]:
-        """Yield the texts of numbers, and of addresses in arrays."""
+        """Yield the source of numbers, and of addresses in arrays."""
         for position, argument in enumerate(arguments):
             if not isinstance(argument, Place):
                 name = f"n{number}_{position}"
@@ -224,7 +224,7 @@ class _Writer:
                 yield f"{self.owners[block]}.address{f' + {offset}' if offset else ''}"
 
     def _format_end(self, index: int, end: End) -> str:
-        """Return the text of a result: the array that has its block, or a view of it."""
+        """Return the source of a result: the array that has its block, or a view of it."""
         if self.whole.get(end.block) == end:
             return self.owners[end.block]
         self.names |= {f"shape{index}_": end.shape, f"dtype{index}_": end.dtype}

@@ -23,7 +23,7 @@ MAX_ITEMS: Final = (1 << 31) - 1
 
 
 class Operand(NamedTuple):
-    """A number, or an address: a base, an offset, and how far it moves for each item of the blocks before."""
+    """A number, or an address as base, offset, and step per item of the preceding blocks."""
 
     base: int
     number: float
@@ -31,7 +31,7 @@ class Operand(NamedTuple):
 
 
 class TableCall(NamedTuple):
-    """A call of an export of the module, or, without an export, a write of numbers to memory."""
+    """A call of an export, or without an export, a write of numbers to memory."""
 
     export: str | None
     operands: Sequence[Operand]
@@ -43,7 +43,7 @@ Loops: TypeAlias = "list[tuple[int, int, list[TableCall]]]"
 
 
 def write_table(loops: Loops, module: str, functions: Mapping[str, Function], bases: int) -> bytes:
-    """Return the table of loops whose calls are functions of one module.
+    """Encode loops of calls of one module's functions as a table.
 
     Raises:
         ArgumentValueError: a number does not fit: nothing that is not in the table of the module, with its operands,
@@ -64,7 +64,7 @@ def write_table(loops: Loops, module: str, functions: Mapping[str, Function], ba
 def _encode_call(
     call: TableCall, module: str, functions: Mapping[str, Function], bases: int, count: int
 ) -> bytes:
-    """Encode one call as the 32-bit words that the sandbox reads."""
+    """Encode a call as 32-bit words that the sandbox reads."""
     export, operands = call
     if export is None:
         head, types = (count, 0), "i" * len(operands)
@@ -86,7 +86,7 @@ def _encode_call(
 
 
 def bits_of(number: float, letter: str) -> int:
-    """Return a number of a type as an integer that has its bits.
+    """Return the bits of a number of a type as an integer.
 
     >>> hex(bits_of(1.0, "f")), hex(bits_of(1.0, "d")), bits_of(True, "i")
     ('0x3f800000', '0x3ff0000000000000', 1)

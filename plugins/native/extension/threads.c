@@ -1,0 +1,136 @@
+// Threads that compute parts of a call, see threads.h.
+//
+// Whoever is there takes the next part, the caller, too. So nobody waits for a thread that has not begun: it comes too
+// late and finds nothing. A thread that has just computed looks for more for a while before it sleeps, because waking
+// it takes longer than many a call.
+//
+// Threads and locks are those of CPython's ABI, which has them for all systems. A helper never takes Python's lock.
+#include "threads.h"
+
+#include <stdatomic.h>
+
+#define MOST_HELPERS 255
+#define SPINS 1000      // pauses before a thread sleeps: 20 to 50 µs
+#define SEAT (1u << 16) // for a helper that may come
+#define INSIDE (SEAT - 1)
+
+// What a thread sleeps on. The lock is held but when the thread is to wake up.
+typedef struct {
+    void *lock;
+    _Atomic(int) is_asleep;
+} bed;
+
+static bed helpers[MOST_HELPERS], caller;
+static _Atomic(int) helper_count, most_spins;
+static _Atomic(int) is_taken; // whether somebody uses the helpers
+static _Atomic(uint32_t) gate; // how many helpers are inside, and a SEAT for each that may still come
+
+static struct {
+    void (*run)(void *job, int part);
+    void *job;
+    int count;
+    _Atomic(int) next;
+} current; // is written while nobody is inside
+
+static void pause(void) {
+#ifdef __x86_64__
+    __builtin_ia32_pause();
+#elifdef __aarch64__
+    __asm__ volatile("isb");
+#endif
+}
+
+static void wake(bed *b) {
+    if (atomic_exchange(&b->is_asleep, 0)) PyThread_release_lock(b->lock);
+}
+
+// Sleep until somebody wakes this thread, unless there is a gate to enter, or an empty room to see.
+static void sleep_at_gate(bed *b, int is_helper) {
+    atomic_store(&b->is_asleep, 1);
+    const uint32_t seen = atomic_load(&gate);
+    const int is_ready = is_helper ? seen >= SEAT : !seen;
+    if (is_ready && atomic_exchange(&b->is_asleep, 0)) return;
+    PyThread_acquire_lock(b->lock, 1);
+}
+
+// Compute parts until none is left; then nobody else need come.
+static void take_parts(void) {
+    for (;;) {
+        const int part = atomic_fetch_add(&current.next, 1);
+        if (part >= current.count) break;
+        current.run(current.job, part);
+    }
+    atomic_fetch_and(&gate, INSIDE);
+}
+
+static int enter(void) {
+    uint32_t seen = atomic_load(&gate);
+    while (seen >= SEAT)
+        if (atomic_compare_exchange_weak(&gate, &seen, seen - SEAT + 1)) return 1;
+    return 0;
+}
+
+static void help(void *own) {
+    for (int spins = 0;;) {
+        if (enter()) {
+            take_parts();
+            if (atomic_fetch_sub(&gate, 1) == 1) wake(&caller);
+            spins = 0;
+        } else if (spins++ < most_spins) {
+            pause();
+        } else {
+            sleep_at_gate(own, 1);
+            spins = 0;
+        }
+    }
+}
+
+static void *make_bed(void) {
+    void *lock = PyThread_allocate_lock();
+    if (lock) PyThread_acquire_lock(lock, 1);
+    return lock;
+}
+
+void start_helpers(int threads, int processors) {
+    atomic_store(&most_spins, threads > processors ? 0 : SPINS);
+    if (atomic_load(&helper_count) >= threads - 1 || atomic_exchange(&is_taken, 1)) return;
+    if (!caller.lock) caller.lock = make_bed();
+    while (caller.lock && helper_count < threads - 1 && helper_count < MOST_HELPERS) {
+        bed *own = helpers + helper_count;
+        if (!own->lock) own->lock = make_bed();
+        if (!own->lock || PyThread_start_new_thread(help, own) == (unsigned long)-1) break;
+        helper_count++;
+    }
+    atomic_store(&is_taken, 0);
+}
+
+void forget_helpers(void) {
+    for (int i = 0; i < MOST_HELPERS; i++) helpers[i] = (bed){};
+    caller = (bed){};
+    helper_count = is_taken = 0;
+    gate = 0;
+}
+
+void run_parts(void (*run)(void *job, int part), void *job, int count, int threads) {
+    const int most = count < threads ? count : threads;
+    if (most < 2 || !atomic_load(&helper_count) || atomic_exchange(&is_taken, 1)) {
+        for (int part = 0; part < count; part++) run(job, part);
+        return;
+    }
+    const int there = helper_count, seats = most - 1 < there ? most - 1 : there;
+    current.run = run, current.job = job, current.count = count;
+    atomic_store(&current.next, 0);
+    atomic_store(&gate, (uint32_t)seats * SEAT);
+    int awake = 0;
+    for (int i = 0; i < there; i++) awake += !atomic_load(&helpers[i].is_asleep);
+    for (int i = 0; i < there && awake < seats; i++)
+        if (atomic_load(&helpers[i].is_asleep)) wake(helpers + i), awake++;
+    take_parts();
+    for (int spins = 0; atomic_load(&gate);) {
+        if (spins++ < most_spins)
+            pause();
+        else
+            sleep_at_gate(&caller, 0);
+    }
+    atomic_store(&is_taken, 0);
+}

@@ -1,0 +1,127 @@
+"""Biases and activations behind products and convolutions: one call of C, with the bits of several."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import plugrad
+from plugrad.discovery.loading import open_backend
+from plugrad.extend import active_functions, fuse_epilogues
+from plugrad.types.bits import comparable_bits
+
+pytest.importorskip("wasmtime")
+programs = import_module("plugrad_wasm.programs.compile")
+record = import_module("plugrad_wasm.programs.recording").record
+
+
+@pytest.fixture(autouse=True)
+def _on_wasm():
+    with plugrad.use("wasm"):
+        yield
+
+
+def numbers(*shape, seed=0):
+    values = np.random.default_rng(seed).standard_normal(shape).astype("float32")
+    values.flat[:4] = np.nan, np.inf, -np.inf, -0.0
+    return plugrad.asarray(values)
+
+
+def exports(function, *args):
+    """Return the exports that a compiled function calls."""
+    graph = plugrad.make_graph(function)(*args)
+    backend = open_backend("wasm")
+    is_included = programs.Recordable(graph, backend.linear).is_one_pass
+    fused = fuse_epilogues(graph, is_included)
+    return [call.export for call in record(fused, backend.linear, active_functions(backend)).calls]
+
+
+def check(function, *args):
+    expected = function(*args)
+    jitted = plugrad.jit(function)
+    for _ in range(2):
+        assert comparable_bits(jitted(*args).numpy()) == comparable_bits(expected.numpy())
+
+
+SIZES = [
+    (2, 1, 2),
+    (3, 5, 7),
+    (64, 128, 10),
+    (5, 512, 8),
+    (97, 513, 33),
+    (130, 1100, 24),
+    (4, 16, 16),
+]
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(("rows", "depth", "columns"), SIZES)
+def test_products_of_each_form(rows, depth, columns, turned):
+    x = numbers(*((depth, rows) if "a" in turned else (rows, depth)))
+    w = numbers(*((columns, depth) if "b" in turned else (depth, columns)), seed=1)
+    b = numbers(columns, seed=2)
+
+    def product(x, w):
+        return plugrad.matmul(x, w, transpose_a="a" in turned, transpose_b="b" in turned)
+
+    for function in (
+        lambda x, w, b: plugrad.relu(product(x, w) + b),
+        lambda x, w, b: plugrad.relu6(product(x, w)),
+        lambda x, w, b: b + product(x, w),
+    ):
+        assert exports(function, x, w, b) == ["matmul_within_float32"]
+        check(function, x, w, b)
+
+
+CONVOLUTIONS = {
+    "groups": (4, 3, 1),
+    "copied": (3, 3, 1),
+    "strided": (4, 3, 2),
+    "pixels": (8, 1, 1),
+    "many channels": (32, 3, 1),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_of_each_form(name):
+    channels, size, stride = CONVOLUTIONS[name]
+    x, b = numbers(2, 9, 9, channels), numbers(40, seed=2)
+    w = numbers(size, size, channels, 40, seed=1)
+
+    def function(x, w, b):
+        return plugrad.relu(plugrad.conv2d(x, w, stride, "same") + b)
+
+    assert len(exports(function, x, w, b)) == 1
+    check(function, x, w, b)
+    deep = numbers(size, size, channels, 1, seed=3)
+    check(
+        lambda x, w, b: plugrad.relu6(plugrad.depthwise_conv2d(x, w, stride, "same") + b),
+        *(x, deep, b[:channels]),
+    )
+
+
+def test_what_would_take_a_pass_of_its_own_is_left_to_groups():
+    x, w = numbers(6, 5), numbers(5, 4)
+    for bias in (numbers(1), numbers(6, 4)):
+        found = exports(lambda x, w, b: plugrad.relu(x @ w + b), x, w, bias)
+        assert [name.partition("_")[0] for name in found] == ["matmul", "add", "relu"]
+    found = exports(lambda x, w, b: plugrad.gelu(x @ w + b), x, w, numbers(4))
+    assert found[0] == "matmul_within_float32"
+    assert exports(lambda x, w: plugrad.elu(x @ w), x, w)[0] == "matmul_float32"
+    assert exports(lambda x, w, b: x @ w + b, x[:1], w, numbers(4))[0] == "matmul_float32"
+    stack = numbers(3, 6, 5)
+    assert exports(lambda x, w, b: x @ w + b, stack, w, numbers(4))[0] == "matmul_float32"
+
+
+@pytest.mark.parametrize("kernel", ["BatchMatMul", "Add", "Relu", "_FusedMatMul"])
+def test_kernels_that_are_replaced_are_not_joined(kernel):
+    def replaced(*arrays, **attrs):
+        calls.append(kernel)
+        return own(*arrays, **attrs)
+
+    calls = []
+    own = plugrad.get_kernel(kernel, "wasm").kernel_func
+    x, w, b = numbers(3, 4), numbers(4, 5, seed=1), numbers(5, seed=2)
+    with plugrad.override_kernel(kernel, "wasm", replaced):
+        check(lambda x, w, b: plugrad.relu(x @ w + b), x, w, b)
+    assert bool(calls) is (kernel != "_FusedMatMul")
