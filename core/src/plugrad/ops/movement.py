@@ -11,16 +11,14 @@ from plugrad.engine.results import alias
 from plugrad.errors import ArgumentValueError, AxisError, ShapeError, short_repr
 from plugrad.kernels import movement
 from plugrad.ops.arguments import (
-    along_axis,
     as_tensor,
-    axis_attributes,
-    axis_of,
     checked_attributes,
     host_array,
     same_dtype,
     with_attributes,
 )
 from plugrad.ops.attributes import as_list, check_flag, check_integer, is_sequence, to_list
+from plugrad.ops.axes import along_axis, axis_attributes, axis_of
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, string

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.kernels import normalization
 from plugrad.ops.arguments import (
-    along_axis,
     as_supported_dtype,
     as_tensor,
     cast,
@@ -15,6 +14,7 @@ from plugrad.ops.arguments import (
     supported_dtype,
 )
 from plugrad.ops.attributes import check_finite, check_integer
+from plugrad.ops.axes import along_axis
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, promote

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError
 from plugrad.kernels import movement, reduction
 from plugrad.ops.arguments import (
-    along_axis,
     as_supported_dtype,
     as_tensor,
     cast,
     with_attributes,
 )
 from plugrad.ops.attributes import check_flag, check_integer
+from plugrad.ops.axes import along_axis
 from plugrad.ops.indexing import as_signed, first_backend
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import (

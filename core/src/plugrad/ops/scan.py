@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from plugrad.errors import ArgumentValueError, AxisError
 from plugrad.kernels import movement, scan
-from plugrad.ops.arguments import along_axis, as_supported_dtype
+from plugrad.ops.arguments import as_supported_dtype
 from plugrad.ops.attributes import check_flag
+from plugrad.ops.axes import along_axis
 from plugrad.ops.reduction import as_summable
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import normalize_axis

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from plugrad.kernels import movement, sorting
 from plugrad.ops.arguments import (
-    along_axis,
     as_supported_dtype,
     checked_attributes,
     promote_operands,
 )
 from plugrad.ops.attributes import check_choice, check_flag, check_integer
+from plugrad.ops.axes import along_axis
 from plugrad.ops.indexing import take_along_axis
 from plugrad.tensor.tensor import TopK
 from plugrad.types.arguments import explain_wrong_calls
