@@ -20,7 +20,7 @@ from plugrad.extend import (
     int32,
 )
 from plugrad.kernels import binary, creation, movement, reduction, unary
-from plugrad.registry.transaction import snapshot
+from plugrad.registry.transaction import complete_registries, snapshot_registered
 
 FUNCTIONS = {
     binary.add: np.add,
@@ -144,10 +144,16 @@ def settings(monkeypatch, elsewhere):
     plugrad.config.reset()
 
 
+@pytest.fixture(scope="session")
+def complete():
+    """All gradients and rules of plugrad's own are registered, which snapshots need: it takes milliseconds."""
+    complete_registries()
+
+
 @pytest.fixture(autouse=True)
-def registries(settings):
+def registries(complete, settings):
     """Contracts, implementations for cpu and gradients that a test adds are gone after it."""
     open_installed()
-    restore = snapshot()
+    restore = snapshot_registered()
     yield
     restore()

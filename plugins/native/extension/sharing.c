@@ -8,6 +8,7 @@
 #include "threads.h"
 
 #define MOST_VECTORS 4 // of a ufunc
+#define MOST_NUMBERS 256 // of a descriptor
 
 // An elementwise function of NumPy, and the vectors that it is called with.
 typedef struct {
@@ -152,6 +153,7 @@ typedef struct {
     part whole;
     int64_t steps[MOST_ARGUMENTS], count, multiple;
     int arguments, place, parts;
+    int64_t descriptor_bytes; // of the argument at `place`, if that is a descriptor
 } division;
 
 static int64_t bound(const division *d, int part) {
@@ -171,7 +173,14 @@ static void run_items(void *job, int part) {
             if (step && values[i].pointer)
                 values[i].pointer = (char *)values[i].pointer + items * c->item_bytes[i];
         }
-        if (d->place >= 0) values[d->place].integer = count;
+        int32_t numbers[MOST_NUMBERS];
+        if (d->descriptor_bytes) {
+            memcpy(numbers, values[d->place].pointer, (size_t)d->descriptor_bytes);
+            numbers[1] = (int32_t)count;
+            values[d->place].pointer = numbers;
+        } else if (d->place >= 0) {
+            values[d->place].integer = count;
+        }
         c->k->run(values);
     } else {
         const ufunc_call *c = &d->whole.ufunc;
@@ -182,14 +191,19 @@ static void run_items(void *job, int part) {
     }
 }
 
-// Whether every step is that of an array, and the place that of a number.
-static int are_steps_right(const division *d) {
+// Whether every step is that of an array, and the place that of a number or of a descriptor.
+static int are_steps_right(division *d) {
     const kernel_call *c = &d->whole.kernel;
     if (d->whole.kind == UFUNC) return d->place == -1 && d->count == d->whole.ufunc.count;
     for (int i = 0; i < d->arguments; i++)
         if (d->steps[i] && c->values[i].pointer && !c->item_bytes[i]) return 0;
-    return d->whole.kind == KERNEL &&
-           (d->place == -1 || (d->place < d->arguments && c->k->kinds[d->place] == INTEGER));
+    if (d->whole.kind != KERNEL || d->place >= d->arguments) return 0;
+    if (d->place < 0 || c->k->kinds[d->place] == INTEGER) return 1;
+    const int32_t *numbers = c->values[d->place].pointer;
+    for (int i = 0; i < c->held; i++)
+        if (c->views[i].buf == numbers) d->descriptor_bytes = c->views[i].len;
+    return c->k->kinds[d->place] == DESCRIPTOR && *numbers > 0 && numbers[1] == d->count &&
+           d->descriptor_bytes <= (int64_t)(MOST_NUMBERS * sizeof *numbers);
 }
 
 PyObject *divide([[maybe_unused]] PyObject *module, PyObject *const *arguments, ptrdiff_t count) {
@@ -199,7 +213,7 @@ PyObject *divide([[maybe_unused]] PyObject *module, PyObject *const *arguments, 
     if (steps >= 0 && (given != steps || given > MOST_ARGUMENTS))
         return PyErr_Format(PyExc_ValueError, "divide: there is a step for each of %d or fewer arguments",
                             MOST_ARGUMENTS);
-    d.arguments = (int)given;
+    d.arguments = (int)given, d.descriptor_bytes = 0;
     for (int i = 0; i < steps; i++) d.steps[i] = PyLong_AsLongLong(PyTuple_GetItem(arguments[4], i));
     long long numbers[5];
     for (int i = 0; i < 5; i++) numbers[i] = PyLong_AsLongLong(arguments[5 + i]);

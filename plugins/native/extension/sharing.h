@@ -10,7 +10,7 @@ PyObject *share(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
 
 // divide(ufunc type, processors, function, arguments, steps, place, count, multiple, parts, threads): make a call for `count`
 // items in parts, in up to so many threads; return whether the function is one of the above. Of arguments, a tuple, the one
-// at `place`, if not -1, is the number of items. `steps` has a number for each: n if an array has n elements for each item,
+// at `place`, if not -1, is the number of items, or a descriptor whose first axis has so many. `steps` has a number for each: n if an array has n elements for each item,
 // -n if each part has n elements for itself, 0 if all share it. All parts but the last have a multiple of so many items.
 PyObject *divide(PyObject *module, PyObject *const *arguments, ptrdiff_t count);
 

@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 
 #define MOST_HELPERS 255
-#define SPINS 1000      // pauses before a thread sleeps: 20 to 50 µs
 #define SEAT (1u << 16) // for a helper that may come
 #define INSIDE (SEAT - 1)
 
@@ -21,7 +20,7 @@ typedef struct {
 } bed;
 
 static bed helpers[MOST_HELPERS], caller;
-static _Atomic(int) helper_count, most_spins;
+static _Atomic(int) helper_count, is_patient; // whether there are processors for all that look for parts
 static _Atomic(int) is_taken; // whether somebody uses the helpers
 static _Atomic(uint32_t) gate; // how many helpers are inside, and a SEAT for each that may still come
 
@@ -32,12 +31,36 @@ static struct {
     _Atomic(int) next;
 } current; // is written while nobody is inside
 
-static void pause(void) {
+// What the processor counts all the time.
+static uint64_t now(void) {
+#ifdef __x86_64__
+    return __builtin_ia32_rdtsc();
+#else
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#endif
+}
+
+// The ticks for which a thread waits before it sleeps: about 50 µs, at most 100.
+static uint64_t patience(void) {
+#ifdef __x86_64__
+    return 200000;
+#else
+    uint64_t per_second;
+    __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(per_second));
+    return per_second / 20000;
+#endif
+}
+
+// Let the other thread of a core compute for some cycles; return whether this one has waited long enough since `begin`.
+static int pause_until(uint64_t begin) {
 #ifdef __x86_64__
     __builtin_ia32_pause();
-#elifdef __aarch64__
+#else
     __asm__ volatile("isb");
 #endif
+    return !atomic_load(&is_patient) || now() - begin > patience();
 }
 
 static void wake(bed *b) {
@@ -71,16 +94,14 @@ static int enter(void) {
 }
 
 static void help(void *own) {
-    for (int spins = 0;;) {
+    for (uint64_t begin = now();;) {
         if (enter()) {
             take_parts();
             if (atomic_fetch_sub(&gate, 1) == 1) wake(&caller);
-            spins = 0;
-        } else if (spins++ < most_spins) {
-            pause();
-        } else {
+            begin = now();
+        } else if (pause_until(begin)) {
             sleep_at_gate(own, 1);
-            spins = 0;
+            begin = now();
         }
     }
 }
@@ -92,7 +113,7 @@ static void *make_bed(void) {
 }
 
 void start_helpers(int threads, int processors) {
-    atomic_store(&most_spins, threads > processors ? 0 : SPINS);
+    atomic_store(&is_patient, threads <= processors);
     if (atomic_load(&helper_count) >= threads - 1 || atomic_exchange(&is_taken, 1)) return;
     if (!caller.lock) caller.lock = make_bed();
     while (caller.lock && helper_count < threads - 1 && helper_count < MOST_HELPERS) {
@@ -126,11 +147,7 @@ void run_parts(void (*run)(void *job, int part), void *job, int count, int threa
     for (int i = 0; i < there && awake < seats; i++)
         if (atomic_load(&helpers[i].is_asleep)) wake(helpers + i), awake++;
     take_parts();
-    for (int spins = 0; atomic_load(&gate);) {
-        if (spins++ < most_spins)
-            pause();
-        else
-            sleep_at_gate(&caller, 0);
-    }
+    for (const uint64_t begin = now(); atomic_load(&gate);)
+        if (pause_until(begin)) sleep_at_gate(&caller, 0);
     atomic_store(&is_taken, 0);
 }

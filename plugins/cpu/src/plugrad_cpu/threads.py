@@ -15,6 +15,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 from plugrad.extend import BackendUnavailable, suppress_failures
 
 if TYPE_CHECKING:
@@ -159,7 +161,8 @@ class ThreadPool:
             arguments: of the whole call. Arrays that are divided are dense.
             steps: a number for each argument: n for an array with n elements for each item, -n if each part has n
                 elements for itself, 0 for what all parts share.
-            place: which argument is the number of items, or -1.
+            place: which argument is the number of items, or -1; or a vector of integers whose second one is that
+                number. Then the arrays may have any strides, if compiled threads know the function.
             count: the number of items.
             parts: the number of parts.
             multiple: all parts but the last have a multiple of so many items.
@@ -168,6 +171,13 @@ class ThreadPool:
             function, arguments, steps, place, count, multiple, parts, self.count
         ):
             return
+        numbers = arguments[place] if place >= 0 else count
+        is_walk = isinstance(numbers, np.ndarray)
+        if is_walk and any(
+            n and not x.flags.c_contiguous for x, n in zip(arguments, steps, strict=True)
+        ):
+            function(*arguments)
+            return
         flat = [x.reshape(-1) if n else x for x, n in zip(arguments, steps, strict=True)]
         bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
         calls: list[Call] = []
@@ -175,10 +185,17 @@ class ThreadPool:
             if first == last:
                 continue
             some = [
-                x[n * first : n * last] if n > 0 else x[-n * part : -n * (part + 1)] if n else x
+                x[n * first : None if is_walk else n * last]
+                if n > 0
+                else x[-n * part : -n * (part + 1)]
+                if n
+                else x
                 for x, n in zip(flat, steps, strict=True)
             ]
-            if place >= 0:
+            if is_walk:
+                some[place] = numbers.copy()
+                some[place][1] = last - first
+            elif place >= 0:
                 some[place] = last - first
             calls.append((function, *some))
         self.run(calls)

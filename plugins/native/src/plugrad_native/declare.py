@@ -32,6 +32,8 @@ Exports: TypeAlias = Mapping[np.dtype[Any], Export]
 
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
+MAX_NUMBERS: Final = 256
+"""The most numbers of a descriptor of which threads make copies."""
 MAX_STEP: Final = 2**31 - 1
 """The most bytes between two elements."""
 COMPLEX64: Final = np.dtype(np.complex64)
@@ -146,11 +148,11 @@ def binary_kernel(
         out = empty(plan.shape, result or dtype)
         copies_a, copies_b = plan.copies
         a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
-        if is_dense and plan.size >= thread_pool.part_min_work:
+        if plan.size < thread_pool.part_min_work:
+            broadcast[dtype](a, b, out, plan.descriptor)
+        else:
             places = (a, 1), (b, 2), (out, 0)
             parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
-        else:
-            broadcast[dtype](a, b, out, plan.descriptor)
         return out
 
     return implementation
@@ -242,8 +244,8 @@ def parallel_walk(
 
     Args:
         run: takes the arrays, the descriptor, and attributes.
-        operands: dense arrays, and which strides in the descriptor are their own, counted from 1; 0 for one whose
-            elements follow each other.
+        operands: arrays, and which strides in the descriptor are their own, counted from 1; 0 for one whose elements
+            follow each other.
         descriptor: the number of axes, their sizes, and strides of any number of arrays.
         attributes: what else the function takes.
         work: about how many steps it takes, in those of an addition.
@@ -251,22 +253,23 @@ def parallel_walk(
     axes, count, *others = descriptor.tolist()
     multiple = BLOCK if axes == 1 else 1
     parts = thread_pool.count_parts(work, count // multiple, PARTS_PER_THREAD)
-    if parts == 1:
-        run(*[array for array, _ in operands], descriptor, *attributes)
-        return
     dense = count_elements(tuple(others[: axes - 1]))
-    flat = [
-        (x if x is None else x.reshape(-1), others[axes * which - 1] if which else dense)
-        for x, which in operands
+    steps = [
+        0 if x is None else others[axes * which - 1] if which else dense for x, which in operands
     ]
-    bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
-
-    def make_call(first: int, last: int) -> Call:
-        arrays = [x if x is None else x[first * step :] for x, step in flat]
-        some = np.array((axes, last - first, *others), np.int32)
-        return run, *arrays, some, *attributes
-
-    thread_pool.run([make_call(first, last) for first, last in pairwise(bounds)])
+    arrays = [array for array, _ in operands]
+    if parts == 1 or min(steps) < 0 or descriptor.size > MAX_NUMBERS:
+        run(*arrays, descriptor, *attributes)
+        return
+    thread_pool.divide(
+        run,
+        (*arrays, descriptor, *attributes),
+        (*steps, 0, *(0,) * len(attributes)),
+        len(arrays),
+        count,
+        parts=parts,
+        multiple=multiple,
+    )
 
 
 @lru_cache(maxsize=1024)

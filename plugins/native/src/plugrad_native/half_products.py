@@ -77,7 +77,7 @@ def correlate(x: Array, filter: Array, window: Window) -> Array | None:
     out = empty((x.shape[0], *window.out, channels), x.dtype)
     weights = as_contiguous(filter)
     run_windows(
-        lambda part, x, out, scratch: CONVOLUTION(x, weights, out, part, channels, scratch),
+        lambda part, x, out, scratch: (CONVOLUTION, x, weights, out, part, channels, scratch),
         descriptor,
         [as_contiguous(x)],
         [out],

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import Shape, Window
+    from plugrad_cpu.extend import Call
 
 MAX_SPATIAL_AXES: Final = 3
 UNIT_AXIS: Final = (1, 1, 1, 1, 1, 0)
@@ -80,7 +81,7 @@ def _divide(count: int, parts: int) -> list[int]:
 
 
 def run_windows(
-    run: Callable[..., object],
+    make_call: Callable[..., Call],
     descriptor: Array,
     images: Sequence[Array],
     results: Sequence[Array],
@@ -92,7 +93,8 @@ def run_windows(
     """Call a function for windows over images, in several threads if the work is long enough.
 
     Args:
-        run: takes the descriptor, images, results, and float32 in scratch memory, if any.
+        make_call: takes the descriptor, images, results, and float32 in scratch memory, if any, of a part, and
+            returns a function and its arguments.
         descriptor: the geometry.
         images: dense arrays as large as the images that windows slide over.
         results: dense arrays with something for each position of a window.
@@ -104,15 +106,16 @@ def run_windows(
     pieces = split_windows(descriptor, parts, by_images=by_images) if parts > 1 else ()
     if len(pieces) < 2:
         others = (empty((scratch,), FLOAT32),) if scratch else ()
-        run(descriptor, *images, *results, *others)
+        run, *arguments = make_call(descriptor, *images, *results, *others)
+        run(*arguments)
         return
     if descriptor[0] == 1:  # the first axis of which a single image has several positions
         results = [x.reshape(pieces[-1].results.stop, -1) for x in results]
 
-    def part(piece: WindowPart) -> tuple[object, ...]:
+    def part(piece: WindowPart) -> Call:
         given = *(x[piece.images] for x in images), *(x[piece.results] for x in results)
         others = (empty((scratch,), FLOAT32),) if scratch else ()
-        return run, piece.descriptor, *given, *others
+        return make_call(piece.descriptor, *given, *others)
 
     thread_pool.run([part(piece) for piece in pieces])
 

@@ -137,11 +137,11 @@ def concatenate(parts: Sequence[Array], axis: int) -> Array:
         return np.concatenate(parts, axis)
     first = parts[0].shape
     shape = (*first[:axis], sum([x.shape[axis] for x in parts]), *first[axis + 1 :])
-    view = _join_adjacent_views(parts, axis, shape)
+    view = join_adjacent_views(parts, axis, shape)
     return np.concatenate(parts, axis, out=empty(shape, parts[0].dtype)) if view is None else view
 
 
-def _join_adjacent_views(parts: Sequence[Array], axis: int, shape: Shape) -> Array | None:
+def join_adjacent_views(parts: Sequence[Array], axis: int, shape: Shape) -> Array | None:
     """Return a view of parts that follow each other in the memory of one array, or None if they do not.
 
     Neighbouring slices do, and so do the blocks of overlapping frames of a signal.

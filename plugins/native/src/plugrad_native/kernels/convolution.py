@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from plugrad.extend import Kernel, Shape, Window
+    from plugrad_cpu.extend import Call
 
 FORWARD = current_variant().kernel("convolution_direct_float32")
 FORWARD_FLOAT64 = current_variant().kernel("convolution_float64")
@@ -82,16 +83,15 @@ def correlate_channels_last(
     channels = filter.shape[-1]
     out = empty((x.shape[0], *window.out, channels), x.dtype)
 
-    def correlate_part(part: Array, x: Array, out: Array, scratch: Array) -> None:
+    def make_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
         if is_direct:
-            FORWARD(x, filter, bias, out, part, channels, *limits, scratch)
-        else:
-            FORWARD_FLOAT64(x, filter, out, part, channels, scratch)
+            return FORWARD, x, filter, bias, out, part, channels, *limits, scratch
+        return FORWARD_FLOAT64, x, filter, out, part, channels, scratch
 
     is_direct = x.dtype == FLOAT32
     work = out.size * (filter.size // channels) // INTEGER_PRODUCTS_PER_STEP
     scratch = DIRECT_SCRATCH(descriptor) if is_direct else 2 * CHUNK_SCRATCH(descriptor, channels)
-    run_windows(correlate_part, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
+    run_windows(make_call, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
     return out
 
 
@@ -149,7 +149,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         run, weights, channels = INPUT_GRADIENT[dy.dtype], as_contiguous(filter), filter.shape[-1]
         floats = dy.itemsize // FLOAT32.itemsize
         run_windows(
-            lambda part, dx, dy, scratch: run(dy, weights, dx, part, channels, scratch),
+            lambda part, dx, dy, scratch: (run, dy, weights, dx, part, channels, scratch),
             descriptor,
             [dx],
             [as_contiguous(dy)],

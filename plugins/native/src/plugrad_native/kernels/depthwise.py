@@ -29,6 +29,7 @@ from plugrad_native.windows import (
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape, Window
+    from plugrad_cpu.extend import Call
 
 FORWARD = exports("depthwise", *FLOATS)
 INPUT_GRADIENT = exports("depthwise_input_gradient", *FLOATS)
@@ -72,14 +73,14 @@ def depthwise_channels_last(
     bias = bias if bias is None else as_contiguous(bias)
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
 
-    def correlate_part(part: Array, x: Array, out: Array, scratch: Array) -> None:
-        FORWARD[x.dtype](x, filter, out, part, bias, *limits, scratch)
+    def make_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
+        return FORWARD[x.dtype], x, filter, out, part, bias, *limits, scratch
 
     cells = count_elements(window.size)
     pointers = window.size[0] + cells + 1
     scratch = 2 * pointers + x[0, 0].nbytes // FLOAT32.itemsize
     work = out.size * cells // DEPTHWISE_PRODUCTS_PER_STEP
-    run_windows(correlate_part, described, [x], [out], work=work, scratch=scratch)
+    run_windows(make_call, described, [x], [out], work=work, scratch=scratch)
     return out
 
 
@@ -123,7 +124,7 @@ def depthwise_conv2d_input_gradient(
         dx = empty((batch, height, width, dy.shape[3]), dy.dtype)
         run, weights = INPUT_GRADIENT[dy.dtype], as_contiguous(filter)
         run_windows(
-            lambda part, dx, dy: run(dy, weights, dx, part),
+            lambda part, dx, dy: (run, dy, weights, dx, part),
             described,
             [dx],
             [dy],

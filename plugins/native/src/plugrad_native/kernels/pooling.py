@@ -53,7 +53,7 @@ def run_pooling(run: Export, x: Array, window: Window, described: Array) -> Arra
     """Return the largest elements or the averages of windows."""
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     run_windows(
-        lambda some, x, out: run(x, out, some),
+        lambda some, x, out: (run, x, out, some),
         described,
         [as_contiguous(x)],
         [out],
@@ -86,7 +86,7 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         dx = empty(input.shape, input.dtype)
         run = MAX_POOL_GRADIENT[input.dtype]
         run_windows(
-            lambda some, x, dx, dy, y: run(dy, x, y, dx, some),
+            lambda some, x, dx, dy, y: (run, dy, x, y, dx, some),
             described,
             [as_contiguous(input), dx],
             [as_contiguous(dy), as_contiguous(output)],
@@ -109,7 +109,7 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         dx = empty(input.shape, input.dtype)
         run = AVERAGE_POOL_GRADIENT[dy.dtype]
         run_windows(
-            lambda some, dx, dy: run(dy, dx, some),
+            lambda some, dx, dy: (run, dy, dx, some),
             described,
             [dx],
             [as_contiguous(dy)],

@@ -22,6 +22,7 @@ from plugrad.extend import (
     count_elements,
     find_groups,
     find_storage,
+    fuse_epilogues,
     fuse_regions,
     fuse_steps,
     get_kernel,
@@ -34,6 +35,7 @@ from plugrad_native.programs.broadcasts import read_before_broadcasts
 from plugrad_native.programs.control import has_memory, write_control
 from plugrad_native.programs.delays import find_delayed
 from plugrad_native.programs.elementwise import elementwise_calls
+from plugrad_native.programs.epilogues import is_finished_in_place
 from plugrad_native.programs.groups import is_in_loop, is_repeated_number, lower_group
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of, has_gaps
 from plugrad_native.programs.products import turn_factors
@@ -143,6 +145,7 @@ class _OwnKernels:
         """Return the graph as C runs it: with its groups as steps, also inside of loops and choices."""
         graph = read_before_broadcasts(turn_factors(graph))
         self.specs = graph.specs
+        graph = fuse_epilogues(graph, self.is_finished_in_place)
         steps = tuple([self._prepare_step(step) for step in graph.steps])
         return self.group_steps(replace(graph, steps=steps) if self.loops else graph)
 
@@ -199,6 +202,10 @@ class _OwnKernels:
         if step.kernel in VIEWS:
             return self.specs[step.outputs[0]].dtype.name != "string"
         return not self.is_shared(step) and self._has_calls(step)
+
+    def is_finished_in_place(self, call: Call) -> bool:
+        """Return whether a call may be part of a convolution that adds a bias and limits its results."""
+        return is_finished_in_place(call, self.specs) and self._is_own(call)
 
     def can_update(self, call: Call) -> bool:
         """Return whether a step of an optimizer is made by one thread, which keeps Python's lock until it has ended."""
