@@ -27,7 +27,6 @@ from plugrad.types.arguments import check_callable, explain_wrong_calls
 from plugrad.types.dtype import float32
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Self
 
@@ -548,7 +547,7 @@ def _group_by_kernel(
     equally many steps, and belong to the same group.
     """
     tracer = current_tracer()
-    planned: Counter[int] | None = None if tracer is None else tracer.planned_steps
+    planned = None if tracer is None else tracer.planned_steps
     came: dict[int, int] = {}
     turns: list[int] = []
     ahead: list[tuple[Variable, State, int]] = []
@@ -562,8 +561,7 @@ def _group_by_kernel(
     equal = static_value(partial(_first_equal, ahead, members))
     groups: dict[tuple[int, int, object, Backend], list[_Move]] = {}
     for move, turn, first in zip(moves, turns, equal, strict=True):
-        gradient = move[1]  # of the dtype of its variable
-        group = turn, first, gradient.array.dtype, move[0].backend
+        group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
         groups.setdefault(group, []).append(move)
     return [(group[0], groups[group]) for group in sorted(groups, key=itemgetter(0))]
 
