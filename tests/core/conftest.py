@@ -131,11 +131,12 @@ def elsewhere(tmp_path_factory):
 def settings(monkeypatch, elsewhere):
     """Only the settings of the test count; unless it says otherwise, it runs on cpu.
 
-    It runs in an empty folder: to read pyproject.toml took longer than most tests.
+    It runs in an empty folder: to read pyproject.toml took longer than most tests. What devices of webgpu keep on the
+    host holds here, too: a test may be the first to open one, which stays open for the tests of other folders.
     """
     monkeypatch.chdir(elsewhere)
     for name in os.environ:
-        if name.startswith("PLUGRAD_"):
+        if name.startswith("PLUGRAD_") and name != "PLUGRAD_WEBGPU_HOST_ELEMENTS":
             monkeypatch.delenv(name)
     monkeypatch.setenv("PLUGRAD_BACKEND", "cpu")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(elsewhere / "no configuration"))
