@@ -205,10 +205,6 @@ table.update(
 )
 
 
-MIN_ROW: Final = 16
-"""The elements of a row from which on C finds a position faster than NumPy: it looks at so many columns at a time."""
-
-
 def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
     """Return the implementation of a kernel that finds the position of an extreme value along an axis."""
     functions, numpy_function = exports(name, *FLOATS, "int32"), numpy_implementation(kernel)
@@ -217,7 +213,7 @@ def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Arr
     def implementation(x: Array, *, axis: int) -> Array:
         run = functions.get(x.dtype)
         plan = reduction_layout(x.shape, (axis,), False) if x.flags.c_contiguous else None
-        if run is None or plan is None or (plan[3] == 1 and plan[2] < MIN_ROW):
+        if run is None or plan is None or plan[3] < FEW_COLUMNS:  # which NumPy is faster at
             return track_allocation(numpy_function(x, axis=axis))
         shape, outer, length, inner = plan
         if x.size < thread_pool.part_min_work:
