@@ -32,6 +32,8 @@ Exports: TypeAlias = Mapping[np.dtype[Any], Export]
 
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
+LINE_FLOATS: Final = 16
+"""The float32 in a cache line, at which the scratch memory of each part begins: it may hold numbers of 8 bytes."""
 MAX_NUMBERS: Final = 256
 """The most numbers of a descriptor of which threads make copies."""
 MAX_STEP: Final = 2**31 - 1
@@ -148,8 +150,11 @@ def binary_kernel(
         out = empty(plan.shape, result or dtype)
         copies_a, copies_b = plan.copies
         a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
-        places = (a, 1), (b, 2), (out, 0)
-        parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
+        if plan.size < thread_pool.part_min_work:
+            broadcast[dtype](a, b, out, plan.descriptor)
+        else:
+            places = (a, 1), (b, 2), (out, 0)
+            parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
         return out
 
     return implementation
@@ -196,6 +201,7 @@ def parallel_for(
 
     arrays = [array for array, _ in operands]
     steps = [0 if array is None else step for array, step in operands]
+    scratch = -(-scratch // LINE_FLOATS) * LINE_FLOATS
     others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
     thread_pool.divide(
         run,

@@ -124,10 +124,10 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
         if a.dtype != FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-        factors = to_float32(a), to_float32(b)
-        return track_allocation(
-            to_float16(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b))
-        )
+        wide = to_float32(a), to_float32(b)
+        multiply = numpy_matmul if a.size * b.size < BATCH_MIN_PRODUCTS else matmul
+        found = multiply(*wide, transpose_a=transpose_a, transpose_b=transpose_b)
+        return track_allocation(to_float16(found))
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
     plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
@@ -148,10 +148,11 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 
 def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
     """Write the products of matrices to `out`; threads share long work, by products or by the rows of a single one."""
-    axes, count, *steps = plan.batch.tolist()
-    if axes > 1 or work < thread_pool.part_min_work:
+    if work < thread_pool.part_min_work or plan.batch[0] > 1:
         run(a, b, out, *plan.numbers, plan.batch)
-    elif count > 1:
+        return
+    _, count, *steps = plan.batch.tolist()
+    if count > 1:
 
         def make_call(a: Array, b: Array, out: Array, count: int) -> Call:
             return run, a, b, out, *plan.numbers, np.array((1, count, *steps), np.int32)
@@ -185,19 +186,29 @@ BAND_PART: Final = {size: current_variant().kernel(f"band_part_{size}") for size
 numpy_band_part: Final = numpy_implementation(linalg.band_part)
 
 
+@lru_cache(maxsize=64)
+def as_int32(number: int) -> Array:
+    """Return a number as an array, from a cache; it must not be written to."""
+    return np.array(number, INT32)
+
+
 @table.implements(linalg.band_part)
+@tracked
 def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     """Return the matrices with zeros outside a band around the diagonal."""
     run = BAND_PART.get(input.itemsize) if input.dtype.kind in "biufc" else None
-    if run is None or not 0 < input.size < MAX_ELEMENTS:
-        return numpy_band_part(input, num_lower, num_upper)
-    rows, columns = input.shape[-2:]
-    lower = np.array(min(int(num_lower), rows), INT32)  # whatever integers they are: C reads these
-    upper = np.array(min(int(num_upper), columns), INT32)
-    out = empty(input.shape, input.dtype)
-    if input.size < UNTRACKED_MAX_ELEMENTS:
-        run(as_contiguous(input), out, input.size // (rows * columns), rows, columns, lower, upper)
+    size = input.size
+    if run is None or not 0 < size < MAX_ELEMENTS:
+        return track_allocation(numpy_band_part(input, num_lower, num_upper))
+    shape = input.shape
+    rows, columns = shape[-2:]
+    lower = as_int32(min(int(num_lower), rows))  # whatever integers they are: C reads these
+    upper = as_int32(min(int(num_upper), columns))
+    if size < UNTRACKED_MAX_ELEMENTS:
+        out = np.empty(shape, input.dtype)
+        run(as_contiguous(input), out, size // (rows * columns), rows, columns, lower, upper)
         return out
+    out = empty(shape, input.dtype)
     places = (as_contiguous(input), rows * columns), (out, rows * columns)
     batch = input.size // (rows * columns)
     parallel_for(run, places, batch, rows, columns, lower, upper, work=input.size)
