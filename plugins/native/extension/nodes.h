@@ -8,6 +8,7 @@
 #include "table.h"
 
 #define LONG (1 << 18) // bytes of all operands from which on other threads run
+#define PIECE 512 // bytes of an array that are fetched at once
 #define MOST_POINTERS 5 // of a ufunc
 #define TEST_BYTES 64 // what a test of a flag counts towards CHECKED, so that empty loops are answered, too
 
@@ -40,10 +41,12 @@ typedef struct {
     int cell, factor, first;
 } multiple;
 
-// Calls that run block by block. The first `moving` of its places are others for each block or each time.
+// Calls that run block by block. The first `moving` of its places are others for each block or each time. The first
+// `streams` of these are arrays whose next block is fetched while one is computed, in so many pieces.
 typedef struct {
     int64_t count, block, bytes;
-    int first_call, calls, first_place, places, moving, first_count, counts, first_position, positions;
+    int first_call, calls, first_place, places, moving, streams, pieces;
+    int first_count, counts, first_position, positions;
 } loop;
 
 // A loop, or nodes that run several times, as one of two lists, or while a flag is true. What is inside it follows it.

@@ -4,6 +4,7 @@
 #define CHECKED (1 << 22)     // bytes after which interrupts are answered
 #define LARGE_ARENA (1 << 18) // bytes of an arena that the caller hands in
 #define ALIGNMENT 64
+#define LINE 64 // bytes of a line of the cache
 
 // ---- memory ----
 
@@ -61,6 +62,16 @@ static void set_fixed_cells(const program *p, const workspace *w) {
             w->cells[p->place[i].cell].pointer = address_of(p->place + i, w, 0, 0);
 }
 
+// Ask for a piece of the next block, of n items from `at` on. The streams take turns.
+static void fetch(const loop *l, const place *streams, const workspace *w, int64_t at, int64_t n, int64_t time,
+                  int piece) {
+    const place *x = streams + piece % l->streams;
+    const int64_t bytes = x->step * n, first = (int64_t)(piece / l->streams) * PIECE;
+    const int64_t end = first + PIECE < bytes ? first + PIECE : bytes;
+    const char *from = address_of(x, w, at, time);
+    for (int64_t i = first; i < end; i += LINE) __builtin_prefetch(from + i, 0, 2);
+}
+
 // Run a loop for the time `time`.
 static void run_loop(const program *p, const loop *l, const workspace *w, int64_t time) {
     const place *places = p->place + l->first_place;
@@ -74,7 +85,12 @@ static void run_loop(const program *p, const loop *l, const workspace *w, int64_
             w->cells[m->cell].integer = n * m->factor;
         for (const multiple *m = positions; m < positions + l->positions; m++)
             w->cells[m->cell].integer = at * m->factor + m->first;
-        for (int i = 0; i < l->calls; i++) {
+        const int64_t next = at + l->block, left = l->count - next;
+        const int pieces = left > 0 ? l->pieces : 0;
+        for (int i = 0, piece = 0; i < l->calls; i++) {
+            // Between the calls, because a processor waits for no more than some twenty lines at a time.
+            for (; (int64_t)piece * l->calls < (int64_t)pieces * (i + 1); piece++)
+                fetch(l, places, w, next, left < l->block ? left : l->block, time, piece);
             const call *c = calls + i;
             if (c->kernel)
                 c->kernel->run(w->cells + c->first);

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError, short_repr
+from plugrad.kernels import movement as kernels
 from plugrad.ops import (
     binary,
     complex as complexes,
@@ -268,9 +269,11 @@ def transpose_matrix(x: Tensor) -> Tensor:
     Raises:
         ShapeError: the tensor does not have two axes.
     """
-    if x.ndim != 2:
+    array = x.array
+    if len(array.shape) != 2:
         raise ShapeError(f"T is for two axes, but the shape is {x.shape}; use permute_dims")
-    return movement.permute_dims(x, (1, 0))
+    attrs = movement.transpose_attributes(array.shape, array.dtype, None)
+    return kernels.transpose.call(x, attrs)
 
 
 def transpose_matrices(x: Tensor) -> Tensor:

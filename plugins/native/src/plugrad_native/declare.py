@@ -148,8 +148,11 @@ def binary_kernel(
         out = empty(plan.shape, result or dtype)
         copies_a, copies_b = plan.copies
         a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
-        places = (a, 1), (b, 2), (out, 0)
-        parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
+        if plan.size < thread_pool.part_min_work:
+            broadcast[dtype](a, b, out, plan.descriptor)
+        else:
+            places = (a, 1), (b, 2), (out, 0)
+            parallel_walk(broadcast[dtype], places, plan.descriptor, work=plan.size)
         return out
 
     return implementation

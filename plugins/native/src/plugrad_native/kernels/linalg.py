@@ -185,19 +185,29 @@ BAND_PART: Final = {size: current_variant().kernel(f"band_part_{size}") for size
 numpy_band_part: Final = numpy_implementation(linalg.band_part)
 
 
+@lru_cache(maxsize=64)
+def as_int32(number: int) -> Array:
+    """Return a number as an array, from a cache; it must not be written to."""
+    return np.array(number, INT32)
+
+
 @table.implements(linalg.band_part)
+@tracked
 def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     """Return the matrices with zeros outside a band around the diagonal."""
     run = BAND_PART.get(input.itemsize) if input.dtype.kind in "biufc" else None
-    if run is None or not 0 < input.size < MAX_ELEMENTS:
-        return numpy_band_part(input, num_lower, num_upper)
-    rows, columns = input.shape[-2:]
-    lower = np.array(min(int(num_lower), rows), INT32)  # whatever integers they are: C reads these
-    upper = np.array(min(int(num_upper), columns), INT32)
-    out = empty(input.shape, input.dtype)
-    if input.size < UNTRACKED_MAX_ELEMENTS:
-        run(as_contiguous(input), out, input.size // (rows * columns), rows, columns, lower, upper)
+    size = input.size
+    if run is None or not 0 < size < MAX_ELEMENTS:
+        return track_allocation(numpy_band_part(input, num_lower, num_upper))
+    shape = input.shape
+    rows, columns = shape[-2:]
+    lower = as_int32(min(int(num_lower), rows))  # whatever integers they are: C reads these
+    upper = as_int32(min(int(num_upper), columns))
+    if size < UNTRACKED_MAX_ELEMENTS:
+        out = np.empty(shape, input.dtype)
+        run(as_contiguous(input), out, size // (rows * columns), rows, columns, lower, upper)
         return out
+    out = empty(shape, input.dtype)
     places = (as_contiguous(input), rows * columns), (out, rows * columns)
     batch = input.size // (rows * columns)
     parallel_for(run, places, batch, rows, columns, lower, upper, work=input.size)

@@ -22,6 +22,7 @@ from plugrad_native.declare import (
     COPY_STEPS_PER_ELEMENT,
     INT32,
     MAX_ELEMENTS,
+    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     parallel_walk,
     table,
@@ -56,6 +57,8 @@ def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis; threads share their rows."""
     first = inputs[0]
     size = sum([x.size for x in inputs])
+    if size < UNTRACKED_MAX_ELEMENTS:  # what follows takes longer than this
+        return np.concatenate(inputs, axis)
     if (
         thread_pool.count_parts(COPY_STEPS_PER_ELEMENT * size, count_elements(first.shape[:axis]))
         == 1

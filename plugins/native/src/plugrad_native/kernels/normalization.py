@@ -57,9 +57,6 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
             moved = along(np.moveaxis(x, axis, -1), x.ndim - 1)
             return as_contiguous(np.moveaxis(moved, -1, axis))
         out = empty(x.shape, x.dtype)
-        if inner == 1 and x.size < UNTRACKED_MAX_ELEMENTS:
-            rows[x.dtype](as_contiguous(x), out, outer, length)
-            return out
         places = (as_contiguous(x), length * inner), (out, length * inner)
         if inner == 1:
             parallel_for(rows[x.dtype], places, outer, length, work=EXP_COST_IN_ADDITIONS * x.size)
@@ -70,7 +67,14 @@ def along_axis(kernel: Kernel[..., Any], name: str, axis_name: str) -> Callable[
         return out
 
     def implementation(x: Array, axis: int) -> Array:
-        if x.dtype in rows and 0 < x.size < MAX_ELEMENTS:
+        run = rows.get(x.dtype)
+        size = x.size
+        if run and 0 < size < UNTRACKED_MAX_ELEMENTS and axis == x.ndim - 1:
+            length = x.shape[axis]
+            out = np.empty(x.shape, x.dtype)
+            run(as_contiguous(x), out, size // length, length)
+            return out
+        if run and 0 < size < MAX_ELEMENTS:
             return along(x, axis)
         if x.dtype == FLOAT16:
             return to_float16(implementation(to_float32(x), axis))
@@ -153,23 +157,26 @@ def constant_array(shape: Shape, value: float, dtype: np.dtype[Any]) -> Array:
 
 
 @table.implements(normalization.layer_norm)
+@tracked
 def layer_norm(
     x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> Array:
     """Return the standardized rows, times the scale, plus the offset."""
-    if x.dtype not in LAYER_NORM or not 0 < x.size < MAX_ELEMENTS:
-        return numpy_layer_norm(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
+    run = LAYER_NORM.get(x.dtype)
+    size = x.size
+    if run is None or not 0 < size < MAX_ELEMENTS:
+        y = numpy_layer_norm(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
+        return track_allocation(y)
     row = x.shape[axis:]
     length = count_elements(row)
-    out = empty(x.shape, x.dtype)
     parts = as_offset_or_scale(x, offset, row, 0), as_offset_or_scale(x, scale, row, 1)
-    if x.size < UNTRACKED_MAX_ELEMENTS:
-        count = x.size // length
-        LAYER_NORM[x.dtype](as_contiguous(x), *parts, out, count, length, variance_epsilon)
+    if size < UNTRACKED_MAX_ELEMENTS:
+        out = np.empty(x.shape, x.dtype)
+        run(as_contiguous(x), *parts, out, size // length, length, variance_epsilon)
         return out
+    out = empty(x.shape, x.dtype)
     places = (as_contiguous(x), length), (parts[0], 0), (parts[1], 0), (out, length)
-    run = LAYER_NORM[x.dtype]
-    parallel_for(run, places, x.size // length, length, variance_epsilon, work=3 * x.size)
+    parallel_for(run, places, size // length, length, variance_epsilon, work=3 * size)
     return out
 
 

@@ -205,6 +205,37 @@ table.update(
 )
 
 
+def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
+    """Return the implementation of a kernel that finds the position of an extreme value along an axis."""
+    functions, numpy_function = exports(name, *FLOATS, "int32"), numpy_implementation(kernel)
+
+    @tracked
+    def implementation(x: Array, *, axis: int) -> Array:
+        run = functions.get(x.dtype)
+        plan = reduction_layout(x.shape, (axis,), False) if x.flags.c_contiguous else None
+        if run is None or plan is None:
+            return track_allocation(numpy_function(x, axis=axis))
+        shape, outer, length, inner = plan
+        if x.size < thread_pool.part_min_work:
+            out = np.empty(shape, INT32)
+            run(x, out, outer, length, inner)
+            return out
+        out = empty(shape, INT32)
+        places = (x, length * inner), (out, inner)
+        parallel_for(run, places, outer, length, inner, work=x.size)
+        return out
+
+    return implementation
+
+
+table.update(
+    {
+        reduction.argmax: make_arg_reduction(reduction.argmax, "argmax"),
+        reduction.argmin: make_arg_reduction(reduction.argmin, "argmin"),
+    }
+)
+
+
 COUNT_IDS = current_variant().kernel("count_ids")
 
 numpy_bincount: Final = numpy_implementation(reduction.bincount)

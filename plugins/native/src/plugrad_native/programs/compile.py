@@ -38,8 +38,15 @@ from plugrad_native.programs.elementwise import elementwise_calls
 from plugrad_native.programs.epilogues import is_finished_in_place
 from plugrad_native.programs.groups import is_in_loop, is_repeated_number, lower_group
 from plugrad_native.programs.lowering import PARTS, VIEWS, calls_of, has_gaps
+from plugrad_native.programs.order import order_steps
 from plugrad_native.programs.products import turn_factors
-from plugrad_native.programs.reuse import find_dying, find_guests, find_reused, is_free
+from plugrad_native.programs.reuse import (
+    find_dying,
+    find_guests,
+    find_overwritten,
+    find_reused,
+    is_free,
+)
 from plugrad_native.programs.rows import fits, is_view, row_calls
 from plugrad_native.programs.table import Place, Table
 from plugrad_native.programs.updates import UpdatingRun, plan_updates
@@ -78,7 +85,7 @@ def _compile(graph: Graph) -> Run | None:
     own = _OwnKernels(graph)
     grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
-    fused = fuse_regions(grouped, own.is_included)
+    fused = order_steps(fuse_regions(grouped, own.is_included))
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
     groups = [body for body in bodies if any(body is group for group in groups)]
     regions = [body for body in bodies if body not in groups]
@@ -299,8 +306,10 @@ def compile_region(
             constants={**constants, **body.constants},
         )
         return Region(compile_replay(viewed), find_storage(viewed), 0)
+    body = order_steps(body, apart=frozenset(body.results))
+    steps = body.steps
     plan = plan_memory(body, views=PACKED_VIEWS, in_place=False, are_results_apart=True)
-    storage, specs = plan.storage, body.specs
+    storage, specs = dict(plan.storage), body.specs
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     births = {v: i for i, step in enumerate(steps) for v in step.outputs if storage[v] == v}
     inputs = [v for v in body.arguments if v in storage]
@@ -308,6 +317,10 @@ def compile_region(
     reused = {v: x for v, x in found.items() if storage[v] == v and x in inputs}
     outputs = [v for v in births if v in reused or plan.last_uses[v] == len(steps)]
     last_uses = {v: last for v, last in plan.last_uses.items() if v in births and v not in outputs}
+    for value, place in find_overwritten(body, storage, last_uses).items():
+        root = storage[place]
+        storage |= {v: root for v, owner in storage.items() if owner == value}
+        last_uses[root] = last_uses.pop(value)
     guests = find_guests(sizes, births, last_uses, [v for v in outputs if v not in reused])
     alone = {v: sizes[v] for v in last_uses if v not in guests}
     offsets, arena_bytes = pack_memory(alone, births, last_uses)

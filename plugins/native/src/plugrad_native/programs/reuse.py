@@ -55,6 +55,35 @@ def find_reused(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
     return found
 
 
+def find_overwritten(
+    body: Graph, storage: Mapping[Value, Value], last_uses: Mapping[Value, int]
+) -> dict[Value, Value]:
+    """Return the values of a region that may be written over another one, by these values.
+
+    Args:
+        body: the region.
+        storage: the value in whose memory each value lies.
+        last_uses: the positions of the last steps that read the memory of values that lie in the arena.
+    """
+    found: dict[Value, Value] = {}
+    for index, step in enumerate(body.steps):
+        if not isinstance(step, Fused):
+            continue
+        free = [
+            x
+            for x in step.inputs
+            if last_uses.get(storage.get(x, x)) == index
+            and [storage.get(v, v) for v in step.inputs].count(storage[x]) == 1
+        ]
+        for value in step.outputs:
+            if value in last_uses:
+                place = next((x for x in free if can_overwrite(x, value, step.body)), None)
+                if place is not None:
+                    found[value] = place
+                    free.remove(place)
+    return found
+
+
 def find_guests(
     sizes: Mapping[Value, int],
     births: Mapping[Value, int],
