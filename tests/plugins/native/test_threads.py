@@ -11,6 +11,7 @@ import pytest
 
 from plugrad_cpu.extend import empty, thread_pool
 from plugrad_cpu.threads import ThreadPool
+from plugrad_native.declare import parallel_for
 from plugrad_native.sharing import use_compiled_threads
 from plugrad_native.variants import current_variant
 
@@ -115,6 +116,18 @@ def test_wrong_calls_are_errors():
     for numbers_out_of_range in ((-2, 10, 1, 2), (2, -1, 1, 2), (2, 10, 0, 2), (2, 10, 1, 0)):
         with pytest.raises(ValueError, match="out of range"):
             DIVIDE(EXP, (x, out, 10), (1, 1, 0), *numbers_out_of_range, 2)
+
+
+def test_memory_of_each_part_begins_at_a_cache_line(monkeypatch):
+    """It may hold numbers of 8 bytes, whose places sanitizers check."""
+    given = []
+    monkeypatch.setattr(thread_pool, "count", 3)
+    monkeypatch.setattr(thread_pool, "divide", lambda *call, **_: given.append(call))
+    x = numbers(1_000_000)
+    parallel_for(EXP, ((x, 1),), x.size, work=x.size, scratch=17)
+    ((_, arguments, steps, *_),) = given
+    assert steps[-1] == -32
+    assert arguments[-1].size == 32 * 7
 
 
 def test_many_callers_at_once():

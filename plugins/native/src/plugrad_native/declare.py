@@ -32,6 +32,8 @@ Exports: TypeAlias = Mapping[np.dtype[Any], Export]
 
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
+LINE_FLOATS: Final = 16
+"""The float32 in a cache line, at which the scratch memory of each part begins: it may hold numbers of 8 bytes."""
 MAX_NUMBERS: Final = 256
 """The most numbers of a descriptor of which threads make copies."""
 MAX_STEP: Final = 2**31 - 1
@@ -199,6 +201,7 @@ def parallel_for(
 
     arrays = [array for array, _ in operands]
     steps = [0 if array is None else step for array, step in operands]
+    scratch = -(-scratch // LINE_FLOATS) * LINE_FLOATS
     others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
     thread_pool.divide(
         run,

@@ -90,7 +90,8 @@ SCALE_ROWS: Final = _functions("scale_rows")
 def _in_float32(part: Array | None, size: int, value: float) -> Array:
     if part is None:
         return np.full(size, value, np.float32)
-    return as_contiguous(np.broadcast_to(part.reshape(-1).astype(np.float32), (size,)))
+    wide = part.reshape(-1).astype(np.float32)
+    return wide if wide.size == size else np.full(size, wide[0], np.float32)
 
 
 def make_layer_norm(widened: Widened) -> Implementation:

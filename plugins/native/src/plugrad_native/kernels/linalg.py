@@ -124,10 +124,10 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
         if a.dtype != FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-        factors = to_float32(a), to_float32(b)
-        return track_allocation(
-            to_float16(matmul(*factors, transpose_a=transpose_a, transpose_b=transpose_b))
-        )
+        wide = to_float32(a), to_float32(b)
+        multiply = numpy_matmul if a.size * b.size < BATCH_MIN_PRODUCTS else matmul
+        found = multiply(*wide, transpose_a=transpose_a, transpose_b=transpose_b)
+        return track_allocation(to_float16(found))
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
     plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
@@ -148,10 +148,11 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 
 def run_matmul(run: Export, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
     """Write the products of matrices to `out`; threads share long work, by products or by the rows of a single one."""
-    axes, count, *steps = plan.batch.tolist()
-    if axes > 1 or work < thread_pool.part_min_work:
+    if work < thread_pool.part_min_work or plan.batch[0] > 1:
         run(a, b, out, *plan.numbers, plan.batch)
-    elif count > 1:
+        return
+    _, count, *steps = plan.batch.tolist()
+    if count > 1:
 
         def make_call(a: Array, b: Array, out: Array, count: int) -> Call:
             return run, a, b, out, *plan.numbers, np.array((1, count, *steps), np.int32)
