@@ -63,3 +63,16 @@ def test_a_plan_of_roll_belongs_to_one_shape_and_dtype():
             y = plugrad.roll(plugrad.asarray(array), shift, axis=axis)
             np.testing.assert_array_equal(y.numpy(), np.roll(array, shift, axis))
             assert y.numpy().dtype == array.dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((40, 33), 0), ((3, 20, 16), 1), ((5, 7, 3), 1), ((9, 50), 1)]
+)
+def test_positions_of_extremes_in_wide_and_narrow_columns(shape, axis, dtype):
+    array = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)  # with many equal ones
+    if dtype.startswith("float"):
+        array[-1, -2] = np.nan
+    x = plugrad.asarray(array, device="cpu")
+    np.testing.assert_array_equal(plugrad.argmax(x, axis=axis).numpy(), np.argmax(array, axis))
+    np.testing.assert_array_equal(plugrad.argmin(x, axis=axis).numpy(), np.argmin(array, axis))

@@ -27,8 +27,7 @@ static _Atomic(uint32_t) gate; // how many helpers are inside, and a SEAT for ea
 static struct {
     void (*run)(void *job, int part);
     void *job;
-    int count;
-    _Atomic(int) next;
+    _Atomic(uint64_t) left; // the first part that nobody has taken, and, in the high half, the end of them
 } current; // is written while nobody is inside
 
 // What the processor counts all the time.
@@ -76,13 +75,22 @@ static void sleep_at_gate(bed *b, int is_helper) {
     PyThread_acquire_lock(b->lock, 1);
 }
 
-// Compute parts until none is left; then nobody else need come.
-static void take_parts(void) {
+// Take the first part that is left, or the last one; return -1 if there is none.
+static int take_part(int is_helper) {
+    uint64_t left = atomic_load(&current.left);
     for (;;) {
-        const int part = atomic_fetch_add(&current.next, 1);
-        if (part >= current.count) break;
-        current.run(current.job, part);
+        const uint32_t first = (uint32_t)left, end = (uint32_t)(left >> 32);
+        if (first >= end) return -1;
+        const uint64_t after = is_helper ? (uint64_t)(end - 1) << 32 | first : left + 1;
+        if (atomic_compare_exchange_weak(&current.left, &left, after))
+            return (int)(is_helper ? end - 1 : first);
     }
+}
+
+// Compute parts until none is left; then nobody else need come. Callers take the first ones and helpers the last ones, so
+// that each finds in its own cache what it has written in the call before.
+static void take_parts(int is_helper) {
+    for (int part; (part = take_part(is_helper)) >= 0;) current.run(current.job, part);
     atomic_fetch_and(&gate, INSIDE);
 }
 
@@ -96,7 +104,7 @@ static int enter(void) {
 static void help(void *own) {
     for (uint64_t begin = now();;) {
         if (enter()) {
-            take_parts();
+            take_parts(1);
             if (atomic_fetch_sub(&gate, 1) == 1) wake(&caller);
             begin = now();
         } else if (pause_until(begin)) {
@@ -139,14 +147,14 @@ void run_parts(void (*run)(void *job, int part), void *job, int count, int threa
         return;
     }
     const int there = helper_count, seats = most - 1 < there ? most - 1 : there;
-    current.run = run, current.job = job, current.count = count;
-    atomic_store(&current.next, 0);
+    current.run = run, current.job = job;
+    atomic_store(&current.left, (uint64_t)count << 32);
     atomic_store(&gate, (uint32_t)seats * SEAT);
     int awake = 0;
     for (int i = 0; i < there; i++) awake += !atomic_load(&helpers[i].is_asleep);
     for (int i = 0; i < there && awake < seats; i++)
         if (atomic_load(&helpers[i].is_asleep)) wake(helpers + i), awake++;
-    take_parts();
+    take_parts(0);
     for (const uint64_t begin = now(); atomic_load(&gate);)
         if (pause_until(begin)) sleep_at_gate(&caller, 0);
     atomic_store(&is_taken, 0);

@@ -133,7 +133,8 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         if descriptor is None or not is_supported(input_shape, filter.shape, window, dy.dtype):
             return numpy_gradient(dy, filter, input_shape=input_shape, window=window)
         is_direct = dy.dtype == FLOAT32
-        if is_direct and is_pointwise(input_shape, window):
+        # A single channel of results makes products of a column and a row, at which BLAS is slow.
+        if is_direct and filter.shape[-1] > 1 and is_pointwise(input_shape, window):
             dx = matmul(
                 as_pixel_rows(dy), as_pixel_rows(filter), transpose_a=False, transpose_b=True
             )

@@ -59,6 +59,8 @@ def concat(*inputs: Array, axis: int) -> Array:
     size = sum([x.size for x in inputs])
     if size < UNTRACKED_MAX_ELEMENTS:  # what follows takes longer than this
         return np.concatenate(inputs, axis)
+    if COPY_STEPS_PER_ELEMENT * size < thread_pool.part_min_work:
+        return numpy_concat(*inputs, axis=axis)
     if (
         thread_pool.count_parts(COPY_STEPS_PER_ELEMENT * size, count_elements(first.shape[:axis]))
         == 1

@@ -211,9 +211,11 @@ def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Arr
 
     @tracked
     def implementation(x: Array, *, axis: int) -> Array:
+        if x.size < UNTRACKED_MAX_ELEMENTS:  # a call of NumPy takes less than the decision
+            return numpy_function(x, axis=axis)
         run = functions.get(x.dtype)
         plan = reduction_layout(x.shape, (axis,), False) if x.flags.c_contiguous else None
-        if run is None or plan is None:
+        if run is None or plan is None or plan[3] < FEW_COLUMNS:  # which NumPy is faster at
             return track_allocation(numpy_function(x, axis=axis))
         shape, outer, length, inner = plan
         if x.size < thread_pool.part_min_work:
