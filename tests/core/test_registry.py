@@ -436,6 +436,6 @@ def test_wrap_implementation_is_given_the_implementation_itself(registered, fake
 
 
 def test_devices_that_stay_open_have_the_settings_of_all_tests(backend):
-    """Without a backend by name, tests of core were the first to open webgpu, and tests of its shaders ran on the host."""
+    """Tests of core may be the first to open webgpu; then tests of its shaders ran on the host."""
     expected = {"webgpu": 0}.get(backend)  # the others have no such setting
     assert plugrad.which().backend.options.get("host_elements") == expected
